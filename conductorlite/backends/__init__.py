@@ -1,0 +1,1 @@
+"""Stores behind `ports.Backend`: `memory` (dicts, the oracle of the suite) and `sqlite` (one file, durable)."""

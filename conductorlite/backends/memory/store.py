@@ -1,0 +1,138 @@
+"""What the memory backend holds, and the log by which a change is undone.
+
+Every change goes through `put`, `drop`, `append`, `add` or `discard`, which note its inverse; rolling back replays
+the notes backwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from conductorlite.backends.memory.ordered import Ordered
+from conductorlite.decisions import Event, Message, MessageKey
+from conductorlite.executions import HistoryEvent, Task, TaskLog, Workflow
+from conductorlite.ports import RelayItem
+
+__all__ = ["Execution", "Store"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_MISSING: Any = object()
+
+#: (due_at, posted_at, sender, sender_seq, event_id): place in one inbox.
+InboxKey = tuple[int, int, str, int, str]
+
+
+class Execution:
+    """All rows of one workflow id: of an execution, or of letters to one that does not exist yet."""
+
+    def __init__(self, workflow_id: str) -> None:
+        self.workflow_id = workflow_id
+        self.attempts: dict[tuple[str, int], Task] = {}
+        #: Number of the last attempt of each printed reference.
+        self.last: dict[str, int] = {}
+        #: Keys of live and of failed rows.
+        self.live: dict[tuple[str, int], bool] = {}
+        self.failed: dict[tuple[str, int], bool] = {}
+        #: (seq, attempt, ref) of the rows inside loops, by definition reference.
+        self.loops: dict[str, Ordered[tuple[int, int, str]]] = {}
+        self.history: dict[int, HistoryEvent] = {}
+        self.texts: dict[str, str] = {}
+        self.inbox: dict[str, Event] = {}
+        self.due: Ordered[InboxKey] = Ordered()
+        self.held: dict[str, bool] = {}
+        #: References with a message.
+        self.offered: dict[str, bool] = {}
+        #: Ids of the tasks with log lines.
+        self.logged: dict[str, bool] = {}
+
+
+class Store:
+    """All rows of a memory backend, their indexes and the undo log of the open transaction."""
+
+    def __init__(self) -> None:
+        self.workflows: dict[str, Workflow] = {}
+        self.ids: Ordered[tuple[str]] = Ordered()
+        self.by_status: dict[str, Ordered[tuple[str]]] = {}
+        self.executions: dict[str, Execution] = {}
+        self.task_ids: dict[str, tuple[str, str, int]] = {}
+        #: (due_at, workflow_id, event_id) of every event that is not held.
+        self.due: Ordered[tuple[int, str, str]] = Ordered()
+        self.messages: dict[MessageKey, Message] = {}
+        #: By queue, then by negated priority: (due_at, workflow_id, ref).
+        self.queues: dict[str, dict[int, Ordered[tuple[int, str, str]]]] = {}
+        self.sizes: dict[str, int] = {}
+        #: (due_at, workflow_id, ref) of every message.
+        self.messages_due: Ordered[tuple[int, str, str]] = Ordered()
+        self.logs: dict[str, list[TaskLog]] = {}
+        self.outbox: dict[int, RelayItem] = {}
+        self.outbox_seq = 0
+        self.definitions: dict[str, str] = {}
+        self.workflow_defs: dict[tuple[str, int], str] = {}
+        self.workflow_versions: dict[str, Ordered[tuple[int]]] = {}
+        self.task_defs: dict[str, str] = {}
+        self.counters: dict[str, int] = {"registry": 0}
+        self._undo: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+
+    # -- changes that can be undone ------------------------------------------------------------------------------------
+
+    def put(self, table: dict[K, V], key: K, value: V) -> None:
+        """Set one entry."""
+        old = table.get(key, _MISSING)
+        self._undo.append((table.pop, (key, None)) if old is _MISSING else (table.__setitem__, (key, old)))
+        table[key] = value
+
+    def drop(self, table: dict[K, V], key: K) -> V | None:
+        """Delete one entry, if it is there, and return it."""
+        old = table.pop(key, _MISSING)
+        if old is _MISSING:
+            return None
+        self._undo.append((table.__setitem__, (key, old)))
+        value: V = old
+        return value
+
+    def append(self, entries: list[V], entry: V) -> None:
+        """Add to the end of a list."""
+        entries.append(entry)
+        self._undo.append((entries.pop, ()))
+
+    def add(self, index: Ordered[Any], key: tuple[Any, ...]) -> None:
+        """Put a key into an index it is not in."""
+        index.add(key)
+        self._undo.append((index.discard, (key,)))
+
+    def discard(self, index: Ordered[Any], key: tuple[Any, ...]) -> None:
+        """Take a key out of an index it is in."""
+        index.discard(key)
+        self._undo.append((index.add, (key,)))
+
+    def mark(self) -> int:
+        """A place to return to."""
+        return len(self._undo)
+
+    def undo(self, mark: int = 0) -> None:
+        """Take back every change since `mark`."""
+        while len(self._undo) > mark:
+            change, arguments = self._undo.pop()
+            change(*arguments)
+
+    def keep(self) -> None:
+        """Make every change final."""
+        self._undo.clear()
+
+    # -- places --------------------------------------------------------------------------------------------------------
+
+    def execution(self, workflow_id: str) -> Execution:
+        """The rows of a workflow id, made on first use."""
+        found = self.executions.get(workflow_id)
+        if found is None:
+            found = Execution(workflow_id)
+            self.put(self.executions, workflow_id, found)
+        return found
+
+    def queue(self, message: Message) -> Ordered[tuple[int, str, str]]:
+        """The ordered keys of the messages of one queue and priority, made on first use."""
+        priorities = self.queues.setdefault(message.queue, {})
+        return priorities.setdefault(-message.priority, Ordered())

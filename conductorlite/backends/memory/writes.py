@@ -1,0 +1,306 @@
+"""Writing a memory store: `ports.WritingTransaction`. Rows are kept as a file would give them back: thin and bare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Final
+
+import attrs
+
+from conductorlite.backends.memory.ordered import Ordered
+from conductorlite.backends.memory.reads import MemoryReads
+from conductorlite.backends.memory.store import Execution, Store
+from conductorlite.canonical import INLINE_LIMIT, Payload
+from conductorlite.decisions import Decision, Event, Message, MessageKey, Outgoing
+from conductorlite.errors import AlreadyExists, FencedOut, InvariantBroken
+from conductorlite.executions import HistoryEvent, Task, TaskLog, Workflow
+from conductorlite.ports import RelayItem
+
+__all__ = ["MemoryWrites"]
+
+_identity: Final = attrgetter("task_id", "base_ref", "iterations")
+
+
+def _thin(payload: Payload) -> Payload:
+    """The payload as its row keeps it: a large one is only a hash."""
+    text = payload.text
+    return payload if text is None or len(text) <= INLINE_LIMIT else Payload(None, digest=payload.digest)
+
+
+def _thin_task(task: Task) -> Task:
+    given, output = _thin(task.input), _thin(task.output)
+    if given is task.input and output is task.output:
+        return task
+    return attrs.evolve(task, input=given, output=output)
+
+
+def _thin_line(event: HistoryEvent) -> HistoryEvent:
+    if event.payload is None or _thin(event.payload) is event.payload:
+        return event
+    return attrs.evolve(event, payload=_thin(event.payload))
+
+
+def _thin_workflow(workflow: Workflow) -> Workflow:
+    return attrs.evolve(
+        workflow,
+        fence=workflow.fence + 1,
+        input=_thin(workflow.input),
+        output=_thin(workflow.output),
+        variables=_thin(workflow.variables),
+        task_to_domain=_thin(workflow.task_to_domain),
+        tasks=(),
+        definition=None,
+    )
+
+
+class MemoryWrites(MemoryReads):
+    """One atomic change; sees its own writes."""
+
+    def __init__(self, store: Store, *, relay: bool) -> None:
+        super().__init__(store)
+        self._relay = relay
+
+    # -- executions ----------------------------------------------------------------------------------------------------
+
+    def apply(self, decision: Decision) -> None:
+        """Store a decision under its fence; on any error it alone is undone.
+
+        Raises FencedOut, AlreadyExists; InvariantBroken for rows that contradict the store.
+        """
+        store = self._store
+        mark = store.mark()
+        try:
+            self._fenced(decision)
+            self._rows(decision)
+            self._letters(decision)
+        except BaseException:
+            store.undo(mark)
+            raise
+
+    def _fenced(self, decision: Decision) -> None:
+        workflow = decision.workflow
+        workflow_id = workflow.workflow_id
+        stored = self._store.workflows.get(workflow_id)
+        if decision.created:
+            if stored is not None:
+                raise AlreadyExists(f"an execution {workflow_id!r} exists already")
+        elif stored is None or stored.fence != workflow.fence:
+            raise FencedOut(f"{workflow_id}: another turn committed after fence {workflow.fence} was read")
+        self._put_workflow(stored, _thin_workflow(workflow))
+
+    def _put_workflow(self, old: Workflow | None, new: Workflow | None) -> None:
+        store = self._store
+        if old is not None and (new is None or new.status is not old.status):
+            store.discard(store.by_status[old.status.value], (old.workflow_id,))
+        if old is not None and new is None:
+            store.drop(store.workflows, old.workflow_id)
+            store.discard(store.ids, (old.workflow_id,))
+        if new is not None:
+            store.put(store.workflows, new.workflow_id, new)
+            if old is None:
+                store.add(store.ids, (new.workflow_id,))
+            if old is None or new.status is not old.status:
+                store.add(store.by_status.setdefault(new.status.value, Ordered()), (new.workflow_id,))
+
+    def _rows(self, decision: Decision) -> None:
+        store = self._store
+        execution = store.execution(decision.workflow.workflow_id)
+        for task in decision.updated:
+            old = execution.attempts.get((task.ref, task.attempt))
+            if old is None or _identity(old) != _identity(task):
+                raise InvariantBroken(f"{task.workflow_id}: an updated task has no row of that identity: {task.ref}")
+            self._put_task(execution, old, _thin_task(task))
+        for task in decision.inserted:
+            if (task.ref, task.attempt) in execution.attempts or task.task_id in store.task_ids:
+                raise InvariantBroken(f"{task.workflow_id}: rows contradict the store: {task.ref} exists")
+            self._put_task(execution, None, _thin_task(task))
+        for text in decision.texts:
+            if text.text is not None and text.digest not in execution.texts:
+                store.put(execution.texts, text.digest, text.text)
+        for event in decision.history:
+            if event.n in execution.history:
+                raise InvariantBroken(f"{execution.workflow_id}: rows contradict the store: history {event.n} exists")
+            store.put(execution.history, event.n, _thin_line(event))
+
+    def _put_task(self, execution: Execution, old: Task | None, new: Task) -> None:
+        store = self._store
+        key = (new.ref, new.attempt)
+        store.put(execution.attempts, key, new)
+        if old is None:
+            store.put(store.task_ids, new.task_id, (new.workflow_id, new.ref, new.attempt))
+            if execution.last.get(new.ref, -1) < new.attempt:
+                store.put(execution.last, new.ref, new.attempt)
+        for keys, before, after in (
+            (execution.live, old is not None and old.live, new.live),
+            (execution.failed, old is not None and old.failed, new.failed),
+        ):
+            if before and not after:
+                store.drop(keys, key)
+            elif after and not before:
+                store.put(keys, key, True)
+        if new.iterations and (old is None or old.seq != new.seq):
+            rows = execution.loops.setdefault(new.base_ref, Ordered())
+            if old is not None:
+                store.discard(rows, (old.seq, old.attempt, old.ref))
+            store.add(rows, (new.seq, new.attempt, new.ref))
+
+    # -- inbox ---------------------------------------------------------------------------------------------------------
+
+    def _letters(self, decision: Decision) -> None:
+        execution = self._store.execution(decision.workflow.workflow_id)
+        for event_id in decision.consumed + decision.cancelled:
+            self._drop_event(execution, event_id)
+        if decision.release_held:
+            self._release_held(execution, decision.released_at)
+        self.post(decision.timers)
+        if self._relay and decision.outgoing:
+            self._to_outbox(decision)
+        else:
+            self._carry_out(decision.outgoing)
+
+    def _release_held(self, execution: Execution, at: int) -> None:
+        for event_id in list(execution.held):
+            self._put_event(attrs.evolve(execution.inbox[event_id], due_at=at, held=False))
+
+    def _drop_event(self, execution: Execution, event_id: str) -> None:
+        store = self._store
+        event = store.drop(execution.inbox, event_id)
+        if event is None:
+            return
+        if event.held:
+            store.drop(execution.held, event_id)
+        else:
+            store.discard(execution.due, (*event.order, event_id))
+            store.discard(store.due, (event.due_at, event.workflow_id, event_id))
+
+    def _put_event(self, event: Event) -> None:
+        store = self._store
+        execution = store.execution(event.workflow_id)
+        self._drop_event(execution, event.event_id)
+        store.put(execution.inbox, event.event_id, event if event.stored else attrs.evolve(event, stored=True))
+        if event.held:
+            store.put(execution.held, event.event_id, True)
+        else:
+            store.add(execution.due, (*event.order, event.event_id))
+            store.add(store.due, (event.due_at, event.workflow_id, event.event_id))
+
+    def post(self, events: Iterable[Event]) -> None:
+        """Put events into inboxes; an event of the same id is replaced. Never touches a fence."""
+        for event in events:
+            self._put_event(event)
+
+    # -- outgoing ------------------------------------------------------------------------------------------------------
+
+    def _to_outbox(self, decision: Decision) -> None:
+        store = self._store
+        store.outbox_seq += 1  # not undone: a number is never used twice
+        item = RelayItem(
+            item_id=store.outbox_seq, workflow_id=decision.workflow.workflow_id, outgoing=decision.outgoing
+        )
+        store.put(store.outbox, item.item_id, item)
+
+    def _carry_out(self, outgoing: Outgoing) -> None:
+        for key in outgoing.removed:
+            self._drop_message(key)
+        for message in outgoing.put:
+            self._put_message(message)
+        self.post(outgoing.posted)
+
+    def _drop_message(self, key: MessageKey) -> None:
+        store = self._store
+        message = store.drop(store.messages, key)
+        if message is not None:
+            store.drop(store.execution(key[0]).offered, key[1])
+            store.discard(store.queue(message), (message.due_at, *key))
+            store.discard(store.messages_due, (message.due_at, *key))
+            store.put(store.sizes, message.queue, store.sizes[message.queue] - 1)
+
+    def _put_message(self, message: Message) -> None:
+        store = self._store
+        self._drop_message(message.key)
+        store.put(store.messages, message.key, message)
+        store.put(store.execution(message.workflow_id).offered, message.ref, True)
+        store.add(store.queue(message), (message.due_at, *message.key))
+        store.add(store.messages_due, (message.due_at, *message.key))
+        store.put(store.sizes, message.queue, store.sizes.get(message.queue, 0) + 1)
+
+    def deliver(self, items: Sequence[RelayItem]) -> None:
+        """Carry out outgoing parts and forget them; an item already delivered changes nothing."""
+        for item in items:
+            waiting = self._store.drop(self._store.outbox, item.item_id)
+            if waiting is not None:
+                self._carry_out(waiting.outgoing)
+
+    def discard(self, messages: Sequence[Message]) -> None:
+        """Delete messages that still stand exactly as given."""
+        for message in messages:
+            if self._store.messages.get(message.key) == message:
+                self._drop_message(message.key)
+
+    # -- the rest ------------------------------------------------------------------------------------------------------
+
+    def park(self, workflow_id: str, broken_turns: int, reason: str | None) -> None:
+        """Record that turns broke an invariant; with a reason, hold the whole inbox. Never touches a fence."""
+        workflow = self._store.workflows.get(workflow_id)
+        if workflow is not None:
+            parked = attrs.evolve(workflow, broken_turns=broken_turns, parked=reason)
+            self._store.put(self._store.workflows, workflow_id, parked)
+        if reason is not None:
+            for event in list(self._of(workflow_id).inbox.values()):
+                if not event.held:
+                    self._put_event(attrs.evolve(event, held=True))
+
+    def release(self, workflow_id: str, now: int) -> None:
+        """Date every held event of an inbox `now`, and forget that turns were broken."""
+        self.park(workflow_id, 0, None)
+        self._release_held(self._of(workflow_id), now)
+
+    def log(self, workflow_id: str, entries: Sequence[TaskLog]) -> None:
+        """Append log lines."""
+        store = self._store
+        for entry in entries:
+            if entry.task_id not in store.logs:
+                store.put(store.logs, entry.task_id, [])
+            store.append(store.logs[entry.task_id], entry)
+            store.put(store.execution(workflow_id).logged, entry.task_id, True)
+
+    def remove(self, workflow_id: str) -> None:
+        """Delete an execution with all that belongs to it."""
+        store = self._store
+        self._put_workflow(store.workflows.get(workflow_id), None)
+        execution = self._of(workflow_id)
+        for task in execution.attempts.values():
+            store.drop(store.task_ids, task.task_id)
+        for ref in list(execution.offered):
+            self._drop_message((workflow_id, ref))
+        for event_id in list(execution.inbox):
+            self._drop_event(execution, event_id)
+        for task_id in execution.logged:
+            store.drop(store.logs, task_id)
+        for item in [item for item in store.outbox.values() if item.workflow_id == workflow_id]:
+            # what it wrote to others still goes out; its own messages are gone
+            store.put(store.outbox, item.item_id, attrs.evolve(item, outgoing=Outgoing(posted=item.outgoing.posted)))
+        store.drop(store.executions, workflow_id)
+
+    def put_workflow_def(self, name: str, version: int, text: str) -> None:
+        """Register or replace a workflow definition."""
+        store = self._store
+        if (name, version) not in store.workflow_defs:
+            store.add(store.workflow_versions.setdefault(name, Ordered()), (version,))
+        store.put(store.workflow_defs, (name, version), text)
+        self._registry_changed()
+
+    def _registry_changed(self) -> None:
+        counters = self._store.counters
+        self._store.put(counters, "registry", counters["registry"] + 1)
+
+    def put_task_def(self, name: str, text: str) -> None:
+        """Register or replace a task definition."""
+        self._store.put(self._store.task_defs, name, text)
+        self._registry_changed()
+
+    def embed(self, digest: str, text: str) -> None:
+        """Keep a definition under its content hash; nothing happens when it is there."""
+        if digest not in self._store.definitions:
+            self._store.put(self._store.definitions, digest, text)

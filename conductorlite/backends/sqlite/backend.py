@@ -1,0 +1,267 @@
+"""`SQLiteBackend`: one file, one writing connection, a few reading ones.
+
+Threads of one process take turns on the writing connection under a lock; processes take turns by `BEGIN IMMEDIATE`. A
+view is read on the writing connection when nobody uses it, which costs nothing, else on a pooled reader, which waits
+for nobody.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Literal, final
+
+from conductorlite.backends.sqlite.counting import Counts
+from conductorlite.backends.sqlite.opening import Settings, open_reader, open_writer, translated
+from conductorlite.backends.sqlite.reads import SQLiteReads
+from conductorlite.backends.sqlite.writes import SQLiteWrites
+from conductorlite.errors import EngineClosed, InvalidInput, InvariantBroken, StorageBusy, StorageError
+
+__all__ = ["SQLiteBackend"]
+
+#: Reading connections kept open for the next view.
+_IDLE_READERS: Final = 4
+
+
+class _Current(threading.local):
+    """The transaction this thread is in."""
+
+    view: SQLiteReads | None = None
+
+
+@final
+class SQLiteBackend:
+    """A store in one SQLite file, durable at every commit (`synchronous="FULL"`) or at every checkpoint ("NORMAL").
+
+    NORMAL never loses consistency, but a power cut may lose the newest commits. `busy_timeout_ms` bounds every wait
+    for another writer, `max_size_bytes` the file. `counting=True` fills `counts`. Opening raises StorageReadOnly,
+    StorageCorrupt, SchemaTooNew, StorageBusy, StorageFull or StorageError, each with the file unchanged.
+    """
+
+    one_commit: bool = True
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        synchronous: Literal["FULL", "NORMAL"] = "FULL",
+        busy_timeout_ms: int = 5000,
+        max_size_bytes: int | None = None,
+        counting: bool = False,
+    ) -> None:
+        name = os.fspath(path)
+        if name in ("", ":memory:"):
+            raise InvalidInput("SQLiteBackend needs a file; a store in memory is MemoryBackend()")
+        if synchronous not in ("FULL", "NORMAL"):
+            raise InvalidInput(f"synchronous is FULL or NORMAL, not {synchronous!r}")
+        #: The database file.
+        self.path: Final = str(Path(name).absolute())
+        #: What was asked of SQLite so far; None unless `counting`.
+        self.counts: Final = Counts() if counting else None
+        self._settings = Settings(
+            path=self.path,
+            synchronous=synchronous,
+            busy_timeout_ms=busy_timeout_ms,
+            max_size_bytes=max_size_bytes,
+            counts=self.counts,
+        )
+        self._pid = os.getpid()
+        self._closed = False
+        self._current = _Current()
+        self._lock = threading.Lock()
+        self._idle: list[sqlite3.Connection] = []
+        self._idle_lock = threading.Lock()
+        self._writer = open_writer(self._settings)
+
+    def reading(self) -> _Reading:
+        """A consistent view; inside another transaction of this thread, that one's view."""
+        return _Reading(self)
+
+    def writing(self) -> _Writing:
+        """An atomic change; raises InvariantBroken inside another transaction of this thread."""
+        return _Writing(self)
+
+    def data_version(self) -> int:
+        """A number that changes when another connection or process has committed."""
+        if self._current.view is not None:
+            return self._data_version()
+        self._lock_writer()
+        try:
+            return self._data_version()
+        finally:
+            self._lock.release()
+
+    def _data_version(self) -> int:
+        try:
+            return int(self._writer.execute("PRAGMA data_version").fetchone()[0])
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+
+    def checkpoint(self) -> None:
+        """Move what the log holds into the file, as far as nobody reads it; for idle moments."""
+        self._lock_writer()
+        try:
+            self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+        finally:
+            self._lock.release()
+
+    def close(self) -> None:
+        """Checkpoint and release the file; idempotent. Raises StorageBusy while another thread is writing."""
+        if self._closed or os.getpid() != self._pid:
+            return  # a forked child must leave the parent's connections alone
+        if self._current.view is not None:
+            raise InvariantBroken("close() inside a transaction of the same thread")
+        try:
+            self._lock_writer()
+        except EngineClosed:
+            return
+        try:
+            self._closed = True
+            with self._idle_lock:
+                idle, self._idle = self._idle, []
+            for reader in idle:
+                reader.close()
+            try:
+                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            except sqlite3.Error:
+                pass  # another process still reads or writes: its checkpoint will do
+            finally:
+                self._writer.close()
+        finally:
+            self._lock.release()
+
+    # -- connections ---------------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise EngineClosed(f"{self.path}: the backend was closed")
+        if os.getpid() != self._pid:
+            raise EngineClosed(
+                f"{self.path}: the process was forked after the backend was opened; open one in the child process"
+            )
+
+    def _lock_writer(self) -> None:
+        self._check_open()
+        if not self._lock.acquire(timeout=self._settings.busy_timeout_ms / 1000):
+            raise StorageBusy(f"{self.path}: another thread held the database for {self._settings.busy_timeout_ms} ms")
+        if self._closed:
+            self._lock.release()
+            self._check_open()
+
+    def _take_reader(self) -> sqlite3.Connection:
+        with self._idle_lock:
+            if self._idle:
+                return self._idle.pop()
+        return open_reader(self._settings)
+
+    def _return_reader(self, reader: sqlite3.Connection) -> None:
+        with self._idle_lock:
+            if not self._closed and len(self._idle) < _IDLE_READERS:
+                self._idle.append(reader)
+                return
+        reader.close()
+
+
+class _Reading:
+    """The block of one view."""
+
+    __slots__ = ("_backend", "_connection", "_on_writer")
+
+    def __init__(self, backend: SQLiteBackend) -> None:
+        self._backend = backend
+        self._connection: sqlite3.Connection | None = None
+        self._on_writer = False
+
+    def __enter__(self) -> SQLiteReads:
+        backend = self._backend
+        backend._check_open()
+        if backend._current.view is not None:
+            return backend._current.view
+        self._on_writer = backend._lock.acquire(blocking=False)
+        try:
+            connection = backend._writer if self._on_writer else backend._take_reader()
+            self._connection = connection
+            connection.execute("BEGIN")
+        except sqlite3.Error as error:
+            self._leave()
+            raise translated(error, backend.path) from error
+        view = SQLiteReads(connection)
+        backend._current.view = view
+        return view
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        connection = self._connection
+        if connection is not None:
+            self._backend._current.view = None
+            try:
+                connection.execute("ROLLBACK")
+            except sqlite3.Error:
+                pass  # nothing was written; the error of the block, if any, tells more
+            finally:
+                self._leave()
+        if isinstance(error, sqlite3.Error):
+            raise translated(error, self._backend.path) from error
+
+    def _leave(self) -> None:
+        connection, self._connection = self._connection, None
+        if self._on_writer:
+            self._backend._lock.release()
+        elif connection is not None:
+            self._backend._return_reader(connection)
+
+
+class _Writing:
+    """The block of one change."""
+
+    __slots__ = ("_backend",)
+
+    def __init__(self, backend: SQLiteBackend) -> None:
+        self._backend = backend
+
+    def __enter__(self) -> SQLiteWrites:
+        backend = self._backend
+        if backend._current.view is not None:
+            raise InvariantBroken("writing() inside another transaction of the same thread")
+        backend._lock_writer()
+        try:
+            backend._writer.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            backend._lock.release()
+            raise translated(error, backend.path) from error
+        view = SQLiteWrites(backend._writer)
+        backend._current.view = view
+        return view
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        backend = self._backend
+        try:
+            if error is None:
+                self._commit()
+            elif isinstance(error, sqlite3.Error):
+                raise translated(error, backend.path) from error
+        except sqlite3.Error as failure:
+            raise translated(failure, backend.path) from failure
+        finally:
+            try:
+                if backend._writer.in_transaction:
+                    backend._writer.execute("ROLLBACK")
+            finally:
+                backend._current.view = None
+                backend._lock.release()
+
+    def _commit(self) -> None:
+        writer = self._backend._writer
+        if not writer.in_transaction:
+            raise StorageError(f"{self._backend.path}: the transaction was undone by an earlier error")
+        writer.execute("COMMIT")
+        if self._backend.counts is not None:
+            self._backend.counts.commits += 1

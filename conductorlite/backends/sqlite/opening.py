@@ -1,0 +1,164 @@
+"""Opening a file without touching one that is not ours, and naming what went wrong in the words of `errors`."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import Final, Literal
+
+import attrs
+
+from conductorlite.backends.sqlite.counting import Counts, counting_connection
+from conductorlite.backends.sqlite.schema import APPLICATION_ID, VERSION, migrate
+from conductorlite.errors import (
+    ConductorliteError,
+    EngineClosed,
+    InvariantBroken,
+    SchemaTooNew,
+    StorageBusy,
+    StorageCorrupt,
+    StorageError,
+    StorageFull,
+    StorageReadOnly,
+)
+
+__all__ = ["Settings", "open_reader", "open_writer", "translated"]
+
+_MAGIC: Final = b"SQLite format 3\0"
+_HEADER_BYTES: Final = 100
+#: The log is cut back to this size after a checkpoint, bytes.
+_JOURNAL_LIMIT: Final = 16 * 1024 * 1024
+_WAL_TRIES: Final = 10
+
+_MEANING: Final[dict[int, tuple[type[ConductorliteError], str]]] = {
+    sqlite3.SQLITE_BUSY: (StorageBusy, "another writer holds the database"),
+    sqlite3.SQLITE_LOCKED: (StorageBusy, "another connection holds a table of the database"),
+    sqlite3.SQLITE_FULL: (StorageFull, "the disk or the quota of the database is full"),
+    sqlite3.SQLITE_READONLY: (StorageReadOnly, "the database cannot be written"),
+    sqlite3.SQLITE_PERM: (StorageReadOnly, "the database cannot be written"),
+    sqlite3.SQLITE_CANTOPEN: (StorageReadOnly, "the database or its folder cannot be opened for writing"),
+    sqlite3.SQLITE_CORRUPT: (StorageCorrupt, "the database is damaged"),
+    sqlite3.SQLITE_NOTADB: (StorageCorrupt, "this is not a SQLite database"),
+    sqlite3.SQLITE_CONSTRAINT: (InvariantBroken, "rows contradict the store"),
+    sqlite3.SQLITE_MISUSE: (EngineClosed, "the backend was closed"),
+}
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Settings:
+    """How connections to one file are opened."""
+
+    path: str
+    synchronous: Literal["FULL", "NORMAL"]
+    busy_timeout_ms: int
+    max_size_bytes: int | None
+    counts: Counts | None
+
+
+def translated(error: sqlite3.Error, path: str) -> ConductorliteError:
+    """What a failure of SQLite means to the user, naming the file."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    if code is None and "closed" in str(error):  # raised by the sqlite3 module itself, without a code
+        return EngineClosed(f"{path}: the backend was closed")
+    kind, meaning = _MEANING.get((code or 0) & 0xFF, (StorageError, "the database could not be used"))
+    return kind(f"{path}: {meaning} ({error})")
+
+
+def open_writer(settings: Settings) -> sqlite3.Connection:
+    """The connection that writes: the file checked, its schema brought up to date, in WAL mode.
+
+    Raises StorageReadOnly, StorageCorrupt, SchemaTooNew with nothing changed; StorageBusy, StorageFull, StorageError.
+    """
+    path = settings.path
+    _check_writable(path)
+    _check_header(path)
+    try:
+        connection = _connect(settings)
+        try:
+            migrate(connection, path)
+            _enter_wal(connection, path)
+            connection.execute(f"PRAGMA synchronous = {settings.synchronous}")
+            connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_LIMIT}")
+            if settings.max_size_bytes is not None:
+                page_size = connection.execute("PRAGMA page_size").fetchone()[0]
+                connection.execute(f"PRAGMA max_page_count = {max(1, settings.max_size_bytes // page_size)}")
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.Error as error:
+        raise translated(error, path) from error
+    return connection
+
+
+def open_reader(settings: Settings) -> sqlite3.Connection:
+    """A connection that only reads, beside the writer's; sqlite3 errors as they come."""
+    connection = _connect(settings)
+    connection.execute("PRAGMA query_only = 1")
+    return connection
+
+
+def _connect(settings: Settings) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        settings.path,
+        timeout=settings.busy_timeout_ms / 1000,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
+        factory=sqlite3.Connection if settings.counts is None else counting_connection(settings.counts),
+    )
+    connection.execute("PRAGMA trusted_schema = 0")
+    return connection
+
+
+def _check_writable(path: str) -> None:
+    file = Path(path)
+    folder = file.parent
+    if file.is_dir():
+        raise StorageReadOnly(f"{path}: this is a folder, not a database file")
+    if not folder.is_dir():
+        raise StorageReadOnly(f"{path}: the folder {folder} does not exist")
+    # The folder too: SQLite keeps the log beside the file.
+    for place in (folder, file):
+        if place.exists() and not os.access(place, os.W_OK):
+            raise StorageReadOnly(f"{path}: {place} cannot be written")
+
+
+def _check_header(path: str) -> None:
+    """Read the first bytes without SQLite, which could roll back or checkpoint what is not ours."""
+    try:
+        with Path(path).open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StorageReadOnly(f"{path}: {error.strerror}") from error
+    if not header:
+        return
+    if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
+        raise StorageCorrupt(f"{path}: this is not a SQLite database")
+    application = int.from_bytes(header[68:72])
+    version = int.from_bytes(header[60:64])
+    in_wal_mode = header[18] == 2
+    if application == APPLICATION_ID:
+        if version > VERSION:
+            raise SchemaTooNew(f"{path}: written with schema {version}; this conductorlite knows up to {VERSION}")
+    elif application or in_wal_mode:  # our own are marked before they enter WAL mode
+        raise StorageCorrupt(f"{path}: this is the database of another application (application_id {application})")
+
+
+def _enter_wal(connection: sqlite3.Connection, path: str) -> None:
+    """Switch to WAL; when others open the file too, SQLite may refuse at once, whatever the busy timeout."""
+    mode = ""
+    for attempt in range(_WAL_TRIES):
+        try:
+            mode = str(connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or attempt == _WAL_TRIES - 1:
+                raise
+            connection.execute("BEGIN EXCLUSIVE")  # waits for the others, within the busy timeout
+            connection.execute("ROLLBACK")
+        else:
+            break
+    if mode != "wal":
+        raise StorageError(f"{path}: the file system does not support WAL (mode {mode!r}; a network folder?)")

@@ -1,0 +1,226 @@
+"""Reading a SQLite store inside an open transaction: the queries of `ports.ReadingTransaction`."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from conductorlite.backends.sqlite import statements as sql
+from conductorlite.backends.sqlite.rows import event_of, history_of, message_of, task_of, workflow_of
+from conductorlite.canonical import Payload
+from conductorlite.decisions import Event, Message, MessageKey, Need
+from conductorlite.executions import HistoryEvent, Task, TaskLog, Workflow, WorkflowStatus
+from conductorlite.ports import Loaded, RelayItem
+
+__all__ = ["OVERREAD", "SQLiteReads"]
+
+#: `due_workflows` reads at most `OVERREAD * (limit + 16)` due events, however many one workflow has.
+OVERREAD: Final = 4
+
+
+class SQLiteReads:
+    """One consistent view of the store; valid until its block ends."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._execute = connection.execute
+
+    # -- executions ----------------------------------------------------------------------------------------------------
+
+    def workflow(self, workflow_id: str) -> Workflow | None:
+        """The row of an execution, or None."""
+        row = self._execute(sql.WORKFLOW, (workflow_id,)).fetchone()
+        return None if row is None else workflow_of(row)
+
+    def load(self, workflow_id: str, need: Need) -> Loaded:
+        """The rows a need names; one statement for the refs, one for each other part."""
+        tasks: dict[str, Task | None] = {}
+        if need.refs:
+            tasks.update(self._last(workflow_id, need.refs))
+        if need.live:
+            self._add(tasks, sql.TASKS_LIVE, workflow_id)
+        if need.failed:
+            self._add(tasks, sql.TASKS_FAILED, workflow_id)
+        if need.everything:
+            self._add(tasks, sql.TASKS_ALL, workflow_id)
+        latest = {base_ref: self._latest(workflow_id, base_ref) for base_ref in need.latest_of}
+        payloads: dict[str, Payload] = {}
+        for digest in need.payloads:
+            row = self._execute(sql.TEXT, (workflow_id, digest)).fetchone()
+            if row is not None:
+                payloads[digest] = Payload(row[0], digest=digest)
+        return Loaded(tasks=tasks, latest=latest, payloads=payloads)
+
+    def _last(self, workflow_id: str, refs: frozenset[str]) -> dict[str, Task | None]:
+        found: dict[str, Task | None] = dict.fromkeys(refs)
+        if len(refs) == 1:
+            rows = self._execute(sql.TASK_LAST, (workflow_id, *refs)).fetchall()
+        else:
+            rows = self._execute(sql.TASKS_LAST, (json.dumps(sorted(refs)), workflow_id, workflow_id)).fetchall()
+        for row in rows:
+            task = task_of(row)
+            found[task.ref] = task
+        return found
+
+    def _add(self, tasks: dict[str, Task | None], statement: str, workflow_id: str) -> None:
+        for row in self._execute(statement, (workflow_id,)):
+            task = task_of(row)
+            known = tasks.get(task.ref)
+            if known is None or known.attempt < task.attempt:
+                tasks[task.ref] = task
+
+    def _latest(self, workflow_id: str, base_ref: str) -> Task | None:
+        row = self._execute(sql.TASK_LATEST_IN_LOOP, (workflow_id, base_ref)).fetchone()
+        if row is not None:
+            return task_of(row)
+        # outside every loop the definition's reference is the printed one
+        row = self._execute(sql.TASK_LAST, (workflow_id, base_ref)).fetchone()
+        if row is None:
+            return None
+        task = task_of(row)
+        return None if task.iterations else task
+
+    def attempts(self, workflow_id: str) -> Sequence[Task]:
+        """Every attempt of an execution, in order of scheduling, then attempt."""
+        tasks = [task_of(row) for row in self._execute(sql.TASKS_ALL, (workflow_id,))]
+        tasks.sort(key=lambda task: (task.seq, task.attempt))
+        return tasks
+
+    def task_by_id(self, task_id: str) -> Task | None:
+        """The attempt with that id, of any execution, or None."""
+        row = self._execute(sql.TASK_BY_ID, (task_id,)).fetchone()
+        return None if row is None else task_of(row)
+
+    def history(self, workflow_id: str) -> Sequence[HistoryEvent]:
+        """The journal of an execution, in order."""
+        return [history_of(row) for row in self._execute(sql.HISTORY, (workflow_id,))]
+
+    def logs(self, task_id: str) -> Sequence[TaskLog]:
+        """What workers logged for an attempt, in order of arrival."""
+        rows = self._execute(sql.LOGS, (task_id,))
+        return [TaskLog(task_id=task, at=at, text=text) for task, at, text in rows]
+
+    def workflow_ids(self, status: WorkflowStatus | None, after: str, limit: int) -> Sequence[str]:
+        """A page of workflow ids in ascending order, greater than `after`, of one status or all."""
+        if status is None:
+            rows = self._execute(sql.WORKFLOW_IDS, (after, limit))
+        else:
+            rows = self._execute(sql.WORKFLOW_IDS_OF, (status.value, after, limit))
+        return [workflow_id for (workflow_id,) in rows]
+
+    # -- inbox ---------------------------------------------------------------------------------------------------------
+
+    def due_events(self, workflow_id: str, now: int, limit: int) -> Sequence[Event]:
+        """Events of one inbox that are due at `now` and not held, in inbox order."""
+        return [event_of(row) for row in self._execute(sql.DUE_EVENTS, (workflow_id, now, limit))]
+
+    def inbox(self, workflow_id: str) -> Sequence[Event]:
+        """Every event of one inbox, held ones too, in inbox order."""
+        events = [event_of(row) for row in self._execute(sql.INBOX, (workflow_id,))]
+        events.sort(key=lambda event: (event.order, event.event_id))
+        return events
+
+    def due_workflows(self, now: int, limit: int) -> Sequence[str]:
+        """Workflows with due events, the longest due first; a page cut short by one with very many of them is short."""
+        rows = self._execute(sql.DUE_WORKFLOWS, (now, OVERREAD * (limit + 16)))
+        found: dict[str, None] = {}
+        for (workflow_id,) in rows:
+            if workflow_id not in found:
+                found[workflow_id] = None
+                if len(found) >= limit:
+                    break
+        return list(found)
+
+    def next_event_at(self) -> int | None:
+        """The earliest `due_at` of any event that is not held, or None."""
+        return self._instant(sql.NEXT_EVENT_AT)
+
+    def upcoming_events(self, limit: int) -> Sequence[Event]:
+        """The next events of all inboxes that are not held, in order of `due_at`."""
+        return [event_of(row) for row in self._execute(sql.UPCOMING_EVENTS, (limit,))]
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    def offered(self, queue: str, now: int, limit: int) -> Sequence[Message]:
+        """Messages of a queue due at `now`, best first; two statements per distinct priority."""
+        found: list[Message] = []
+        priority = self._instant(sql.HIGHEST_PRIORITY, queue)
+        while priority is not None:
+            rows = self._execute(sql.OFFERED, (queue, priority, now, limit - len(found)))
+            found.extend(map(message_of, rows))
+            if len(found) >= limit:
+                break
+            priority = self._instant(sql.NEXT_PRIORITY, queue, priority)
+        return found
+
+    def next_message_at(self, queues: Sequence[str] | None) -> int | None:
+        """The earliest `due_at` in these queues (None: in any), or None."""
+        if queues is None:
+            return self._instant(sql.NEXT_MESSAGE_AT)
+        instants: list[int] = []
+        for queue in queues:
+            priority = self._instant(sql.HIGHEST_PRIORITY, queue)
+            while priority is not None:
+                instant = self._instant(sql.MESSAGE_AT, queue, priority)
+                if instant is not None:
+                    instants.append(instant)
+                priority = self._instant(sql.NEXT_PRIORITY, queue, priority)
+        return min(instants, default=None)
+
+    def _instant(self, statement: str, *parameters: str | int) -> int | None:
+        number: int | None = self._execute(statement, parameters).fetchone()[0]
+        return number
+
+    def message(self, key: MessageKey) -> Message | None:
+        """One message by its key."""
+        row = self._execute(sql.MESSAGE, key).fetchone()
+        return None if row is None else message_of(row)
+
+    def queue_sizes(self) -> Mapping[str, int]:
+        """Number of messages per queue that has any; reads every message's index entry."""
+        return dict(self._execute(sql.QUEUE_SIZES))
+
+    def messages(self, limit: int) -> Sequence[Message]:
+        """The next messages of all queues in order of `due_at`."""
+        return [message_of(row) for row in self._execute(sql.MESSAGES, (limit,))]
+
+    def outbox(self, limit: int) -> Sequence[RelayItem]:
+        """Nothing: the outgoing part is committed with the rest."""
+        return []
+
+    # -- definitions ---------------------------------------------------------------------------------------------------
+
+    def registry_version(self) -> int:
+        """A number that grows with every change of a registered definition."""
+        return self._instant(sql.REGISTRY_VERSION) or 0
+
+    def definition(self, digest: str) -> str | None:
+        """An embedded definition by its hash."""
+        return self._text(sql.DEFINITION, digest)
+
+    def workflow_def(self, name: str, version: int | None) -> str | None:
+        """A registered workflow definition; version None is the highest."""
+        if version is None:
+            return self._text(sql.WORKFLOW_DEF_NEWEST, name)
+        return self._text(sql.WORKFLOW_DEF, name, version)
+
+    def workflow_defs(self) -> Sequence[tuple[str, int]]:
+        """Names and versions of the registered workflow definitions, in order."""
+        return [(name, version) for name, version in self._execute(sql.WORKFLOW_DEFS)]
+
+    def task_def(self, name: str) -> str | None:
+        """A registered task definition."""
+        return self._text(sql.TASK_DEF, name)
+
+    def task_defs(self) -> Sequence[str]:
+        """Names of the registered task definitions, in order."""
+        return [name for (name,) in self._execute(sql.TASK_DEFS)]
+
+    def _text(self, statement: str, *parameters: str | int) -> str | None:
+        row = self._execute(statement, parameters).fetchone()
+        if row is None:
+            return None
+        text: str = row[0]
+        return text

@@ -1,0 +1,256 @@
+"""Rows of SQLite and the frozen values they stand for, both ways.
+
+A payload cell holds the canonical text, or, for a large payload, `#` and the hash of the text, which no JSON begins
+with; the text itself lies once in `texts`. An event is a letter and carries its text whole, however long: it is read
+once and deleted.
+
+Column orders are chosen so that one tuple serves the INSERT and the UPDATE of a row: what may change first, identity
+last.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.canonical import EMPTY, INLINE_LIMIT, Payload
+from conductorlite.decisions import Event, EventKind, Message
+from conductorlite.definitions import Semantics
+from conductorlite.executions import HistoryEvent, HistoryKind, Task, TaskStatus, Workflow, WorkflowStatus
+
+__all__ = [
+    "EVENT_COLUMNS",
+    "HISTORY_COLUMNS",
+    "MESSAGE_COLUMNS",
+    "TASK_COLUMNS",
+    "TASK_IDENTITY",
+    "WORKFLOW_COLUMNS",
+    "Row",
+    "event_of",
+    "event_row",
+    "history_of",
+    "history_row",
+    "message_of",
+    "message_row",
+    "task_of",
+    "task_row",
+    "workflow_of",
+    "workflow_row",
+]
+
+#: Cells of a row, as sqlite3 takes and gives them.
+Row = tuple[Any, ...]
+
+
+def _plain(kind: type[attrs.AttrsInstance], special: Sequence[str]) -> tuple[str, ...]:
+    return tuple(field.name for field in attrs.fields(kind) if field.name not in special)
+
+
+def _cell(payload: Payload) -> str:
+    text = payload.text
+    if text is None or len(text) > INLINE_LIMIT:
+        return "#" + payload.digest
+    return text
+
+
+def _payload(cell: str) -> Payload:
+    if cell == "{}":
+        return EMPTY
+    if cell[0] == "#":
+        return Payload(None, digest=cell[1:])
+    return Payload(cell)
+
+
+# -- workflows ---------------------------------------------------------------------------------------------------------
+
+_WORKFLOW_SPECIAL: Final = (
+    *("semantics", "input", "output", "variables", "task_to_domain", "failed_refs", "failed_task_names"),
+    *("workflow_id", "fence", "status"),
+)
+_WORKFLOW_PLAIN: Final = _plain(Workflow, (*_WORKFLOW_SPECIAL, "tasks", "definition"))
+WORKFLOW_COLUMNS: Final = _WORKFLOW_PLAIN + _WORKFLOW_SPECIAL
+_workflow_plain: Final[Callable[[Workflow], Row]] = attrgetter(*_WORKFLOW_PLAIN)
+_SEMANTICS: Final = {member.value: member for member in Semantics}
+_WORKFLOW_STATUS: Final = {member.value: member for member in WorkflowStatus}
+
+
+def workflow_row(workflow: Workflow) -> Row:
+    """Cells in the order of WORKFLOW_COLUMNS; the last three are the id, the fence and the status."""
+    return (
+        *_workflow_plain(workflow),
+        workflow.semantics.value,
+        _cell(workflow.input),
+        _cell(workflow.output),
+        _cell(workflow.variables),
+        _cell(workflow.task_to_domain),
+        json.dumps(workflow.failed_refs) if workflow.failed_refs else "",
+        json.dumps(workflow.failed_task_names) if workflow.failed_task_names else "",
+        workflow.workflow_id,
+        workflow.fence,
+        workflow.status.value,
+    )
+
+
+def workflow_of(row: Row) -> Workflow:
+    """The execution of a row in the order of WORKFLOW_COLUMNS."""
+    plain = len(_WORKFLOW_PLAIN)
+    semantics, given, output, variables, domains, refs, names, workflow_id, fence, status = row[plain:]
+    return Workflow(
+        **dict(zip(_WORKFLOW_PLAIN, row, strict=False)),
+        semantics=_SEMANTICS[semantics],
+        input=_payload(given),
+        output=_payload(output),
+        variables=_payload(variables),
+        task_to_domain=_payload(domains),
+        failed_refs=tuple(json.loads(refs)) if refs else (),
+        failed_task_names=tuple(json.loads(names)) if names else (),
+        workflow_id=workflow_id,
+        fence=fence,
+        status=_WORKFLOW_STATUS[status],
+    )
+
+
+# -- tasks -------------------------------------------------------------------------------------------------------------
+
+#: What an update never changes: half of it is indexed, and an untouched index is an untouched page.
+TASK_IDENTITY: Final = ("workflow_id", "ref", "attempt", "task_id", "base_ref", "iterations")
+_TASK_SPECIAL: Final = ("status", "input", "output", "retried", "executed", "succeeded_before")
+_TASK_PLAIN: Final = _plain(Task, _TASK_SPECIAL + TASK_IDENTITY)
+TASK_COLUMNS: Final = (*_TASK_PLAIN, "live", "failed", *_TASK_SPECIAL, *TASK_IDENTITY)
+_task_plain: Final[Callable[[Task], Row]] = attrgetter(*_TASK_PLAIN)
+_TASK_STATUS: Final = {member.value: member for member in TaskStatus}
+
+
+def task_row(task: Task) -> Row:
+    """Cells in the order of TASK_COLUMNS, which ends with TASK_IDENTITY."""
+    return (
+        *_task_plain(task),
+        task.live,
+        task.failed,
+        task.status.value,
+        _cell(task.input),
+        _cell(task.output),
+        task.retried,
+        task.executed,
+        task.succeeded_before,
+        task.workflow_id,
+        task.ref,
+        task.attempt,
+        task.task_id,
+        task.base_ref,
+        ",".join(map(str, task.iterations)) if task.iterations else "",
+    )
+
+
+def task_of(row: Row) -> Task:
+    """The attempt of a row in the order of TASK_COLUMNS."""
+    status, given, output, retried, executed, succeeded = row[-12:-6]
+    workflow_id, ref, attempt, task_id, base, rounds = row[-6:]
+    return Task(
+        **dict(zip(_TASK_PLAIN, row, strict=False)),
+        status=_TASK_STATUS[status],
+        input=_payload(given),
+        output=_payload(output),
+        retried=retried == 1,
+        executed=executed == 1,
+        succeeded_before=succeeded == 1,
+        workflow_id=workflow_id,
+        ref=ref,
+        attempt=attempt,
+        task_id=task_id,
+        base_ref=base,
+        iterations=tuple(map(int, rounds.split(","))) if rounds else (),
+    )
+
+
+# -- history, inbox, messages ------------------------------------------------------------------------------------------
+
+HISTORY_COLUMNS: Final = ("workflow_id", "n", "at", "kind", "status", "ref", "attempt", "number", "reason", "payload")
+_HISTORY_KIND: Final = {member.value: member for member in HistoryKind}
+
+
+def history_row(workflow_id: str, event: HistoryEvent) -> Row:
+    """Cells in the order of HISTORY_COLUMNS."""
+    payload = None if event.payload is None else _cell(event.payload)
+    # `status` may be given as a member of an enum; the journal keeps its text
+    return (
+        *(workflow_id, event.n, event.at, event.kind.value, str(event.status)),
+        *(event.ref, event.attempt, event.number, event.reason, payload),
+    )
+
+
+def history_of(row: Row) -> HistoryEvent:
+    """The line of the journal of a row in the order of HISTORY_COLUMNS."""
+    _, n, at, kind, status, ref, attempt, number, reason, payload = row
+    return HistoryEvent(
+        n=n,
+        at=at,
+        kind=_HISTORY_KIND[kind],
+        status=status,
+        ref=ref,
+        attempt=attempt,
+        number=number,
+        reason=reason,
+        payload=None if payload is None else _payload(payload),
+    )
+
+
+EVENT_COLUMNS: Final = (
+    *("workflow_id", "event_id", "kind", "due_at", "posted_at", "sender", "sender_seq"),
+    *("ref", "attempt", "generation", "data", "held"),
+)
+_EVENT_KIND: Final = {member.value: member for member in EventKind}
+
+
+def event_row(event: Event) -> Row:
+    """Cells in the order of EVENT_COLUMNS."""
+    data = event.data
+    return (
+        *(event.workflow_id, event.event_id, event.kind.value, event.due_at, event.posted_at),
+        *(event.sender, event.sender_seq, event.ref, event.attempt, event.generation),
+        data.text if data.text is not None else "#" + data.digest,
+        event.held,
+    )
+
+
+def event_of(row: Row) -> Event:
+    """The letter of a row in the order of EVENT_COLUMNS."""
+    workflow_id, event_id, kind, due_at, posted_at, sender, sender_seq, ref, attempt, generation, data, held = row
+    return Event(
+        workflow_id=workflow_id,
+        event_id=event_id,
+        kind=_EVENT_KIND[kind],
+        due_at=due_at,
+        posted_at=posted_at,
+        sender=sender,
+        sender_seq=sender_seq,
+        ref=ref,
+        attempt=attempt,
+        generation=generation,
+        data=_payload(data),
+        held=held == 1,
+        stored=True,
+    )
+
+
+MESSAGE_COLUMNS: Final = ("queue", "workflow_id", "ref", "attempt", "generation", "task_id", "due_at", "priority")
+message_row: Final[Callable[[Message], Row]] = attrgetter(*MESSAGE_COLUMNS)
+
+
+def message_of(row: Row) -> Message:
+    """The message of a row in the order of MESSAGE_COLUMNS."""
+    queue, workflow_id, ref, attempt, generation, task_id, due_at, priority = row
+    return Message(
+        queue=queue,
+        workflow_id=workflow_id,
+        ref=ref,
+        attempt=attempt,
+        generation=generation,
+        task_id=task_id,
+        due_at=due_at,
+        priority=priority,
+    )

@@ -1,0 +1,147 @@
+"""Every SQL text of the SQLite backend, by what it is for: plain, prepared once per connection, explained by the tests.
+
+No statement scans a table, sorts, or computes a "now"; the few that walk much (a whole execution, or the size of every
+queue) are in `COLD`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from conductorlite.backends.sqlite.rows import (
+    EVENT_COLUMNS,
+    HISTORY_COLUMNS,
+    MESSAGE_COLUMNS,
+    TASK_COLUMNS,
+    TASK_IDENTITY,
+    WORKFLOW_COLUMNS,
+)
+
+__all__ = ["COLD"]
+
+_TASK: Final = ", ".join(TASK_COLUMNS)
+_EVENT: Final = ", ".join(EVENT_COLUMNS)
+_MESSAGE: Final = ", ".join(MESSAGE_COLUMNS)
+
+
+def _marks(columns: tuple[str, ...]) -> str:
+    return ", ".join("?" * len(columns))
+
+
+def _setting(columns: tuple[str, ...]) -> str:
+    return ", ".join(f"{column} = ?" for column in columns)
+
+
+# -- workflows: WORKFLOW_COLUMNS ends with workflow_id, fence, status -------------------------------------------------
+
+WORKFLOW: Final = f"SELECT {', '.join(WORKFLOW_COLUMNS)} FROM workflows WHERE workflow_id = ?"
+INSERT_WORKFLOW: Final = (
+    f"INSERT INTO workflows ({', '.join(WORKFLOW_COLUMNS)}) VALUES ({_marks(WORKFLOW_COLUMNS[:-2])}, ? + 1, ?)"
+)
+#: The fence is compared and set by the same statement. The usual turn keeps the status, whose index is then left alone.
+UPDATE_WORKFLOW: Final = (
+    f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:-3])}, fence = fence + 1"
+    " WHERE workflow_id = ? AND fence = ? AND status = ?"
+)
+UPDATE_WORKFLOW_AND_STATUS: Final = (
+    f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:-3])}, status = ?, fence = fence + 1"
+    " WHERE workflow_id = ? AND fence = ?"
+)
+WORKFLOW_EXISTS: Final = "SELECT 1 FROM workflows WHERE workflow_id = ?"
+#: A parked workflow is not due: its letters are held until it is released.
+HOLD: Final = "UPDATE inbox SET held = 1 WHERE workflow_id = ? AND held = 0"
+PARK: Final = "UPDATE workflows SET broken_turns = ?, parked = ? WHERE workflow_id = ?"
+WORKFLOW_IDS: Final = "SELECT workflow_id FROM workflows WHERE workflow_id > ? ORDER BY workflow_id LIMIT ?"
+WORKFLOW_IDS_OF: Final = (
+    "SELECT workflow_id FROM workflows WHERE status = ? AND workflow_id > ? ORDER BY workflow_id LIMIT ?"
+)
+
+# -- tasks -------------------------------------------------------------------------------------------------------------
+
+INSERT_TASK: Final = f"INSERT INTO tasks ({_TASK}) VALUES ({_marks(TASK_COLUMNS)})"
+UPDATE_TASK: Final = (
+    f"UPDATE tasks SET {_setting(TASK_COLUMNS[: -len(TASK_IDENTITY)])}"
+    f" WHERE {' AND '.join(f'{column} = ?' for column in TASK_IDENTITY)}"
+)
+TASK_LAST: Final = f"SELECT {_TASK} FROM tasks WHERE workflow_id = ? AND ref = ? ORDER BY attempt DESC LIMIT 1"
+#: Many references at once; `json_each` walks the argument, not the table.
+TASKS_LAST: Final = (
+    f"SELECT {', '.join('t.' + column for column in TASK_COLUMNS)} FROM json_each(?) AS wanted CROSS JOIN tasks AS t"
+    " WHERE t.workflow_id = ? AND t.ref = wanted.value AND t.attempt ="
+    " (SELECT max(attempt) FROM tasks WHERE workflow_id = ? AND ref = wanted.value)"
+)
+TASK_LATEST_IN_LOOP: Final = (
+    f"SELECT {_TASK} FROM tasks WHERE workflow_id = ? AND base_ref = ? AND iterations <> ''"
+    " ORDER BY seq DESC, attempt DESC, ref DESC LIMIT 1"
+)
+TASKS_LIVE: Final = f"SELECT {_TASK} FROM tasks WHERE workflow_id = ? AND live = 1 ORDER BY seq"
+TASKS_FAILED: Final = f"SELECT {_TASK} FROM tasks WHERE workflow_id = ? AND failed = 1 ORDER BY seq"
+TASKS_ALL: Final = f"SELECT {_TASK} FROM tasks WHERE workflow_id = ? ORDER BY ref, attempt"
+TASK_BY_ID: Final = f"SELECT {_TASK} FROM tasks WHERE task_id = ?"
+
+# -- payloads, history, logs -------------------------------------------------------------------------------------------
+
+INSERT_TEXT: Final = "INSERT INTO texts (workflow_id, digest, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+TEXT: Final = "SELECT text FROM texts WHERE workflow_id = ? AND digest = ?"
+INSERT_HISTORY: Final = f"INSERT INTO history ({', '.join(HISTORY_COLUMNS)}) VALUES ({_marks(HISTORY_COLUMNS)})"
+HISTORY: Final = f"SELECT {', '.join(HISTORY_COLUMNS)} FROM history WHERE workflow_id = ? ORDER BY n"
+INSERT_LOG: Final = "INSERT INTO task_logs (workflow_id, task_id, at, text) VALUES (?, ?, ?, ?)"
+LOGS: Final = "SELECT task_id, at, text FROM task_logs WHERE task_id = ? ORDER BY n"
+
+# -- inbox -------------------------------------------------------------------------------------------------------------
+
+PUT_EVENT: Final = f"INSERT OR REPLACE INTO inbox ({_EVENT}) VALUES ({_marks(EVENT_COLUMNS)})"
+DELETE_EVENT: Final = "DELETE FROM inbox WHERE workflow_id = ? AND event_id = ?"
+RELEASE_HELD: Final = "UPDATE inbox SET due_at = ?, held = 0 WHERE workflow_id = ? AND held = 1"
+INBOX: Final = f"SELECT {_EVENT} FROM inbox WHERE workflow_id = ?"
+DUE_EVENTS: Final = (
+    f"SELECT {_EVENT} FROM inbox WHERE workflow_id = ? AND held = 0 AND due_at <= ?"
+    " ORDER BY due_at, posted_at, sender, sender_seq, event_id LIMIT ?"
+)
+DUE_WORKFLOWS: Final = (
+    "SELECT workflow_id FROM inbox WHERE held = 0 AND due_at <= ? ORDER BY due_at, workflow_id, event_id LIMIT ?"
+)
+NEXT_EVENT_AT: Final = "SELECT min(due_at) FROM inbox WHERE held = 0"
+UPCOMING_EVENTS: Final = f"SELECT {_EVENT} FROM inbox WHERE held = 0 ORDER BY due_at, workflow_id, event_id LIMIT ?"
+
+# -- messages ----------------------------------------------------------------------------------------------------------
+
+PUT_MESSAGE: Final = f"INSERT OR REPLACE INTO messages ({_MESSAGE}) VALUES ({_marks(MESSAGE_COLUMNS)})"
+DELETE_MESSAGE: Final = "DELETE FROM messages WHERE workflow_id = ? AND ref = ?"
+DISCARD_MESSAGE: Final = f"DELETE FROM messages WHERE {' AND '.join(f'{column} = ?' for column in MESSAGE_COLUMNS)}"
+MESSAGE: Final = f"SELECT {_MESSAGE} FROM messages WHERE workflow_id = ? AND ref = ?"
+MESSAGES: Final = f"SELECT {_MESSAGE} FROM messages ORDER BY due_at, workflow_id, ref LIMIT ?"
+#: A queue is read priority by priority, each by one probe: messages of a high priority that are not due cost nothing.
+HIGHEST_PRIORITY: Final = "SELECT max(priority) FROM messages WHERE queue = ?"
+NEXT_PRIORITY: Final = "SELECT max(priority) FROM messages WHERE queue = ? AND priority < ?"
+OFFERED: Final = (
+    f"SELECT {_MESSAGE} FROM messages WHERE queue = ? AND priority = ? AND due_at <= ?"
+    " ORDER BY due_at, workflow_id, ref LIMIT ?"
+)
+MESSAGE_AT: Final = "SELECT min(due_at) FROM messages WHERE queue = ? AND priority = ?"
+NEXT_MESSAGE_AT: Final = "SELECT min(due_at) FROM messages"
+QUEUE_SIZES: Final = "SELECT queue, count(*) FROM messages GROUP BY queue"
+
+# -- definitions -------------------------------------------------------------------------------------------------------
+
+EMBED: Final = "INSERT INTO definitions (digest, text) VALUES (?, ?) ON CONFLICT DO NOTHING"
+DEFINITION: Final = "SELECT text FROM definitions WHERE digest = ?"
+PUT_WORKFLOW_DEF: Final = "INSERT OR REPLACE INTO workflow_defs (name, version, text) VALUES (?, ?, ?)"
+WORKFLOW_DEF: Final = "SELECT text FROM workflow_defs WHERE name = ? AND version = ?"
+WORKFLOW_DEF_NEWEST: Final = "SELECT text FROM workflow_defs WHERE name = ? ORDER BY version DESC LIMIT 1"
+WORKFLOW_DEFS: Final = "SELECT name, version FROM workflow_defs ORDER BY name, version"
+PUT_TASK_DEF: Final = "INSERT OR REPLACE INTO task_defs (name, text) VALUES (?, ?)"
+TASK_DEF: Final = "SELECT text FROM task_defs WHERE name = ?"
+TASK_DEFS: Final = "SELECT name FROM task_defs ORDER BY name"
+
+REGISTRY_VERSION: Final = "SELECT value FROM counters WHERE name = 'registry'"
+REGISTRY_CHANGED: Final = "UPDATE counters SET value = value + 1 WHERE name = 'registry'"
+
+#: Everything of one execution.
+REMOVE: Final = tuple(
+    f"DELETE FROM {table} WHERE workflow_id = ?"
+    for table in ("workflows", "tasks", "history", "texts", "inbox", "messages", "task_logs")
+)
+
+#: Statements that walk a whole index by their nature; none of them belongs to a turn.
+COLD: Final = frozenset({QUEUE_SIZES, WORKFLOW_DEFS, TASK_DEFS})

@@ -1,0 +1,172 @@
+"""JSON as it is kept: one canonical text per value, checked once at every edge.
+
+What enters the engine (start input, report, signal, worker return) goes through `canonical()`; what is stored, hashed and
+compared is that text; what leaves is parsed afresh, so nobody holds a reference into the engine's state. Key order is kept,
+because Conductor keeps it: the order of `decisionCases` and the text form of a map depend on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from conductorlite.errors import InvalidInput
+
+__all__ = ["EMPTY", "INLINE_LIMIT", "MAX_DEPTH", "Payload", "canonical", "digest", "parse"]
+
+#: Deepest nesting of maps and lists that is accepted; beyond it the JSON of other tools breaks too.
+MAX_DEPTH: Final = 200
+
+#: Bytes up to which a text is stored in its row; a longer one is stored once by hash and referenced.
+INLINE_LIMIT: Final = 1024
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False).encode
+
+
+def canonical(value: Any, *, where: str = "$") -> str:
+    """Return the canonical JSON text of `value` (dict, list, tuple, str, int, float, bool, None).
+
+    Raises InvalidInput, naming the JSON path below `where`, for NaN and infinities, keys that are not text, lone
+    surrogates, values of any other type, cycles and nesting deeper than `MAX_DEPTH`.
+    """
+    _check(value, where)
+    text = _encode(value)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            snippet = text[max(0, error.start - 20) : error.start].encode("ascii", "replace").decode()
+            raise InvalidInput(f"{where}: text holds a lone surrogate after …{snippet!r}") from None
+    return text
+
+
+def _check(value: Any, where: str) -> None:
+    stack: list[tuple[Any, str, int]] = [(value, where, 0)]
+    while stack:
+        item, path, depth = stack.pop()
+        kind = type(item)
+        if kind is str or kind is int or kind is bool or item is None:
+            continue
+        if kind is float:
+            if item - item != 0.0:
+                raise InvalidInput(f"{path}: {item!r} is not a JSON number")
+        elif kind is dict or isinstance(item, Mapping):
+            if depth >= MAX_DEPTH:
+                raise InvalidInput(f"{path[:200]}: nested deeper than {MAX_DEPTH} levels (or cyclic)")
+            for key, entry in item.items():
+                if type(key) is not str:
+                    raise InvalidInput(f"{path}: key {key!r} is not text")
+                if type(entry) is not str:
+                    stack.append((entry, f"{path}.{key}", depth + 1))
+        elif kind is list or kind is tuple:
+            if depth >= MAX_DEPTH:
+                raise InvalidInput(f"{path[:200]}: nested deeper than {MAX_DEPTH} levels (or cyclic)")
+            for index, entry in enumerate(item):
+                if type(entry) is not str:
+                    stack.append((entry, f"{path}[{index}]", depth + 1))
+        elif not isinstance(item, str | int):
+            raise InvalidInput(f"{path}: a {kind.__name__} is not JSON")
+
+
+def parse(text: str | bytes, *, where: str = "$") -> Any:
+    """Parse JSON text from outside; raises InvalidInput with line and column, also for NaN and over-deep nesting."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except RecursionError:
+        raise InvalidInput(f"{where}: nested deeper than {MAX_DEPTH} levels") from None
+    except InvalidInput:
+        raise
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{where}: not UTF-8 at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        raise InvalidInput(f"{where}: broken JSON at line {error.lineno} column {error.colno}: {error.msg}") from None
+    except ValueError as error:  # Python refuses integers past 4,300 digits
+        raise InvalidInput(f"{where}: {error}") from None
+
+
+def _no_constant(name: str) -> Any:
+    raise InvalidInput(f"{name} is not a JSON number")
+
+
+def digest(text: str) -> str:
+    """Content hash of a text: the sha256 of its UTF-8, in hex."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Payload:
+    """One immutable JSON document of a row: its canonical text, and the parsed value made on first use.
+
+    A payload read from a store may be *absent*: only its hash is known (`text` is None). The decider asks for it by that
+    hash. `value` is shared: the engine reads it and never changes it; what leaves the engine is `fresh()`.
+    """
+
+    __slots__ = ("_digest", "_value", "text")
+
+    _UNPARSED: Final = object()
+
+    def __init__(self, text: str | None, *, digest: str | None = None) -> None:
+        self.text = text
+        self._digest = digest
+        self._value: Any = Payload._UNPARSED
+
+    @classmethod
+    def of(cls, value: Any, *, where: str = "$") -> Payload:
+        """The payload of a value from outside or computed inside; raises InvalidInput as `canonical` does."""
+        if value is None or value == {}:
+            return EMPTY if value is not None else cls("null")
+        return cls(canonical(value, where=where))
+
+    @property
+    def absent(self) -> bool:
+        """Whether only the hash is here."""
+        return self.text is None
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the text, in hex."""
+        if self._digest is None:
+            if self.text is None:
+                raise InvalidInput("an absent payload without a hash")
+            self._digest = digest(self.text)
+        return self._digest
+
+    @property
+    def large(self) -> bool:
+        """Whether the text is stored apart, by hash."""
+        return self.text is None or len(self.text) > INLINE_LIMIT
+
+    @property
+    def value(self) -> Any:
+        """The parsed document, shared: do not change it."""
+        if self._value is Payload._UNPARSED:
+            if self.text is None:
+                raise InvalidInput(f"payload {self._digest} was not loaded")
+            self._value = json.loads(self.text)
+        return self._value
+
+    def fresh(self) -> Any:
+        """A copy of the document that belongs to the caller."""
+        if self.text is None:
+            raise InvalidInput(f"payload {self._digest} was not loaded")
+        return json.loads(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Payload):
+            return NotImplemented
+        if self.text is not None and other.text is not None:
+            return self.text == other.text
+        return self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        if self.text is None:
+            return f"Payload(digest={self._digest!r})"
+        return f"Payload({self.text if len(self.text) <= 60 else self.text[:57] + '…'!r})"
+
+
+#: The empty map, which most tasks have as input or output.
+EMPTY: Final = Payload("{}")

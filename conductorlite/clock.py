@@ -1,0 +1,165 @@
+"""Time that the user owns. The only file of the package that reads a clock.
+
+Every instant in conductorlite is epoch milliseconds, UTC. `SystemClock` is the real one; `VirtualClock` moves only when it is
+told to. Both answer one more question than "what time is it": how to wait, because only the clock knows how long to *really*
+sleep (a virtual one never does).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Protocol, runtime_checkable
+
+from conductorlite.errors import ClockError, InvalidInput
+
+__all__ = ["Clock", "Instant", "Span", "SystemClock", "VirtualClock", "to_instant", "to_span"]
+
+#: What public calls accept as a point in time: epoch ms, an aware datetime, or ISO 8601 text (no zone means UTC).
+Instant = int | str | datetime
+
+#: What public calls accept as a length of time: ms, a timedelta, or text such as "90s", "5m", "1d 2h".
+Span = int | str | timedelta
+
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def to_instant(value: Instant) -> int:
+    """Epoch milliseconds of `value`; raises InvalidInput when it is no point in time."""
+    if isinstance(value, bool):
+        raise InvalidInput(f"{value!r} is not a point in time")
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise InvalidInput(f"{value!r} is not an ISO 8601 point in time") from None
+    if not isinstance(value, datetime):
+        raise InvalidInput(f"{value!r} is not a point in time")
+    if value.tzinfo is None:
+        value = value.replace(tzinfo=UTC)
+    return round(value.timestamp() * 1000)
+
+
+def to_span(value: Span) -> int:
+    """Milliseconds of `value`; raises InvalidInput when it is no length of time, or a negative one."""
+    if isinstance(value, timedelta):
+        span = round(value / timedelta(milliseconds=1))
+    elif isinstance(value, str):
+        span = _parse_span(value)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        span = value
+    else:
+        raise InvalidInput(f"{value!r} is not a length of time")
+    if span < 0:
+        raise InvalidInput(f"{value!r} is negative")
+    return span
+
+
+def _parse_span(text: str) -> int:
+    total, number, rest = 0.0, "", text.strip()
+    if not rest:
+        raise InvalidInput("an empty text is not a length of time")
+    while rest:
+        size = 0
+        while size < len(rest) and (rest[size].isdigit() or rest[size] == "."):
+            size += 1
+        number, rest = rest[:size], rest[size:].lstrip()
+        size = 0
+        while size < len(rest) and rest[size].isalpha():
+            size += 1
+        unit, rest = rest[:size], rest[size:].lstrip()
+        if unit not in _UNITS or not number or number.count(".") > 1 or number == ".":
+            raise InvalidInput(f"{text!r} is not a length of time such as '90s', '5m' or '1d 2h'")
+        total += float(number) * _UNITS[unit]
+    return round(total)
+
+
+@runtime_checkable
+class Clock(Protocol):
+    """What the engine asks of time. Implementations must be safe to call from any thread."""
+
+    #: True when time only moves by `move_to`; the driver then jumps instead of waiting.
+    virtual: bool
+
+    def now(self) -> int:
+        """Epoch milliseconds."""
+        ...
+
+    def wait(self, wakeup: threading.Condition, until: int | None) -> None:
+        """Wait, with `wakeup` held, until it is notified or the clock reads `until`; a virtual clock returns at once."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    virtual = False
+
+    #: A wait is cut into pieces of this length, so that a change of the machine's clock is noticed.
+    LONGEST_WAIT_S = 60.0
+
+    def now(self) -> int:
+        """Epoch milliseconds, from the machine."""
+        return time.time_ns() // 1_000_000
+
+    def wait(self, wakeup: threading.Condition, until: int | None) -> None:
+        """Wait on the condition until it is notified or the machine's clock reads `until`."""
+        if until is None:
+            wakeup.wait(self.LONGEST_WAIT_S)
+            return
+        remaining = (until - self.now()) / 1000
+        if remaining > 0:
+            wakeup.wait(min(remaining, self.LONGEST_WAIT_S))
+
+
+class VirtualClock:
+    """A clock that stands still until it is moved: thirty days pass in the time one assignment takes.
+
+    `start` is epoch ms, an aware datetime or ISO text; the default is 2030-01-01T00:00:00Z.
+    """
+
+    virtual = True
+
+    def __init__(self, start: Instant = "2030-01-01T00:00:00+00:00") -> None:
+        self._now = to_instant(start)
+        self._running = 0
+        self._lock = threading.Lock()
+
+    def now(self) -> int:
+        """Epoch milliseconds, as last set."""
+        return self._now
+
+    def move_to(self, instant: Instant) -> None:
+        """Set the time; raises ClockError when it would go back, or while a worker is running.
+
+        Moving the clock does not fire what is due: `Engine.advance` does both, each due event at its own instant.
+        """
+        target = to_instant(instant)
+        with self._lock:
+            if self._running:
+                raise ClockError(f"cannot move the clock while {self._running} worker(s) run")
+            if target < self._now:
+                raise ClockError(f"time cannot go back from {self._now} to {target}")
+            self._now = target
+
+    def wait(self, wakeup: threading.Condition, until: int | None) -> None:
+        """Return at once: virtual time never passes by waiting."""
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """While inside, a worker is running and the time cannot be moved."""
+        with self._lock:
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running -= 1
+
+    def __repr__(self) -> str:
+        return f"VirtualClock({datetime.fromtimestamp(self._now / 1000, UTC).isoformat()!r})"

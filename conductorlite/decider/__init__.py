@@ -1,0 +1,131 @@
+"""decide(): events in, a work list to a fixed point, one Decision out.
+
+The whole engine in one pure function: the same plan, snapshot and instant give the same decision, on any machine. It reads no
+clock, no store, no random. When the snapshot holds too little, the answer is a `Need`; the caller loads and asks again.
+
+How a turn goes: each due event is handled by the function the table names for its kind; what follows from it is put on the
+draft's work list and settled before the next event is looked at. Never recursion. A turn that reaches its bounds is cut: what
+is left becomes a CONTINUE event that is due at once. A task whose successors are still on the list stays live until they are
+scheduled, so nothing that looks at the counters in between can take the execution for finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from conductorlite.decider.foresight import foresee
+from conductorlite.decider.progress import advance, executed, round_over, schedule_item
+from conductorlite.decider.reports import on_extend_lease, on_poll, on_report
+from conductorlite.decider.timeouts import (
+    on_poll_timeout,
+    on_response_timeout,
+    on_task_timeout,
+    on_total_timeout,
+    on_wait_ends,
+    on_workflow_timeout,
+)
+from conductorlite.decider.verbs import on_continue, on_pause, on_resume, on_retry, on_start, on_terminate
+from conductorlite.decisions import Decision, Event, EventKind, Need, NotLoaded, Outcome, Snapshot
+from conductorlite.draft import Bounds, Draft
+from conductorlite.errors import InvariantBroken
+from conductorlite.executions import WorkflowStatus
+from conductorlite.operators import schedule_branch
+from conductorlite.plan import Plan
+
+__all__ = ["DECIDER_VERSION", "Bounds", "decide", "foresee"]
+
+#: Raised when the same events would be decided otherwise; stored with each execution.
+DECIDER_VERSION: Final = 1
+
+_HANDLERS: Final[Mapping[EventKind, Callable[[Draft, Event], None]]] = {
+    EventKind.START: on_start,
+    EventKind.PAUSE: on_pause,
+    EventKind.RESUME: on_resume,
+    EventKind.TERMINATE: on_terminate,
+    EventKind.RETRY: on_retry,
+    EventKind.POLL: on_poll,
+    EventKind.REPORT: on_report,
+    EventKind.EXTEND_LEASE: on_extend_lease,
+    EventKind.WAIT_ENDS: on_wait_ends,
+    EventKind.POLL_TIMEOUT: on_poll_timeout,
+    EventKind.RESPONSE_TIMEOUT: on_response_timeout,
+    EventKind.TASK_TIMEOUT: on_task_timeout,
+    EventKind.TOTAL_TIMEOUT: on_total_timeout,
+    EventKind.WORKFLOW_TIMEOUT: on_workflow_timeout,
+    EventKind.CONTINUE: on_continue,
+}
+
+_STEPS: Final[Mapping[str, Callable[..., None]]] = {
+    "schedule": schedule_item,
+    "branch": schedule_branch,
+    "advance": advance,
+    "executed": executed,
+    "round": round_over,
+}
+
+_NOWHERE: Final[Mapping[str, str]] = {}
+
+
+def decide(
+    plan: Plan,
+    snapshot: Snapshot,
+    now: int,
+    *,
+    environment: Mapping[str, str] = _NOWHERE,
+    bounds: Bounds = Bounds(),  # noqa: B008 - frozen
+) -> Need | Decision:
+    """Take one turn over the events of the snapshot.
+
+    `now` is the raw clock in epoch ms; rows are stamped with the latest of it, the workflow's last change and the events'
+    posting, so time never runs back within a workflow. `environment` is what `${NAME}` and `${workflow.env.NAME}` resolve to.
+    Returns a Need when the snapshot holds too little. Raises InvariantBroken when a law does not hold.
+    """
+    draft = Draft(plan, snapshot, now, environment, bounds)
+    try:
+        for event in snapshot.events:
+            if draft.more:
+                break
+            draft.now = max(draft.now, event.posted_at)
+            draft.consume(event)
+            _HANDLERS[event.kind](draft, event)
+            if event.event_id not in draft.replies:
+                draft.reply(event, Outcome.DONE)
+            _settle(draft)
+        return draft.decision()
+    except NotLoaded as missing:
+        return missing.need
+
+
+def _settle(draft: Draft) -> None:
+    """Work the list off, or hold it while the workflow is paused, or cut the turn."""
+    steps = 0
+    while draft.stack or draft.queue:
+        if draft.status is not WorkflowStatus.RUNNING:
+            _put_aside(draft)
+            return
+        steps += 1
+        if draft.full or steps > draft.bounds.steps:
+            _cut(draft)
+            return
+        name, *arguments = draft.stack.pop() if draft.stack else draft.queue.popleft()
+        _STEPS[name](draft, *arguments)
+        draft.reopening = draft.reopening and bool(draft.stack or draft.queue)
+
+
+def _put_aside(draft: Draft) -> None:
+    """A paused workflow keeps what follows for its resumption; an ended one drops it."""
+    if draft.status is WorkflowStatus.PAUSED:
+        if draft.stack:
+            raise InvariantBroken(f"workflow {draft.workflow.workflow_id}: paused in the middle of scheduling")
+        for item in draft.queue:
+            draft.hold_item(item)
+    draft.stack.clear()
+    draft.queue.clear()
+
+
+def _cut(draft: Draft) -> None:
+    draft.more = True
+    draft.continue_later()
+    draft.stack.clear()
+    draft.queue.clear()

@@ -1,0 +1,82 @@
+"""How a workflow ends: completed, failed, timed out, terminated.
+
+The only place that looks at every live row; it happens once per end. Sources of the rules: Conductor's `completeWorkflow`,
+`terminateWorkflow` and `updateWorkflowOutput`.
+"""
+
+from __future__ import annotations
+
+from conductorlite.canonical import EMPTY, Payload
+from conductorlite.decisions import EventKind
+from conductorlite.draft import Draft
+from conductorlite.executions import Task, WorkflowStatus
+from conductorlite.operators import DraftSource
+
+__all__ = ["complete_workflow", "fail_workflow", "set_workflow_timeout"]
+
+
+def complete_workflow(draft: Draft) -> None:
+    """End a workflow in which nothing is live: COMPLETED, or FAILED for failures that were only permitted until now."""
+    if draft.field("permitted_failures"):
+        failed = [task for task in draft.all_failed() if _permitted(draft, task)]
+        if failed:
+            fragments = [f"Task {t.task_id} failed with status: {t.status} and reason: '{t.reason or ''}'" for t in failed]
+            fail_workflow(draft, WorkflowStatus.FAILED, ". ".join(fragments), failed[-1])
+            return
+    _end(draft, WorkflowStatus.COMPLETED, None, ())
+
+
+def _permitted(draft: Draft, task: Task) -> bool:
+    node = draft.node(task).task
+    return node.permissive and not node.optional
+
+
+def fail_workflow(
+    draft: Draft, status: WorkflowStatus, reason: str | None, task: Task | None, *, verb: bool = False
+) -> None:
+    """End a workflow before its time: every open task is canceled, nothing that was to follow is done."""
+    for live in draft.all_live():
+        if not live.status.terminal:
+            draft.cancel(live)
+        # While paused, what followed from a task was held under this name.
+        if draft.status is WorkflowStatus.PAUSED:
+            draft.cancel_timer(f"{EventKind.CONTINUE}:{live.ref}")
+    draft.stack.clear()
+    draft.queue.clear()
+    if task is not None:
+        draft.change(failed_task_id=task.task_id)
+    _end(draft, status, reason, tuple(draft.all_failed()), verb=verb)
+
+
+def _end(
+    draft: Draft, status: WorkflowStatus, reason: str | None, failed: tuple[Task, ...], *, verb: bool = False
+) -> None:
+    if draft.field("timeout_at") is not None:
+        draft.cancel_timer(EventKind.WORKFLOW_TIMEOUT)
+    draft.change(
+        reason=reason,
+        ended_at=draft.now,
+        timeout_at=None,
+        failed_refs=tuple(task.ref for task in failed),
+        failed_task_names=tuple(dict.fromkeys(task.name for task in failed)),
+    )
+    output = draft.keep(_output(draft))
+    draft.change(output=output)
+    draft.move_workflow(status, reason=reason, payload=output, verb=verb)
+
+
+def _output(draft: Draft) -> Payload:
+    """outputParameters if there are any, else the output of the task that was scheduled last."""
+    template = draft.plan.output
+    if template is not None:
+        return Payload.of(template.render(DraftSource(draft, template.reads)))
+    ref = draft.field("last_ref")
+    return EMPTY if ref is None else draft.known(ref).output
+
+
+def set_workflow_timeout(draft: Draft) -> None:
+    """Start the workflow's clock at this instant, or start it again."""
+    span = draft.plan.definition.timeout_ms
+    if span > 0:
+        draft.change(timeout_at=draft.now + span)
+        draft.post(EventKind.WORKFLOW_TIMEOUT, EventKind.WORKFLOW_TIMEOUT, draft.now + span)

@@ -1,0 +1,113 @@
+"""What follows when a task has ended: retry, JOINs, successors, rounds, the end of the workflow."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from conductorlite.decider.endings import complete_workflow, fail_workflow
+from conductorlite.draft import Draft
+from conductorlite.errors import InvariantBroken
+from conductorlite.executions import Task, TaskStatus, WorkflowStatus, printed_ref
+from conductorlite.operators import chosen_head, next_round, one_less, reschedule, schedule
+from conductorlite.plan import Node
+from conductorlite.policies import jitter, retry_delay
+
+__all__ = ["advance", "executed", "round_over", "schedule_item"]
+
+#: Never retried by themselves, whatever their definition says.
+_NEVER_RETRIED: Final = frozenset({"FORK_JOIN", "JOIN", "SWITCH", "DO_WHILE"})
+
+
+def schedule_item(draft: Draft, ref: str, iterations: list[int]) -> None:
+    """Schedule the first attempt at a node, unless a reopened execution has one already."""
+    node = draft.plan.nodes[ref]
+    place = tuple(iterations)
+    if draft.reopening and draft.task(printed_ref(ref, place)) is not None:
+        return
+    schedule(draft, node, place)
+
+
+def advance(draft: Draft, ref: str) -> None:
+    """Do what follows from the end of a task: try it again, let the workflow fail, or tell JOINs and go on."""
+    task = draft.known(ref)
+    if task.retried or task.executed or not task.status.terminal:
+        return
+    node = draft.node(task)
+    if not task.status.successful:
+        if _retries_left(draft, node, task):
+            _retry(draft, node, task)
+            return
+        if not _bear(draft, node, task):
+            return
+    # Last in, first out: the task stays live until everything that its successor schedules has its row.
+    draft.queue.appendleft(("executed", ref))
+    for join in draft.joins_of(task):
+        one_less(draft, join)
+    successor = _successor(draft, node, task)
+    if successor is not None and not task.succeeded_before:
+        draft.stack.append(("schedule", successor, list(task.iterations)))
+
+
+def _successor(draft: Draft, node: Node, task: Task) -> str | None:
+    if node.task.type == "SWITCH" and chosen_head(draft, task) is not None:
+        return None  # the case goes on in its place
+    return node.successor
+
+
+def _retries_left(draft: Draft, node: Node, task: Task) -> bool:
+    if not task.status.retriable or node.task.type in _NEVER_RETRIED:
+        return False
+    total = node.policy.total_timeout_ms
+    if total > 0 and draft.now - task.first_scheduled_at >= total:
+        return False
+    return task.attempt - task.first_attempt < node.policy.retry_count
+
+
+def _retry(draft: Draft, node: Node, task: Task) -> None:
+    delay = retry_delay(node.policy, task.attempt - task.first_attempt, draft.workflow.semantics)
+    identity = (draft.workflow.seed, task.workflow_id, task.ref, task.attempt, task.generation)
+    reschedule(draft, node, task, delay + jitter(node.policy, *identity))
+
+
+def _bear(draft: Draft, node: Node, task: Task) -> bool:
+    """Whether the workflow goes on in spite of a task that failed for good; if not, it is failed here."""
+    if node.task.optional:
+        if task.status is not TaskStatus.COMPLETED_WITH_ERRORS:
+            draft.put(attrs.evolve(task, status=TaskStatus.COMPLETED_WITH_ERRORS))
+        return True
+    if node.task.permissive:
+        draft.change(permitted_failures=draft.field("permitted_failures") + 1)
+        owner = draft.owner(task)
+        if owner is not None:
+            loop = draft.known(owner)
+            if loop.failed_child is None:
+                draft.put(attrs.evolve(loop, failed_child=task.reason or f"{task.ref} is {task.status}"))
+        return True
+    status = {
+        TaskStatus.CANCELED: WorkflowStatus.TERMINATED,
+        TaskStatus.TIMED_OUT: WorkflowStatus.TIMED_OUT,
+    }.get(task.status, WorkflowStatus.FAILED)
+    reason = f"Task {task.task_id} failed with status: {task.status} and reason: '{task.reason or ''}'"
+    fail_workflow(draft, status, reason, task)
+    return False
+
+
+def executed(draft: Draft, ref: str) -> None:
+    """Note that the successors of a task have their rows; when its scope holds nothing live any more, the scope is over."""
+    task = draft.known(ref)
+    if not task.status.terminal:
+        raise InvariantBroken(f"task {ref!r} is executed before its end")
+    draft.put(attrs.evolve(task, executed=True))
+    owner = draft.owner(task)
+    if owner is None:
+        if draft.open == 0:
+            complete_workflow(draft)
+    elif draft.known(owner).open == 0:
+        round_over(draft, owner)
+
+
+def round_over(draft: Draft, ref: str) -> None:
+    """Ask a loop for its next round."""
+    next_round(draft, ref)

@@ -1,0 +1,134 @@
+"""The worker's side: a task is polled, reported on, its lease extended.
+
+Late, duplicate and stale letters are told apart here and nowhere else. A letter about an attempt that is not the last one, or
+has ended, or belongs to an ended workflow, is ignored; one that carries another lease than the task's is stale; one without a
+lease is accepted while the attempt is open. Source of the rule: the seeds' ignored COMPLETED at 32 s; Conductor's `updateTask`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from conductorlite.decisions import Event, EventKind, Outcome
+from conductorlite.draft import Draft
+from conductorlite.executions import Task, TaskStatus
+from conductorlite.operators import offer
+
+__all__ = ["on_extend_lease", "on_poll", "on_report"]
+
+
+def _addressed(draft: Draft, event: Event) -> Task | None:
+    """The open attempt an event is about, or None when the event is void."""
+    if event.ref is None or draft.status.terminal:
+        return None
+    task = draft.task(event.ref)
+    if task is None or task.status.terminal:
+        return None
+    return task if (task.attempt, task.generation) == (event.attempt, event.generation) else None
+
+
+def on_poll(draft: Draft, event: Event) -> None:
+    """Hand a SCHEDULED task to a worker under a new lease. A message that points at nothing is taken out of the queue."""
+    task = _addressed(draft, event)
+    if task is None or task.status is not TaskStatus.SCHEDULED:
+        draft.drop_message(event.ref or "")
+        draft.reply(event, Outcome.IGNORED, "the attempt is not waiting for a worker any more")
+        return
+    if task.due_at > draft.now:
+        draft.reply(event, Outcome.IGNORED, "the task is not due yet")
+        return
+    policy = draft.node(task).policy
+    if task.poll_timeout_at is not None:
+        draft.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
+    started = task.started_at or draft.now
+    timeout_at = task.timeout_at
+    if timeout_at is None and policy.timeout_ms > 0 and not task.started_at:
+        timeout_at = started + policy.timeout_ms
+    polled = draft.put(
+        attrs.evolve(
+            task,
+            status=TaskStatus.IN_PROGRESS,
+            worker_id=draft.value(event.data).get("workerId"),
+            lease=draft.next_number(),
+            poll_count=task.poll_count + 1,
+            started_at=started,
+            updated_at=draft.now,
+            callback_after_ms=0,
+            poll_timeout_at=None,
+            timeout_at=timeout_at,
+            response_timeout_at=draft.now + policy.response_timeout_ms if policy.response_timeout_ms > 0 else None,
+        )
+    )
+    draft.remove_message(task)
+    if polled.response_timeout_at is not None:
+        draft.set_timer(polled, EventKind.RESPONSE_TIMEOUT, polled.response_timeout_at)
+    if timeout_at is not None and task.timeout_at is None:
+        draft.set_timer(polled, EventKind.TASK_TIMEOUT, timeout_at)
+
+
+def on_report(draft: Draft, event: Event) -> None:
+    """Take what a worker, or somebody in its place, says of a task."""
+    task = _addressed(draft, event)
+    if task is None:
+        draft.reply(event, Outcome.IGNORED, "the attempt has ended")
+        return
+    result = draft.value(event.data)
+    if result.get("lease") is not None and result["lease"] != task.lease:
+        draft.reply(event, Outcome.STALE, f"lease {result['lease']} of task {task.ref!r} is not held any more")
+        return
+    status = TaskStatus(result["status"])
+    said = {
+        "reason": (result.get("reason") or None),
+        "worker_id": result.get("workerId") or task.worker_id,
+        "traceback": result.get("traceback"),
+    }
+    output = draft.payload(result.get("output") or {})
+    if status is TaskStatus.IN_PROGRESS:
+        _not_yet(draft, task, int(result.get("callbackAfterMs") or 0), {**said, "output": output})
+    else:
+        draft.close(task, status, output=output, **said)
+
+
+def _not_yet(draft: Draft, task: Task, callback_after_ms: int, said: dict[str, Any]) -> None:
+    """IN_PROGRESS: a worker's task goes back into its queue, offered again after the callback; an operator's just goes on."""
+    node = draft.node(task)
+    if node.operator:
+        draft.put(attrs.evolve(task, updated_at=draft.now, **said))
+        return
+    if task.response_timeout_at is not None:
+        draft.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
+    if task.status is TaskStatus.SCHEDULED and task.poll_timeout_at is not None:
+        draft.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
+    task = draft.put(
+        attrs.evolve(
+            task,
+            status=TaskStatus.SCHEDULED,
+            updated_at=draft.now,
+            lease=0,
+            callback_after_ms=callback_after_ms,
+            due_at=draft.now + callback_after_ms,
+            response_timeout_at=None,
+            poll_timeout_at=None,
+            **said,
+        )
+    )
+    offer(draft, node, task)
+
+
+def on_extend_lease(draft: Draft, event: Event) -> None:
+    """A sign of life: the response timeout starts again, nothing else changes."""
+    task = _addressed(draft, event)
+    if task is None or task.status is not TaskStatus.IN_PROGRESS:
+        draft.reply(event, Outcome.IGNORED, "the attempt is not in progress any more")
+        return
+    lease = draft.value(event.data).get("lease")
+    if lease is not None and lease != task.lease:
+        draft.reply(event, Outcome.STALE, f"lease {lease} of task {task.ref!r} is not held any more")
+        return
+    policy = draft.node(task).policy
+    at = draft.now + policy.response_timeout_ms if task.response_timeout_at is not None else None
+    task = draft.put(attrs.evolve(task, updated_at=draft.now, response_timeout_at=at))
+    if at is not None:
+        draft.set_timer(task, EventKind.RESPONSE_TIMEOUT, at)

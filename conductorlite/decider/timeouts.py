@@ -1,0 +1,124 @@
+"""What a deadline does when it passes.
+
+Each deadline is one event, so it fires once and never early. Poll, task and total timeouts follow the task's `timeoutPolicy`; a
+response timeout always leads to the retry rules, because it means a dead worker (Conductor ignores the policy there too).
+While the workflow is paused only its own timeout and the end of a WAIT take effect; the others are held until it resumes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from conductorlite.canonical import EMPTY
+from conductorlite.decider.endings import fail_workflow
+from conductorlite.decisions import Event, EventKind, Outcome
+from conductorlite.definitions import TimeoutPolicy, WorkflowTimeoutPolicy
+from conductorlite.draft import Draft
+from conductorlite.errors import InvariantBroken
+from conductorlite.executions import HistoryKind, Task, TaskStatus, WorkflowStatus
+
+__all__ = [
+    "on_poll_timeout",
+    "on_response_timeout",
+    "on_task_timeout",
+    "on_total_timeout",
+    "on_wait_ends",
+    "on_workflow_timeout",
+]
+
+
+def _due(draft: Draft, event: Event, deadline: str) -> Task | None:
+    """The open attempt whose deadline has come; None when the event is void or has to wait."""
+    task = draft.task(event.ref or "")
+    if (
+        task is None
+        or draft.status.terminal
+        or task.status.terminal
+        or (task.attempt, task.generation) != (event.attempt, event.generation)
+        or getattr(task, deadline) is None
+    ):
+        draft.reply(event, Outcome.IGNORED, "the deadline does not hold any more")
+        return None
+    if getattr(task, deadline) > draft.now:
+        raise InvariantBroken(f"{event.kind} of task {task.ref!r} fires {getattr(task, deadline) - draft.now} ms early")
+    if draft.status is WorkflowStatus.PAUSED and event.kind is not EventKind.WAIT_ENDS:
+        draft.hold(event)
+        return None
+    return task
+
+
+def on_wait_ends(draft: Draft, event: Event) -> None:
+    """A WAIT is over."""
+    task = _due(draft, event, "wait_until")
+    if task is not None:
+        draft.close(task, TaskStatus.COMPLETED, output=EMPTY)
+
+
+def on_poll_timeout(draft: Draft, event: Event) -> None:
+    """No worker came for the task in time."""
+    task = _due(draft, event, "poll_timeout_at")
+    if task is not None:
+        limit = draft.node(task).policy.poll_timeout_ms
+        _apply_policy(draft, task, "poll_timeout_at", f"poll timeout: no worker polled it within {_seconds(limit)}")
+
+
+def on_task_timeout(draft: Draft, event: Event) -> None:
+    """The attempt did not end in time, counted from its first poll."""
+    task = _due(draft, event, "timeout_at")
+    if task is not None:
+        limit = draft.node(task).policy.timeout_ms
+        _apply_policy(draft, task, "timeout_at", f"timeout: it did not end within {_seconds(limit)} of its start")
+
+
+def on_total_timeout(draft: Draft, event: Event) -> None:
+    """All attempts together took too long, counted from the first scheduling."""
+    task = _due(draft, event, "total_timeout_at")
+    if task is not None:
+        limit = draft.node(task).policy.total_timeout_ms
+        _apply_policy(draft, task, "total_timeout_at", f"total timeout: it did not end within {_seconds(limit)}")
+
+
+def on_response_timeout(draft: Draft, event: Event) -> None:
+    """The worker gave no sign of life in time."""
+    task = _due(draft, event, "response_timeout_at")
+    if task is not None:
+        limit = draft.node(task).policy.response_timeout_ms
+        text = f"Task {task.name!r} ({task.ref}) response timeout: no update within {_seconds(limit)}"
+        draft.close(task, TaskStatus.TIMED_OUT, reason=text)
+
+
+def _seconds(span_ms: int) -> str:
+    return f"{span_ms / 1000:g} s"
+
+
+def _apply_policy(draft: Draft, task: Task, deadline: str, text: str) -> None:
+    policy = draft.node(task).policy.timeout_policy
+    reason = f"Task {task.name!r} ({task.ref}) {text}; timeout policy {policy}"
+    if policy is TimeoutPolicy.ALERT_ONLY:
+        passed: dict[str, Any] = {deadline: None}
+        draft.put(attrs.evolve(task, **passed))
+        draft.journal(HistoryKind.ALERT, deadline.removesuffix("_at"), ref=task.ref, attempt=task.attempt, reason=reason)
+    elif policy is TimeoutPolicy.RETRY:
+        draft.close(task, TaskStatus.TIMED_OUT, reason=reason)
+    else:
+        task = draft.close(task, TaskStatus.TIMED_OUT, reason=reason)
+        fail_workflow(draft, WorkflowStatus.TIMED_OUT, reason, task)
+
+
+def on_workflow_timeout(draft: Draft, event: Event) -> None:
+    """The workflow took too long, counted from its start, its last resumption or its last retry."""
+    at = draft.field("timeout_at")
+    if draft.status.terminal or at is None:
+        draft.reply(event, Outcome.IGNORED, "the deadline does not hold any more")
+        return
+    if at > draft.now:
+        raise InvariantBroken(f"workflow timeout fires {at - draft.now} ms early")
+    definition = draft.plan.definition
+    text = f"workflow timeout: it did not end within {_seconds(definition.timeout_ms)}"
+    draft.change(timeout_at=None)
+    if definition.timeout_policy is WorkflowTimeoutPolicy.TIME_OUT_WF:
+        fail_workflow(draft, WorkflowStatus.TIMED_OUT, f"{text}; timeout policy TIME_OUT_WF", None)
+    else:
+        draft.journal(HistoryKind.ALERT, "workflow_timeout", reason=f"{text}; timeout policy ALERT_ONLY")

@@ -1,0 +1,293 @@
+"""What enters and leaves `decide()`: Event and Snapshot in; Need or Decision out.
+
+Whatever happens to a workflow is an `Event`, posted to its inbox; a timer is an event dated in the future. A `Snapshot` is the
+little of an execution that was loaded. Absent is not None: `snapshot.task(ref)` returns a row, or None for *known never
+scheduled*, or raises `NotLoaded`, which `decide` turns into a `Need` to return. A `Decision` is rows grouped by where they
+go, so that every backend's `apply` is short and the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+import attrs
+
+from conductorlite.canonical import EMPTY, Payload
+from conductorlite.executions import HistoryEvent, Task, Workflow
+
+__all__ = [
+    "NOTHING",
+    "Decision",
+    "Event",
+    "EventKind",
+    "Message",
+    "MessageKey",
+    "Need",
+    "NotLoaded",
+    "Outcome",
+    "Outgoing",
+    "Reply",
+    "Snapshot",
+]
+
+
+class EventKind(StrEnum):
+    """What can happen to a workflow."""
+
+    # verbs
+    START = "START"
+    PAUSE = "PAUSE"
+    RESUME = "RESUME"
+    TERMINATE = "TERMINATE"
+    RETRY = "RETRY"
+    # the worker's side
+    POLL = "POLL"
+    REPORT = "REPORT"
+    EXTEND_LEASE = "EXTEND_LEASE"
+    # time
+    WAIT_ENDS = "WAIT_ENDS"
+    POLL_TIMEOUT = "POLL_TIMEOUT"
+    RESPONSE_TIMEOUT = "RESPONSE_TIMEOUT"
+    TASK_TIMEOUT = "TASK_TIMEOUT"
+    TOTAL_TIMEOUT = "TOTAL_TIMEOUT"
+    WORKFLOW_TIMEOUT = "WORKFLOW_TIMEOUT"
+    # the decider's own
+    CONTINUE = "CONTINUE"
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Event:
+    """One letter in a workflow's inbox. `event_id` is unique in that inbox; a second letter with the same id replaces the first.
+
+    Letters are read in the order (due_at, posted_at, sender, sender_seq). `attempt` and `generation` name the task attempt it
+    is about; when they no longer match, the letter is void. A `held` letter waits for the workflow to be resumed.
+    """
+
+    workflow_id: str
+    event_id: str
+    kind: EventKind
+    due_at: int
+    posted_at: int
+    sender: str = ""
+    sender_seq: int = 0
+    ref: str | None = None
+    attempt: int = 0
+    generation: int = 0
+    data: Payload = EMPTY
+    held: bool = False
+    #: Whether it lies in the store (and has to be deleted when read), or was handed to the turn directly.
+    stored: bool = False
+
+    @property
+    def order(self) -> tuple[int, int, str, int]:
+        """Sort key of an inbox."""
+        return (self.due_at, self.posted_at, self.sender, self.sender_seq)
+
+
+#: A message is known by the workflow and the printed reference: a reference has at most one live attempt.
+MessageKey = tuple[str, str]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Message:
+    """One task offered to workers in `queue` (`[domain:]type`) from `due_at` on; a higher priority (0–99) goes first."""
+
+    queue: str
+    workflow_id: str
+    ref: str
+    attempt: int
+    generation: int
+    task_id: str
+    due_at: int
+    priority: int = 0
+
+    @property
+    def key(self) -> MessageKey:
+        """Identity in the queue."""
+        return (self.workflow_id, self.ref)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Need:
+    """What a decision must see before it can be taken. Empty means nothing more."""
+
+    #: Printed references: their last attempt.
+    refs: frozenset[str] = frozenset()
+    #: Definition references inside loops: the row scheduled last, of any round.
+    latest_of: frozenset[str] = frozenset()
+    #: Every live row.
+    live: bool = False
+    #: Every row that ended in failure.
+    failed: bool = False
+    #: Every last attempt there is.
+    everything: bool = False
+    #: Hashes of payloads.
+    payloads: frozenset[str] = frozenset()
+
+    def __or__(self, other: Need) -> Need:
+        return Need(
+            refs=self.refs | other.refs,
+            latest_of=self.latest_of | other.latest_of,
+            live=self.live or other.live,
+            failed=self.failed or other.failed,
+            everything=self.everything or other.everything,
+            payloads=self.payloads | other.payloads,
+        )
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.refs or self.latest_of or self.live or self.failed or self.everything or self.payloads
+        )
+
+
+NOTHING: Final = Need()
+
+
+class NotLoaded(Exception):  # noqa: N818 - a question, not an error
+    """Raised by a snapshot that was asked for what it does not hold; never leaves `decide`."""
+
+    def __init__(self, need: Need) -> None:
+        self.need = need
+        super().__init__(need)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Snapshot:
+    """The part of an execution that a turn has loaded. Only last attempts are held."""
+
+    workflow: Workflow
+    events: tuple[Event, ...] = ()
+    tasks: Mapping[str, Task | None] = attrs.field(factory=dict)
+    latest: Mapping[str, Task | None] = attrs.field(factory=dict)
+    payloads: Mapping[str, Payload] = attrs.field(factory=dict)
+    live_loaded: bool = False
+    failed_loaded: bool = False
+    everything_loaded: bool = False
+
+    def task(self, ref: str) -> Task | None:
+        """The last attempt at a printed reference; None when it was never scheduled; raises NotLoaded."""
+        try:
+            return self.tasks[ref]
+        except KeyError:
+            if self.everything_loaded:
+                return None
+            raise NotLoaded(Need(refs=frozenset({ref}))) from None
+
+    def latest_of(self, base_ref: str) -> Task | None:
+        """The row of a definition reference that was scheduled last, of any round; raises NotLoaded."""
+        if self.everything_loaded:
+            rows = [task for task in self.tasks.values() if task is not None and task.base_ref == base_ref]
+            return max(rows, key=lambda task: task.seq, default=None)
+        try:
+            return self.latest[base_ref]
+        except KeyError:
+            raise NotLoaded(Need(latest_of=frozenset({base_ref}))) from None
+
+    def payload(self, payload: Payload) -> Payload:
+        """The payload with its text; raises NotLoaded."""
+        if payload.text is not None:
+            return payload
+        try:
+            return self.payloads[payload.digest]
+        except KeyError:
+            raise NotLoaded(Need(payloads=frozenset({payload.digest}))) from None
+
+    def all_live(self) -> list[Task]:
+        """Every live row, in order of scheduling; raises NotLoaded."""
+        if not (self.live_loaded or self.everything_loaded):
+            raise NotLoaded(Need(live=True))
+        rows = [task for task in self.tasks.values() if task is not None and task.live]
+        return sorted(rows, key=lambda task: task.seq)
+
+    def all_failed(self) -> list[Task]:
+        """Every row that ended in failure, in order of scheduling; raises NotLoaded."""
+        if not (self.failed_loaded or self.everything_loaded):
+            raise NotLoaded(Need(failed=True))
+        rows = [task for task in self.tasks.values() if task is not None and task.failed]
+        return sorted(rows, key=lambda task: task.seq)
+
+    def everything(self) -> list[Task]:
+        """Every last attempt, in order of scheduling; raises NotLoaded."""
+        if not self.everything_loaded:
+            raise NotLoaded(Need(everything=True))
+        return sorted((task for task in self.tasks.values() if task is not None), key=lambda task: task.seq)
+
+
+class Outcome(StrEnum):
+    """What became of an event."""
+
+    DONE = "DONE"
+    #: It came too late or twice; nothing changed.
+    IGNORED = "IGNORED"
+    #: It carried an old lease; nothing changed.
+    STALE = "STALE"
+    #: The verb does not fit the status; nothing changed.
+    CONFLICT = "CONFLICT"
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Reply:
+    """The answer to one event: what became of it, and why in words where it was refused."""
+
+    outcome: Outcome
+    message: str = ""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Outgoing:
+    """The part of a decision that is addressed elsewhere. Backends with one commit write it with the rest; others relay it.
+
+    Within one decision the removals come before the messages put.
+    """
+
+    removed: tuple[MessageKey, ...] = ()
+    put: tuple[Message, ...] = ()
+    #: Letters to other workflows' inboxes.
+    posted: tuple[Event, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.removed or self.put or self.posted)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Decision:
+    """Everything one turn changes, grouped by where it goes.
+
+    `workflow` is the new row (its `fence` is the one that was read; the backend raises it). `created` says that the row is
+    new. `consumed` are ids of stored events that were read; `timers` replace events of the same id in the own inbox;
+    `cancelled` are ids to delete there; `release_held` dates every held event of the inbox `released_at`. `texts` are the large
+    payloads set by this turn. `replies` answer events by id and are not stored.
+    """
+
+    workflow: Workflow
+    created: bool = False
+    inserted: tuple[Task, ...] = ()
+    updated: tuple[Task, ...] = ()
+    texts: tuple[Payload, ...] = ()
+    history: tuple[HistoryEvent, ...] = ()
+    consumed: tuple[str, ...] = ()
+    cancelled: tuple[str, ...] = ()
+    timers: tuple[Event, ...] = ()
+    release_held: bool = False
+    released_at: int = 0
+    outgoing: Outgoing = attrs.field(factory=Outgoing)
+    #: The turn was cut at its limits; a CONTINUE event in `timers` carries the rest.
+    more: bool = False
+    replies: Mapping[str, Reply] = attrs.field(factory=dict)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to commit."""
+        return not (
+            self.created
+            or self.inserted
+            or self.updated
+            or self.history
+            or self.consumed
+            or self.cancelled
+            or self.timers
+            or self.release_held
+            or self.outgoing
+        )

@@ -1,0 +1,207 @@
+"""The engine as it is used: every verb, and the loops that drive it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any
+
+from conductorlite.clock import Clock, Instant, Span, to_instant, to_span
+from conductorlite.decider import Bounds
+from conductorlite.definitions import Semantics, WorkflowDef
+from conductorlite.driver.loop import Driver
+from conductorlite.driver.run import Run
+from conductorlite.engine import AgendaEntry, Queries
+from conductorlite.errors import InvalidInput, ResultTimeout, WorkflowFailed
+from conductorlite.executions import WorkflowStatus
+from conductorlite.ports import Backend, Lock
+from conductorlite.worker import Workers
+
+__all__ = ["Engine"]
+
+
+class Engine(Queries):
+    """Conductor's engine inside your process.
+
+    `store` is a path (SQLite), a `Backend`, or None (memory). `workers` carry out tasks while the engine is driven. `clock` is the
+    machine's, or a `VirtualClock` that moves when you say so. `semantics` decides for new executions where Orkes' and Conductor
+    OSS's documents disagree. `environment` is all that `${NAME}` and `${workflow.env.NAME}` can resolve to: nothing of the
+    process environment ever does. `seed` goes into derived ids and jitter; `ids` makes ids of executions (default: random UUIDs).
+    `lock` saves double work between engines; `bounds` are the limits of one turn.
+
+    Nothing runs by itself: no thread is started until the engine is driven by `run_until_idle`, `run_forever`, `Run.result`,
+    or, step by step, by `tick`, `settle` and `advance`. Raises StorageErrors when the store cannot be opened.
+    """
+
+    def __init__(
+        self,
+        store: str | os.PathLike[str] | Backend | None = None,
+        *,
+        workers: Workers | None = None,
+        clock: Clock | None = None,
+        semantics: Semantics = Semantics.ORKES,
+        environment: Mapping[str, str] | None = None,
+        seed: str = "",
+        ids: Callable[[], str] | None = None,
+        lock: Lock | None = None,
+        bounds: Bounds | None = None,
+    ) -> None:
+        super().__init__(
+            store,
+            clock=clock,
+            semantics=semantics,
+            environment=environment,
+            seed=seed,
+            ids=ids,
+            lock=lock,
+            bounds=bounds,
+        )
+        self.workers = workers if workers is not None else Workers()
+        self.declared_task_defs = self.workers.task_defs
+        self._driver = Driver(self, self.workers)
+
+    def start(
+        self,
+        workflow: str | WorkflowDef,
+        input: Mapping[str, Any] | None = None,
+        *,
+        version: int | None = None,
+        workflow_id: str | None = None,
+        correlation_id: str | None = None,
+        priority: int = 0,
+        at: Instant | None = None,
+        delay: Span | None = None,
+        created_by: str | None = None,
+    ) -> Run:
+        """Start an execution and return a handle on it; see `start_workflow` for arguments and errors."""
+        self.declared_task_defs = self.workers.task_defs
+        workflow_id = self.start_workflow(
+            workflow,
+            input,
+            version=version,
+            workflow_id=workflow_id,
+            correlation_id=correlation_id,
+            priority=priority,
+            at=at,
+            delay=delay,
+            created_by=created_by,
+        )
+        return Run(self, workflow_id)
+
+    def run(self, workflow_id: str) -> Run:
+        """A handle on an execution that exists; raises ExecutionNotFound."""
+        self.status(workflow_id)
+        return Run(self, workflow_id)
+
+    def status(self, workflow_id: str) -> WorkflowStatus:
+        """Where an execution stands; raises ExecutionNotFound."""
+        return self._row(workflow_id).status
+
+    # ------------------------------------------------------------------ driving
+
+    def tick(self) -> bool:
+        """Do one unit of what is ready now: a turn, a report or one worker call. False when nothing is ready."""
+        with self._driver.driving:
+            return self._driver.tick()
+
+    def settle(self) -> int:
+        """Do all that is ready now, in this thread, without moving time; returns how many units that was."""
+        with self._driver.driving:
+            return self._driver.settle()
+
+    def advance(self, span: Span | None = None, *, to: Instant | None = None) -> None:
+        """Move a virtual clock by `span`, or `to` an instant, doing all that comes due on the way at its own instant.
+
+        Raises ClockError on a real clock, backwards, or while a worker function runs; InvalidInput without exactly one of both.
+        """
+        if (span is None) == (to is None):
+            raise InvalidInput("give a span or `to`, not both")
+        with self._driver.driving:
+            until = to_instant(to) if to is not None else self.clock.now() + to_span(span if span is not None else 0)
+            self._driver.advance(until)
+
+    def run_until_idle(self, timeout: Span | None = None) -> bool:
+        """Drive until nothing is ready, running or on the agenda; False when `timeout` passes first.
+
+        On a virtual clock time jumps to each next instant; on the system clock this thread waits for it, and worker functions
+        run in threads meanwhile.
+        """
+        with self._driver.driving:
+            deadline = None if timeout is None else self.clock.now() + to_span(timeout)
+            return self._driver.run(deadline=deadline)
+
+    def run_forever(self) -> None:
+        """Drive until `stop` is called, also while there is nothing to do. On a virtual clock: until idle.
+
+        When stopped, no more tasks are taken and running functions are waited for, up to the workers' drain time.
+        """
+        with self._driver.driving:
+            self._driver.run(forever=True)
+
+    def stop(self) -> None:
+        """Ask whoever runs `run_forever` or `run_until_idle` in another thread to return."""
+        self._driver.stop()
+
+    def wait(self, workflow_id: str, timeout: Span | None = None) -> dict[str, Any]:
+        """The output of an execution once it has ended; see `Run.result`."""
+        deadline = None if timeout is None else self.clock.now() + to_span(timeout)
+
+        def ended() -> bool:
+            return self.status(workflow_id).terminal
+
+        while not ended():
+            if self._driver.driving.acquire(blocking=False):
+                try:
+                    in_time = self._driver.run(until=ended, deadline=deadline)
+                finally:
+                    self._driver.driving.release()
+                if not ended() and (not in_time or self.clock.virtual):
+                    raise ResultTimeout(self._why_not(workflow_id, in_time))
+            else:
+                self._await_driver(workflow_id, deadline)
+        workflow = self.get(workflow_id)
+        if workflow.status is not WorkflowStatus.COMPLETED:
+            raise WorkflowFailed(workflow)
+        return workflow.output_data
+
+    def _await_driver(self, workflow_id: str, deadline: int | None) -> None:
+        """Another thread drives: sleep until something was committed."""
+        with self.turns.committed:
+            now = self.clock.now()
+            if deadline is not None and now >= deadline:
+                raise ResultTimeout(self._why_not(workflow_id, False))
+            self.clock.wait(self.turns.committed, min(now + 100, deadline) if deadline is not None else now + 100)
+            if self.clock.virtual:
+                self.turns.committed.wait(0.05)
+
+    def _why_not(self, workflow_id: str, in_time: bool) -> str:
+        workflow = self.get(workflow_id)
+        waiting = [f"{task.ref} ({task.task_type}) is {task.status}" for task in workflow.tasks if not task.status.terminal]
+        what = "did not end in time" if not in_time else "cannot go on by itself"
+        parked = f"; it is parked: {workflow.parked}" if workflow.parked else ""
+        return f"{workflow_id} {what}: {workflow.status}, {', '.join(waiting) or 'no open task'}{parked}"
+
+    def agenda(self, limit: int = 100) -> list[AgendaEntry]:
+        """The next things that will happen by themselves, soonest first: timers, delays, reports of running workers."""
+        entries = [*super().agenda(limit), *self._driver.agenda()]
+        return sorted(entries, key=lambda entry: (entry.at, entry.workflow_id, entry.ref or "", entry.kind))[:limit]
+
+    def close(self) -> None:
+        """Stop whoever drives, and release the store; idempotent."""
+        if not self._driver.driving.acquire(blocking=False):
+            self.stop()
+            self._driver.driving.acquire()
+        try:
+            self._driver.close()
+            super().close()
+        finally:
+            self._driver.driving.release()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,391 @@
+"""The driver: takes every turn that is due, hands tasks to workers, and says when to come back.
+
+One loop for both times. On a virtual clock worker functions run in the caller's thread, one after another, and the clock jumps
+to the next instant on the agenda. On the system clock they run in threads, and the caller's thread, which is the only one that
+takes turns, sleeps until the next instant, a commit or the end of a function. Idle is exact: nothing due, nothing offered,
+nothing running, nothing on the agenda.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from typing import Final
+
+import attrs
+
+from conductorlite.clock import VirtualClock
+from conductorlite.engine import AgendaEntry, Queries
+from conductorlite.errors import ClockError, InvalidInput, InvariantBroken, StaleLease
+from conductorlite.executions import Task, TaskResult, TaskStatus
+from conductorlite.worker import Deferred, Pool, Worker, Workers, call
+from conductorlite.worker.calls import raised, returned_value
+from conductorlite.worker.pool import Job
+
+__all__ = ["Driver"]
+
+#: Due workflows looked up at once.
+_BATCH: Final = 64
+
+#: Threads for worker functions when the user sets no bound.
+_THREADS: Final = 32
+
+#: Sleep between looks for commits of other processes.
+_GLANCE_MS: Final = 100
+
+
+@attrs.define(slots=True, eq=False)
+class _Call:
+    """A worker function that runs, in a thread or in virtual time."""
+
+    worker: Worker
+    task: Task
+    job: Job[TaskResult | Deferred] | None = None
+    #: When the next sign of life is due; None when the task needs none.
+    beat_at: int | None = None
+    #: Virtual time: when it reports (None: never) and what.
+    report_at: int | None = None
+    outcome: object = None
+    lost: bool = False
+
+
+class Driver:
+    """Drives one engine. At most one thread at a time holds `driving`."""
+
+    def __init__(self, engine: Queries, workers: Workers | None) -> None:
+        self.engine = engine
+        self.clock = engine.clock
+        self.workers = workers or Workers()
+        self.driving = threading.RLock()
+        self._calls: list[_Call] = []
+        self._busy: Counter[str] = Counter()
+        self._timeline: list[tuple[int, int, _Call]] = []
+        self._order = itertools.count()
+        self._pool: Pool[TaskResult | Deferred] | None = None
+        self._rotation = 0
+        self._stopping = threading.Event()
+
+    # ------------------------------------------------------------------ one unit of work
+
+    def tick(self) -> bool:
+        """Do one unit of what is ready now: a turn, a report, or one worker call; False when nothing is ready."""
+        return self._take_turn() or self._report_due() or self._run_one()
+
+    def settle(self) -> int:
+        """Do all that is ready now; returns how many units that was."""
+        units = 0
+        while self.tick():
+            units += 1
+        return units
+
+    def _take_turn(self) -> bool:
+        with self.engine.backend.reading() as view:
+            items = view.outbox(_BATCH)
+            due = [] if items else view.due_workflows(self.clock.now(), 1)
+        if items:
+            with self.engine.backend.writing() as tx:
+                tx.deliver(items)
+            return True
+        if not due:
+            return False
+        self._turn(due[0])
+        return True
+
+    def _turn(self, workflow_id: str) -> None:
+        try:
+            self.engine.turns.take(workflow_id)
+        except InvariantBroken:
+            # Counted on the workflow row; the third time parks it. Others must not suffer for it.
+            return
+
+    def _run_one(self) -> bool:
+        """Take and run one offered task in this thread."""
+        for worker, task in self._polled(1):
+            self._run_inline(worker, task)
+            return True
+        return False
+
+    def _polled(self, most: int) -> list[tuple[Worker, Task]]:
+        """Up to `most` tasks for workers that may take one more; every type gets its turn."""
+        found: list[tuple[Worker, Task]] = []
+        workers = list(self.workers)
+        limit = self.workers.concurrency
+        for offset in range(len(workers)):
+            worker = workers[(self._rotation + offset) % len(workers)]
+            free = most - len(found)
+            if limit is not None:
+                free = min(free, limit - len(self._calls) - len(found))
+            if worker.concurrency is not None:
+                free = min(free, worker.concurrency - self._busy[worker.queue])
+            if free <= 0:
+                continue
+            tasks = self.engine.poll(
+                worker.task_type, worker_id=self.workers.worker_id, count=free, domain=worker.domain
+            )
+            found += [(worker, task) for task in tasks]
+            if len(found) >= most:
+                break
+        self._rotation += 1
+        return found
+
+    def _run_inline(self, worker: Worker, task: Task) -> None:
+        clock = self.clock
+        with clock.held() if isinstance(clock, VirtualClock) else nullcontext():
+            result = call(worker, task, self.engine)
+        if isinstance(result, Deferred):
+            self._defer(worker, task, result)
+        else:
+            self._report(task, result)
+
+    def _report(self, task: Task, result: TaskResult) -> None:
+        try:
+            self.engine.report(task, result)
+        except (StaleLease, InvariantBroken):
+            return
+        except InvalidInput as error:
+            text = f"task {task.ref!r} reported something that cannot be kept: {error}"
+            refused = TaskResult(
+                workflow_id=task.workflow_id,
+                task_id=task.task_id,
+                status=TaskStatus.FAILED_WITH_TERMINAL_ERROR,
+                reason=text.encode("utf-8", "replace").decode(),
+                lease=task.lease,
+            )
+            self.engine.report(task, refused)
+
+    # ------------------------------------------------------------------ virtual durations
+
+    def _defer(self, worker: Worker, task: Task, deferred: Deferred) -> None:
+        """Keep a call that takes virtual time on the agenda."""
+        if not self.clock.virtual:
+            raise ClockError(f"worker {worker.task_type!r} takes virtual time, but the engine's clock is real")
+        at = None if deferred.after_ms is None else self.clock.now() + deferred.after_ms
+        running = _Call(worker=worker, task=task, report_at=at, outcome=deferred.outcome)
+        running.beat_at = self._next_beat(worker, task)
+        self._begin(running)
+        self._enter(running)
+
+    def _enter(self, running: _Call) -> None:
+        instants = [at for at in (running.beat_at, running.report_at) if at is not None]
+        if instants:
+            heapq.heappush(self._timeline, (min(instants), next(self._order), running))
+
+    def _report_due(self) -> bool:
+        """Make the next report, or give the next sign of life, that is due in virtual time."""
+        if not self._timeline or self._timeline[0][0] > self.clock.now():
+            return False
+        _, _, running = heapq.heappop(self._timeline)
+        if running.report_at is not None and running.report_at <= self.clock.now():
+            self._end(running)
+            outcome = running.outcome
+            task = running.task
+            result = raised(task, outcome) if isinstance(outcome, BaseException) else returned_value(task, outcome)
+            self._report(task, result)
+        else:
+            self._beat(running)
+            self._enter(running)
+        return True
+
+    # ------------------------------------------------------------------ signs of life
+
+    def _next_beat(self, worker: Worker, task: Task) -> int | None:
+        """A third of the response timeout from now, so that two signs may be missed."""
+        if not worker.heartbeat or task.response_timeout_at is None:
+            return None
+        span = task.response_timeout_at - task.updated_at
+        return self.clock.now() + max(1, span // 3)
+
+    def _beat(self, running: _Call) -> None:
+        try:
+            alive = self.engine.extend_lease(running.task)
+        except StaleLease:
+            alive = False
+        if alive:
+            running.beat_at = self._next_beat(running.worker, running.task)
+        else:
+            running.lost = True
+            running.beat_at = None
+            if running.report_at is None:
+                # Hung, and nobody waits for it any more: its slot is free again.
+                self._end(running)
+
+    def _begin(self, running: _Call) -> None:
+        self._calls.append(running)
+        self._busy[running.worker.queue] += 1
+
+    def _end(self, running: _Call) -> None:
+        if running in self._calls:
+            self._calls.remove(running)
+            self._busy[running.worker.queue] -= 1
+
+    # ------------------------------------------------------------------ time
+
+    def agenda(self) -> list[AgendaEntry]:
+        """Reports that running scripted workers will make."""
+        return [
+            AgendaEntry(
+                at=running.report_at, kind="REPORT", workflow_id=running.task.workflow_id, ref=running.task.ref
+            )
+            for running in self._calls
+            if running.report_at is not None
+        ]
+
+    def next_instant(self) -> int | None:
+        """When something will be ready that is not ready now; None when nothing will by itself."""
+        with self.engine.backend.reading() as view:
+            event = view.next_event_at()
+            message = view.next_message_at([worker.queue for worker in self.workers]) if len(self.workers) else None
+        now = self.clock.now()
+        instants = [at for at in (event, self._timeline[0][0] if self._timeline else None) if at is not None]
+        if message is not None and message > now:
+            instants.append(message)
+        instants += [running.beat_at for running in self._calls if running.job is not None and running.beat_at is not None]
+        return min(instants, default=None)
+
+    def advance(self, until: int) -> None:
+        """Move a virtual clock to an instant, doing all that comes due on the way at its own instant."""
+        clock = self._virtual("advance")
+        if until < clock.now():
+            raise ClockError(f"time cannot go back from {clock.now()} to {until}")
+        self.settle()
+        while (at := self.next_instant()) is not None and at <= until:
+            clock.move_to(max(at, clock.now()))
+            self.settle()
+        clock.move_to(until)
+        self.settle()
+
+    def _virtual(self, verb: str) -> VirtualClock:
+        if not isinstance(self.clock, VirtualClock):
+            raise ClockError(f"{verb} needs a virtual clock; real time passes by itself")
+        return self.clock
+
+    def run(self, *, until: Callable[[], bool] | None = None, deadline: int | None = None, forever: bool = False) -> bool:
+        """Drive until `until()` holds, or nothing is left to do (unless `forever`), or the clock reads `deadline`.
+
+        Returns whether it stopped for one of the first two reasons. With running worker functions left behind at the deadline,
+        their leases go on to be honoured by whoever drives next.
+        """
+        if self.clock.virtual:
+            return self._run_virtual(until, deadline)
+        return self._run_real(until, deadline, forever)
+
+    def _run_virtual(self, until: Callable[[], bool] | None, deadline: int | None) -> bool:
+        clock = self._virtual("run")
+        while True:
+            while until is None or not until():
+                if not self.tick():
+                    break
+            else:
+                return True
+            at = self.next_instant()
+            if at is None:
+                return True
+            if deadline is not None and at > deadline:
+                clock.move_to(max(deadline, clock.now()))
+                return False
+            clock.move_to(max(at, clock.now()))
+
+    # ------------------------------------------------------------------ real time
+
+    def stop(self) -> None:
+        """Ask a driver in another thread to stop: it takes no more tasks, waits for running functions, returns."""
+        self._stopping.set()
+        self.engine.turns.wake()
+
+    def _run_real(self, until: Callable[[], bool] | None, deadline: int | None, forever: bool) -> bool:
+        turns = self.engine.turns
+        while True:
+            seen = turns.commits
+            if self._stopping.is_set():
+                self._drain()
+                self._stopping.clear()
+                return True
+            if until is not None and until():
+                return True
+            now = self.clock.now()
+            if deadline is not None and now >= deadline:
+                return False
+            busy = self._collect()
+            busy = self._beats_due() or busy
+            busy = self._take_turn() or busy
+            busy = self._dispatch() or busy
+            if busy:
+                continue
+            at = self.next_instant()
+            if at is None and not self._calls and not forever and until is None:
+                return True
+            limits = [instant for instant in (at, deadline, now + _GLANCE_MS) if instant is not None]
+            with turns.committed:
+                if turns.commits == seen and not any(c.job is not None and c.job.done for c in self._calls):
+                    self.clock.wait(turns.committed, min(limits))
+
+    def _dispatch(self) -> bool:
+        """Hand offered tasks to free threads."""
+        if not len(self.workers):
+            return False
+        if self._pool is None:
+            self._pool = Pool(self.workers.concurrency or _THREADS, self.engine.turns.wake)
+        free = self._pool.size - sum(1 for running in self._calls if not running.lost)
+        if free <= 0:
+            return False
+        found = self._polled(free)
+        for worker, task in found:
+            running = _Call(worker=worker, task=task, beat_at=self._next_beat(worker, task))
+            running.job = self._pool.submit(partial(call, worker, task, self.engine))
+            self._begin(running)
+        return bool(found)
+
+    def _collect(self) -> bool:
+        """Report what finished functions returned."""
+        finished = [running for running in self._calls if running.job is not None and running.job.done]
+        for running in finished:
+            self._end(running)
+            result = running.job.result if running.job is not None else None
+            if isinstance(result, Deferred):
+                text = f"worker {running.worker.task_type!r} takes virtual time, but the engine's clock is real"
+                result = ClockError(text)
+            if isinstance(result, TaskResult):
+                self._report(running.task, result)
+            elif isinstance(result, BaseException):
+                self._report(running.task, raised(running.task, result))
+        return bool(finished)
+
+    def _beats_due(self) -> bool:
+        """Extend the leases of running functions; one that lost its lease is abandoned, and said so in its log."""
+        now = self.clock.now()
+        due = [running for running in self._calls if running.beat_at is not None and running.beat_at <= now]
+        for running in due:
+            self._beat(running)
+            if running.lost:
+                self._abandon(running)
+        return bool(due)
+
+    def _abandon(self, running: _Call) -> None:
+        self._end(running)
+        if running.job is not None and self._pool is not None:
+            self._pool.abandon(running.job)
+        text = f"worker {running.worker.task_type!r} lost its lease while it ran; its thread was abandoned"
+        self.engine.log(running.task, text)
+
+    def _drain(self) -> None:
+        """Wait for running functions, extending their leases, up to the workers' drain time; then abandon them."""
+        deadline = self.clock.now() + self.workers.drain_ms
+        while self._calls and self.clock.now() < deadline:
+            seen = self.engine.turns.commits
+            if self._collect() or self._beats_due():
+                continue
+            with self.engine.turns.committed:
+                if self.engine.turns.commits == seen:
+                    self.clock.wait(self.engine.turns.committed, min(deadline, self.clock.now() + _GLANCE_MS))
+        for running in tuple(self._calls):
+            self._abandon(running)
+
+    def close(self) -> None:
+        """Let idle threads end."""
+        if self._pool is not None:
+            self._pool.close()

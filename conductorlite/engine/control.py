@@ -1,0 +1,137 @@
+"""Run control: the verbs that start, hold, end and reopen executions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from conductorlite.canonical import Payload
+from conductorlite.clock import Instant, Span, to_instant, to_span
+from conductorlite.decider import DECIDER_VERSION
+from conductorlite.decisions import EventKind, Outcome
+from conductorlite.definitions import WorkflowDef
+from conductorlite.engine.metadata import Metadata
+from conductorlite.engine.turns import Taken, letter
+from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput
+from conductorlite.executions import Workflow, WorkflowStatus
+from conductorlite.expressions import apply_workflow_input_template
+
+__all__ = ["Control"]
+
+
+class Control(Metadata):
+    """Verbs on executions."""
+
+    def start_workflow(
+        self,
+        workflow: str | WorkflowDef,
+        input: Mapping[str, Any] | None = None,
+        *,
+        version: int | None = None,
+        workflow_id: str | None = None,
+        correlation_id: str | None = None,
+        priority: int = 0,
+        at: Instant | None = None,
+        delay: Span | None = None,
+        created_by: str | None = None,
+    ) -> str:
+        """Start an execution and return its id; `Engine.start` returns a handle instead.
+
+        `workflow` is a registered name (the highest `version` by default) or a definition, which need not be registered. `at`
+        (epoch ms, datetime or ISO text) or `delay` (ms, timedelta or text such as "90s") dates the first task. `priority`
+        is 0–99, higher first. Raises DefinitionNotFound, InvalidDefinition, InvalidInput (input that is not JSON, priority
+        out of range, both at and delay) and AlreadyExists when `workflow_id` is taken.
+        """
+        if not 0 <= priority <= 99:
+            raise InvalidInput(f"priority {priority} is not between 0 and 99")
+        if at is not None and delay is not None:
+            raise InvalidInput("give `at` or `delay`, not both")
+        given = Payload.of(dict(input) if input is not None else {}, where="input")
+        now = self.clock.now()
+        with self.backend.reading() as view:
+            embedded = self.embedded(view, workflow, version)
+        definition = embedded.plan.definition
+        if definition.input_template:
+            given = Payload.of(apply_workflow_input_template(given.fresh(), definition.input_template))
+        row = Workflow(
+            workflow_id=workflow_id or self._ids(),
+            name=embedded.name,
+            version=embedded.version,
+            definition_hash=embedded.digest,
+            semantics=self.semantics,
+            decider_version=DECIDER_VERSION,
+            seed=self.seed,
+            created_at=now,
+            updated_at=now,
+            correlation_id=correlation_id,
+            priority=priority,
+            created_by=created_by,
+            input=given,
+            variables=Payload.of(dict(definition.variables)),
+        )
+        if embedded.digest not in self._stored_definitions:
+            with self.backend.writing() as tx:
+                tx.embed(embedded.digest, embedded.text)
+            self._stored_definitions.add(embedded.digest)
+        first = to_instant(at) if at is not None else now + to_span(delay) if delay is not None else None
+        event = letter(row.workflow_id, EventKind.START, now, None if first is None else {"at": first})
+        self.turns.take(row.workflow_id, [event], started=row)
+        return row.workflow_id
+
+    def pause(self, workflow_id: str) -> None:
+        """Schedule nothing more until `resume`; tasks that are queued or with a worker go on, their reports are accepted.
+
+        A paused execution stays as it is. Raises ExecutionNotFound, and Conflict when it has ended.
+        """
+        self._verb(workflow_id, EventKind.PAUSE)
+
+    def resume(self, workflow_id: str) -> None:
+        """Take up a paused or parked execution where it was held; its workflow timeout starts again.
+
+        Raises ExecutionNotFound, and Conflict when it is neither paused nor parked.
+        """
+        with self.backend.reading() as view:
+            row = view.workflow(workflow_id)
+        if row is not None and row.parked is not None:
+            with self.backend.writing() as tx:
+                tx.release(workflow_id, self.clock.now())
+            self.turns.wake()
+            if row.status is not WorkflowStatus.PAUSED:
+                self.decide(workflow_id)
+                return
+        self._verb(workflow_id, EventKind.RESUME)
+
+    def terminate(self, workflow_id: str, reason: str | None = None) -> None:
+        """End an execution TERMINATED: its open tasks are canceled. One that is terminated already stays as it is.
+
+        Raises ExecutionNotFound, and Conflict when it is COMPLETED, FAILED or TIMED_OUT.
+        """
+        self._verb(workflow_id, EventKind.TERMINATE, {} if reason is None else {"reason": reason})
+
+    def retry(self, workflow_id: str) -> None:
+        """Reopen an execution that ended FAILED, TIMED_OUT or TERMINATED where it failed.
+
+        Every reference that failed or was canceled gets a new attempt at once, with a fresh retry budget; JOINs and loops go
+        on in place; the workflow's timeout starts again. Raises ExecutionNotFound, and Conflict when the execution is running,
+        paused or completed, or nothing in it can be retried.
+        """
+        self._verb(workflow_id, EventKind.RETRY)
+
+    def decide(self, workflow_id: str) -> None:
+        """Take the execution's turn now, if anything is due. Raises ExecutionNotFound, InvariantBroken."""
+        self.turns.take(workflow_id)
+
+    def _verb(self, workflow_id: str, kind: EventKind, data: Mapping[str, object] | None = None) -> Taken:
+        event = letter(workflow_id, kind, self.clock.now(), data)
+        taken = self.turns.take(workflow_id, [event])
+        reply = taken.replies.get(event.event_id)
+        if reply is not None and reply.outcome is Outcome.CONFLICT:
+            raise Conflict(f"{workflow_id}: {reply.message}")
+        return taken
+
+    def _row(self, workflow_id: str) -> Workflow:
+        with self.backend.reading() as view:
+            row = view.workflow(workflow_id)
+        if row is None:
+            raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+        return row

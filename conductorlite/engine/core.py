@@ -1,0 +1,80 @@
+"""What all families of verbs share: the backend, the clock, the turns."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from conductorlite.clock import Clock, SystemClock
+from conductorlite.decider import Bounds
+from conductorlite.definitions import Semantics, TaskDef
+from conductorlite.engine.turns import Cache, Listener, Turns
+from conductorlite.ports import Backend, Lock
+
+__all__ = ["Core"]
+
+
+class Core:
+    """An engine without verbs: see `conductorlite.Engine` for the arguments."""
+
+    def __init__(
+        self,
+        store: str | os.PathLike[str] | Backend | None = None,
+        *,
+        clock: Clock | None = None,
+        semantics: Semantics = Semantics.ORKES,
+        environment: Mapping[str, str] | None = None,
+        seed: str = "",
+        ids: Callable[[], str] | None = None,
+        lock: Lock | None = None,
+        bounds: Bounds | None = None,
+    ) -> None:
+        self.backend = _open(store)
+        self.clock: Clock = clock or SystemClock()
+        self.semantics = Semantics(semantics)
+        self.seed = seed
+        self.turns = Turns(
+            self.backend,
+            self.clock,
+            environment=environment or {},
+            bounds=bounds or Bounds(),
+            lock=lock,
+        )
+        #: Task definitions of the workers' decorators, by name.
+        self.declared_task_defs: dict[str, TaskDef] = {}
+        self._ids = ids or (lambda: str(uuid.uuid4()))
+        self._embedded: Cache[Any, Any] = Cache(256)
+        self._stored_definitions: set[str] = set()
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener(workflow, history)` after every commit of this engine; returns a function that stops it.
+
+        `workflow` is the row as decided, `history` what the turn added. At most once, in the committing thread, after the
+        commit: it must be quick, and what it raises reaches the caller of the verb.
+        """
+        self.turns.listeners.append(listener)
+
+        def stop() -> None:
+            if listener in self.turns.listeners:
+                self.turns.listeners.remove(listener)
+
+        return stop
+
+    def close(self) -> None:
+        """Release the backend; idempotent."""
+        self.backend.close()
+
+
+def _open(store: str | os.PathLike[str] | Backend | None) -> Backend:
+    # Imported on use: a program that keeps everything in memory never pays for sqlite3, and the other way round.
+    if store is None:
+        from conductorlite.backends.memory import MemoryBackend
+
+        return MemoryBackend()
+    if isinstance(store, str | os.PathLike):
+        from conductorlite.backends.sqlite import SQLiteBackend
+
+        return SQLiteBackend(store)
+    return store

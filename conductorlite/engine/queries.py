@@ -1,0 +1,140 @@
+"""Queries: get, agenda, history, check. They change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from conductorlite.canonical import Payload
+from conductorlite.engine.workface import WorkerFace
+from conductorlite.errors import ExecutionNotFound
+from conductorlite.executions import HistoryEvent, Workflow, WorkflowStatus
+from conductorlite.invariants import Finding, Picture, findings
+from conductorlite.ports import ReadingTransaction
+
+__all__ = ["AgendaEntry", "Queries"]
+
+#: Executions read in one page by `workflow_ids` and `check`.
+_PAGE = 500
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class AgendaEntry:
+    """Something that will happen by itself: at `at` (epoch ms), `kind` of `ref` in an execution.
+
+    `kind` is an event kind (WAIT_ENDS, RESPONSE_TIMEOUT …), OFFERED for a task that becomes visible to workers (a start, retry
+    or callback delay ends), or REPORT for a report that a running worker function will make.
+    """
+
+    at: int
+    kind: str
+    workflow_id: str
+    ref: str | None = None
+
+
+class Queries(WorkerFace):
+    """Verbs that look."""
+
+    def get(self, workflow_id: str) -> Workflow:
+        """An execution with every attempt and its definition; raises ExecutionNotFound."""
+        with self.backend.reading() as view:
+            row = view.workflow(workflow_id)
+            if row is None:
+                raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+            tasks = view.attempts(workflow_id)
+            definition = self.turns.plan(view, row).definition
+            absent = {p.digest for t in tasks for p in (t.input, t.output) if p.absent}
+            absent |= {p.digest for p in (row.input, row.output, row.variables, row.task_to_domain) if p.absent}
+            texts = self.turns.texts(view, workflow_id, absent) if absent else {}
+        return attrs.evolve(
+            row,
+            input=_filled(row.input, texts),
+            output=_filled(row.output, texts),
+            variables=_filled(row.variables, texts),
+            tasks=tuple(
+                attrs.evolve(task, input=_filled(task.input, texts), output=_filled(task.output, texts))
+                if task.input.absent or task.output.absent
+                else task
+                for task in tasks
+            ),
+            definition=definition,
+        )
+
+    def history(self, workflow_id: str) -> Sequence[HistoryEvent]:
+        """The journal of an execution, every payload with its text; raises ExecutionNotFound."""
+        with self.backend.reading() as view:
+            if view.workflow(workflow_id) is None:
+                raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+            lines = view.history(workflow_id)
+            absent = {line.payload.digest for line in lines if line.payload is not None and line.payload.absent}
+            texts = self.turns.texts(view, workflow_id, absent) if absent else {}
+        return [
+            attrs.evolve(line, payload=_filled(line.payload, texts))
+            if line.payload is not None and line.payload.absent
+            else line
+            for line in lines
+        ]
+
+    def workflow_ids(self, status: WorkflowStatus | None = None) -> Iterator[str]:
+        """Ids of all executions, or of those in one status, in ascending order."""
+        after = ""
+        while True:
+            with self.backend.reading() as view:
+                page = view.workflow_ids(status, after, _PAGE)
+            yield from page
+            if len(page) < _PAGE:
+                return
+            after = page[-1]
+
+    def agenda(self, limit: int = 100) -> list[AgendaEntry]:
+        """The next things that will happen by themselves, soonest first."""
+        with self.backend.reading() as view:
+            events = view.upcoming_events(limit)
+            messages = [message for message in view.messages(limit) if message.due_at > self.clock.now()]
+        entries = [
+            AgendaEntry(at=event.due_at, kind=event.kind, workflow_id=event.workflow_id, ref=event.ref)
+            for event in events
+        ]
+        entries += [
+            AgendaEntry(at=message.due_at, kind="OFFERED", workflow_id=message.workflow_id, ref=message.ref)
+            for message in messages
+        ]
+        return sorted(entries, key=lambda entry: (entry.at, entry.workflow_id, entry.ref or "", entry.kind))[:limit]
+
+    def next_wakeup(self) -> int | None:
+        """The earliest instant at which something happens by itself, epoch ms; None when nothing will."""
+        now = self.clock.now()
+        with self.backend.reading() as view:
+            event = view.next_event_at()
+            message = view.next_message_at(None)
+        return min((at for at in (event, message if message is None or message > now else None) if at is not None), default=None)
+
+    def check(self, workflow_id: str | None = None) -> list[Finding]:
+        """Every invariant on one execution or on all that are stored; an empty list is a healthy store."""
+        found: list[Finding] = []
+        for one in [workflow_id] if workflow_id is not None else self.workflow_ids():
+            with self.backend.reading() as view:
+                found += findings(self._picture(view, one))
+        return found
+
+    def _picture(self, view: ReadingTransaction, workflow_id: str) -> Picture:
+        row = view.workflow(workflow_id)
+        if row is None:
+            raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+        attempts = view.attempts(workflow_id)
+        messages = (view.message((workflow_id, ref)) for ref in dict.fromkeys(task.ref for task in attempts))
+        return Picture(
+            workflow=row,
+            plan=self.turns.plan(view, row),
+            attempts=tuple(attempts),
+            inbox=tuple(view.inbox(workflow_id)),
+            messages=tuple(message for message in messages if message is not None),
+            history=tuple(view.history(workflow_id)),
+            undelivered=any(item.workflow_id == workflow_id for item in view.outbox(10_000)),
+        )
+
+
+def _filled(payload: Payload, texts: dict[str, Payload]) -> Payload:
+    return texts[payload.digest] if payload.absent else payload
+

@@ -1,0 +1,294 @@
+"""The turn: load a small snapshot, decide, commit if nobody else moved.
+
+This is the only place where an execution changes. The snapshot is read without a write lock; scripts, payloads and wide JOINs
+cost nobody else anything. The commit is one atomic write under the fence; whoever comes second is fenced out, reloads and
+decides again, and after a few tries leaves its letters in the inbox, where the driver finds them. Sleepers are woken and
+listeners told after the commit, never inside.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Generic, Protocol, TypeVar
+
+import attrs
+
+from conductorlite import codec
+from conductorlite.canonical import EMPTY, Payload
+from conductorlite.clock import Clock
+from conductorlite.decider import Bounds, decide, foresee
+from conductorlite.decisions import Decision, Event, EventKind, Need, Reply, Snapshot
+from conductorlite.definitions import Semantics
+from conductorlite.errors import (
+    ConductorliteError,
+    ExecutionNotFound,
+    FencedOut,
+    InvariantBroken,
+    StorageCorrupt,
+)
+from conductorlite.executions import HistoryEvent, Workflow
+from conductorlite.plan import Plan, compile_plan
+from conductorlite.ports import Backend, Lock, ReadingTransaction
+
+__all__ = ["Cache", "Listener", "Taken", "Turns", "letter"]
+
+#: How often a turn that is fenced out decides anew before it leaves its events in the inbox.
+_TRIES: Final = 8
+
+#: Turns that break an invariant before the workflow is parked.
+_BROKEN_TURNS: Final = 3
+
+#: Due events one turn reads.
+_EVENTS: Final = 200
+
+#: Turns a verb takes on its own to finish what it began, before the driver has to.
+_FOLLOW_UPS: Final = 1_000
+
+
+class Listener(Protocol):
+    """Told after each commit what happened in it, at most once; must be quick and must not raise."""
+
+    def __call__(self, workflow: Workflow, history: Sequence[HistoryEvent], /) -> None: ...
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Taken:
+    """What became of a turn: the decision (None when there was nothing to do), and the answers to the events handed in."""
+
+    decision: Decision | None
+    replies: Mapping[str, Reply]
+    #: The events could not be handled now and lie in the inbox.
+    posted: bool = False
+
+
+def letter(workflow_id: str, kind: EventKind, now: int, data: Mapping[str, object] | None = None) -> Event:
+    """An event that is handed to a turn directly; it needs the disk only when the turn cannot be taken."""
+    payload = EMPTY if not data else Payload.of(dict(data))
+    digest = "" if not data else payload.digest[:16]
+    return Event(
+        workflow_id=workflow_id,
+        event_id=f"{kind}@{now}{digest}",
+        kind=kind,
+        due_at=now,
+        posted_at=now,
+        data=payload,
+    )
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Cache(Generic[K, V]):
+    """A bounded dict that forgets what was not used for longest. Thread-safe."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._held: OrderedDict[K, V] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: K) -> V | None:
+        """The value, or None."""
+        with self._lock:
+            value = self._held.get(key)
+            if value is not None:
+                self._held.move_to_end(key)
+            return value
+
+    def put(self, key: K, value: V) -> None:
+        """Keep a value."""
+        with self._lock:
+            self._held[key] = value
+            self._held.move_to_end(key)
+            while len(self._held) > self._size:
+                self._held.popitem(last=False)
+
+
+class Turns:
+    """Takes turns on one backend."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        clock: Clock,
+        *,
+        environment: Mapping[str, str],
+        bounds: Bounds,
+        lock: Lock | None = None,
+    ) -> None:
+        self.backend = backend
+        self.clock = clock
+        self.environment = dict(environment)
+        self.bounds = bounds
+        self.lock = lock
+        self.listeners: list[Listener] = []
+        #: Notified after every commit of this engine.
+        self.committed = threading.Condition()
+        self.commits = 0
+        self._plans: Cache[tuple[str, Semantics], Plan] = Cache(256)
+        self._payloads: Cache[str, Payload] = Cache(256)
+
+    # ------------------------------------------------------------------ taking turns
+
+    def take(self, workflow_id: str, events: Sequence[Event] = (), *, started: Workflow | None = None) -> Taken:
+        """Take one turn over what is due and `events`, and the turns that directly follow from it.
+
+        `started` is the row of a workflow that is to be created. Raises ExecutionNotFound, AlreadyExists, InvariantBroken (the
+        turn is rolled back and counted) and StorageErrors; then nothing of the turn is stored.
+        """
+        taken = self._take(workflow_id, events, started)
+        rounds = 0
+        latest = taken.decision
+        while latest is not None and (latest.more or latest.release_held) and rounds < _FOLLOW_UPS:
+            rounds += 1
+            missing = [event for event in events if event.event_id not in taken.replies]
+            follow = self._take(workflow_id, missing, None)
+            taken = attrs.evolve(taken, replies={**taken.replies, **follow.replies})
+            latest = follow.decision
+        return taken
+
+    def _take(self, workflow_id: str, events: Sequence[Event], started: Workflow | None) -> Taken:
+        if self.lock is not None and not self.lock.try_acquire(workflow_id):
+            return self._leave(workflow_id, events)
+        try:
+            for _ in range(_TRIES):
+                try:
+                    decision = self._decide_and_commit(workflow_id, events, started)
+                except FencedOut:
+                    continue
+                except InvariantBroken as error:
+                    self._count_broken(workflow_id, error)
+                    raise
+                return Taken(decision=decision, replies={} if decision is None else decision.replies)
+            return self._leave(workflow_id, events)
+        finally:
+            if self.lock is not None:
+                self.lock.release(workflow_id)
+
+    def _leave(self, workflow_id: str, events: Sequence[Event]) -> Taken:
+        if events:
+            with self.backend.writing() as tx:
+                tx.post(events)
+            self.wake()
+        return Taken(decision=None, replies={}, posted=True)
+
+    def _decide_and_commit(
+        self, workflow_id: str, events: Sequence[Event], started: Workflow | None
+    ) -> Decision | None:
+        with self.backend.reading() as view:
+            workflow = started or view.workflow(workflow_id)
+            if workflow is None:
+                raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+            ends = any(event.kind is EventKind.TERMINATE for event in events)
+            decision = self.decide(view, workflow, events) if workflow.parked is None or ends else None
+        if decision is None:
+            self._keep_parked(workflow, events)
+            return None
+        if decision.empty:
+            return decision
+        with self.backend.writing() as tx:
+            tx.apply(decision)
+        self.announce(decision)
+        return decision
+
+    def announce(self, decision: Decision) -> None:
+        """Wake sleepers and tell listeners of a committed decision."""
+        self.wake()
+        for listener in tuple(self.listeners):
+            listener(decision.workflow, decision.history)
+
+    def wake(self) -> None:
+        """Wake everybody who waits for something to change."""
+        with self.committed:
+            self.commits += 1
+            self.committed.notify_all()
+
+    # ------------------------------------------------------------------ deciding
+
+    def decide(self, view: ReadingTransaction, workflow: Workflow, events: Sequence[Event]) -> Decision:
+        """Load what a turn needs and decide, without committing anything; raises InvariantBroken."""
+        now = self.clock.now()
+        due = () if workflow.history_seq == 0 else view.due_events(workflow.workflow_id, now, _EVENTS)
+        ordered = tuple(sorted((*due, *events), key=lambda event: event.order))
+        plan = self.plan(view, workflow)
+        snapshot = Snapshot(workflow=workflow, events=ordered)
+        need = foresee(plan, workflow, ordered)
+        while True:
+            if need:
+                snapshot = self.load(view, snapshot, need)
+            answer = self._guarded(plan, snapshot, now)
+            if isinstance(answer, Decision):
+                return answer
+            need = answer
+
+    def _guarded(self, plan: Plan, snapshot: Snapshot, now: int) -> Decision | Need:
+        """A decision; whatever else goes wrong in it is a broken invariant of that workflow, not a crash of the driver."""
+        try:
+            return decide(plan, snapshot, now, environment=self.environment, bounds=self.bounds)
+        except ConductorliteError:
+            raise
+        except Exception as error:
+            text = f"workflow {snapshot.workflow.workflow_id}: {type(error).__name__}: {error}"
+            raise InvariantBroken(text) from error
+
+    def load(self, view: ReadingTransaction, snapshot: Snapshot, need: Need) -> Snapshot:
+        """The snapshot with what a need names."""
+        workflow_id = snapshot.workflow.workflow_id
+        known = self.texts(view, workflow_id, need.payloads) if need.payloads else {}
+        loaded = view.load(workflow_id, attrs.evolve(need, payloads=frozenset()) if need.payloads else need)
+        return attrs.evolve(
+            snapshot,
+            tasks={**snapshot.tasks, **loaded.tasks},
+            latest={**snapshot.latest, **loaded.latest},
+            payloads={**snapshot.payloads, **known},
+            live_loaded=snapshot.live_loaded or need.live,
+            failed_loaded=snapshot.failed_loaded or need.failed,
+            everything_loaded=snapshot.everything_loaded or need.everything,
+        )
+
+    def texts(self, view: ReadingTransaction, workflow_id: str, digests: Iterable[str]) -> dict[str, Payload]:
+        """Large payloads by their hashes. What a hash stands for never changes, so it is read and parsed once a process."""
+        held = {digest: self._payloads.get(digest) for digest in digests}
+        known = {digest: payload for digest, payload in held.items() if payload is not None}
+        missing = held.keys() - known.keys()
+        if missing:
+            for digest, payload in view.load(workflow_id, Need(payloads=frozenset(missing))).payloads.items():
+                self._payloads.put(digest, payload)
+                known[digest] = payload
+        absent = held.keys() - known.keys()
+        if absent:
+            raise StorageCorrupt(f"{workflow_id}: payload {min(absent)} is missing")
+        return known
+
+    def plan(self, view: ReadingTransaction, workflow: Workflow) -> Plan:
+        """The compiled plan of an execution's embedded definition; raises StorageCorrupt when that is missing."""
+        key = (workflow.definition_hash, workflow.semantics)
+        plan = self._plans.get(key)
+        if plan is None:
+            text = view.definition(workflow.definition_hash)
+            if text is None:
+                raise StorageCorrupt(f"the definition {workflow.definition_hash} of {workflow.workflow_id} is missing")
+            plan = compile_plan(codec.workflow_def_from_json(text), workflow.semantics)
+            self._plans.put(key, plan)
+        return plan
+
+    def know(self, digest: str, plan: Plan) -> None:
+        """Keep a plan that was compiled elsewhere."""
+        self._plans.put((digest, plan.semantics), plan)
+
+    # ------------------------------------------------------------------ broken turns
+
+    def _count_broken(self, workflow_id: str, error: InvariantBroken) -> None:
+        """Count a broken turn on the workflow row, in a write of its own; the third one parks the workflow."""
+        with self.backend.writing() as tx:
+            workflow = tx.workflow(workflow_id)
+            if workflow is not None:
+                tries = workflow.broken_turns + 1
+                tx.park(workflow_id, tries, str(error) if tries >= _BROKEN_TURNS else None)
+
+    def _keep_parked(self, workflow: Workflow, events: Sequence[Event]) -> None:
+        with self.backend.writing() as tx:
+            tx.post(events)
+            tx.park(workflow.workflow_id, workflow.broken_turns, workflow.parked)

@@ -1,0 +1,205 @@
+"""The worker's face: poll, update_task, extend_lease, log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from conductorlite.canonical import Payload
+from conductorlite.clock import Span, to_span
+from conductorlite.decisions import Event, EventKind, Message, Outcome
+from conductorlite.engine.control import Control
+from conductorlite.engine.turns import Taken, letter
+from conductorlite.errors import ExecutionNotFound, InvalidInput, StaleLease, TaskNotFound
+from conductorlite.executions import REPORTABLE, Task, TaskLog, TaskResult, TaskStatus
+
+__all__ = ["WorkerFace"]
+
+#: Messages looked at for one that can be taken, beyond those asked for.
+_SPARE = 8
+
+#: Longest text of a reason, as in Conductor.
+_REASON_LENGTH = 500
+
+#: How long a long poll sleeps before it looks for commits of other processes.
+_GLANCE_MS = 100
+
+
+class WorkerFace(Control):
+    """Verbs of those who carry out tasks."""
+
+    def poll(
+        self,
+        task_type: str,
+        *,
+        worker_id: str | None = None,
+        count: int = 1,
+        timeout: Span = 0,
+        domain: str | None = None,
+    ) -> list[Task]:
+        """Take up to `count` tasks of a type, each under a lease; the list may be shorter, or empty.
+
+        Higher priorities come first, then those offered longest. With `timeout` (ms, timedelta or text) the call waits that
+        long for a first task; on a virtual clock, where time does not pass by waiting, it returns at once. The input is
+        `task.input_data`; the report must carry `task.lease`. Raises InvalidInput when `count` is below 1.
+        """
+        if count < 1:
+            raise InvalidInput(f"count {count} is below 1")
+        queue = f"{domain}:{task_type}" if domain else task_type
+        until = self.clock.now() + to_span(timeout)
+        while True:
+            seen = self.turns.commits
+            taken = self._take_offered(queue, worker_id, count)
+            now = self.clock.now()
+            if taken or now >= until or self.clock.virtual:
+                return taken
+            with self.backend.reading() as view:
+                next_at = view.next_message_at([queue])
+            with self.turns.committed:
+                if self.turns.commits == seen:
+                    wake_at = min(until, now + _GLANCE_MS, *([] if next_at is None or next_at <= now else [next_at]))
+                    self.clock.wait(self.turns.committed, wake_at)
+
+    def _take_offered(self, queue: str, worker_id: str | None, count: int) -> list[Task]:
+        taken: list[Task] = []
+        while len(taken) < count:
+            with self.backend.reading() as view:
+                offered = view.offered(queue, self.clock.now(), count - len(taken) + _SPARE)
+            progress = False
+            for message in offered[: count - len(taken) + _SPARE]:
+                if len(taken) == count:
+                    break
+                task = self.take_message(message, worker_id)
+                progress = progress or task is not None
+                if task is not None:
+                    taken.append(task)
+            if not progress:
+                break
+        return [self._with_payloads(task) for task in taken]
+
+    def take_message(self, message: Message, worker_id: str | None) -> Task | None:
+        """Take one offered task, or None when somebody else has it or it is void (then its message is dropped)."""
+        now = self.clock.now()
+        event = attrs.evolve(
+            letter(message.workflow_id, EventKind.POLL, now, {"workerId": worker_id} if worker_id else None),
+            ref=message.ref,
+            attempt=message.attempt,
+            generation=message.generation,
+        )
+        try:
+            taken = self.turns.take(message.workflow_id, [event])
+        except ExecutionNotFound:
+            with self.backend.writing() as tx:
+                tx.discard([message])
+            return None
+        reply = taken.replies.get(event.event_id)
+        if reply is None or reply.outcome is not Outcome.DONE or taken.decision is None:
+            return None
+        for task in taken.decision.updated:
+            if task.ref == message.ref and task.attempt == message.attempt and task.status is TaskStatus.IN_PROGRESS:
+                return task
+        return None
+
+    def _with_payloads(self, task: Task) -> Task:
+        absent = {payload.digest for payload in (task.input, task.output) if payload.absent}
+        if not absent:
+            return task
+        with self.backend.reading() as view:
+            texts = self.turns.texts(view, task.workflow_id, absent)
+        return attrs.evolve(
+            task,
+            input=texts.get(task.input.digest, task.input) if task.input.absent else task.input,
+            output=texts.get(task.output.digest, task.output) if task.output.absent else task.output,
+        )
+
+    def update_task(self, result: TaskResult) -> Task:
+        """Report on a task and return it as stored afterwards.
+
+        A report on an attempt that has ended, or whose execution has ended, changes nothing (the late COMPLETED of the seeds).
+        Raises TaskNotFound, InvalidInput (output that is not JSON, a status that cannot be reported) and StaleLease when
+        `result.lease` is older than the task's; then nothing is changed.
+        """
+        with self.backend.reading() as view:
+            task = view.task_by_id(result.task_id)
+        if task is None or task.workflow_id != result.workflow_id:
+            raise TaskNotFound(f"execution {result.workflow_id!r} has no task {result.task_id!r}")
+        self.report(task, result)
+        return self.task(result.task_id)
+
+    def report(self, task: Task, result: TaskResult) -> Taken:
+        """Report on a task that is at hand; raises as `update_task` does."""
+        event = self.report_event(task, result)
+        if result.logs:
+            self.log(task, *result.logs)
+        taken = self.turns.take(task.workflow_id, [event])
+        reply = taken.replies.get(event.event_id)
+        if reply is not None and reply.outcome is Outcome.STALE:
+            raise StaleLease(f"{task.workflow_id}: {reply.message}")
+        return taken
+
+    def report_event(self, task: Task, result: TaskResult) -> Event:
+        """A report as a letter; raises InvalidInput."""
+        if result.status not in REPORTABLE:
+            raise InvalidInput(f"{result.status} cannot be reported; use one of {', '.join(sorted(REPORTABLE))}")
+        if result.callback_after_ms < 0:
+            raise InvalidInput(f"callback_after_ms {result.callback_after_ms} is negative")
+        if not isinstance(result.output_data, dict):
+            kind = type(result.output_data).__name__
+            raise InvalidInput(f"task {task.ref!r}: output_data must be a dict, not a {kind}")
+        data = {
+            "status": str(result.status),
+            "output": result.output_data,
+            "reason": result.reason[:_REASON_LENGTH] if result.reason else None,
+            "traceback": result.traceback,
+            "callbackAfterMs": result.callback_after_ms,
+            "workerId": result.worker_id,
+            "lease": result.lease,
+        }
+        given = {name: value for name, value in data.items() if value is not None}
+        return self._task_letter(task, EventKind.REPORT, Payload.of(given, where=f"report on {task.ref!r}"))
+
+    def extend_lease(self, task: Task) -> bool:
+        """Say that the worker of a polled task is alive: its response timeout starts again.
+
+        Returns False when the attempt has ended or is not in progress any more; raises StaleLease when somebody else holds it.
+        """
+        event = self._task_letter(task, EventKind.EXTEND_LEASE, Payload.of({"lease": task.lease}))
+        taken = self.turns.take(task.workflow_id, [event])
+        reply = taken.replies.get(event.event_id)
+        if reply is not None and reply.outcome is Outcome.STALE:
+            raise StaleLease(f"{task.workflow_id}: {reply.message}")
+        return reply is not None and reply.outcome is Outcome.DONE
+
+    def _task_letter(self, task: Task, kind: EventKind, data: Payload) -> Event:
+        now = self.clock.now()
+        return Event(
+            workflow_id=task.workflow_id,
+            event_id=f"{kind}@{now}:{task.ref}:{data.digest[:16]}",
+            kind=kind,
+            due_at=now,
+            posted_at=now,
+            ref=task.ref,
+            attempt=task.attempt,
+            generation=task.generation,
+            data=data,
+        )
+
+    def log(self, task: Task, *lines: str) -> None:
+        """Keep lines of text with a task, stamped now."""
+        now = self.clock.now()
+        with self.backend.writing() as tx:
+            tx.log(task.workflow_id, [TaskLog(task_id=task.task_id, at=now, text=str(line)) for line in lines])
+
+    def task(self, task_id: str) -> Task:
+        """One attempt by its id; raises TaskNotFound."""
+        with self.backend.reading() as view:
+            task = view.task_by_id(task_id)
+        if task is None:
+            raise TaskNotFound(f"there is no task {task_id!r}")
+        return self._with_payloads(task)
+
+    def task_logs(self, task_id: str) -> Sequence[TaskLog]:
+        """What workers logged for an attempt."""
+        with self.backend.reading() as view:
+            return view.logs(task_id)

@@ -1,0 +1,199 @@
+"""Every exception conductorlite raises on purpose.
+
+The tree::
+
+    ConductorliteError
+     ├── InvalidDefinition            a definition has errors; .problems lists all of them
+     ├── InvalidInput (ValueError)    a value cannot be kept as JSON, or an argument is out of range
+     ├── InvalidExpression            a `${…}` template or a condition cannot be compiled
+     ├── ExpressionFailed             a condition could not be evaluated
+     ├── MissingExtra (ImportError)   an optional dependency is needed; names the pip command
+     ├── NotFound (KeyError)
+     │    ├── DefinitionNotFound
+     │    ├── ExecutionNotFound
+     │    └── TaskNotFound
+     ├── Conflict                     the verb does not fit the execution's status
+     │    ├── AlreadyExists           a definition or an execution of that identity exists
+     │    └── StaleLease              a report with a lease older than the task's
+     ├── ClockError                   a clock was moved backwards, or while a worker was running
+     ├── EngineClosed                 the engine or its backend was closed, or forked
+     ├── ResultTimeout (TimeoutError) the result did not come in time, or never can
+     ├── WorkflowFailed               the awaited execution ended unsuccessfully
+     ├── TaskFailedTerminally         raised *by a worker*: fail, and do not retry
+     ├── StorageError
+     │    ├── StorageBusy             another writer held the store for too long
+     │    ├── StorageFull             the disk or the quota is full
+     │    ├── StorageReadOnly         the database cannot be written
+     │    ├── StorageCorrupt          the file is damaged or is not a conductorlite database
+     │    └── SchemaTooNew            the database was written by a newer conductorlite
+     ├── FencedOut                    another turn committed first; internal, retried by the engine
+     └── InvariantBroken              a law of the engine does not hold; the turn is rolled back
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from conductorlite.definitions import Problem
+    from conductorlite.executions import Workflow
+
+__all__ = [
+    "AlreadyExists",
+    "ClockError",
+    "ConductorliteError",
+    "Conflict",
+    "DefinitionNotFound",
+    "EngineClosed",
+    "ExecutionNotFound",
+    "ExpressionFailed",
+    "FencedOut",
+    "InvalidDefinition",
+    "InvalidExpression",
+    "InvalidInput",
+    "InvariantBroken",
+    "MissingExtra",
+    "NotFound",
+    "ResultTimeout",
+    "SchemaTooNew",
+    "StaleLease",
+    "StorageBusy",
+    "StorageCorrupt",
+    "StorageError",
+    "StorageFull",
+    "StorageReadOnly",
+    "TaskFailedTerminally",
+    "TaskNotFound",
+    "WorkflowFailed",
+]
+
+
+class ConductorliteError(Exception):
+    """Root of every exception that conductorlite raises on purpose."""
+
+
+class InvalidDefinition(ConductorliteError):
+    """A definition has errors; `problems` holds all of them, each with its JSON path."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        lines = [f"  {problem}" for problem in self.problems]
+        count = len(self.problems)
+        super().__init__("\n".join([f"{count} problem{'s' if count != 1 else ''}:", *lines]))
+
+
+class InvalidInput(ConductorliteError, ValueError):
+    """A value cannot be kept as JSON, or an argument is out of its range; the message names the path."""
+
+
+class InvalidExpression(ConductorliteError):
+    """A `${…}` template or a condition cannot be compiled; the message quotes it and says where."""
+
+
+class ExpressionFailed(ConductorliteError):
+    """A condition could not be evaluated on the values it was given."""
+
+
+class MissingExtra(ConductorliteError, ImportError):
+    """An optional dependency is needed; the message names the pip command that installs it."""
+
+    def __init__(self, extra: str, purpose: str) -> None:
+        self.extra = extra
+        super().__init__(f"{purpose} needs an optional dependency: pip install 'conductorlite[{extra}]'")
+
+
+class NotFound(ConductorliteError, KeyError):
+    """Something that was asked for by name or id does not exist."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class DefinitionNotFound(NotFound):
+    """No definition is registered under that name (and version)."""
+
+
+class ExecutionNotFound(NotFound):
+    """No execution has that workflow id."""
+
+
+class TaskNotFound(NotFound):
+    """No task of that id or reference exists in the execution."""
+
+
+class Conflict(ConductorliteError):
+    """The verb does not fit the status the execution is in."""
+
+
+class AlreadyExists(Conflict):
+    """A definition with that name and version, or an execution with that id, exists already."""
+
+
+class StaleLease(Conflict):
+    """A report carried a lease older than the task's; nothing was changed."""
+
+
+class ClockError(ConductorliteError):
+    """A clock was moved backwards, or moved while a worker was running."""
+
+
+class EngineClosed(ConductorliteError):
+    """The engine or its backend was closed, or the process was forked after it was opened."""
+
+
+class ResultTimeout(ConductorliteError, TimeoutError):
+    """The execution did not end in the time given, or it waits for something that nothing here will send."""
+
+
+class WorkflowFailed(ConductorliteError):
+    """The awaited execution ended FAILED, TIMED_OUT or TERMINATED; `workflow` is the whole execution."""
+
+    def __init__(self, workflow: Workflow) -> None:
+        self.workflow = workflow
+        failed = [task for task in workflow.tasks if task.ref in workflow.failed_refs]
+        self.task = failed[-1] if failed else None
+        text = f"workflow {workflow.name!r} ({workflow.workflow_id}) is {workflow.status}"
+        if workflow.reason:
+            text += f": {workflow.reason}"
+        if self.task is not None:
+            text += f" [task {self.task.ref!r}, {self.task.attempt + 1} attempt(s)]"
+            if self.task.traceback:
+                text += f"\n{self.task.traceback}"
+        super().__init__(text)
+
+
+class TaskFailedTerminally(ConductorliteError):
+    """Raise this in a worker to fail its task without a retry (FAILED_WITH_TERMINAL_ERROR)."""
+
+
+class StorageError(ConductorliteError):
+    """The store could not do what was asked; nothing was half-written."""
+
+
+class StorageBusy(StorageError):
+    """Another writer held the store for longer than the busy timeout."""
+
+
+class StorageFull(StorageError):
+    """The disk, or the quota of the database, is full."""
+
+
+class StorageReadOnly(StorageError):
+    """The database file or its folder cannot be written."""
+
+
+class StorageCorrupt(StorageError):
+    """The file is damaged, or it is not a conductorlite database."""
+
+
+class SchemaTooNew(StorageError):
+    """The database was written by a newer conductorlite than this one."""
+
+
+class FencedOut(ConductorliteError):
+    """Another turn of the same workflow committed first; the engine reloads and decides again."""
+
+
+class InvariantBroken(ConductorliteError):
+    """A law of the engine does not hold; the turn that found it is rolled back."""

@@ -1,0 +1,250 @@
+"""The grammar of JSONPath as Conductor reads it: text in, segments out, nothing evaluated."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar, Final, NoReturn, TypeAlias
+
+import attrs
+
+from conductorlite.errors import InvalidExpression
+
+__all__ = [
+    "MAX_PATH",
+    "FilterText",
+    "Function",
+    "Indexes",
+    "Key",
+    "Keys",
+    "Segment",
+    "Slice",
+    "Wild",
+    "split_path",
+]
+
+#: Longest path in characters, and most segments in one.
+MAX_PATH: Final = 4096
+_MAX_SEGMENTS: Final = 256
+_MAX_INDEX: Final = 2**31 - 1
+
+_FUNCTIONS: Final = frozenset(
+    ("length", "size", "keys", "first", "last", "index", "avg", "max", "min", "sum", "stddev", "concat")
+)
+_NAME: Final = re.compile(r"[^.\[( ]+")
+_QUOTED: Final = re.compile(r"\s*(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")\s*", re.DOTALL)
+_NUMBERS: Final = re.compile(r"\[([-0-9,: ]+)\]")
+_WILD: Final = re.compile(r"\[\s*\*\s*\]")
+_FILTER_TOKEN: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|(?<=~) ?/(?:[^/\\]|\\.)*/|[\[\]]", re.DOTALL)
+_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+
+
+@attrs.frozen(kw_only=True)
+class Key:
+    """`.name` or `['name']`."""
+
+    name: str
+    scan: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Keys:
+    """`['a','b']`."""
+
+    names: tuple[str, ...]
+    scan: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Indexes:
+    """`[0]`, `[-1]`, `[0,2]`."""
+
+    indexes: tuple[int, ...]
+    scan: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Slice:
+    """`[1:3]`, `[:2]`, `[-2:]`, `[::2]`."""
+
+    start: int | None
+    stop: int | None
+    step: int | None
+    scan: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Wild:
+    """`.*` or `[*]`."""
+
+    scan: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class FilterText:
+    """`[?(…)]`, its inner text not yet compiled."""
+
+    text: str
+    scan: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Function:
+    """`.length()`, `.index(2)` …; only `index` has an argument."""
+
+    name: str
+    argument: int = 0
+    scan: ClassVar[bool] = False
+
+
+Segment: TypeAlias = Key | Keys | Indexes | Slice | Wild | FilterText | Function
+
+
+def split_path(text: str) -> tuple[Segment, ...]:
+    """Split a path into segments; the empty path, `$` alone, is the document. Raises InvalidExpression with the place."""
+    if len(text) > MAX_PATH:
+        raise InvalidExpression(f"path longer than {MAX_PATH} characters: {text[:40]}…")
+    path = text.strip(" ")
+    if path[:1] not in ("$", "@"):
+        # As Jayway: blanks are trimmed only around a path that has its root, `${ a}` looks for a key " a" and fails.
+        path = "$." + text.rstrip(" ")
+    return _Splitter(text, path).run()
+
+
+class _Splitter:
+    """One pass over the text of one path."""
+
+    def __init__(self, text: str, path: str) -> None:
+        self._text = text
+        self._path = path
+        self._position = 1
+
+    def run(self) -> tuple[Segment, ...]:
+        path = self._path
+        # Jayway reads past one opening bracket at the very end.
+        if path.endswith("[") and len(path) > 1:
+            path = self._path = path[:-1]
+        if path.endswith("."):
+            self._fail("it ends with a dot")
+        if len(path) > 1 and path[1] not in ".[":
+            self._fail("'.' or '[' expected")
+        segments: list[Segment] = []
+        while self._position < len(path):
+            segments.append(self._segment())
+            if len(segments) > _MAX_SEGMENTS:
+                self._fail(f"it has more than {_MAX_SEGMENTS} segments")
+        return tuple(segments)
+
+    def _fail(self, reason: str) -> NoReturn:
+        shown = self._text if len(self._text) <= 80 else self._text[:79] + "…"
+        raise InvalidExpression(f"path {shown!r}: {reason} (at {self._position} of {self._path[:80]!r})")
+
+    def _segment(self) -> Segment:
+        scan = False
+        if self._path[self._position] == ".":
+            self._position += 1
+            if self._path[self._position] == ".":
+                scan = True
+                self._position += 1
+                if self._path[self._position] == ".":
+                    self._fail("three dots in a row")
+        char = self._path[self._position]
+        if char == "[":
+            return self._bracket(scan)
+        if char == "*":
+            self._position += 1
+            return Wild(scan=scan)
+        return self._name(scan)
+
+    def _name(self, scan: bool) -> Segment:
+        found = _NAME.match(self._path, self._position)
+        if found is None:
+            self._fail("a name expected; write ['…'] around one that holds blanks, dots or brackets")
+        self._position = found.end()
+        following = self._path[self._position : self._position + 1]
+        if following == " ":
+            self._fail("a blank in a name; write ['…'] around it")
+        if following != "(":
+            return Key(name=found.group(), scan=scan)
+        end = self._path.find(")", self._position)
+        argument = self._path[self._position + 1 : end].strip(" ")
+        name = found.group()
+        if end < 0 or scan or name not in _FUNCTIONS:
+            self._fail(f"there is no function {name}()")
+        if bool(argument) != (name == "index") or (argument and not re.fullmatch(r"-?[0-9]{1,9}", argument)):
+            self._fail(f"{name}() takes {'one whole number' if name == 'index' else 'no argument'} here")
+        self._position = end + 1
+        return Function(name=name, argument=int(argument or 0))
+
+    def _bracket(self, scan: bool) -> Segment:
+        wild = _WILD.match(self._path, self._position)
+        if wild is not None:
+            self._position = wild.end()
+            return Wild(scan=scan)
+        numbers = _NUMBERS.match(self._path, self._position)
+        if numbers is not None:
+            self._position = numbers.end()
+            return self._numbers(numbers.group(1), scan)
+        inner = self._path[self._position + 1 : self._position + 40].lstrip()
+        if inner[:1] in ("'", '"'):
+            return self._quoted(scan)
+        if inner[:1] == "?":
+            return self._filter(scan)
+        self._fail("an index, a quoted name, '*' or a filter expected after '['")
+
+    def _numbers(self, text: str, scan: bool) -> Segment:
+        parts = [part.strip() for part in text.split(":" if ":" in text else ",")]
+        if any(part and not re.fullmatch(r"-?[0-9]{1,10}", part) for part in parts):
+            self._fail("a whole number expected between brackets")
+        numbers = [int(part) if part else None for part in parts]
+        if any(number is not None and abs(number) > _MAX_INDEX for number in numbers):
+            self._fail("an index beyond 32 bits")
+        if ":" in text:
+            padded = [*numbers, None, None]
+            if len(numbers) > 3 or padded[2] == 0:
+                self._fail("a slice is [from:to] or [from:to:step]")
+            return Slice(start=padded[0], stop=padded[1], step=padded[2], scan=scan)
+        indexes = tuple(number for number in numbers if number is not None)
+        if len(indexes) != len(numbers):
+            self._fail("a number is missing between brackets")
+        return Indexes(indexes=indexes, scan=scan)
+
+    def _quoted(self, scan: bool) -> Segment:
+        names: list[str] = []
+        position = self._position
+        while True:
+            found = _QUOTED.match(self._path, position + 1)
+            if found is None:
+                self._fail("a quoted name is not closed")
+            names.append(_unescape(found.group(1) if found.group(1) is not None else found.group(2)))
+            position = found.end()
+            following = self._path[position : position + 1]
+            if following == "]":
+                break
+            if following != ",":
+                self._fail("',' or ']' expected after a quoted name")
+        self._position = position + 1
+        return Key(name=names[0], scan=scan) if len(names) == 1 else Keys(names=tuple(names), scan=scan)
+
+    def _filter(self, scan: bool) -> Segment:
+        start = self._path.index("?", self._position) + 1
+        depth = 0
+        for token in _FILTER_TOKEN.finditer(self._path, self._position):
+            depth += {"[": 1, "]": -1}.get(token.group(), 0)
+            if depth == 0 and token.group() == "]":
+                inner = self._path[start : token.start()].strip()
+                if not inner.startswith("(") or not inner.endswith(")"):
+                    self._fail("a filter is written [?(…)]")
+                self._position = token.end()
+                return FilterText(text=inner[1:-1], scan=scan)
+        self._fail("a filter is not closed")
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(lambda found: _escaped(found.group(1)), text)
+
+
+def _escaped(text: str) -> str:
+    return chr(int(text[1:], 16)) if len(text) == 5 else _ESCAPES.get(text, text)

@@ -1,0 +1,382 @@
+"""The `${…}` language: JSON with expressions in its strings, compiled once, rendered on a Source.
+
+A string that is one expression renders to the value it names, typed and by reference; in any other string each expression
+becomes text. Nothing is scanned twice: text that comes out of the data is data.
+
+Source of the rule: Conductor's ParametersUtils, without its reach into the process environment and system properties,
+which resolve only if the Source hands them out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+import attrs
+
+from conductorlite.canonical import MAX_DEPTH
+from conductorlite.errors import InvalidExpression
+from conductorlite.expressions.jsonpath import Path, compile_path
+from conductorlite.expressions.pathtext import MAX_PATH
+from conductorlite.expressions.reads import NOTHING, Reads, reads_of_path, reads_of_prefix
+from conductorlite.expressions.sources import MISSING, Json, Source
+from conductorlite.expressions.text import json_text, to_text
+
+__all__ = [
+    "SYSTEM_PARAMETERS",
+    "InputTemplate",
+    "Template",
+    "apply_workflow_input_template",
+    "compile_input",
+    "compile_template",
+]
+
+#: Names that stay as they are written when the Source has no value for them.
+SYSTEM_PARAMETERS: Final = frozenset(("CPEWF_TASK_ID", "NETFLIX_ENV", "NETFLIX_STACK"))
+
+#: Deepest nesting of one `${…}` in another.
+MAX_EXPRESSION_NESTING: Final = 16
+#: Longest string whose compiled form is kept for the next template that holds it.
+_CACHED_LENGTH: Final = 1000
+
+_SECRETS: Final = "workflow.secrets."
+_ENV: Final = "workflow.env."
+_BRACE: Final = re.compile(r"[{}]")
+
+_Render: TypeAlias = Callable[[Source], Json]
+
+
+@attrs.frozen(kw_only=True)
+class Template:
+    """A compiled template; `problems` are (JSON path in the template, message) of expressions that always give null."""
+
+    reads: Reads
+    problems: tuple[tuple[str, str], ...]
+    _render: _Render = attrs.field(repr=False, eq=False)
+
+    def render(self, source: Source) -> Json:
+        """The value: maps and lists of the template are fresh, values that an expression names are the Source's own."""
+        return self._render(source)
+
+
+@attrs.frozen(kw_only=True)
+class InputTemplate:
+    """A task's inputParameters with its TaskDef's inputTemplate merged in."""
+
+    template: Template
+    fallbacks: tuple[tuple[str, _Render], ...] = attrs.field(repr=False, eq=False)
+
+    @property
+    def reads(self) -> Reads:
+        """What rendering reads."""
+        return self.template.reads
+
+    @property
+    def problems(self) -> tuple[tuple[str, str], ...]:
+        """Expressions that always give null, with their JSON path."""
+        return self.template.problems
+
+    def render(self, source: Source) -> dict[str, Json]:
+        """The input; a top-level key that comes out null has the inputTemplate's value, as written, expressions too."""
+        rendered: dict[str, Json] = self.template.render(source)
+        for key, fallback in self.fallbacks:
+            if rendered[key] is None:
+                rendered[key] = fallback(source)
+        return rendered
+
+
+def compile_template(template: Json) -> Template:
+    """Compile any JSON value; keys of maps are never substituted.
+
+    Raises InvalidExpression when values are nested deeper than `canonical.MAX_DEPTH`, or expressions deeper than 16.
+    """
+    compiler = _Compiler()
+    render = compiler.value(template, "$", 0)
+    return Template(reads=NOTHING.union(*compiler.reads), problems=tuple(compiler.problems), render=render)
+
+
+def compile_input(parameters: Mapping[str, Json], input_template: Mapping[str, Json] | None = None) -> InputTemplate:
+    """Merge and compile: keys of `input_template` that `parameters` lacks, or has as null, are added before rendering."""
+    added = input_template or {}
+    merged = dict(parameters)
+    for key, value in added.items():
+        if merged.get(key) is None:
+            merged[key] = value
+    fallbacks = tuple((key, _verbatim(value, 0)) for key, value in added.items() if value is not None)
+    return InputTemplate(template=compile_template(merged), fallbacks=fallbacks)
+
+
+def apply_workflow_input_template(given: Mapping[str, Json], template: Mapping[str, Json]) -> dict[str, Json]:
+    """A workflow's input with the definition's inputTemplate filled in where a key is absent or null, unresolved.
+
+    Conductor skips this for an empty input; here the template counts then too.
+    """
+    merged = dict(given)
+    for key, value in template.items():
+        if merged.get(key) is None:
+            merged[key] = value
+    return merged
+
+
+class _Compiler:
+    """Walks one template, gathering reads and problems."""
+
+    def __init__(self) -> None:
+        self.reads: list[Reads] = []
+        self.problems: list[tuple[str, str]] = []
+
+    def value(self, value: Json, where: str, depth: int) -> _Render:
+        if isinstance(value, str):
+            return self.text(value, where)
+        if not isinstance(value, Mapping | list | tuple):
+            return _constant(value)
+        if depth >= MAX_DEPTH:
+            raise InvalidExpression(f"{where[:200]}: a template nested deeper than {MAX_DEPTH} levels")
+        if isinstance(value, Mapping):
+            pairs = [(key, self.value(item, f"{where}.{key}", depth + 1)) for key, item in value.items()]
+            return _render_map(pairs)
+        return _render_list([self.value(item, f"{where}[{index}]", depth + 1) for index, item in enumerate(value)])
+
+    def text(self, text: str, where: str) -> _Render:
+        if "${" not in text:
+            return _constant(text)
+        compiled = _cached_string(text) if len(text) <= _CACHED_LENGTH else _compile_string(text)
+        self.reads.append(compiled.reads)
+        self.problems.extend((where, problem) for problem in compiled.problems)
+        return compiled.render
+
+
+def _constant(value: Json) -> _Render:
+    return lambda source: value
+
+
+def _render_map(pairs: list[tuple[str, _Render]]) -> _Render:
+    return lambda source: {key: render(source) for key, render in pairs}
+
+
+def _render_list(items: list[_Render]) -> _Render:
+    return lambda source: [render(source) for render in items]
+
+
+def _verbatim(value: Json, depth: int) -> _Render:
+    if depth >= MAX_DEPTH:
+        raise InvalidExpression(f"an inputTemplate nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, Mapping):
+        return _render_map([(key, _verbatim(item, depth + 1)) for key, item in value.items()])
+    if isinstance(value, list | tuple):
+        return _render_list([_verbatim(item, depth + 1) for item in value])
+    return _constant(value)
+
+
+@attrs.frozen(kw_only=True)
+class _Compiled:
+    """One string or one expression in it; `as_json` says that its value prints as JSON instead of Java's way."""
+
+    render: _Render
+    reads: Reads = NOTHING
+    problems: tuple[str, ...] = ()
+    as_json: bool = False
+
+    def text(self, source: Source) -> str:
+        value = self.render(source)
+        if type(value) is str:
+            return value
+        return json_text(value) if self.as_json and isinstance(value, list) else to_text(value)
+
+
+def _compile_string(text: str) -> _Compiled:
+    parts = _split(text, 0)
+    inner = [part for part in parts if isinstance(part, _Compiled)]
+    reads = NOTHING.union(*(part.reads for part in inner))
+    problems = tuple(problem for part in inner for problem in part.problems)
+    if len(parts) == 1 and inner:
+        return attrs.evolve(inner[0], reads=reads, problems=problems)
+    if not inner:
+        return _Compiled(render=_constant(text.replace("$${", "${")))
+
+    def render(source: Source) -> str:
+        # The escape is undone last, so it also hits text that a value brought in: Conductor's users rely on either.
+        return _join(parts, source).replace("$${", "${")
+
+    return _Compiled(render=render, reads=reads, problems=problems)
+
+
+_cached_string = lru_cache(maxsize=4096)(_compile_string)
+
+
+def _join(parts: list[str | _Compiled], source: Source) -> str:
+    return "".join([part if isinstance(part, str) else part.text(source) for part in parts])
+
+
+def _split(text: str, depth: int) -> list[str | _Compiled]:
+    """Literal text and expressions, in order; from an unclosed `${` on, all is literal."""
+    if depth > MAX_EXPRESSION_NESTING:
+        raise InvalidExpression(f"expressions nested deeper than {MAX_EXPRESSION_NESTING}: {text[:60]!r}")
+    parts: list[str | _Compiled] = []
+    position = search = 0
+    while (start := text.find("${", search)) >= 0:
+        if start and text[start - 1] == "$":
+            search = start + 2
+            continue
+        end = _closing(text, start + 1)
+        if end < 0:
+            break
+        if start > position:
+            parts.append(text[position:start])
+        parts.append(_expression(text[start + 2 : end], depth))
+        position = search = end + 1
+    if position < len(text):
+        parts.append(text[position:])
+    return parts
+
+
+def _closing(text: str, opening: int) -> int:
+    depth = 0
+    for brace in _BRACE.finditer(text, opening):
+        depth += 1 if brace.group() == "{" else -1
+        if depth == 0:
+            return brace.start()
+    return -1
+
+
+def _expression(inside: str, depth: int) -> _Compiled:
+    parts = _split(inside, depth + 1)
+    if all(isinstance(part, str) for part in parts):
+        return _static(inside) if len(inside) <= MAX_PATH else _long(inside)
+    first = parts[0]
+    nested = [part for part in parts if isinstance(part, _Compiled)]
+    prefix = reads_of_prefix(first) if isinstance(first, str) else Reads(dynamic=True)
+
+    def found(source: Source) -> _Compiled:
+        path = _join(parts, source)
+        return _static(path) if len(path) <= MAX_PATH else _long(path)
+
+    return _Dynamic(
+        render=lambda source: found(source).render(source),
+        found=found,
+        reads=prefix.union(*(part.reads for part in nested)),
+        problems=tuple(problem for part in nested for problem in part.problems),
+    )
+
+
+@attrs.frozen(kw_only=True)
+class _Dynamic(_Compiled):
+    """An expression whose path is put together while rendering."""
+
+    found: Callable[[Source], _Compiled]
+
+    def text(self, source: Source) -> str:
+        return self.found(source).text(source)
+
+
+def _long(inside: str) -> _Compiled:
+    if not inside.strip():
+        return _Compiled(render=_constant(""))
+    if inside.startswith(_SECRETS):
+        return _Compiled(render=_constant(f"${{{inside}}}"))
+    return _Compiled(render=_constant(None), problems=(f"path longer than {MAX_PATH} characters: {inside[:40]}…",))
+
+
+@lru_cache(maxsize=4096)
+def _static(inside: str) -> _Compiled:
+    """One expression whose text is known."""
+    if not inside.strip():
+        return _Compiled(render=_constant(""))
+    if inside.startswith(_SECRETS):
+        return _Compiled(render=_constant(f"${{{inside}}}"))
+    if inside.startswith(_ENV):
+        return _Compiled(render=_render_env(inside))
+    if inside in SYSTEM_PARAMETERS:
+        return _Compiled(render=_render_variable(inside, f"${{{inside}}}"))
+    try:
+        path = compile_path(inside)
+    except InvalidExpression as error:
+        return _Compiled(render=_render_variable(inside, None), problems=(str(error),))
+    render = _render_plain(inside, path) if not path.steps else _render_path(inside, path)
+    return _Compiled(render=render, reads=reads_of_path(path), as_json=path.answers_list)
+
+
+def _render_variable(name: str, otherwise: str | None) -> _Render:
+    def render(source: Source) -> str | None:
+        value = source.variable(name)
+        return otherwise if value is None else value
+
+    return render
+
+
+def _render_env(inside: str) -> _Render:
+    name, _, path = inside[len(_ENV) :].partition(".")
+
+    def render(source: Source) -> Json:
+        if not source.has_env:
+            return source.variable(inside)
+        text = source.env(name)
+        if text is None or not path:
+            return text
+        try:
+            document = json.loads(text)
+            return compile_path(path).evaluate(document, 0, lambda: document)
+        except (InvalidExpression, ValueError, RecursionError):
+            return None
+
+    return render
+
+
+def _render_plain(inside: str, path: Path) -> _Render:
+    if len(path.plain) < 2:
+        return _render_path(inside, path)
+    root, member, *rest = path.plain
+    if not isinstance(root, str) or not isinstance(member, str):
+        return _render_path(inside, path)
+
+    # The most frequent expression by far, so it is written out: no calls but the two into the Source.
+    def render(source: Source) -> Json:
+        value: Json = source.variable(inside)
+        if value is not None:
+            return value
+        value = source.member(root, member)
+        if value is MISSING:
+            return None
+        for step in rest:
+            if isinstance(step, str):
+                if not isinstance(value, dict):
+                    return None
+                value = value.get(step)
+            elif isinstance(value, list) and -len(value) <= step < len(value):
+                value = value[step]
+            else:
+                return None
+        return value
+
+    return render
+
+
+def _render_path(inside: str, path: Path) -> _Render:
+    plain = path.plain
+    keys = 0 if path.reads_document else sum(1 for _ in _leading_keys(plain[:2]))
+
+    def render(source: Source) -> Json:
+        value: Json = source.variable(inside)
+        if value is not None:
+            return value
+        if keys == 2:
+            value = source.member(str(plain[0]), str(plain[1]))
+        elif keys == 1:
+            value = source.root(str(plain[0]))
+        else:
+            value = source.document()
+        return path.evaluate(value, keys, source.document)
+
+    return render
+
+
+def _leading_keys(steps: tuple[str | int, ...]) -> list[str]:
+    keys: list[str] = []
+    for step in steps:
+        if not isinstance(step, str):
+            break
+        keys.append(step)
+    return keys

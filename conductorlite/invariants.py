@@ -1,0 +1,256 @@
+"""The laws of a stored execution, as one list: what `Engine.check` and the test kit look at.
+
+Each law is a function from a `Picture` (one execution, whole) to findings in words. None of them trusts a counter, a timer or
+the journal: each is compared with what the rows say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import attrs
+
+from conductorlite.decisions import Event, EventKind, Message
+from conductorlite.executions import (
+    TASK_TRANSITIONS,
+    TASK_VERB_TRANSITIONS,
+    WORKFLOW_TRANSITIONS,
+    WORKFLOW_VERB_TRANSITIONS,
+    HistoryEvent,
+    HistoryKind,
+    Task,
+    TaskStatus,
+    Workflow,
+    WorkflowStatus,
+    printed_ref,
+)
+from conductorlite.plan import Plan
+
+__all__ = ["INVARIANTS", "Finding", "Picture", "findings"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Picture:
+    """One execution, whole, as it is stored."""
+
+    workflow: Workflow
+    plan: Plan
+    attempts: Sequence[Task]
+    inbox: Sequence[Event]
+    messages: Sequence[Message]
+    history: Sequence[HistoryEvent]
+    #: Outgoing parts wait to be relayed: the queue may lag behind the rows.
+    undelivered: bool = False
+
+    @property
+    def last(self) -> dict[str, Task]:
+        """The last attempt at each printed reference."""
+        return {task.ref: task for task in sorted(self.attempts, key=lambda task: task.attempt)}
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Finding:
+    """A law that does not hold: its name, the execution, and what was seen."""
+
+    law: str
+    workflow_id: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.workflow_id}: {self.law}: {self.text}"
+
+
+def one_live_attempt(picture: Picture) -> Iterator[str]:
+    """Of each reference only the last attempt is open, attempts are numbered without gaps, every older one is superseded."""
+    by_ref: dict[str, list[Task]] = {}
+    for task in picture.attempts:
+        by_ref.setdefault(task.ref, []).append(task)
+    for ref, tasks in by_ref.items():
+        tasks.sort(key=lambda task: task.attempt)
+        if [task.attempt for task in tasks] != list(range(len(tasks))):
+            yield f"{ref}: attempts are numbered {[task.attempt for task in tasks]}"
+        for task in tasks[:-1]:
+            if not task.status.terminal or not task.retried:
+                yield f"{ref}: attempt {task.attempt} is {task.status}, but a later one exists"
+        if tasks[-1].retried:
+            yield f"{ref}: the last attempt is marked as superseded"
+
+
+def counters_equal_counts(picture: Picture) -> Iterator[str]:
+    """`open` and `waiting` are what counting the rows gives."""
+    last = picture.last
+    live: dict[str | None, int] = {}
+    for task in last.values():
+        if task.live:
+            node = picture.plan.nodes[task.base_ref]
+            owner = printed_ref(node.loops[-1], task.iterations[:-1]) if node.loops else None
+            live[owner] = live.get(owner, 0) + 1
+    if picture.workflow.open != live.get(None, 0):
+        yield f"the workflow counts {picture.workflow.open} live tasks, there are {live.get(None, 0)}"
+    for task in last.values():
+        node = picture.plan.nodes[task.base_ref]
+        if node.task.type == "DO_WHILE" and task.open != live.get(task.ref, 0):
+            yield f"{task.ref}: counts {task.open} live tasks, there are {live.get(task.ref, 0)}"
+        if node.task.type == "JOIN" and not task.status.terminal:
+            refs = [printed_ref(ref, task.iterations) for ref in dict.fromkeys(node.task.join_on)]
+            waiting = sum(ref not in last or last[ref].live for ref in refs) + (task.seq == 0)
+            if task.waiting != waiting:
+                yield f"{task.ref}: waits for {task.waiting}, {waiting} have not ended"
+
+
+def nothing_of_the_ended(picture: Picture) -> Iterator[str]:
+    """A task that has ended has no message, no timer, no deadline and no lease; an ended workflow has none at all."""
+    last = picture.last
+    ended = picture.workflow.status.terminal
+    for event in picture.inbox:
+        task = last.get(event.ref or "")
+        if event.kind is EventKind.CONTINUE or event.kind in _LETTERS:
+            continue
+        if ended or (event.ref is not None and (task is None or task.status.terminal)):
+            yield f"{event.event_id} is still in the inbox"
+    for message in picture.messages:
+        task = last.get(message.ref)
+        if not picture.undelivered and (task is None or task.status is not TaskStatus.SCHEDULED or ended):
+            yield f"{message.ref} is still offered in queue {message.queue!r}"
+    for task in picture.attempts:
+        if task.status.terminal:
+            held = [name for name in _DEADLINES if getattr(task, name) is not None]
+            if held or task.lease:
+                yield f"{task.ref} attempt {task.attempt} is {task.status} with lease {task.lease} and {held}"
+        elif ended:
+            yield f"{task.ref} is {task.status} in a {picture.workflow.status} workflow"
+
+
+_LETTERS: Final = frozenset(
+    {EventKind.REPORT, EventKind.EXTEND_LEASE, EventKind.POLL, EventKind.PAUSE, EventKind.RESUME, EventKind.TERMINATE,
+     EventKind.RETRY}
+)  # fmt: skip
+
+_DEADLINES: Final = {
+    "total_timeout_at": EventKind.TOTAL_TIMEOUT,
+    "timeout_at": EventKind.TASK_TIMEOUT,
+    "poll_timeout_at": EventKind.POLL_TIMEOUT,
+    "response_timeout_at": EventKind.RESPONSE_TIMEOUT,
+}
+
+
+def open_tasks_are_reachable(picture: Picture) -> Iterator[str]:
+    """Every SCHEDULED task is offered, every deadline has its timer at that instant, every running workflow can still move."""
+    if picture.workflow.status.terminal:
+        return
+    inbox = {event.event_id: event for event in picture.inbox}
+    offered = {message.ref: message for message in picture.messages}
+    for task in picture.last.values():
+        if task.status is TaskStatus.SCHEDULED and not picture.undelivered:
+            message = offered.get(task.ref)
+            if message is None:
+                yield f"{task.ref} is SCHEDULED but not offered"
+            elif (message.attempt, message.generation, message.due_at) != (task.attempt, task.generation, task.due_at):
+                yield f"{task.ref} is offered as {message}"
+        if task.status.terminal:
+            continue
+        for name, kind in (*_DEADLINES.items(), ("wait_until", EventKind.WAIT_ENDS)):
+            at = getattr(task, name)
+            timer = inbox.get(f"{kind}:{task.ref}")
+            if at is not None and (timer is None or (timer.due_at != at and not timer.held and not _released(timer))):
+                yield f"{task.ref}: deadline {name} at {at} has the timer {timer}"
+            if at is None and timer is not None:
+                yield f"{task.ref}: the timer {kind} has no deadline"
+    workflow = picture.workflow
+    if workflow.started_at and workflow.open == 0:
+        yield "the workflow is RUNNING with nothing live"
+
+
+def _released(timer: Event) -> bool:
+    # A deadline that passed while the workflow was paused is dated again when it resumes.
+    return timer.due_at >= timer.posted_at
+
+
+def time_runs_forward(picture: Picture) -> Iterator[str]:
+    """The journal is numbered without gaps and its instants never go back; no row ends before it began."""
+    numbers = [line.n for line in picture.history]
+    if numbers != list(range(1, len(numbers) + 1)) or picture.workflow.history_seq != len(numbers):
+        yield f"the journal has {len(numbers)} lines, the workflow counts {picture.workflow.history_seq}"
+    instants = [line.at for line in picture.history]
+    if instants != sorted(instants):
+        yield "the journal goes back in time"
+    for task in picture.attempts:
+        if task.ended_at and task.ended_at < max(task.started_at, task.scheduled_at):
+            yield f"{task.ref} attempt {task.attempt} ends at {task.ended_at} before it begins"
+
+
+def transitions_are_in_the_table(picture: Picture) -> Iterator[str]:
+    """Every change the journal tells of is one the tables allow; terminal is terminal but for the verbs."""
+    status: WorkflowStatus | None = None
+    tasks: dict[tuple[str | None, int | None], TaskStatus] = {}
+    reopened = False
+    for line in picture.history:
+        if line.kind is HistoryKind.WORKFLOW:
+            after = WorkflowStatus(line.status)
+            verbs = WORKFLOW_VERB_TRANSITIONS.get(status, frozenset()) if status is not None else frozenset()
+            if after not in WORKFLOW_TRANSITIONS[status] and after not in verbs:
+                yield f"line {line.n}: the workflow goes from {status} to {after}"
+            reopened = status is not None and status.terminal
+            status = after
+        elif line.kind is HistoryKind.TASK:
+            key = (line.ref, line.attempt)
+            before, now = tasks.get(key), TaskStatus(line.status)
+            by_verb = reopened and before is not None and now in TASK_VERB_TRANSITIONS.get(before, frozenset())
+            if now not in TASK_TRANSITIONS[before] and not by_verb:
+                yield f"line {line.n}: {line.ref} goes from {before} to {now}"
+            if status is not None and status.terminal and not now.terminal:
+                yield f"line {line.n}: {line.ref} becomes {now} in a {status} workflow"
+            tasks[key] = now
+
+
+def the_journal_replays_to_the_rows(picture: Picture) -> Iterator[str]:
+    """What the journal says last of each attempt is what its row says."""
+    statuses: dict[tuple[str | None, int | None], HistoryEvent] = {}
+    workflow: HistoryEvent | None = None
+    rounds: dict[str | None, int | None] = {}
+    for line in picture.history:
+        if line.kind is HistoryKind.TASK:
+            statuses[(line.ref, line.attempt)] = line
+        elif line.kind is HistoryKind.WORKFLOW:
+            workflow = line
+        elif line.kind is HistoryKind.ROUND:
+            rounds[line.ref] = line.number
+    if {(task.ref, task.attempt) for task in picture.attempts} != set(statuses):
+        yield "the journal and the rows tell of different attempts"
+    for task in picture.attempts:
+        told = statuses.get((task.ref, task.attempt))
+        if told is None:
+            continue
+        if told.status != task.status:
+            yield f"{task.ref} attempt {task.attempt} is {task.status}, the journal says {told.status}"
+        if task.status.terminal and told.payload is not None and told.payload != task.output:
+            yield f"{task.ref} attempt {task.attempt}: the journal has another output"
+        if task.round != (rounds.get(task.ref) or 0):
+            yield f"{task.ref} is in round {task.round}, the journal says {rounds.get(task.ref)}"
+    if workflow is None or workflow.status != picture.workflow.status:
+        yield f"the workflow is {picture.workflow.status}, the journal says {workflow and workflow.status}"
+
+
+#: Every law, by name.
+INVARIANTS: Final[dict[str, Callable[[Picture], Iterator[str]]]] = {
+    law.__name__: law
+    for law in (
+        one_live_attempt,
+        counters_equal_counts,
+        nothing_of_the_ended,
+        open_tasks_are_reachable,
+        time_runs_forward,
+        transitions_are_in_the_table,
+        the_journal_replays_to_the_rows,
+    )
+}
+
+
+def findings(picture: Picture) -> list[Finding]:
+    """Everything that does not hold of one execution."""
+    return [
+        Finding(law=name, workflow_id=picture.workflow.workflow_id, text=text)
+        for name, law in INVARIANTS.items()
+        for text in law(picture)
+    ]

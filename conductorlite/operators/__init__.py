@@ -1,0 +1,60 @@
+"""Operators: the task types the decider carries out itself, one small pure function each.
+
+An operator gets a draft and returns nothing: what it schedules, ends or reads is in the draft. It knows nothing of the decider
+that calls it. `schedule` dispatches on the node's type; every type that is not listed is a worker's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from conductorlite.draft import Draft
+from conductorlite.executions import Task
+from conductorlite.operators.do_while import next_round, reopened_loop, resume_loop, schedule_loop
+from conductorlite.operators.document import DraftSource
+from conductorlite.operators.fork import resume_fork, schedule_branch, schedule_fork
+from conductorlite.operators.join import one_less, recount_join, schedule_join
+from conductorlite.operators.switch import chosen_head, schedule_switch
+from conductorlite.operators.wait import schedule_noop, schedule_wait
+from conductorlite.operators.worker import offer, schedule_worker
+from conductorlite.plan import Node
+
+__all__ = [
+    "DraftSource",
+    "chosen_head",
+    "next_round",
+    "offer",
+    "one_less",
+    "recount_join",
+    "reopened_loop",
+    "reschedule",
+    "resume_fork",
+    "resume_loop",
+    "schedule",
+    "schedule_branch",
+]
+
+_FIRST: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...]], None]]] = {
+    "FORK_JOIN": schedule_fork,
+    "JOIN": schedule_join,
+    "SWITCH": schedule_switch,
+    "DO_WHILE": schedule_loop,
+    "WAIT": schedule_wait,
+    "NOOP": schedule_noop,
+}
+
+
+def schedule(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
+    """Schedule the first attempt at a node."""
+    _FIRST.get(node.task.type, schedule_worker)(draft, node, iterations)
+
+
+def reschedule(draft: Draft, node: Node, previous: Task, delay_ms: int) -> None:
+    """Schedule the attempt after `previous`, for a worker `delay_ms` from now."""
+    if node.task.type == "SWITCH":
+        schedule_switch(draft, node, previous.iterations, previous)
+    elif node.task.type == "WAIT":
+        schedule_wait(draft, node, previous.iterations, previous)
+    else:
+        schedule_worker(draft, node, previous.iterations, previous, delay_ms)

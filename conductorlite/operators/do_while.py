@@ -1,0 +1,125 @@
+"""DO_WHILE: runs its body again while the condition holds, or once per item of a list.
+
+The row counts the live tasks of the present round; when none is left the round is over and the condition is asked. The
+condition is given only the names that occur in it, so a round costs the same at the tenth and at the ten-thousandth. What the
+rounds put out is collected once, when the loop ends. Source of the rule: Conductor's `DoWhile`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from conductorlite.draft import Draft
+from conductorlite.errors import ExpressionFailed
+from conductorlite.executions import HistoryKind, Task, TaskStatus, printed_ref
+from conductorlite.expressions import MISSING, Json, is_true
+from conductorlite.operators.document import DraftSource, loop_output
+from conductorlite.plan import Node
+
+__all__ = ["next_round", "reopened_loop", "resume_loop", "schedule_loop"]
+
+
+def schedule_loop(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
+    """Create the row; its first round follows from the work list."""
+    ref = printed_ref(node.ref, iterations)
+    rendered = node.template.render(DraftSource(draft, node.template.reads, draft.task_id(ref, 0)))
+    draft.create(
+        node, iterations, TaskStatus.IN_PROGRESS, input=draft.payload(rendered), started_at=draft.now
+    )
+    draft.queue.append(("round", ref))
+
+
+def next_round(draft: Draft, ref: str) -> None:
+    """Enter the next round, or end the loop."""
+    loop = draft.known(ref)
+    if loop.status.terminal or loop.open:
+        return
+    if loop.failed_child is not None:
+        draft.close(loop, TaskStatus.FAILED, output=draft.payload(loop_output(draft, loop)), reason=loop.failed_child)
+        return
+    node = draft.node(loop)
+    try:
+        items = _items(draft, node, loop)
+        again = _again(draft, node, loop, items)
+    except ExpressionFailed as error:
+        draft.close(
+            loop,
+            TaskStatus.FAILED_WITH_TERMINAL_ERROR,
+            output=draft.payload(loop_output(draft, loop)),
+            reason=f"loop condition {node.task.loop_condition!r} failed: {error}",
+        )
+        return
+    if not again:
+        output = {"iteration": 0} if loop.round == 0 else loop_output(draft, loop)
+        draft.close(loop, TaskStatus.COMPLETED, output=draft.payload(output))
+        return
+    number = loop.round + 1
+    output = {"iteration": number}
+    if items is not None:
+        output |= {"loopIndex": number - 1, "loopItem": items[number - 1]}
+    draft.put(attrs.evolve(loop, round=number, output=draft.payload(output)))
+    draft.journal(HistoryKind.ROUND, "IN_PROGRESS", ref=loop.ref, attempt=loop.attempt, number=number)
+    _schedule_body(draft, node, loop, number)
+
+
+def _schedule_body(draft: Draft, node: Node, loop: Task, number: int) -> None:
+    draft.stack.append(("schedule", node.body, [*loop.iterations, number]))
+
+
+def _items(draft: Draft, node: Node, loop: Task) -> list[Json] | None:
+    """The list the loop runs over, resolved anew as in Conductor; None when it runs on a condition only."""
+    if node.items is None:
+        return None
+    value = node.items.render(DraftSource(draft, node.items.reads, loop.task_id))
+    if value is None and "_items" in node.task.input_parameters:
+        value = draft.value(loop.input).get("_items")
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def _again(draft: Draft, node: Node, loop: Task, items: list[Json] | None) -> bool:
+    if items is not None and loop.round >= len(items):
+        return False
+    if loop.round == 0:
+        return True
+    if node.condition is None:
+        return items is not None
+    return is_true(node.condition.evaluate(_values(draft, node, loop, items)))
+
+
+def _values(draft: Draft, node: Node, loop: Task, items: list[Json] | None) -> dict[str, Any]:
+    """What the condition sees: fresh inputParameters, the loop's output under its own name, each task's under its."""
+    condition = node.condition
+    rendered = node.template.render(DraftSource(draft, node.template.reads, loop.task_id))
+    values: dict[str, Any] = dict(rendered)
+    if items is not None and loop.round:
+        values |= {"loopIndex": loop.round - 1, "loopItem": items[loop.round - 1]}
+    names = None if condition is None or condition.everything else condition.names
+    if names is None or node.ref in names:
+        values[node.ref] = draft.value(loop.output)
+    source = DraftSource(draft, node.template.reads)
+    for ref in sorted(node.inside if names is None else node.inside & names):
+        output = source.member(ref, "output")
+        if output is not MISSING:
+            values[ref] = output
+    return values
+
+
+def resume_loop(draft: Draft, loop: Task) -> None:
+    """Go on with a loop that was reopened: with its body if the present round has not begun, else when the round is over."""
+    node = draft.node(loop)
+    members = draft.known_tasks(printed_ref(member, (*loop.iterations, loop.round)) for member in node.members)
+    if loop.round and all(task is None for task in members):
+        _schedule_body(draft, node, loop, loop.round)
+    else:
+        draft.queue.append(("round", loop.ref))
+
+
+def reopened_loop(draft: Draft, loop: Task) -> dict[str, Any]:
+    """Fields a loop takes back when its execution is reopened: its present round goes on."""
+    kept = {key: value for key, value in draft.value(loop.output).items() if key in ("loopIndex", "loopItem")}
+    output = {"iteration": loop.round, **kept} if loop.round else {}
+    return {"failed_child": None, "output": draft.payload(output)}

@@ -1,0 +1,54 @@
+"""FORK_JOIN: schedules the head of every branch at once, and the JOIN behind it.
+
+The JOIN's row is made first, so that it counts branches that end while a wide fork is still scheduling (a turn may be cut in
+between), but it takes its place in the order behind the heads, as in Conductor. Until then one more is waited for.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from conductorlite.draft import Draft
+from conductorlite.executions import Task, TaskStatus, printed_ref
+from conductorlite.operators.document import DraftSource
+from conductorlite.operators.join import create_join, one_less
+from conductorlite.plan import Node
+
+__all__ = ["resume_fork", "schedule_branch", "schedule_fork"]
+
+
+def schedule_fork(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
+    """Create the FORK and its JOIN; the branches follow from the work list."""
+    rendered = node.template.render(DraftSource(draft, node.template.reads))
+    fork = draft.create(
+        node,
+        iterations,
+        TaskStatus.COMPLETED,
+        input=draft.payload(rendered),
+        started_at=draft.now,
+        ended_at=draft.now,
+    )
+    if node.join is not None:
+        join = draft.plan.nodes[node.join]
+        create_join(draft, join, iterations, forked=node.inside)
+    draft.stack.append(("branch", fork.ref, 0))
+
+
+def schedule_branch(draft: Draft, ref: str, index: int) -> None:
+    """Schedule the head of one branch; behind the last one, the JOIN takes its place."""
+    fork = draft.known(ref)
+    node = draft.node(fork)
+    if index < len(node.heads):
+        draft.stack.append(("branch", ref, index + 1))
+        draft.stack.append(("schedule", node.heads[index], list(fork.iterations)))
+        return
+    if node.join is not None:
+        join = draft.known(printed_ref(node.join, fork.iterations))
+        draft.put(attrs.evolve(join, seq=draft.next_place(join.ref)))
+        one_less(draft, join.ref)
+    draft.queue.append(("advance", ref))
+
+
+def resume_fork(draft: Draft, fork: Task) -> None:
+    """Go on with a fork whose turn was cut before its execution ended and was reopened."""
+    draft.stack.append(("branch", fork.ref, 0))

@@ -1,0 +1,81 @@
+"""JOIN: ends when every joined reference has ended.
+
+The row counts what it still waits for, so an arrival costs one row whatever the width. The joined rows are read once, at the
+end, for the output and the status. Source of the rule: Conductor's `Join.execute`, without its race (it may look at a failed
+attempt before the retry is scheduled; here only ends without a retry are counted) and without its polling.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from conductorlite.draft import Draft
+from conductorlite.executions import Task, TaskStatus, printed_ref
+from conductorlite.plan import Node
+
+__all__ = ["create_join", "joined_refs", "one_less", "recount_join", "schedule_join"]
+
+
+def schedule_join(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
+    """Create a JOIN that no fork created, and look at once whether it has anything to wait for."""
+    join = create_join(draft, node, iterations, forked=frozenset())
+    join = draft.put(attrs.evolve(join, seq=draft.next_place(join.ref)))
+    one_less(draft, join.ref)
+
+
+def create_join(draft: Draft, node: Node, iterations: tuple[int, ...], *, forked: frozenset[str]) -> Task:
+    """Create the row. `forked` are nodes of the fork that is just being scheduled: none of them has ended."""
+    earlier = [ref for ref in dict.fromkeys(node.task.join_on) if ref not in forked]
+    ended = _ended(draft, [printed_ref(ref, iterations) for ref in earlier])
+    return draft.create(
+        node,
+        iterations,
+        TaskStatus.IN_PROGRESS,
+        input=draft.payload({"joinOn": list(node.task.join_on)}),
+        in_order=False,
+        started_at=draft.now,
+        waiting=len(dict.fromkeys(node.task.join_on)) - ended + 1,
+    )
+
+
+def _ended(draft: Draft, refs: list[str]) -> int:
+    return sum(task is not None and not task.live for task in draft.known_tasks(refs))
+
+
+def joined_refs(draft: Draft, join: Task) -> list[str]:
+    """Printed references the JOIN waits for, each once."""
+    return [printed_ref(ref, join.iterations) for ref in dict.fromkeys(draft.node(join).task.join_on)]
+
+
+def recount_join(draft: Draft, join: Task) -> int:
+    """How many ends the JOIN waits for, counted over the rows."""
+    refs = joined_refs(draft, join)
+    return len(refs) - _ended(draft, refs) + (join.seq == 0)
+
+
+def one_less(draft: Draft, ref: str) -> None:
+    """Count one arrival at a JOIN; the last one ends it. Nothing happens when the JOIN was not scheduled or has ended."""
+    join = draft.task(ref)
+    if join is None or join.status.terminal:
+        return
+    join = draft.put(attrs.evolve(join, waiting=join.waiting - 1))
+    if join.waiting == 0:
+        _finish(draft, join)
+
+
+def _finish(draft: Draft, join: Task) -> None:
+    tasks = [task for task in draft.known_tasks(joined_refs(draft, join)) if task is not None]
+    outputs = draft.values(task.output for task in tasks)
+    output = draft.payload({task.ref: value for task, value in zip(tasks, outputs, strict=True) if value})
+    failed = [task for task in tasks if not task.status.successful]
+    weighty = [task for task in failed if not draft.node(task).task.optional]
+    if weighty:
+        canceled = all(task.status is TaskStatus.CANCELED for task in weighty)
+        status = TaskStatus.CANCELED if canceled else TaskStatus.FAILED
+        reason: str | None = " ".join(task.reason or "" for task in failed).strip()
+    elif any(task.status is TaskStatus.COMPLETED_WITH_ERRORS for task in tasks):
+        names = [f"{t.name}/{t.task_id}" for t in tasks if t.status is TaskStatus.COMPLETED_WITH_ERRORS]
+        status, reason = TaskStatus.COMPLETED_WITH_ERRORS, " ".join(names) + " completed with errors"
+    else:
+        status, reason = TaskStatus.COMPLETED, None
+    draft.close(join, status, output=output, reason=reason)

@@ -1,0 +1,84 @@
+"""WAIT and NOOP: time passes, or nothing does.
+
+A WAIT is one dated event. Without duration and until it waits for a report. A duration or instant that cannot be read fails
+the task for good, with the text quoted. (In Conductor a bad duration wedges the workflow.)
+"""
+
+from __future__ import annotations
+
+from conductorlite.decisions import EventKind
+from conductorlite.draft import Draft
+from conductorlite.errors import InvalidExpression
+from conductorlite.executions import Task, TaskStatus, printed_ref
+from conductorlite.expressions import parse_duration, parse_until, to_text
+from conductorlite.operators.document import DraftSource
+from conductorlite.operators.worker import total_timeout_at
+from conductorlite.plan import Node
+
+__all__ = ["schedule_noop", "schedule_wait"]
+
+
+def schedule_wait(
+    draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None
+) -> None:
+    """Start waiting. A WAIT that was canceled with its execution and is retried waits for the same instant as before."""
+    ref = printed_ref(node.ref, iterations)
+    task_id = draft.task_id(ref, 0 if previous is None else previous.attempt + 1)
+    values = node.template.render(DraftSource(draft, node.template.reads, task_id))
+    until: int | None = None
+    problem: str | None = None
+    if previous is not None and previous.wait_until is not None:
+        until = previous.wait_until
+    else:
+        try:
+            until = _until(values, draft.now)
+        except InvalidExpression as error:
+            problem = str(error)
+    policy = node.policy
+    task = draft.create(
+        node,
+        iterations,
+        TaskStatus.FAILED_WITH_TERMINAL_ERROR if problem else TaskStatus.IN_PROGRESS,
+        previous=previous,
+        input=draft.payload(values),
+        started_at=draft.now,
+        ended_at=draft.now if problem else 0,
+        reason=problem,
+        wait_until=until,
+        timeout_at=None if problem or not policy.timeout_ms else draft.now + policy.timeout_ms,
+        response_timeout_at=None if problem or not policy.response_timeout_ms else draft.now + policy.response_timeout_ms,
+        total_timeout_at=None if problem else total_timeout_at(draft, node, previous),
+    )
+    if problem:
+        draft.queue.append(("advance", task.ref))
+        return
+    timers = {
+        EventKind.WAIT_ENDS: task.wait_until,
+        EventKind.TASK_TIMEOUT: task.timeout_at,
+        EventKind.RESPONSE_TIMEOUT: task.response_timeout_at,
+        EventKind.TOTAL_TIMEOUT: task.total_timeout_at,
+    }
+    for kind, at in timers.items():
+        if at is not None:
+            draft.set_timer(task, kind, at)
+
+
+def _until(values: dict[str, object], now: int) -> int | None:
+    duration, until = (_text(values.get(name)) for name in ("duration", "until"))
+    if duration and until:
+        raise InvalidExpression("WAIT was given both a duration and until")
+    if duration:
+        return now + parse_duration(duration)
+    return parse_until(until, "UTC") if until else None
+
+
+def _text(value: object) -> str:
+    return "" if value is None else to_text(value).strip()
+
+
+def schedule_noop(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
+    """Create the row, already over."""
+    task = draft.create(
+        node, iterations, TaskStatus.COMPLETED, started_at=draft.now, ended_at=draft.now
+    )
+    draft.queue.append(("advance", task.ref))

@@ -1,0 +1,61 @@
+"""Tasks that workers carry out: SIMPLE and every type that is not an operator.
+
+Scheduling puts a message into the queue of the task's type, visible after the start or retry delay. The poll timeout counts
+from that instant. (Conductor adds the delay twice; see the compatibility page.)
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from conductorlite.decisions import EventKind
+from conductorlite.draft import Draft
+from conductorlite.executions import Task, TaskStatus, printed_ref
+from conductorlite.operators.document import DraftSource
+from conductorlite.plan import Node
+
+__all__ = ["offer", "schedule_worker"]
+
+
+def schedule_worker(
+    draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None, delay_ms: int | None = None
+) -> None:
+    """Schedule an attempt, `delay_ms` from now (None: after the node's startDelay)."""
+    ref = printed_ref(node.ref, iterations)
+    task_id = draft.task_id(ref, 0 if previous is None else previous.attempt + 1)
+    rendered = node.template.render(DraftSource(draft, node.template.reads, task_id))
+    if previous is not None:
+        rendered = {**draft.value(previous.input), **rendered}
+    delay = node.task.start_delay_ms if delay_ms is None else delay_ms
+    task = draft.create(
+        node,
+        iterations,
+        TaskStatus.SCHEDULED,
+        previous=previous,
+        input=draft.payload(rendered),
+        start_delay_ms=delay,
+        due_at=draft.now + delay,
+        domain=None if previous is None else previous.domain,
+        total_timeout_at=total_timeout_at(draft, node, previous),
+    )
+    if task.total_timeout_at is not None:
+        draft.set_timer(task, EventKind.TOTAL_TIMEOUT, task.total_timeout_at)
+    offer(draft, node, task)
+
+
+def total_timeout_at(draft: Draft, node: Node, previous: Task | None) -> int | None:
+    """When all attempts together have taken too long, counted from the first scheduling; None once that has passed."""
+    if node.policy.total_timeout_ms <= 0:
+        return None
+    first = draft.now if previous is None else previous.first_scheduled_at
+    at = first + node.policy.total_timeout_ms
+    return at if at > draft.now else None
+
+
+def offer(draft: Draft, node: Node, task: Task) -> Task:
+    """Put a SCHEDULED task into its queue at `due_at` and start its poll timeout there."""
+    if node.policy.poll_timeout_ms > 0:
+        task = draft.put(attrs.evolve(task, poll_timeout_at=task.due_at + node.policy.poll_timeout_ms))
+        draft.set_timer(task, EventKind.POLL_TIMEOUT, task.due_at + node.policy.poll_timeout_ms)
+    draft.offer(task)
+    return task

@@ -1,0 +1,247 @@
+"""compile_plan(): a definition, indexed once, so that a turn never walks it.
+
+A `Plan` is a dict of `Node`s. Everything a turn asks about a node is answered there: what follows it (`successor`), which
+loops are around it (`loops`), which JOINs count it (`joins`), what its templates read. The rules of succession are
+Conductor's (`WorkflowDef.getNextTask`): the next element of the same list; behind the last element of a SWITCH case, what
+follows the SWITCH; behind the last element of a fork's branch, nothing (its JOIN exists since the fork); behind the last
+element of a loop's body, nothing (the loop counts its live tasks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from conductorlite.definitions import Semantics, TaskType, WorkflowDef, WorkflowTask
+from conductorlite.errors import InvalidDefinition, InvalidExpression
+from conductorlite.expressions import (
+    EVALUATORS,
+    Condition,
+    Evaluator,
+    InputTemplate,
+    Reads,
+    Template,
+    compile_input,
+    compile_template,
+)
+from conductorlite.plan.validate import validate
+from conductorlite.policies import TaskPolicy, task_policy
+
+__all__ = ["OPERATOR_TYPES", "Node", "Plan", "compile_plan"]
+
+#: Task types the decider carries out itself; every other type is a worker's.
+OPERATOR_TYPES: Final = frozenset(
+    {TaskType.FORK_JOIN, TaskType.JOIN, TaskType.SWITCH, TaskType.DO_WHILE, TaskType.WAIT, TaskType.NOOP}
+)
+
+#: How many nodes ahead the reads of a turn are foreseen.
+_FORESIGHT: Final = 64
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Node:
+    """One node of the definition with all that a turn asks about it."""
+
+    ref: str
+    task: WorkflowTask
+    policy: TaskPolicy
+    operator: bool
+    template: InputTemplate
+    #: Enclosing DO_WHILE references, outermost first.
+    loops: tuple[str, ...] = ()
+    successor: str | None = None
+    #: JOIN references that count this node, in the order of the definition.
+    joins: tuple[str, ...] = ()
+    #: FORK_JOIN: the JOIN behind it, the heads of its branches, and every node inside it.
+    join: str | None = None
+    heads: tuple[str, ...] = ()
+    inside: frozenset[str] = frozenset()
+    #: SWITCH: head per case (None: the case is empty), and what is done without a match.
+    cases: Mapping[str, str | None] = attrs.field(factory=dict)
+    default_case: str | None = None
+    #: DO_WHILE: first node of the body, the nodes directly in a round, and every node inside.
+    body: str | None = None
+    members: tuple[str, ...] = ()
+    #: DO_WHILE: condition and list. SWITCH: the expression.
+    condition: Condition | None = None
+    items: Template | None = None
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Plan:
+    """A compiled definition."""
+
+    definition: WorkflowDef
+    semantics: Semantics
+    nodes: Mapping[str, Node]
+    first: str | None
+    output: Template | None
+    #: Per node, what scheduling its successors will read: printed and looked up by `foresee`.
+    ahead: Mapping[str, Reads] = attrs.field(factory=dict)
+
+
+@attrs.define(slots=True)
+class _Place:
+    """Where a node stands while the tree is walked."""
+
+    task: WorkflowTask
+    loops: tuple[str, ...]
+    forks: tuple[str, ...]
+    successor: str | None
+
+
+def compile_plan(
+    definition: WorkflowDef,
+    semantics: Semantics = Semantics.ORKES,
+    evaluators: Mapping[str, Evaluator] = EVALUATORS,
+) -> Plan:
+    """Validate a definition and index it; raises InvalidDefinition with every error there is."""
+    errors = [problem for problem in validate(definition) if problem.severity == "error"]
+    if errors:
+        raise InvalidDefinition(errors)
+    places = {place.task.task_reference_name: place for place in _places(definition)}
+    waiting: dict[str, list[str]] = {}
+    inside: dict[str, set[str]] = {}
+    members: dict[str, list[str]] = {}
+    for ref, place in places.items():
+        if place.task.type == TaskType.JOIN:
+            for joined in dict.fromkeys(place.task.join_on):
+                waiting.setdefault(joined, []).append(ref)
+        for outer in (*place.loops, *place.forks):
+            inside.setdefault(outer, set()).add(ref)
+        if place.loops:
+            members.setdefault(place.loops[-1], []).append(ref)
+    nodes = {
+        ref: _node(
+            place,
+            semantics,
+            evaluators,
+            joins=tuple(waiting.get(ref, ())),
+            inside=frozenset(inside.get(ref, ())),
+            members=tuple(members.get(ref, ())),
+        )
+        for ref, place in places.items()
+    }
+    output = compile_template(dict(definition.output_parameters)) if definition.output_parameters else None
+    return Plan(
+        definition=definition,
+        semantics=semantics,
+        nodes=nodes,
+        first=definition.tasks[0].task_reference_name if definition.tasks else None,
+        output=output,
+        ahead={ref: _ahead(node, nodes, output) for ref, node in nodes.items()},
+    )
+
+
+def _places(definition: WorkflowDef) -> Iterator[_Place]:
+    """Every node in pre-order. A stack, not recursion: definitions may nest deeper than Python's."""
+    none: tuple[str, ...] = ()
+    lists: list[tuple[Sequence[WorkflowTask], tuple[str, ...], tuple[str, ...], str | None]]
+    lists = [(definition.tasks, none, none, None)]
+    while lists:
+        tasks, loops, forks, behind = lists.pop()
+        children = []
+        for index, task in enumerate(tasks):
+            following = tasks[index + 1].task_reference_name if index + 1 < len(tasks) else behind
+            yield _Place(task, loops, forks, following)
+            ref = task.task_reference_name
+            if task.type == TaskType.SWITCH:
+                for case in (*task.decision_cases.values(), task.default_case):
+                    children.append((case, loops, forks, following))
+            elif task.type == TaskType.FORK_JOIN:
+                children.extend((branch, loops, (*forks, ref), None) for branch in task.fork_tasks)
+            elif task.type == TaskType.DO_WHILE:
+                children.append((task.loop_over, (*loops, ref), forks, None))
+        lists.extend(reversed(children))
+
+
+def _node(
+    place: _Place,
+    semantics: Semantics,
+    evaluators: Mapping[str, Evaluator],
+    *,
+    joins: tuple[str, ...],
+    inside: frozenset[str],
+    members: tuple[str, ...],
+) -> Node:
+    task = place.task
+    operator = task.type in OPERATOR_TYPES
+    fork = task.type == TaskType.FORK_JOIN
+    definition = task.task_definition
+    # Only tasks that are given their own input merge the template of their definition (Conductor: worker tasks, DO_WHILE).
+    merges = definition is not None and (not operator or task.type == TaskType.DO_WHILE)
+    return Node(
+        ref=task.task_reference_name,
+        task=task,
+        policy=task_policy(task, semantics, operator=operator),
+        operator=operator,
+        template=compile_input(
+            dict(task.input_parameters), dict(definition.input_template) if merges and definition is not None else {}
+        ),
+        loops=place.loops,
+        successor=None if fork else place.successor,
+        joins=joins,
+        join=place.successor if fork else None,
+        heads=tuple(branch[0].task_reference_name for branch in task.fork_tasks) if fork else (),
+        inside=inside,
+        cases={case: _head(tasks) for case, tasks in task.decision_cases.items()},
+        default_case=_head(task.default_case),
+        body=_head(task.loop_over),
+        members=members,
+        condition=_condition(task, evaluators),
+        items=_items(task),
+    )
+
+
+def _head(tasks: Sequence[WorkflowTask]) -> str | None:
+    return tasks[0].task_reference_name if tasks else None
+
+
+def _condition(task: WorkflowTask, evaluators: Mapping[str, Evaluator]) -> Condition | None:
+    if task.type == TaskType.SWITCH:
+        kind, text = task.evaluator_type or "value-param", task.expression or ""
+    elif task.type == TaskType.DO_WHILE and (task.loop_condition or "").strip():
+        kind, text = task.evaluator_type or "javascript", task.loop_condition or ""
+    else:
+        return None
+    if kind not in evaluators:
+        raise InvalidExpression(f"{task.task_reference_name}: no evaluator is registered for type {kind!r}")
+    return evaluators[kind].compile(text)
+
+
+def _items(task: WorkflowTask) -> Template | None:
+    if task.type != TaskType.DO_WHILE:
+        return None
+    if (task.items or "").strip():
+        return compile_template(task.items)
+    listed = task.input_parameters.get("_items")
+    if isinstance(listed, list | tuple) or (isinstance(listed, str) and listed.strip()):
+        return compile_template(listed)
+    return None
+
+
+def _ahead(node: Node, nodes: Mapping[str, Node], output: Template | None) -> Reads:
+    """What a turn reads when `node` has ended: the inputs of what is scheduled next, through tasks that end at once."""
+    reads = Reads()
+    pending = [node.successor] if node.successor else [node.loops[-1]] if node.loops else []
+    if not pending and output is not None:
+        reads = reads.union(output.reads)
+    seen: set[str] = set()
+    while pending and len(seen) < _FORESIGHT:
+        ref = pending.pop(0)
+        if ref in seen:
+            continue
+        seen.add(ref)
+        following = nodes[ref]
+        reads = reads.union(following.template.reads)
+        if following.items is not None:
+            reads = reads.union(following.items.reads)
+        if following.task.type == TaskType.FORK_JOIN:
+            pending.extend(following.heads)
+        elif following.task.type == TaskType.DO_WHILE and following.body:
+            pending.append(following.body)
+        elif following.task.type == TaskType.NOOP and following.successor:
+            pending.append(following.successor)
+    return reads

@@ -1,0 +1,96 @@
+"""The task tree of a definition as a flat walk: each task with its path, its siblings and the loops around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from conductorlite.definitions import MAX_NESTING, WorkflowDef, WorkflowTask, step_path
+
+__all__ = ["Place", "branches", "walk"]
+
+
+@attrs.frozen(kw_only=True, slots=True, eq=False)
+class Place:
+    """One task in its place. `loops` are the DO_WHILE tasks around it, outermost first; `parent` is what contains it.
+
+    `route` is the way down from the workflow: (path of a task list, index in it) per level, this task's own place last.
+    """
+
+    task: WorkflowTask
+    path: str
+    siblings: Sequence[WorkflowTask]
+    parent: Place | None
+    loops: tuple[WorkflowTask, ...]
+    route: tuple[tuple[str, int], ...]
+
+    @property
+    def index(self) -> int:
+        """Position among the siblings."""
+        return self.route[-1][1]
+
+    @property
+    def list_path(self) -> str:
+        """JSON path of the list this task is an element of."""
+        return self.route[-1][0]
+
+    @property
+    def depth(self) -> int:
+        """1 for a task of the workflow itself, one more per task that contains it."""
+        return len(self.route)
+
+    @property
+    def previous(self) -> WorkflowTask | None:
+        """The sibling just before, if any."""
+        return self.siblings[self.index - 1] if self.index else None
+
+    @property
+    def following(self) -> WorkflowTask | None:
+        """The sibling just after, if any."""
+        return self.siblings[self.index + 1] if self.index + 1 < len(self.siblings) else None
+
+
+def branches(task: WorkflowTask, path: str) -> Iterator[tuple[str, Sequence[WorkflowTask]]]:
+    """Every list of tasks directly inside `task` with its path: cases, default, branches, loop body."""
+    for key, tasks in task.decision_cases.items():
+        yield step_path(f"{path}.decisionCases", key), tasks
+    yield f"{path}.defaultCase", task.default_case
+    for index, tasks in enumerate(task.fork_tasks):
+        yield f"{path}.forkTasks[{index}]", tasks
+    yield f"{path}.loopOver", task.loop_over
+
+
+def walk(defn: WorkflowDef, path: str = "$", *, deepest: int = MAX_NESTING) -> Iterator[Place]:
+    """All tasks of `defn` in document order, each before what it contains; inline definitions are not entered.
+
+    Nothing below `deepest` levels is visited, save one level more, so that the caller can see that it went too deep.
+    """
+    stack = _places(defn.tasks, f"{path}.tasks", None)
+    while stack:
+        node = stack.pop()
+        yield node
+        if node.depth <= deepest:
+            inner: list[Place] = []
+            for list_path, tasks in branches(node.task, node.path):
+                inner.extend(reversed(_places(tasks, list_path, node)))
+            stack.extend(reversed(inner))
+
+
+def _places(tasks: Sequence[WorkflowTask], list_path: str, parent: Place | None) -> list[Place]:
+    """The tasks of one list, last first, as a stack wants them."""
+    loops = () if parent is None else parent.loops
+    if parent is not None and list_path == f"{parent.path}.loopOver":
+        loops = (*loops, parent.task)
+    route = () if parent is None else parent.route
+    return [
+        Place(
+            task=tasks[index],
+            path=f"{list_path}[{index}]",
+            siblings=tasks,
+            parent=parent,
+            loops=loops,
+            route=(*route, (list_path, index)),
+        )
+        for index in reversed(range(len(tasks)))
+    ]

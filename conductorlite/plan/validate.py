@@ -1,0 +1,112 @@
+"""Everything that can be known to be wrong with a definition before it runs, found at once.
+
+Errors prevent a definition from being used; warnings tell of what is allowed and probably not meant. The rules are
+Conductor's, applied everywhere (Conductor forgets the bodies of loops and inline definitions), and a few more for what
+can never work. All functions here are pure and raise nothing, whatever a definition holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from conductorlite.canonical import canonical
+from conductorlite.definitions import MAX_NESTING, Problem, TaskDef, WorkflowDef
+from conductorlite.errors import InvalidInput
+from conductorlite.expressions.conditions import EVALUATORS, Evaluator
+from conductorlite.plan.checks_findings import Findings, Scope
+from conductorlite.plan.checks_names import check_names, check_workflow_extras
+from conductorlite.plan.checks_references import check_references
+from conductorlite.plan.checks_shape import examine
+from conductorlite.plan.checks_task_def import check_task_def
+from conductorlite.plan.checks_tasks import check_task
+from conductorlite.plan.tree import Place, walk
+
+__all__ = ["validate", "validate_task_def"]
+
+_LONE_DOLLAR: Final = re.compile(r"\$(?!\{)")
+#: `$workflow.input.name`, as Conductor reads it; `${…}` and plain names are accepted as well.
+_FAILURE_WORKFLOW: Final = re.compile(r"\$workflow\.input\.[^.\s]+\Z")
+
+
+def validate(defn: WorkflowDef, evaluators: Mapping[str, Evaluator] = EVALUATORS) -> list[Problem]:
+    """All problems of a workflow definition and its inline ones, errors and warnings mixed.
+
+    If values are not even of their declared types, or payloads are not JSON, or tasks are nested deeper than
+    MAX_NESTING, only that is reported: everything else presumes it. Scripts are compiled by `evaluators`, by name.
+    """
+    misshapen = _misshapen(defn, "$", WorkflowDef)
+    if misshapen:
+        return misshapen
+    findings = Findings()
+    # Inline definitions wait here, with the nesting their sub-workflow task has already used up.
+    waiting: list[tuple[WorkflowDef, str, int]] = [(defn, "$", 0)]
+    for definition, path, depth in waiting:
+        nodes = tuple(walk(definition, path, deepest=MAX_NESTING - depth))
+        for node in nodes:
+            if node.depth + depth > MAX_NESTING:
+                return [Problem(path=node.path, message=f"tasks are nested deeper than {MAX_NESTING} levels")]
+            params = node.task.sub_workflow_param
+            if params is not None and isinstance(params.workflow_definition, WorkflowDef):
+                inner = f"{node.path}.subWorkflowParam.workflowDefinition"
+                waiting.append((params.workflow_definition, inner, depth + node.depth))
+        _check_definition(definition, path, nodes, evaluators, findings)
+    return findings.problems
+
+
+def validate_task_def(task_def: TaskDef, path: str = "$") -> list[Problem]:
+    """All problems of a task definition that stands alone; paths start with `path`."""
+    misshapen = _misshapen(task_def, path, TaskDef)
+    if misshapen:
+        return misshapen
+    findings = Findings()
+    check_task_def(task_def, path, findings)
+    return findings.problems
+
+
+def _misshapen(value: object, path: str, kind: type[object]) -> list[Problem]:
+    problems, payloads = examine(value, path, kind)
+    if problems:
+        return problems
+    for payload, where in payloads:
+        try:
+            canonical(payload, where=where)
+        except InvalidInput as error:
+            at, _, message = str(error).partition(": ")
+            problems.append(Problem(path=at, message=message))
+        except ValueError as error:
+            problems.append(Problem(path=where, message=str(error)))
+    return problems
+
+
+def _check_definition(
+    defn: WorkflowDef, path: str, nodes: tuple[Place, ...], evaluators: Mapping[str, Evaluator], findings: Findings
+) -> None:
+    by_ref: dict[str, Place] = {}
+    for node in nodes:
+        by_ref.setdefault(node.task.task_reference_name, node)
+    scope = Scope(defn=defn, path=path, nodes=nodes, by_ref=by_ref, evaluators=evaluators)
+    _check_workflow(defn, path, findings)
+    check_workflow_extras(defn, path, findings)
+    check_names(scope, findings)
+    for node in nodes:
+        check_task(node, scope, findings)
+    check_references(scope, findings)
+
+
+def _check_workflow(defn: WorkflowDef, path: str, findings: Findings) -> None:
+    if not defn.name.strip():
+        findings.error(f"{path}.name", "is empty")
+    if not defn.tasks:
+        findings.error(f"{path}.tasks", "is empty")
+    if defn.schema_version != 2:
+        findings.error(f"{path}.schemaVersion", f"is {defn.schema_version}, but must be 2")
+    if defn.timeout_ms < 0:
+        findings.error(f"{path}.timeoutSeconds", "is negative")
+    limit = defn.rate_limit_config
+    if limit is not None and limit.concurrent_exec_limit < 1:
+        findings.error(f"{path}.rateLimitConfig.concurrentExecLimit", "must be at least 1")
+    failure = defn.failure_workflow
+    if failure is not None and _LONE_DOLLAR.match(failure) and not _FAILURE_WORKFLOW.match(failure):
+        findings.error(f"{path}.failureWorkflow", f"{failure!r} is neither a name nor $workflow.input.<name>")

@@ -1,0 +1,113 @@
+"""Retry delays, timeouts and derived identities: arithmetic on values.
+
+`TaskPolicy` is a task definition with nothing left open: every default filled in by the `Semantics` of the execution.
+
+Sources of the rules. Retry: Orkes, "Handling Failures": FIXED `delay`, LINEAR_BACKOFF `delay x scale x attempt`,
+EXPONENTIAL_BACKOFF `delay x scale ^ attempt`, attempts counted from 1; Conductor OSS counts the exponent from 0 on base 2. The cap
+(`maxRetryDelaySeconds`) applies to all three, the jitter is added after it, products saturate instead of wrapping. Defaults:
+Orkes 600/3600/3600 s for response, poll and task timeouts; OSS 3600 s/none/none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import attrs
+
+from conductorlite.definitions import RetryLogic, Semantics, TaskDef, TimeoutPolicy, WorkflowTask
+
+__all__ = ["LONGEST_DELAY_MS", "TaskPolicy", "derive_id", "jitter", "retry_delay", "task_policy"]
+
+#: Largest delay: Conductor's 32-bit seconds. Longer products saturate here.
+LONGEST_DELAY_MS: Final = 2_147_483_647_000
+
+_HOUR: Final = 3_600_000
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class TaskPolicy:
+    """How one node's tasks are retried and timed out. Milliseconds; 0 means no timeout, no cap, no jitter."""
+
+    retry_count: int
+    retry_logic: RetryLogic
+    retry_delay_ms: int
+    backoff_scale_factor: int
+    max_retry_delay_ms: int
+    backoff_jitter_ms: int
+    timeout_ms: int
+    total_timeout_ms: int
+    response_timeout_ms: int
+    poll_timeout_ms: int
+    timeout_policy: TimeoutPolicy
+
+
+def task_policy(task: WorkflowTask, semantics: Semantics, *, operator: bool) -> TaskPolicy:
+    """The policy of a node from the definition embedded in it.
+
+    An *operator* (a task the decider itself carries out, such as WAIT) without a definition of its name is not retried and
+    never times out, and one with a definition only has the timeouts that are written there: the defaults are meant for workers.
+    """
+    given = task.task_definition or TaskDef(name=task.name)
+    orkes = semantics is Semantics.ORKES
+    timeout = _given(given.timeout_ms, 0 if operator or not orkes else _HOUR)
+    poll = _given(given.poll_timeout_ms, 0 if operator or not orkes else _HOUR)
+    response = given.response_timeout_ms
+    if response is None:
+        response = 0 if operator else (600_000 if orkes else _HOUR)
+        if timeout and response > timeout:
+            response = timeout
+    retries = 0 if operator and task.task_definition is None else 3
+    return TaskPolicy(
+        retry_count=max(0, _given(task.retry_count, _given(given.retry_count, retries))),
+        retry_logic=given.retry_logic or RetryLogic.FIXED,
+        retry_delay_ms=max(0, _given(given.retry_delay_ms, 60_000)),
+        backoff_scale_factor=max(1, _given(given.backoff_scale_factor, 1)),
+        max_retry_delay_ms=_given(given.max_retry_delay_ms, 0),
+        backoff_jitter_ms=_given(given.backoff_jitter_ms, 0),
+        timeout_ms=timeout,
+        total_timeout_ms=_given(given.total_timeout_ms, 0),
+        response_timeout_ms=response,
+        poll_timeout_ms=poll,
+        timeout_policy=given.timeout_policy or TimeoutPolicy.TIME_OUT_WF,
+    )
+
+
+def _given(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def retry_delay(policy: TaskPolicy, retries: int, semantics: Semantics) -> int:
+    """Milliseconds before the next attempt, without jitter; `retries` is how many retries came before (0: none)."""
+    attempt = retries + 1
+    delay = policy.retry_delay_ms
+    if policy.retry_logic is RetryLogic.LINEAR_BACKOFF:
+        delay *= policy.backoff_scale_factor * attempt
+    elif policy.retry_logic is RetryLogic.EXPONENTIAL_BACKOFF:
+        if semantics is Semantics.ORKES:
+            delay *= _power(policy.backoff_scale_factor, attempt)
+        else:
+            delay *= _power(2, retries)
+    delay = min(delay, LONGEST_DELAY_MS)
+    if policy.max_retry_delay_ms > 0:
+        delay = min(delay, policy.max_retry_delay_ms)
+    return delay
+
+
+def _power(base: int, exponent: int) -> int:
+    # Past 2^62 every delay of a millisecond or more has saturated; without the bound a late attempt builds a huge integer.
+    power: int = base ** min(exponent, 62)
+    return power
+
+
+def jitter(policy: TaskPolicy, *identity: object) -> int:
+    """Milliseconds from 0 to `backoffJitterMs` inclusive, derived from an identity: the same there is the same here."""
+    if policy.backoff_jitter_ms <= 0:
+        return 0
+    return int(derive_id("jitter", *identity)[:16], 16) % (policy.backoff_jitter_ms + 1)
+
+
+def derive_id(*identity: object) -> str:
+    """32 hex digits that stand for an identity: opaque, URL-safe, the same on every machine."""
+    text = "\x1f".join(str(part) for part in identity)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,0 +1,92 @@
+"""One call of one worker function: input to keyword arguments, return value or exception to a report.
+
+Whatever the function does, the result is a `TaskResult`: nothing it raises gets past here.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import attrs
+
+from conductorlite.canonical import canonical
+from conductorlite.errors import InvalidInput, TaskFailedTerminally
+from conductorlite.executions import Task, TaskResult, TaskStatus
+from conductorlite.worker.context import TaskContext, TaskFace
+from conductorlite.worker.registry import Worker
+
+__all__ = ["Deferred", "call"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Deferred:
+    """Returned by a scripted worker on a virtual clock: the call takes `after_ms` of virtual time (None: for ever).
+
+    `outcome` is what it then returns, or the exception it raises. While it lasts, its lease is extended like any other's.
+    """
+
+    after_ms: int | None
+    outcome: Any = None
+
+
+def call(worker: Worker, task: Task, face: TaskFace) -> TaskResult | Deferred:
+    """Run the function on a polled task and say what to report."""
+    context = TaskContext(task, face)
+    try:
+        arguments = _arguments(worker, task, context)
+    except InvalidInput as error:
+        return _result(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=str(error))
+    try:
+        returned = worker.function(**arguments)
+    except Exception as error:
+        return raised(task, error)
+    if isinstance(returned, Deferred):
+        return returned
+    return returned_value(task, returned)
+
+
+def _arguments(worker: Worker, task: Task, context: TaskContext) -> dict[str, Any]:
+    given = task.input_data
+    missing = sorted(worker.required - given.keys())
+    if missing:
+        names = ", ".join(repr(name) for name in missing)
+        raise InvalidInput(f"task {task.ref!r}: the input has no {names}, which worker {worker.task_type!r} needs")
+    arguments = given if worker.parameters is None else {k: v for k, v in given.items() if k in worker.parameters}
+    if worker.context is not None:
+        arguments[worker.context] = context
+    return arguments
+
+
+def returned_value(task: Task, returned: Any) -> TaskResult:
+    """The report for what a function returned: a dict is the output, another JSON value goes under "result"."""
+    if isinstance(returned, TaskResult):
+        return attrs.evolve(returned, workflow_id=task.workflow_id, task_id=task.task_id, lease=task.lease)
+    output = {} if returned is None else returned if isinstance(returned, dict) else {"result": returned}
+    try:
+        canonical(output, where="output")
+    except InvalidInput as error:
+        text = f"task {task.ref!r} returned something that is not JSON: {error}"
+        return _result(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=text)
+    return _result(task, TaskStatus.COMPLETED, output_data=output)
+
+
+def raised(task: Task, error: BaseException) -> TaskResult:
+    """The report for what a function raised, with its traceback."""
+    terminal = isinstance(error, TaskFailedTerminally)
+    text = str(error) if terminal else f"{type(error).__name__}: {error}"
+    return _result(
+        task,
+        TaskStatus.FAILED_WITH_TERMINAL_ERROR if terminal else TaskStatus.FAILED,
+        reason=_clean(text),
+        traceback=_clean("".join(traceback.format_exception(error))),
+    )
+
+
+def _clean(text: str) -> str:
+    # An exception's text may hold what JSON cannot; losing the report over that would lose the failure.
+    return text.encode("utf-8", "replace").decode()
+
+
+def _result(task: Task, status: TaskStatus, **fields: Any) -> TaskResult:
+    return TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, status=status, lease=task.lease, **fields)

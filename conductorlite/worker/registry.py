@@ -1,0 +1,202 @@
+"""Which function carries out which task. No global registry: a `Workers` is an object, given to an engine."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar, get_type_hints
+
+import attrs
+
+from conductorlite.clock import Span, to_span
+from conductorlite.definitions import RetryLogic, TaskDef, TimeoutPolicy
+from conductorlite.errors import AlreadyExists, InvalidInput
+from conductorlite.worker.context import TaskContext
+
+__all__ = ["Worker", "Workers"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Options of the decorator that are options of a task definition, in seconds as in Conductor.
+_SECONDS: Final = {
+    "retry_delay_seconds": "retry_delay_ms",
+    "max_retry_delay_seconds": "max_retry_delay_ms",
+    "timeout_seconds": "timeout_ms",
+    "total_timeout_seconds": "total_timeout_ms",
+    "response_timeout_seconds": "response_timeout_ms",
+    "poll_timeout_seconds": "poll_timeout_ms",
+}
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Worker:
+    """One function for one task type. `parameters` are the names it takes; None when it takes any (`**kwargs`)."""
+
+    task_type: str
+    function: Callable[..., Any]
+    parameters: frozenset[str] | None
+    required: frozenset[str]
+    context: str | None
+    concurrency: int | None = None
+    heartbeat: bool = True
+    domain: str | None = None
+    task_def: TaskDef | None = None
+
+    @property
+    def queue(self) -> str:
+        """Where its tasks are offered."""
+        return f"{self.domain}:{self.task_type}" if self.domain else self.task_type
+
+
+class Workers:
+    """A set of worker functions.
+
+    `concurrency` bounds how many run at once in one engine (None: 32 on the system clock, no bound on a virtual one).
+    `worker_id` is what polled tasks show. `heartbeat=False` turns off the automatic extension of leases for all of them;
+    a response timeout then means "took too long" instead of "is dead". `drain` is how long a stopping engine waits for
+    running functions before it abandons their threads (ms, timedelta or text).
+    """
+
+    def __init__(
+        self,
+        *,
+        concurrency: int | None = None,
+        worker_id: str = "conductorlite",
+        heartbeat: bool = True,
+        drain: Span = "30s",
+    ) -> None:
+        if concurrency is not None and concurrency < 1:
+            raise InvalidInput(f"concurrency {concurrency} is below 1")
+        self.concurrency = concurrency
+        self.worker_id = worker_id
+        self.heartbeat = heartbeat
+        self.drain_ms = to_span(drain)
+        self._by_queue: dict[str, Worker] = {}
+
+    def task(
+        self,
+        name: str | None = None,
+        *,
+        concurrency: int | None = None,
+        heartbeat: bool = True,
+        domain: str | None = None,
+        **options: Any,
+    ) -> Callable[[F], F]:
+        """Decorator: the function carries out tasks of type `name` (default: its own name).
+
+        Keyword arguments come from the task's input by name; a parameter annotated `TaskContext` gets the context. The returned
+        dict is the output (another JSON value is put under "result"). What it raises fails the task and is retried;
+        `TaskFailedTerminally` is not. `options` make a task definition, used where none is registered or embedded: retry_count,
+        retry_logic, retry_delay_seconds, backoff_scale_factor, max_retry_delay_seconds, backoff_jitter_ms, timeout_seconds,
+        total_timeout_seconds, response_timeout_seconds, poll_timeout_seconds, timeout_policy, input_template.
+        Raises InvalidInput for an unknown option or an `async def`, AlreadyExists for a second function of the same type.
+        """
+
+        def register(function: F) -> F:
+            task_type = name or function.__name__
+            self.add(
+                task_type,
+                function,
+                concurrency=concurrency,
+                heartbeat=heartbeat,
+                domain=domain,
+                task_def=_task_def(task_type, options) if options else None,
+            )
+            return function
+
+        return register
+
+    def add(
+        self,
+        task_type: str,
+        function: Callable[..., Any],
+        *,
+        concurrency: int | None = None,
+        heartbeat: bool = True,
+        domain: str | None = None,
+        task_def: TaskDef | None = None,
+    ) -> None:
+        """Let `function` carry out tasks of a type; raises as `task` does."""
+        if inspect.iscoroutinefunction(function):
+            raise InvalidInput(f"worker {task_type!r} is an async def; this engine runs plain functions in threads")
+        if concurrency is not None and concurrency < 1:
+            raise InvalidInput(f"worker {task_type!r}: concurrency {concurrency} is below 1")
+        parameters, required, context = _signature(function)
+        worker = Worker(
+            task_type=task_type,
+            function=function,
+            parameters=parameters,
+            required=required,
+            context=context,
+            concurrency=concurrency,
+            heartbeat=heartbeat and self.heartbeat,
+            domain=domain,
+            task_def=task_def,
+        )
+        if worker.queue in self._by_queue:
+            raise AlreadyExists(f"a worker for {worker.queue!r} is registered already")
+        self._by_queue[worker.queue] = worker
+
+    def include(self, *others: Workers) -> Workers:
+        """Take over the functions of other sets; raises AlreadyExists when one is there already. Returns self."""
+        for other in others:
+            for worker in other:
+                if worker.queue in self._by_queue:
+                    raise AlreadyExists(f"a worker for {worker.queue!r} is registered already")
+                self._by_queue[worker.queue] = worker
+        return self
+
+    def get(self, queue: str) -> Worker | None:
+        """The worker of a queue, or None."""
+        return self._by_queue.get(queue)
+
+    def __iter__(self) -> Iterator[Worker]:
+        return iter(tuple(self._by_queue.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_queue)
+
+    @property
+    def task_defs(self) -> dict[str, TaskDef]:
+        """Task definitions the decorators gave, by name."""
+        return {worker.task_type: worker.task_def for worker in self if worker.task_def is not None}
+
+
+def _task_def(name: str, options: dict[str, Any]) -> TaskDef:
+    fields: dict[str, Any] = {}
+    known = {field.name for field in attrs.fields(TaskDef)} - {"name", "extra"}
+    for option, value in options.items():
+        if option in _SECONDS:
+            fields[_SECONDS[option]] = round(value * 1000)
+        elif option == "retry_logic":
+            fields[option] = RetryLogic(value)
+        elif option == "timeout_policy":
+            fields[option] = TimeoutPolicy(value)
+        elif option in known:
+            fields[option] = value
+        else:
+            raise InvalidInput(f"worker {name!r}: there is no option {option!r}")
+    return TaskDef(name=name, **fields)
+
+
+def _signature(function: Callable[..., Any]) -> tuple[frozenset[str] | None, frozenset[str], str | None]:
+    """Names the function takes (None: any), those it must get, and the one that is given the context."""
+    try:
+        hints = get_type_hints(function)
+    except Exception:  # annotations that cannot be resolved here are no reason to refuse a function
+        hints = {}
+    names, required, context, anything = set(), set(), None, False
+    for parameter in inspect.signature(function).parameters.values():
+        hint = hints.get(parameter.name, parameter.annotation)
+        if hint is TaskContext or hint in ("TaskContext", "conductorlite.TaskContext"):
+            context = parameter.name
+        elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            anything = True
+        elif parameter.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL):
+            if parameter.kind is inspect.Parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:
+                raise InvalidInput(f"parameter {parameter.name!r} is positional-only, but inputs are given by name")
+        else:
+            names.add(parameter.name)
+            if parameter.default is parameter.empty:
+                required.add(parameter.name)
+    return (None if anything else frozenset(names)), frozenset(required), context

@@ -1,0 +1,94 @@
+"""Definitions written in Python without a type checker: reported, never stumbled over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conductorlite.definitions import Problem, TaskDef, WorkflowDef, WorkflowTask
+from conductorlite.plan.validate import validate, validate_task_def
+
+#: Values of every kind that a careless author, or a script, might put anywhere.
+ANYTHING: list[Any] = [
+    None,
+    True,
+    5,
+    -1,
+    2**70,
+    10**5000,
+    1.5,
+    float("nan"),
+    "x",
+    "${a b}",
+    b"x",
+    {1},
+    [1],
+    {1: 2},
+    (None,),
+]
+
+
+def built(kind: type[Any], fields: dict[str, Any]) -> Any:
+    """An object of the class with those fields, set behind the back of its converters."""
+    required = {"name": "t", **({"task_reference_name": "t"} if kind is WorkflowTask else {})}
+    made = kind(**required)
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("task", "path", "message"),
+    [
+        (built(WorkflowTask, {"name": 5}), "$.tasks[0].name", "expected text, got 5"),
+        (built(WorkflowTask, {"optional": "yes"}), "$.tasks[0].optional", "expected True or False, got the text 'yes'"),
+        (built(WorkflowTask, {"retry_count": True}), "$.tasks[0].retryCount", "expected an integer of at most 64 bits"),
+        (built(WorkflowTask, {"start_delay_ms": 2**99}), "$.tasks[0].startDelay", "at most 64 bits, got an integer of"),
+        (built(WorkflowTask, {"join_mode": "SYNC"}), "$.tasks[0].joinMode", "expected a JoinMode (SYNC, ASYNC), got"),
+        (built(WorkflowTask, {"loop_over": (7,)}), "$.tasks[0].loopOver[0]", "expected a WorkflowTask, got 7"),
+        (built(WorkflowTask, {"decision_cases": {3: ()}}), "$.tasks[0].decisionCases (key)", "expected text, got 3"),
+        (
+            built(WorkflowTask, {"input_parameters": [1]}),
+            "$.tasks[0].inputParameters",
+            "expected a mapping, got a list",
+        ),
+        (
+            built(WorkflowTask, {"input_parameters": {"a": [object()]}}),
+            "$.tasks[0].inputParameters.a[0]",
+            "a object is not JSON",
+        ),
+        (built(WorkflowTask, {"extra": {"a": float("inf")}}), "$.tasks[0].a", "inf is not a JSON number"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_a_problem(task: WorkflowTask, path: str, message: str) -> None:
+    """The path is that of the JSON the definition would have been."""
+    [problem] = validate(WorkflowDef(name="w", tasks=[task]))
+    assert problem.path == path
+    assert message in problem.message
+
+
+def test_a_cycle_is_a_problem() -> None:
+    """A definition that contains itself ends in an error, not in an endless walk."""
+    task = WorkflowTask(name="l", task_reference_name="l", type="DO_WHILE", loop_condition="false")
+    object.__setattr__(task, "loop_over", (task,))
+    [problem] = validate(WorkflowDef(name="w", tasks=[task]))
+    assert "cyclic" in problem.message
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_nothing_whatever_is_raised(data: st.DataObject) -> None:
+    """Any field of any class may hold anything: the answer is a list of problems."""
+    kind = data.draw(st.sampled_from([WorkflowDef, WorkflowTask, TaskDef]))
+    names = [field.name for field in attrs.fields(kind)]
+    fields = data.draw(st.dictionaries(st.sampled_from(names), st.sampled_from(ANYTHING), max_size=4))
+    made = built(kind, fields)
+    if kind is TaskDef:
+        problems = validate_task_def(made)
+    else:
+        problems = validate(made if kind is WorkflowDef else WorkflowDef(name="w", tasks=[made]))
+    assert all(isinstance(problem, Problem) and problem.path.startswith("$") for problem in problems)
