@@ -22,6 +22,9 @@ MAX_DEPTH: Final = 200
 #: Bytes up to which a text is stored in its row; a longer one is stored once by hash and referenced.
 INLINE_LIMIT: Final = 1024
 
+#: Types of which every value is JSON, texts up to their surrogates.
+_SCALARS: Final = frozenset({str, int, bool, type(None)})
+
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False).encode
 
 
@@ -42,12 +45,12 @@ def canonical(value: Any, *, where: str = "$") -> str:
     return text
 
 
-def _check(value: Any, where: str) -> None:
+def _check(value: Any, where: str) -> None:  # noqa: C901 - one loop over the kinds of JSON values, on the hot path
     stack: list[tuple[Any, str, int]] = [(value, where, 0)]
     while stack:
         item, path, depth = stack.pop()
         kind = type(item)
-        if kind is str or kind is int or kind is bool or item is None:
+        if kind in _SCALARS:
             continue
         if kind is float:
             if item - item != 0.0:
@@ -58,13 +61,13 @@ def _check(value: Any, where: str) -> None:
             for key, entry in item.items():
                 if type(key) is not str:
                     raise InvalidInput(f"{path}: key {key!r} is not text")
-                if type(entry) is not str:
+                if type(entry) not in _SCALARS:
                     stack.append((entry, f"{path}.{key}", depth + 1))
         elif kind is list or kind is tuple:
             if depth >= MAX_DEPTH:
                 raise InvalidInput(f"{path[:200]}: nested deeper than {MAX_DEPTH} levels (or cyclic)")
             for index, entry in enumerate(item):
-                if type(entry) is not str:
+                if type(entry) not in _SCALARS:
                     stack.append((entry, f"{path}[{index}]", depth + 1))
         elif not isinstance(item, str | int):
             raise InvalidInput(f"{path}: a {kind.__name__} is not JSON")

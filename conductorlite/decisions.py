@@ -145,7 +145,7 @@ class Need:
 NOTHING: Final = Need()
 
 
-class NotLoaded(Exception):  # noqa: N818 - a question, not an error
+class NotLoaded(Exception):
     """Raised by a snapshot that was asked for what it does not hold; never leaves `decide`."""
 
     def __init__(self, need: Need) -> None:
@@ -257,7 +257,8 @@ class Decision:
 
     `workflow` is the new row (its `fence` is the one that was read; the backend raises it). `created` says that the row is
     new. `consumed` are ids of stored events that were read; `timers` replace events of the same id in the own inbox;
-    `cancelled` are ids to delete there; `release_held` dates every held event of the inbox `released_at`. `texts` are the large
+    `cancelled` are ids to delete there; `release_held` lets every held event of the inbox go, due `released_at` or
+    at its own later instant. `texts` are the large
     payloads set by this turn. `replies` answer events by id and are not stored.
     """
 

@@ -147,10 +147,10 @@ WORKFLOW_TRANSITIONS: Final[Mapping[WorkflowStatus | None, frozenset[WorkflowSta
     WorkflowStatus.TERMINATED: frozenset(),
 }
 
-#: Additional moves that only an explicit verb makes: `retry` reopens, `terminate` rewrites a failure.
+#: Additional moves that only an explicit verb makes: `retry` reopens.
 WORKFLOW_VERB_TRANSITIONS: Final[Mapping[WorkflowStatus, frozenset[WorkflowStatus]]] = {
-    WorkflowStatus.FAILED: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.TERMINATED}),
-    WorkflowStatus.TIMED_OUT: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.TERMINATED}),
+    WorkflowStatus.FAILED: frozenset({WorkflowStatus.RUNNING}),
+    WorkflowStatus.TIMED_OUT: frozenset({WorkflowStatus.RUNNING}),
     WorkflowStatus.TERMINATED: frozenset({WorkflowStatus.RUNNING}),
 }
 

@@ -84,7 +84,8 @@ def counters_equal_counts(picture: Picture) -> Iterator[str]:
     for task in last.values():
         if task.live:
             node = picture.plan.nodes[task.base_ref]
-            owner = printed_ref(node.loops[-1], task.iterations[:-1]) if node.loops else None
+            loop = last[printed_ref(node.loops[-1], task.iterations[:-1])] if node.loops else None
+            owner = loop.ref if loop is not None and loop.live else None
             live[owner] = live.get(owner, 0) + 1
     if picture.workflow.open != live.get(None, 0):
         yield f"the workflow counts {picture.workflow.open} live tasks, there are {live.get(None, 0)}"

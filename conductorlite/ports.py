@@ -130,7 +130,7 @@ class ExecutionWrites(Protocol):
         ...
 
     def release(self, workflow_id: str, now: int) -> None:
-        """Date every held event of an inbox `now`, and forget that turns were broken."""
+        """Let every held event of an inbox go, due `now` or at its own later instant, and forget that turns were broken."""
         ...
 
     def log(self, workflow_id: str, entries: Sequence[TaskLog]) -> None:

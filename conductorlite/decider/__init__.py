@@ -82,23 +82,43 @@ def decide(
     Returns a Need when the snapshot holds too little. Raises InvariantBroken when a law does not hold.
     """
     draft = Draft(plan, snapshot, now, environment, bounds)
-    try:
-        for event in snapshot.events:
-            if draft.more:
-                break
-            draft.now = max(draft.now, event.posted_at)
-            draft.consume(event)
+    missing: list[Need] = []
+    for event in snapshot.events:
+        if draft.more:
+            break
+        draft.now = max(draft.now, event.posted_at)
+        draft.consume(event)
+        try:
             _HANDLERS[event.kind](draft, event)
             if event.event_id not in draft.replies:
                 draft.reply(event, Outcome.DONE)
-            _settle(draft)
-        return draft.decision()
-    except NotLoaded as missing:
-        return missing.need
+            _settle(draft, missing)
+        except NotLoaded as absent:
+            missing.append(absent.need)
+        except Exception:
+            if not missing:
+                raise
+            break
+    return _together(missing) if missing else draft.decision()
 
 
-def _settle(draft: Draft) -> None:
-    """Work the list off, or hold it while the workflow is paused, or cut the turn."""
+def _together(needs: list[Need]) -> Need:
+    return Need(
+        refs=frozenset().union(*(need.refs for need in needs)),
+        latest_of=frozenset().union(*(need.latest_of for need in needs)),
+        live=any(need.live for need in needs),
+        failed=any(need.failed for need in needs),
+        everything=any(need.everything for need in needs),
+        payloads=frozenset().union(*(need.payloads for need in needs)),
+    )
+
+
+def _settle(draft: Draft, missing: list[Need]) -> None:
+    """Work the list off, or hold it while the workflow is paused, or cut the turn.
+
+    A step that misses something spoils the draft, which will be thrown away. The others are still tried, only to learn what
+    they miss: a turn over thousands of items must ask a few times for much, not thousands of times for one row.
+    """
     steps = 0
     while draft.stack or draft.queue:
         if draft.status is not WorkflowStatus.RUNNING:
@@ -109,7 +129,10 @@ def _settle(draft: Draft) -> None:
             _cut(draft)
             return
         name, *arguments = draft.stack.pop() if draft.stack else draft.queue.popleft()
-        _STEPS[name](draft, *arguments)
+        try:
+            _STEPS[name](draft, *arguments)
+        except NotLoaded as absent:
+            missing.append(absent.need)
         draft.reopening = draft.reopening and bool(draft.stack or draft.queue)
 
 

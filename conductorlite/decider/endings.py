@@ -19,6 +19,10 @@ def complete_workflow(draft: Draft) -> None:
     """End a workflow in which nothing is live: COMPLETED, or FAILED for failures that were only permitted until now."""
     if draft.field("permitted_failures"):
         failed = [task for task in draft.all_failed() if _permitted(draft, task)]
+        if len(failed) < draft.field("permitted_failures"):
+            # Some of them were canceled, which the failed rows do not show.
+            ended = (task for task in draft.everything() if task.executed and not task.status.successful)
+            failed = [task for task in ended if _permitted(draft, task)]
         if failed:
             fragments = [f"Task {t.task_id} failed with status: {t.status} and reason: '{t.reason or ''}'" for t in failed]
             fail_workflow(draft, WorkflowStatus.FAILED, ". ".join(fragments), failed[-1])
@@ -41,6 +45,9 @@ def fail_workflow(
         # While paused, what followed from a task was held under this name.
         if draft.status is WorkflowStatus.PAUSED:
             draft.cancel_timer(f"{EventKind.CONTINUE}:{live.ref}")
+    if draft.status is WorkflowStatus.PAUSED or draft.workflow.parked is not None:
+        # Whatever else was held, the rest of a cut turn or letters to a parked workflow, comes due and is void.
+        draft.release_held()
     draft.stack.clear()
     draft.queue.clear()
     if task is not None:

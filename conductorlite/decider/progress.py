@@ -30,7 +30,7 @@ def schedule_item(draft: Draft, ref: str, iterations: list[int]) -> None:
 
 
 def advance(draft: Draft, ref: str) -> None:
-    """Do what follows from the end of a task: try it again, let the workflow fail, or tell JOINs and go on."""
+    """Do what follows from the end of a task: try it again, let the workflow fail, or go on."""
     task = draft.known(ref)
     if task.retried or task.executed or not task.status.terminal:
         return
@@ -41,13 +41,27 @@ def advance(draft: Draft, ref: str) -> None:
             return
         if not _bear(draft, node, task):
             return
+    if node.task.type == "DO_WHILE" and task.open:
+        _leave_round(draft, task)
     # Last in, first out: the task stays live until everything that its successor schedules has its row.
     draft.queue.appendleft(("executed", ref))
-    for join in draft.joins_of(task):
-        one_less(draft, join)
     successor = _successor(draft, node, task)
     if successor is not None and not task.succeeded_before:
         draft.stack.append(("schedule", successor, list(task.iterations)))
+
+
+def _leave_round(draft: Draft, loop: Task) -> None:
+    """A loop was ended by a report while its round was open: what is live inside it ends with it, and nothing follows."""
+    depth = len(loop.iterations)
+    inside = [
+        task
+        for task in draft.all_live()
+        if task.iterations[:depth] == loop.iterations and loop.base_ref in draft.node(task).loops
+    ]
+    # Innermost first: a loop counts what is live in it as long as it is live itself.
+    for ref in [task.ref for task in sorted(inside, key=lambda task: -len(task.iterations))]:
+        task = draft.known(ref)
+        draft.put(attrs.evolve(task if task.status.terminal else draft.cancel(task), executed=True))
 
 
 def _successor(draft: Draft, node: Node, task: Task) -> str | None:
@@ -95,11 +109,14 @@ def _bear(draft: Draft, node: Node, task: Task) -> bool:
 
 
 def executed(draft: Draft, ref: str) -> None:
-    """Note that the successors of a task have their rows; when its scope holds nothing live any more, the scope is over."""
+    """Note that the successors of a task have their rows, and tell JOINs; a scope that holds nothing live any more is over."""
     task = draft.known(ref)
     if not task.status.terminal:
         raise InvariantBroken(f"task {ref!r} is executed before its end")
     draft.put(attrs.evolve(task, executed=True))
+    # Only now: a JOIN that this task's own end has scheduled counted it as live.
+    for join in draft.joins_of(task):
+        one_less(draft, join)
     owner = draft.owner(task)
     if owner is None:
         if draft.open == 0:

@@ -2,7 +2,8 @@
 
 Late, duplicate and stale letters are told apart here and nowhere else. A letter about an attempt that is not the last one, or
 has ended, or belongs to an ended workflow, is ignored; one that carries another lease than the task's is stale; one without a
-lease is accepted while the attempt is open. Source of the rule: the seeds' ignored COMPLETED at 32 s; Conductor's `updateTask`.
+lease is accepted while the attempt is open. Source
+of the rule: the ignored COMPLETED at 32 s of Conductor's task life cycle; Conductor's `updateTask`.
 """
 
 from __future__ import annotations
@@ -62,10 +63,11 @@ def on_poll(draft: Draft, event: Event) -> None:
         )
     )
     draft.remove_message(task)
-    if polled.response_timeout_at is not None:
-        draft.set_timer(polled, EventKind.RESPONSE_TIMEOUT, polled.response_timeout_at)
+    # Due at one instant, the timer set first fires first: the task's timeout comes before the response's, as in Conductor.
     if timeout_at is not None and task.timeout_at is None:
         draft.set_timer(polled, EventKind.TASK_TIMEOUT, timeout_at)
+    if polled.response_timeout_at is not None:
+        draft.set_timer(polled, EventKind.RESPONSE_TIMEOUT, polled.response_timeout_at)
 
 
 def on_report(draft: Draft, event: Event) -> None:
@@ -95,7 +97,7 @@ def _not_yet(draft: Draft, task: Task, callback_after_ms: int, said: dict[str, A
     """IN_PROGRESS: a worker's task goes back into its queue, offered again after the callback; an operator's just goes on."""
     node = draft.node(task)
     if node.operator:
-        draft.put(attrs.evolve(task, updated_at=draft.now, **said))
+        _sign_of_life(draft, attrs.evolve(task, **said))
         return
     if task.response_timeout_at is not None:
         draft.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
@@ -108,7 +110,7 @@ def _not_yet(draft: Draft, task: Task, callback_after_ms: int, said: dict[str, A
             updated_at=draft.now,
             lease=0,
             callback_after_ms=callback_after_ms,
-            due_at=draft.now + callback_after_ms,
+            due_at=draft.after(callback_after_ms),
             response_timeout_at=None,
             poll_timeout_at=None,
             **said,
@@ -127,8 +129,14 @@ def on_extend_lease(draft: Draft, event: Event) -> None:
     if lease is not None and lease != task.lease:
         draft.reply(event, Outcome.STALE, f"lease {lease} of task {task.ref!r} is not held any more")
         return
-    policy = draft.node(task).policy
-    at = draft.now + policy.response_timeout_ms if task.response_timeout_at is not None else None
+    _sign_of_life(draft, task)
+
+
+def _sign_of_life(draft: Draft, task: Task) -> None:
+    """The task was updated, so its response timeout starts again."""
+    at = task.response_timeout_at
+    if at is not None:
+        at = draft.now + draft.node(task).policy.response_timeout_ms
     task = draft.put(attrs.evolve(task, updated_at=draft.now, response_timeout_at=at))
     if at is not None:
         draft.set_timer(task, EventKind.RESPONSE_TIMEOUT, at)

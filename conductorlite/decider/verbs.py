@@ -6,13 +6,15 @@ A verb that does not fit the status is refused with a reply, never with an excep
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from conductorlite.canonical import EMPTY
 from conductorlite.decider.endings import complete_workflow, fail_workflow, set_workflow_timeout
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.draft import Draft
-from conductorlite.executions import Task, TaskStatus, WorkflowStatus
+from conductorlite.executions import Task, TaskStatus, WorkflowStatus, printed_ref
 from conductorlite.operators import (
     chosen_head,
     recount_join,
@@ -20,6 +22,7 @@ from conductorlite.operators import (
     reschedule,
     resume_fork,
     resume_loop,
+    start_deadlines,
 )
 
 __all__ = ["on_continue", "on_pause", "on_resume", "on_retry", "on_start", "on_terminate"]
@@ -88,6 +91,10 @@ def on_continue(draft: Draft, event: Event) -> None:
     if draft.status.terminal or event.generation != draft.field("generation"):
         draft.reply(event, Outcome.IGNORED, "what was left belongs to an earlier run")
         return
+    if draft.status is WorkflowStatus.PAUSED:
+        # Paused between two turns of one piece of work: the rest of it waits as a whole.
+        draft.hold(event)
+        return
     work = draft.value(event.data)
     draft.stack.extend(tuple(item) for item in work.get("stack", ()))
     draft.queue.extend(tuple(item) for item in work.get("queue", ()))
@@ -95,6 +102,9 @@ def on_continue(draft: Draft, event: Event) -> None:
 
 
 # ---------------------------------------------------------------------- retry
+
+#: Reopened as the row they are; every other type gets a new attempt.
+_IN_PLACE: Final = frozenset({"JOIN", "DO_WHILE"})
 
 
 def on_retry(draft: Draft, event: Event) -> None:
@@ -108,7 +118,10 @@ def on_retry(draft: Draft, event: Event) -> None:
         draft.reply(event, Outcome.CONFLICT, f"a {status} workflow cannot be retried")
         return
     rows = draft.everything()
-    reopened = [task for task in rows if task.failed or task.status is TaskStatus.CANCELED]
+    canceled = (task for task in rows if task.status is TaskStatus.CANCELED)
+    reopened = [task for task in rows if task.failed]
+    reopened += [task for task in canceled if not (task.executed and _left_behind(draft, task))]
+    reopened.sort(key=lambda task: task.seq)
     left = [task for task in rows if task.live and task.status.successful]
     not_begun = not rows and draft.plan.first is not None
     if not reopened and not left and not not_begun and status is not WorkflowStatus.TIMED_OUT:
@@ -131,7 +144,8 @@ def on_retry(draft: Draft, event: Event) -> None:
     if not_begun:
         draft.stack.append(("schedule", draft.plan.first, []))
     _forgive(draft, reopened)
-    for task in reopened:
+    # What is reopened in place goes first: whether a loop is open decides who counts the tasks inside it.
+    for task in sorted(reopened, key=lambda task: draft.node(task).task.type not in _IN_PLACE):
         _reopen(draft, task)
     _recount(draft)
     for task in draft.everything():
@@ -141,10 +155,16 @@ def on_retry(draft: Draft, event: Event) -> None:
             resume_loop(draft, task)
 
 
+def _left_behind(draft: Draft, task: Task) -> bool:
+    """Whether a loop around a task ended well without it: then the task stays canceled."""
+    loops = enumerate(draft.node(task).loops)
+    return any(draft.known(printed_ref(loop, task.iterations[:depth])).status.successful for depth, loop in loops)
+
+
 def _forgive(draft: Draft, reopened: list[Task]) -> None:
     """Failures that were only permitted until the end, and are tried again, do not count any more."""
     counted = sum(
-        task.executed and task.failed and draft.node(task).task.permissive and not draft.node(task).task.optional
+        task.executed and draft.node(task).task.permissive and not draft.node(task).task.optional
         for task in reopened
     )
     draft.change(permitted_failures=draft.field("permitted_failures") - counted)
@@ -152,7 +172,7 @@ def _forgive(draft: Draft, reopened: list[Task]) -> None:
 
 def _reopen(draft: Draft, task: Task) -> None:
     node = draft.node(task)
-    if node.task.type not in ("JOIN", "DO_WHILE"):
+    if node.task.type not in _IN_PLACE:
         fresh = attrs.evolve(task, first_attempt=task.attempt + 1, first_scheduled_at=draft.now)
         reschedule(draft, node, draft.put(fresh), 0)
         return
@@ -169,7 +189,7 @@ def _reopen(draft: Draft, task: Task) -> None:
         fields |= reopened_loop(draft, task)
     else:
         fields["output"] = EMPTY
-    draft.put(attrs.evolve(task, **fields), verb=True)
+    start_deadlines(draft, node, draft.put(attrs.evolve(task, **fields), verb=True))
 
 
 def _recount(draft: Draft) -> None:

@@ -51,6 +51,7 @@ class _Call:
     #: Virtual time: when it reports (None: never) and what.
     report_at: int | None = None
     outcome: object = None
+    reports: int = 1
     lost: bool = False
 
 
@@ -60,9 +61,11 @@ class Driver:
     def __init__(self, engine: Queries, workers: Workers | None) -> None:
         self.engine = engine
         self.clock = engine.clock
-        self.workers = workers or Workers()
+        # An empty set is falsy, and functions may still be added to it.
+        self.workers = workers if workers is not None else Workers()
         self.driving = threading.RLock()
-        self._calls: list[_Call] = []
+        #: Running calls in the order in which they began; there may be as many as a fork is wide.
+        self._calls: dict[_Call, None] = {}
         self._busy: Counter[str] = Counter()
         self._timeline: list[tuple[int, int, _Call]] = []
         self._order = itertools.count()
@@ -165,8 +168,11 @@ class Driver:
         if not self.clock.virtual:
             raise ClockError(f"worker {worker.task_type!r} takes virtual time, but the engine's clock is real")
         at = None if deferred.after_ms is None else self.clock.now() + deferred.after_ms
-        running = _Call(worker=worker, task=task, report_at=at, outcome=deferred.outcome)
-        running.beat_at = self._next_beat(worker, task)
+        if at is None and deferred.silent:
+            # A dead worker: nothing will be heard of it, and it holds no slot of those that live.
+            return
+        running = _Call(worker=worker, task=task, report_at=at, outcome=deferred.outcome, reports=deferred.reports)
+        running.beat_at = None if deferred.silent else self._next_beat(worker, task)
         self._begin(running)
         self._enter(running)
 
@@ -185,7 +191,8 @@ class Driver:
             outcome = running.outcome
             task = running.task
             result = raised(task, outcome) if isinstance(outcome, BaseException) else returned_value(task, outcome)
-            self._report(task, result)
+            for _ in range(running.reports):
+                self._report(task, result)
         else:
             self._beat(running)
             self._enter(running)
@@ -194,19 +201,32 @@ class Driver:
     # ------------------------------------------------------------------ signs of life
 
     def _next_beat(self, worker: Worker, task: Task) -> int | None:
-        """A third of the response timeout from now, so that two signs may be missed."""
-        if not worker.heartbeat or task.response_timeout_at is None:
-            return None
-        span = task.response_timeout_at - task.updated_at
-        return self.clock.now() + max(1, span // 3)
+        """When to give a sign of life, or at least to look whether the task is still held; None when it has no deadline.
+
+        A third of the response timeout from now, so that two signs may be missed; and at the deadlines themselves, because
+        a function that never returns must give up its slot when its task has ended without it.
+        """
+        now = self.clock.now()
+        beats = worker.heartbeat and task.response_timeout_at is not None
+        deadlines = (None if beats else task.response_timeout_at, task.timeout_at, task.total_timeout_at)
+        instants = [at for at in deadlines if at is not None and at > now]
+        if not self.clock.virtual and any(at is not None and at <= now for at in deadlines):
+            # Overdue, but its turn has not been taken yet. (Virtual time takes all turns before it looks.)
+            instants.append(now + _GLANCE_MS)
+        if beats:
+            instants.append(now + max(1, ((task.response_timeout_at or 0) - task.updated_at) // 3))
+        return min(instants, default=None)
 
     def _beat(self, running: _Call) -> None:
+        held = running.task
         try:
-            alive = self.engine.extend_lease(running.task)
+            beats = running.worker.heartbeat and held.response_timeout_at is not None
+            alive = not beats or self.engine.extend_lease(held)
         except StaleLease:
             alive = False
-        if alive:
-            running.beat_at = self._next_beat(running.worker, running.task)
+        stored = self.engine.task(held.task_id) if alive else held
+        if alive and stored.status is TaskStatus.IN_PROGRESS and stored.lease == held.lease:
+            running.beat_at = self._next_beat(running.worker, stored)
         else:
             running.lost = True
             running.beat_at = None
@@ -215,12 +235,12 @@ class Driver:
                 self._end(running)
 
     def _begin(self, running: _Call) -> None:
-        self._calls.append(running)
+        self._calls[running] = None
         self._busy[running.worker.queue] += 1
 
     def _end(self, running: _Call) -> None:
         if running in self._calls:
-            self._calls.remove(running)
+            del self._calls[running]
             self._busy[running.worker.queue] -= 1
 
     # ------------------------------------------------------------------ time
@@ -244,7 +264,8 @@ class Driver:
         instants = [at for at in (event, self._timeline[0][0] if self._timeline else None) if at is not None]
         if message is not None and message > now:
             instants.append(message)
-        instants += [running.beat_at for running in self._calls if running.job is not None and running.beat_at is not None]
+        if not self.clock.virtual:  # in virtual time they are on the timeline, and a walk over all would be paid at each instant
+            instants += [running.beat_at for running in self._calls if running.beat_at is not None]
         return min(instants, default=None)
 
     def advance(self, until: int) -> None:

@@ -11,7 +11,7 @@ from conductorlite.decider import DECIDER_VERSION
 from conductorlite.decisions import EventKind, Outcome
 from conductorlite.definitions import WorkflowDef
 from conductorlite.engine.metadata import Metadata
-from conductorlite.engine.turns import Taken, letter
+from conductorlite.engine.turns import Start, Taken, letter
 from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput
 from conductorlite.executions import Workflow, WorkflowStatus
 from conductorlite.expressions import apply_workflow_input_template
@@ -69,13 +69,12 @@ class Control(Metadata):
             input=given,
             variables=Payload.of(dict(definition.variables)),
         )
-        if embedded.digest not in self._stored_definitions:
-            with self.backend.writing() as tx:
-                tx.embed(embedded.digest, embedded.text)
-            self._stored_definitions.add(embedded.digest)
         first = to_instant(at) if at is not None else now + to_span(delay) if delay is not None else None
         event = letter(row.workflow_id, EventKind.START, now, None if first is None else {"at": first})
-        self.turns.take(row.workflow_id, [event], started=row)
+        # Stored with the first execution that uses it, in the same commit.
+        text = None if embedded.digest in self._stored_definitions else embedded.text
+        self.turns.take(row.workflow_id, [event], started=Start(workflow=row, definition=text))
+        self._stored_definitions.add(embedded.digest)
         return row.workflow_id
 
     def pause(self, workflow_id: str) -> None:
@@ -93,8 +92,9 @@ class Control(Metadata):
         with self.backend.reading() as view:
             row = view.workflow(workflow_id)
         if row is not None and row.parked is not None:
+            now = self.clock.now()
             with self.backend.writing() as tx:
-                tx.release(workflow_id, self.clock.now())
+                tx.release(workflow_id, now)
             self.turns.wake()
             if row.status is not WorkflowStatus.PAUSED:
                 self.decide(workflow_id)

@@ -3,7 +3,7 @@
 An execution runs on the definition it was started with, for ever: at the start every task definition is looked up once and put
 into the workflow's definition, and the whole is kept under the hash of its text. Later registrations change nothing that runs.
 Which task definition counts: the one in the WorkflowTask, then the registered one, then the worker's decorator, then none
-(Conductor's defaults). Source of the rule: the seeds, "Dynamic Workflow Executions".
+(Conductor's defaults). Source of the rule: Conductor's technical details, "Dynamic Workflow Executions".
 """
 
 from __future__ import annotations

@@ -30,9 +30,9 @@ from conductorlite.errors import (
 )
 from conductorlite.executions import HistoryEvent, Workflow
 from conductorlite.plan import Plan, compile_plan
-from conductorlite.ports import Backend, Lock, ReadingTransaction
+from conductorlite.ports import Backend, Lock, ReadingTransaction, WritingTransaction
 
-__all__ = ["Cache", "Listener", "Taken", "Turns", "letter"]
+__all__ = ["Cache", "Listener", "Start", "Taken", "Turns", "letter"]
 
 #: How often a turn that is fenced out decides anew before it leaves its events in the inbox.
 _TRIES: Final = 8
@@ -51,6 +51,14 @@ class Listener(Protocol):
     """Told after each commit what happened in it, at most once; must be quick and must not raise."""
 
     def __call__(self, workflow: Workflow, history: Sequence[HistoryEvent], /) -> None: ...
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Start:
+    """The row of a new execution, and its definition where the store may not have it yet."""
+
+    workflow: Workflow
+    definition: str | None = None
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -123,6 +131,8 @@ class Turns:
         self.environment = dict(environment)
         self.bounds = bounds
         self.lock = lock
+        #: Read inside the write transaction: no turn is lost, but others wait while this one decides.
+        self.read_inside = False
         self.listeners: list[Listener] = []
         #: Notified after every commit of this engine.
         self.committed = threading.Condition()
@@ -132,10 +142,10 @@ class Turns:
 
     # ------------------------------------------------------------------ taking turns
 
-    def take(self, workflow_id: str, events: Sequence[Event] = (), *, started: Workflow | None = None) -> Taken:
+    def take(self, workflow_id: str, events: Sequence[Event] = (), *, started: Start | None = None) -> Taken:
         """Take one turn over what is due and `events`, and the turns that directly follow from it.
 
-        `started` is the row of a workflow that is to be created. Raises ExecutionNotFound, AlreadyExists, InvariantBroken (the
+        `started` is what a new workflow begins with. Raises ExecutionNotFound, AlreadyExists, InvariantBroken (the
         turn is rolled back and counted) and StorageErrors; then nothing of the turn is stored.
         """
         taken = self._take(workflow_id, events, started)
@@ -149,7 +159,7 @@ class Turns:
             latest = follow.decision
         return taken
 
-    def _take(self, workflow_id: str, events: Sequence[Event], started: Workflow | None) -> Taken:
+    def _take(self, workflow_id: str, events: Sequence[Event], started: Start | None) -> Taken:
         if self.lock is not None and not self.lock.try_acquire(workflow_id):
             return self._leave(workflow_id, events)
         try:
@@ -175,23 +185,34 @@ class Turns:
         return Taken(decision=None, replies={}, posted=True)
 
     def _decide_and_commit(
-        self, workflow_id: str, events: Sequence[Event], started: Workflow | None
+        self, workflow_id: str, events: Sequence[Event], started: Start | None
     ) -> Decision | None:
-        with self.backend.reading() as view:
-            workflow = started or view.workflow(workflow_id)
-            if workflow is None:
-                raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
-            ends = any(event.kind is EventKind.TERMINATE for event in events)
-            decision = self.decide(view, workflow, events) if workflow.parked is None or ends else None
+        if self.read_inside:
+            with self.backend.writing() as tx:
+                workflow, decision = self._read_and_decide(tx, workflow_id, events, started)
+                if decision is not None and not decision.empty:
+                    _apply(tx, decision, started)
+        else:
+            with self.backend.reading() as view:
+                workflow, decision = self._read_and_decide(view, workflow_id, events, started)
+            if decision is not None and not decision.empty:
+                with self.backend.writing() as tx:
+                    _apply(tx, decision, started)
         if decision is None:
             self._keep_parked(workflow, events)
-            return None
-        if decision.empty:
-            return decision
-        with self.backend.writing() as tx:
-            tx.apply(decision)
-        self.announce(decision)
+        elif not decision.empty:
+            self.announce(decision)
         return decision
+
+    def _read_and_decide(
+        self, view: ReadingTransaction, workflow_id: str, events: Sequence[Event], started: Start | None
+    ) -> tuple[Workflow, Decision | None]:
+        """The row that was read and the decision on it; None for a parked workflow, which takes no turns."""
+        workflow = view.workflow(workflow_id) if started is None else started.workflow
+        if workflow is None:
+            raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+        ends = any(event.kind is EventKind.TERMINATE for event in events)
+        return workflow, self.decide(view, workflow, events) if workflow.parked is None or ends else None
 
     def announce(self, decision: Decision) -> None:
         """Wake sleepers and tell listeners of a committed decision."""
@@ -238,8 +259,9 @@ class Turns:
         workflow_id = snapshot.workflow.workflow_id
         known = self.texts(view, workflow_id, need.payloads) if need.payloads else {}
         loaded = view.load(workflow_id, attrs.evolve(need, payloads=frozenset()) if need.payloads else need)
-        return attrs.evolve(
-            snapshot,
+        return Snapshot(
+            workflow=snapshot.workflow,
+            events=snapshot.events,
             tasks={**snapshot.tasks, **loaded.tasks},
             latest={**snapshot.latest, **loaded.latest},
             payloads={**snapshot.payloads, **known},
@@ -292,3 +314,9 @@ class Turns:
         with self.backend.writing() as tx:
             tx.post(events)
             tx.park(workflow.workflow_id, workflow.broken_turns, workflow.parked)
+
+
+def _apply(tx: WritingTransaction, decision: Decision, started: Start | None) -> None:
+    if started is not None and started.definition is not None:
+        tx.embed(decision.workflow.definition_hash, started.definition)
+    tx.apply(decision)

@@ -116,7 +116,8 @@ class WorkerFace(Control):
     def update_task(self, result: TaskResult) -> Task:
         """Report on a task and return it as stored afterwards.
 
-        A report on an attempt that has ended, or whose execution has ended, changes nothing (the late COMPLETED of the seeds).
+        A report on an attempt that has ended, or whose execution has ended, changes nothing: the late COMPLETED of Conductor's
+        task life cycle.
         Raises TaskNotFound, InvalidInput (output that is not JSON, a status that cannot be reported) and StaleLease when
         `result.lease` is older than the task's; then nothing is changed.
         """
@@ -130,12 +131,13 @@ class WorkerFace(Control):
     def report(self, task: Task, result: TaskResult) -> Taken:
         """Report on a task that is at hand; raises as `update_task` does."""
         event = self.report_event(task, result)
-        if result.logs:
-            self.log(task, *result.logs)
         taken = self.turns.take(task.workflow_id, [event])
         reply = taken.replies.get(event.event_id)
         if reply is not None and reply.outcome is Outcome.STALE:
             raise StaleLease(f"{task.workflow_id}: {reply.message}")
+        # Only after the turn: a report that is refused or ignored leaves no lines either.
+        if result.logs and (reply is None or reply.outcome is Outcome.DONE):
+            self.log(task, *result.logs)
         return taken
 
     def report_event(self, task: Task, result: TaskResult) -> Event:

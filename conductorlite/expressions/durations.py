@@ -17,7 +17,7 @@ _MS_MAX: Final = 2**53 - 1
 _MAX_LENGTH: Final = 100
 _DAY_MS: Final = 86_400_000
 
-# Java's \s, which is ASCII. Runs are made one blank first: five optional groups between `\s*` would try each blank in all.
+# Java's \s, which is ASCII. Runs are made one blank first: optional groups between `\s*` would try each blank in all.
 _BLANKS: Final = re.compile(r"[ \t\n\x0b\f\r]+")
 _DURATION: Final = re.compile(
     r"(?:([0-9]+) ?(?:days|day|d))? ?"

@@ -86,7 +86,7 @@ def _library_error() -> type[Exception]:
 
 @lru_cache(maxsize=1)
 def _environment() -> Any:
-    # Imported on first use: the library costs more to import than all of the engine's logic, and few definitions filter.
+    # Imported on first use: the library costs more to import than all of the logic, and few definitions filter.
     from jsonpath import JSONPathEnvironment
     from jsonpath.parse import Parser
 

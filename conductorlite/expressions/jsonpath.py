@@ -1,8 +1,8 @@
 """JSONPath with the answers Conductor's library (Jayway) gives: paths are compiled once and evaluated on values.
 
-A *definite* path names one place and answers a value, or None where nothing is; an *indefinite* one (`[*]`, `..`, slices,
-unions of indexes, filters) answers a list. `['a','b']` at the end answers a map of those keys. Functions at the end
-(`.length()`, `.sum()` …) apply to what the path before them found, each result by itself.
+A *definite* path names one place and answers a value, or None where nothing is; an *indefinite* one (`[*]`, `..`,
+slices, unions of indexes, filters) answers a list. `['a','b']` at the end answers a map of those keys. Functions at
+the end (`.length()`, `.sum()` …) apply to what the path before them found, each result by itself.
 """
 
 from __future__ import annotations

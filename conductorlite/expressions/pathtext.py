@@ -101,7 +101,7 @@ Segment: TypeAlias = Key | Keys | Indexes | Slice | Wild | FilterText | Function
 
 
 def split_path(text: str) -> tuple[Segment, ...]:
-    """Split a path into segments; the empty path, `$` alone, is the document. Raises InvalidExpression with the place."""
+    """Split a path into segments; the empty path, `$` alone, is the document. Raises InvalidExpression, with place."""
     if len(text) > MAX_PATH:
         raise InvalidExpression(f"path longer than {MAX_PATH} characters: {text[:40]}…")
     path = text.strip(" ")
@@ -136,8 +136,11 @@ class _Splitter:
         return tuple(segments)
 
     def _fail(self, reason: str) -> NoReturn:
+        raise self._error(reason)
+
+    def _error(self, reason: str) -> InvalidExpression:
         shown = self._text if len(self._text) <= 80 else self._text[:79] + "…"
-        raise InvalidExpression(f"path {shown!r}: {reason} (at {self._position} of {self._path[:80]!r})")
+        return InvalidExpression(f"path {shown!r}: {reason} (at {self._position} of {self._path[:80]!r})")
 
     def _segment(self) -> Segment:
         scan = False
@@ -190,7 +193,7 @@ class _Splitter:
             return self._quoted(scan)
         if inner[:1] == "?":
             return self._filter(scan)
-        self._fail("an index, a quoted name, '*' or a filter expected after '['")
+        raise self._error("an index, a quoted name, '*' or a filter expected after '['")
 
     def _numbers(self, text: str, scan: bool) -> Segment:
         parts = [part.strip() for part in text.split(":" if ":" in text else ",")]
@@ -237,7 +240,7 @@ class _Splitter:
                     self._fail("a filter is written [?(…)]")
                 self._position = token.end()
                 return FilterText(text=inner[1:-1], scan=scan)
-        self._fail("a filter is not closed")
+        raise self._error("a filter is not closed")
 
 
 def _unescape(text: str) -> str:

@@ -1,7 +1,8 @@
 """A gate for regular expressions in definitions: refuses those that can run away, bounds the rest.
 
-Python's `re` backtracks. The number of ways a pattern can match a text is at most the product of what each quantifier and
-each alternative may choose, as long as no quantifier sits inside a repeated group: then it is exponential, and refused.
+Python's `re` backtracks. The number of ways a pattern can match a text is at most the product of what each quantifier
+and each alternative may choose, as long as no quantifier sits inside a repeated group: then it is
+exponential, and refused.
 """
 
 from __future__ import annotations

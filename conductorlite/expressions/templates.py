@@ -1,7 +1,7 @@
 """The `${…}` language: JSON with expressions in its strings, compiled once, rendered on a Source.
 
-A string that is one expression renders to the value it names, typed and by reference; in any other string each expression
-becomes text. Nothing is scanned twice: text that comes out of the data is data.
+A string that is one expression renders to the value it names, typed and by reference; in any other string each
+expression becomes text. Nothing is scanned twice: text that comes out of the data is data.
 
 Source of the rule: Conductor's ParametersUtils, without its reach into the process environment and system properties,
 which resolve only if the Source hands them out.
@@ -99,7 +99,7 @@ def compile_template(template: Json) -> Template:
 
 
 def compile_input(parameters: Mapping[str, Json], input_template: Mapping[str, Json] | None = None) -> InputTemplate:
-    """Merge and compile: keys of `input_template` that `parameters` lacks, or has as null, are added before rendering."""
+    """Merge and compile: keys that `parameters` lacks, or has as null, are added before rendering."""
     added = input_template or {}
     merged = dict(parameters)
     for key, value in added.items():

@@ -1,4 +1,4 @@
-"""How values look as text: Java's way (inside `${…}` templates, SWITCH results) and JavaScript's way of writing numbers."""
+"""How values look as text: Java's way (inside `${…}` templates, SWITCH results) and JavaScript's for numbers."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from conductorlite.operators.fork import resume_fork, schedule_branch, schedule_
 from conductorlite.operators.join import one_less, recount_join, schedule_join
 from conductorlite.operators.switch import chosen_head, schedule_switch
 from conductorlite.operators.wait import schedule_noop, schedule_wait
-from conductorlite.operators.worker import offer, schedule_worker
+from conductorlite.operators.worker import offer, schedule_worker, start_deadlines
 from conductorlite.plan import Node
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "resume_loop",
     "schedule",
     "schedule_branch",
+    "start_deadlines",
 ]
 
 _FIRST: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...]], None]]] = {

@@ -16,6 +16,7 @@ from conductorlite.errors import ExpressionFailed
 from conductorlite.executions import HistoryKind, Task, TaskStatus, printed_ref
 from conductorlite.expressions import MISSING, Json, is_true
 from conductorlite.operators.document import DraftSource, loop_output
+from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
 
 __all__ = ["next_round", "reopened_loop", "resume_loop", "schedule_loop"]
@@ -25,9 +26,10 @@ def schedule_loop(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None
     """Create the row; its first round follows from the work list."""
     ref = printed_ref(node.ref, iterations)
     rendered = node.template.render(DraftSource(draft, node.template.reads, draft.task_id(ref, 0)))
-    draft.create(
+    loop = draft.create(
         node, iterations, TaskStatus.IN_PROGRESS, input=draft.payload(rendered), started_at=draft.now
     )
+    start_deadlines(draft, node, loop)
     draft.queue.append(("round", ref))
 
 

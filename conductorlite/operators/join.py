@@ -11,6 +11,7 @@ import attrs
 
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, printed_ref
+from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
 
 __all__ = ["create_join", "joined_refs", "one_less", "recount_join", "schedule_join"]
@@ -27,7 +28,7 @@ def create_join(draft: Draft, node: Node, iterations: tuple[int, ...], *, forked
     """Create the row. `forked` are nodes of the fork that is just being scheduled: none of them has ended."""
     earlier = [ref for ref in dict.fromkeys(node.task.join_on) if ref not in forked]
     ended = _ended(draft, [printed_ref(ref, iterations) for ref in earlier])
-    return draft.create(
+    join = draft.create(
         node,
         iterations,
         TaskStatus.IN_PROGRESS,
@@ -36,6 +37,7 @@ def create_join(draft: Draft, node: Node, iterations: tuple[int, ...], *, forked
         started_at=draft.now,
         waiting=len(dict.fromkeys(node.task.join_on)) - ended + 1,
     )
+    return start_deadlines(draft, node, join)
 
 
 def _ended(draft: Draft, refs: list[str]) -> int:

@@ -33,7 +33,7 @@ def schedule_switch(draft: Draft, node: Node, iterations: tuple[int, ...], previ
             input=draft.payload(values),
             started_at=draft.now,
             ended_at=draft.now,
-            reason=str(error),
+            reason=f"SWITCH expression {node.task.expression!r} failed: {error}",
         )
         draft.queue.append(("advance", task.ref))
         return
@@ -54,7 +54,7 @@ def schedule_switch(draft: Draft, node: Node, iterations: tuple[int, ...], previ
 
 
 def _head(node: Node, case: str) -> str | None:
-    return node.cases[case] if case in node.cases else node.default_case
+    return node.cases.get(case, node.default_case)
 
 
 def chosen_head(draft: Draft, task: Task) -> str | None:

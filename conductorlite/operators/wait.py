@@ -12,7 +12,7 @@ from conductorlite.errors import InvalidExpression
 from conductorlite.executions import Task, TaskStatus, printed_ref
 from conductorlite.expressions import parse_duration, parse_until, to_text
 from conductorlite.operators.document import DraftSource
-from conductorlite.operators.worker import total_timeout_at
+from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
 
 __all__ = ["schedule_noop", "schedule_wait"]
@@ -34,7 +34,6 @@ def schedule_wait(
             until = _until(values, draft.now)
         except InvalidExpression as error:
             problem = str(error)
-    policy = node.policy
     task = draft.create(
         node,
         iterations,
@@ -45,22 +44,13 @@ def schedule_wait(
         ended_at=draft.now if problem else 0,
         reason=problem,
         wait_until=until,
-        timeout_at=None if problem or not policy.timeout_ms else draft.now + policy.timeout_ms,
-        response_timeout_at=None if problem or not policy.response_timeout_ms else draft.now + policy.response_timeout_ms,
-        total_timeout_at=None if problem else total_timeout_at(draft, node, previous),
     )
     if problem:
         draft.queue.append(("advance", task.ref))
         return
-    timers = {
-        EventKind.WAIT_ENDS: task.wait_until,
-        EventKind.TASK_TIMEOUT: task.timeout_at,
-        EventKind.RESPONSE_TIMEOUT: task.response_timeout_at,
-        EventKind.TOTAL_TIMEOUT: task.total_timeout_at,
-    }
-    for kind, at in timers.items():
-        if at is not None:
-            draft.set_timer(task, kind, at)
+    if until is not None:
+        draft.set_timer(task, EventKind.WAIT_ENDS, until)
+    start_deadlines(draft, node, task, previous)
 
 
 def _until(values: dict[str, object], now: int) -> int | None:

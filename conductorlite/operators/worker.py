@@ -14,7 +14,7 @@ from conductorlite.executions import Task, TaskStatus, printed_ref
 from conductorlite.operators.document import DraftSource
 from conductorlite.plan import Node
 
-__all__ = ["offer", "schedule_worker"]
+__all__ = ["offer", "schedule_worker", "start_deadlines"]
 
 
 def schedule_worker(
@@ -34,7 +34,7 @@ def schedule_worker(
         previous=previous,
         input=draft.payload(rendered),
         start_delay_ms=delay,
-        due_at=draft.now + delay,
+        due_at=draft.after(delay),
         domain=None if previous is None else previous.domain,
         total_timeout_at=total_timeout_at(draft, node, previous),
     )
@@ -50,6 +50,31 @@ def total_timeout_at(draft: Draft, node: Node, previous: Task | None) -> int | N
     first = draft.now if previous is None else previous.first_scheduled_at
     at = first + node.policy.total_timeout_ms
     return at if at > draft.now else None
+
+
+def start_deadlines(draft: Draft, node: Node, task: Task, previous: Task | None = None) -> Task:
+    """Start the timeouts of an operator that is in progress from its scheduling on, where its definition has any."""
+    policy = node.policy
+    deadlines = {
+        # Due at one instant, the timer set first fires first: total, task, response, as in Conductor.
+        EventKind.TOTAL_TIMEOUT: total_timeout_at(draft, node, previous),
+        EventKind.TASK_TIMEOUT: draft.now + policy.timeout_ms if policy.timeout_ms else None,
+        EventKind.RESPONSE_TIMEOUT: draft.now + policy.response_timeout_ms if policy.response_timeout_ms else None,
+    }
+    if not any(deadlines.values()):
+        return task
+    task = draft.put(
+        attrs.evolve(
+            task,
+            total_timeout_at=deadlines[EventKind.TOTAL_TIMEOUT],
+            timeout_at=deadlines[EventKind.TASK_TIMEOUT],
+            response_timeout_at=deadlines[EventKind.RESPONSE_TIMEOUT],
+        )
+    )
+    for kind, at in deadlines.items():
+        if at is not None:
+            draft.set_timer(task, kind, at)
+    return task
 
 
 def offer(draft: Draft, node: Node, task: Task) -> Task:

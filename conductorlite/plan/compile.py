@@ -131,7 +131,8 @@ def compile_plan(
         nodes=nodes,
         first=definition.tasks[0].task_reference_name if definition.tasks else None,
         output=output,
-        ahead={ref: _ahead(node, nodes, output) for ref, node in nodes.items()},
+        # The end of a branch is not the end of the workflow: the JOIN behind it reads on when all have arrived.
+        ahead={ref: _ahead(node, nodes, None if places[ref].forks else output) for ref, node in nodes.items()},
     )
 
 

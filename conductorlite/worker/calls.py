@@ -23,11 +23,14 @@ __all__ = ["Deferred", "call"]
 class Deferred:
     """Returned by a scripted worker on a virtual clock: the call takes `after_ms` of virtual time (None: for ever).
 
-    `outcome` is what it then returns, or the exception it raises. While it lasts, its lease is extended like any other's.
+    `outcome` is what it then returns, or the exception it raises, and is reported `reports` times. While the call lasts,
+    its lease is extended like any other's, unless it is `silent`: that one's lease runs out.
     """
 
     after_ms: int | None
     outcome: Any = None
+    silent: bool = False
+    reports: int = 1
 
 
 def call(worker: Worker, task: Task, face: TaskFace) -> TaskResult | Deferred:

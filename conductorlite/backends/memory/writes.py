@@ -161,7 +161,8 @@ class MemoryWrites(MemoryReads):
 
     def _release_held(self, execution: Execution, at: int) -> None:
         for event_id in list(execution.held):
-            self._put_event(attrs.evolve(execution.inbox[event_id], due_at=at, held=False))
+            event = execution.inbox[event_id]
+            self._put_event(attrs.evolve(event, due_at=max(event.due_at, at), held=False))
 
     def _drop_event(self, execution: Execution, event_id: str) -> None:
         store = self._store

@@ -187,9 +187,11 @@ class _Reading:
             connection = backend._writer if self._on_writer else backend._take_reader()
             self._connection = connection
             connection.execute("BEGIN")
-        except sqlite3.Error as error:
+        except BaseException as error:
             self._leave()
-            raise translated(error, backend.path) from error
+            if isinstance(error, sqlite3.Error):
+                raise translated(error, backend.path) from error
+            raise
         view = SQLiteReads(connection)
         backend._current.view = view
         return view
@@ -232,10 +234,12 @@ class _Writing:
         backend._lock_writer()
         try:
             backend._writer.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
+        except BaseException as error:
             backend._lock.release()
-            raise translated(error, backend.path) from error
-        view = SQLiteWrites(backend._writer)
+            if isinstance(error, sqlite3.Error):
+                raise translated(error, backend.path) from error
+            raise
+        view = SQLiteWrites(backend._writer, backend.path)
         backend._current.view = view
         return view
 

@@ -29,7 +29,7 @@ _MAGIC: Final = b"SQLite format 3\0"
 _HEADER_BYTES: Final = 100
 #: The log is cut back to this size after a checkpoint, bytes.
 _JOURNAL_LIMIT: Final = 16 * 1024 * 1024
-_WAL_TRIES: Final = 10
+_WAL_TRIES: Final = 50
 
 _MEANING: Final[dict[int, tuple[type[ConductorliteError], str]]] = {
     sqlite3.SQLITE_BUSY: (StorageBusy, "another writer holds the database"),

@@ -47,10 +47,9 @@ class SQLiteReads:
             self._add(tasks, sql.TASKS_ALL, workflow_id)
         latest = {base_ref: self._latest(workflow_id, base_ref) for base_ref in need.latest_of}
         payloads: dict[str, Payload] = {}
-        for digest in need.payloads:
-            row = self._execute(sql.TEXT, (workflow_id, digest)).fetchone()
-            if row is not None:
-                payloads[digest] = Payload(row[0], digest=digest)
+        if need.payloads:
+            rows = self._execute(sql.TEXTS, (json.dumps(sorted(need.payloads)), workflow_id))
+            payloads = {digest: Payload(text, digest=digest) for digest, text in rows}
         return Loaded(tasks=tasks, latest=latest, payloads=payloads)
 
     def _last(self, workflow_id: str, refs: frozenset[str]) -> dict[str, Task | None]:

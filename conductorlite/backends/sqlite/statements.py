@@ -82,7 +82,10 @@ TASK_BY_ID: Final = f"SELECT {_TASK} FROM tasks WHERE task_id = ?"
 # -- payloads, history, logs -------------------------------------------------------------------------------------------
 
 INSERT_TEXT: Final = "INSERT INTO texts (workflow_id, digest, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-TEXT: Final = "SELECT text FROM texts WHERE workflow_id = ? AND digest = ?"
+TEXTS: Final = (
+    "SELECT t.digest, t.text FROM json_each(?) AS wanted CROSS JOIN texts AS t"
+    " WHERE t.workflow_id = ? AND t.digest = wanted.value"
+)
 INSERT_HISTORY: Final = f"INSERT INTO history ({', '.join(HISTORY_COLUMNS)}) VALUES ({_marks(HISTORY_COLUMNS)})"
 HISTORY: Final = f"SELECT {', '.join(HISTORY_COLUMNS)} FROM history WHERE workflow_id = ? ORDER BY n"
 INSERT_LOG: Final = "INSERT INTO task_logs (workflow_id, task_id, at, text) VALUES (?, ?, ?, ?)"
@@ -92,7 +95,7 @@ LOGS: Final = "SELECT task_id, at, text FROM task_logs WHERE task_id = ? ORDER B
 
 PUT_EVENT: Final = f"INSERT OR REPLACE INTO inbox ({_EVENT}) VALUES ({_marks(EVENT_COLUMNS)})"
 DELETE_EVENT: Final = "DELETE FROM inbox WHERE workflow_id = ? AND event_id = ?"
-RELEASE_HELD: Final = "UPDATE inbox SET due_at = ?, held = 0 WHERE workflow_id = ? AND held = 1"
+RELEASE_HELD: Final = "UPDATE inbox SET due_at = max(due_at, ?), held = 0 WHERE workflow_id = ? AND held = 1"
 INBOX: Final = f"SELECT {_EVENT} FROM inbox WHERE workflow_id = ?"
 DUE_EVENTS: Final = (
     f"SELECT {_EVENT} FROM inbox WHERE workflow_id = ? AND held = 0 AND due_at <= ?"

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 
 from conductorlite.backends.sqlite import statements as sql
+from conductorlite.backends.sqlite.opening import translated
 from conductorlite.backends.sqlite.reads import SQLiteReads
 from conductorlite.backends.sqlite.rows import Row, event_row, history_row, message_row, task_row, workflow_row
 from conductorlite.decisions import Decision, Event, Message, Outgoing
@@ -19,11 +20,12 @@ __all__ = ["SQLiteWrites"]
 class SQLiteWrites(SQLiteReads):
     """One atomic change of the store; sees its own writes. Valid until its block ends."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         super().__init__(connection)
+        self._path = path
         self._executemany = connection.executemany
         #: Whether this transaction has written anything that a failing decision must not take along.
-        self.dirty = False
+        self._dirty = False
 
     # -- executions ----------------------------------------------------------------------------------------------------
 
@@ -31,21 +33,24 @@ class SQLiteWrites(SQLiteReads):
         """Store a decision under its fence: one statement per kind of row.
 
         Raises FencedOut, AlreadyExists; InvariantBroken for rows that contradict the store; InvalidInput for text or
-        numbers SQLite cannot keep; sqlite3 errors as they come.
+        numbers SQLite cannot keep; StorageError. When the disk is full SQLite may have undone the whole transaction:
+        then its commit is refused.
         """
         # The first decision of a transaction needs no savepoint: to undo it is to begin the transaction again.
-        alone = not self.dirty
+        alone = not self._dirty
         if not alone:
             self._execute("SAVEPOINT decision")
-        self.dirty = True
+        fenced = False
         try:
             self._fenced(decision)
+            fenced = self._dirty = True
             self._rows(decision)
             self._letters(decision)
         except BaseException as error:
-            self._undo(alone)
-            if isinstance(error, sqlite3.IntegrityError):
-                raise InvariantBroken(f"{decision.workflow.workflow_id}: rows contradict the store: {error}") from error
+            if not alone or fenced:  # a decision that was fenced out has written nothing
+                self._undo(alone)
+            if isinstance(error, sqlite3.Error):
+                raise translated(error, self._path) from error
             if isinstance(error, UnicodeEncodeError | OverflowError):
                 raise InvalidInput(f"{decision.workflow.workflow_id}: a value cannot be stored: {error}") from error
             raise
@@ -57,8 +62,8 @@ class SQLiteWrites(SQLiteReads):
             return  # SQLite has already undone everything (disk full): the commit will refuse
         if alone:
             self._execute("ROLLBACK")
+            self._dirty = False
             self._execute("BEGIN IMMEDIATE")
-            self.dirty = False
         else:
             self._execute("ROLLBACK TO decision")
             self._execute("RELEASE decision")
@@ -167,7 +172,7 @@ class SQLiteWrites(SQLiteReads):
         self._many(sql.EMBED, [(digest, text)])
 
     def _many(self, statement: str, rows: Iterable[Row]) -> None:
-        self.dirty = True
+        self._dirty = True
         try:
             self._executemany(statement, rows)
         except (UnicodeEncodeError, OverflowError) as error:

@@ -1,7 +1,8 @@
 """Conditions of loops and switches behind one seam: text in, a compiled Condition out.
 
-The names `javascript` and `graaljs` mean the safe subset in this package: what Conductor's definitions use of JavaScript,
-interpreted here within limits, with no engine installed. Another evaluator is plugged in by passing a larger mapping.
+The names `javascript` and `graaljs` mean the safe subset in this package: what Conductor's definitions use of
+JavaScript, interpreted here within limits, with no engine installed. Another
+evaluator is plugged in by passing a larger mapping.
 """
 
 from __future__ import annotations

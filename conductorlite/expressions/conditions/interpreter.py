@@ -87,12 +87,12 @@ class _Closure:
     scope: _Scope
 
 
-class _Return(Exception):
+class _ReturnSignal(Exception):
     def __init__(self, value: Json) -> None:
         self.value = value
 
 
-class _Break(Exception):
+class _BreakSignal(Exception):
     def __init__(self) -> None:
         self.value: Json | _Empty = _EMPTY
 
@@ -150,7 +150,7 @@ class _Interpreter:
             scope.values[name] = arguments[index] if index < len(arguments) else UNDEFINED
         try:
             self._statements(code.body, scope)
-        except _Return as returned:
+        except _ReturnSignal as returned:
             return returned.value
         return UNDEFINED
 
@@ -166,7 +166,7 @@ class _Interpreter:
                 value = self._statement(statement, scope)
                 if value is not _EMPTY:
                     result = value
-        except _Break as broken:
+        except _BreakSignal as broken:
             if broken.value is _EMPTY:
                 broken.value = result
             raise
@@ -179,7 +179,7 @@ class _Interpreter:
         if isinstance(statement, If):
             return self._if(statement, scope)
         if isinstance(statement, Return):
-            raise _Return(UNDEFINED if statement.value is None else self._value(statement.value, scope))
+            raise _ReturnSignal(UNDEFINED if statement.value is None else self._value(statement.value, scope))
         if isinstance(statement, Block):
             return self._statements(statement.body, _Scope(scope) if statement.scoped else scope)
         if isinstance(statement, Declare):
@@ -187,7 +187,7 @@ class _Interpreter:
         elif isinstance(statement, Switch):
             return self._switch(statement, scope)
         elif isinstance(statement, Break):
-            raise _Break
+            raise _BreakSignal
         return _EMPTY
 
     def _if(self, statement: If, scope: _Scope) -> Json:
@@ -224,7 +224,7 @@ class _Interpreter:
             return UNDEFINED
         try:
             result = self._statements([item for _, body in statement.cases[start:] for item in body], scope)
-        except _Break as broken:
+        except _BreakSignal as broken:
             result = broken.value
         return UNDEFINED if isinstance(result, _Empty) else result
 

@@ -188,7 +188,8 @@ def _contains(host: Host, this: list[Json], arguments: _Arguments) -> Json:
 def _get(host: Host, this: list[Json], arguments: _Arguments) -> Json:
     index = _number(host, arguments, 0)
     if not 0 <= index < len(this) or not index.is_integer():
-        raise ExpressionFailed(f"Index {text_of(_argument(arguments, 0), host.charge)} out of bounds for length {len(this)}")
+        wanted = text_of(_argument(arguments, 0), host.charge)[:80]
+        raise ExpressionFailed(f"Index {wanted} out of bounds for length {len(this)}")
     return this[int(index)]
 
 

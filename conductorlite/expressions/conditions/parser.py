@@ -61,7 +61,7 @@ _LITERALS: Final = {"true": True, "false": False, "null": None, "undefined": UND
 
 @attrs.frozen(kw_only=True)
 class Script:
-    """A parsed condition; `names` are the first-level properties of `$` in it, `everything` says that `$` is used whole."""
+    """A parsed condition; `names` are the first-level properties of `$` in it, `everything` is for `$` used whole."""
 
     body: tuple[Statement, ...]
     variables: frozenset[str]
@@ -116,6 +116,9 @@ class _Parser:
             self._unexpected(f", {text!r} expected")
 
     def _unexpected(self, more: str = "") -> NoReturn:
+        raise self._surprise(more)
+
+    def _surprise(self, more: str = "") -> InvalidExpression:
         token = self._token
         if token.kind == "punctuation" and token.text.endswith("=") and token.text not in ("=", "<=", ">="):
             self._refuse(f"the assignment {token.text}", token)
@@ -124,7 +127,7 @@ class _Parser:
         if token.kind == "name" and token.text in OTHER_WORDS:
             self._refuse(f"`{token.text}`", token)
         shown = "the end of the text" if token.kind == "end" else repr(token.text)
-        raise syntax_error(self._text, token.position, f"unexpected {shown}{more}")
+        return syntax_error(self._text, token.position, f"unexpected {shown}{more}")
 
     def _refuse(self, construct: str, token: Token) -> NoReturn:
         raise unsupported(self._text, token.position, construct)
@@ -436,10 +439,13 @@ class _Parser:
                 return Root()
             return Literal(value=_LITERALS[token.text]) if token.text in _LITERALS else Name(name=token.text)
         if token.text == "function":
-            name = None if self._is("(", "*") else self._identifier()
-            return self._function(name)
+            return self._function(None if self._is("(", "*") else self._identifier())
         if token.text == "(":
-            return self._arrow() if self._is_arrow() else self._rest_of_parentheses()
+            if not self._is_arrow():
+                return self._rest_of_parentheses()
+            parameters = self._parameters()
+            self._expect("=>")
+            return self._body(None, parameters)
         if token.text == "[":
             return ArrayLiteral(items=self._items("]"))
         if token.text == "{":
@@ -447,7 +453,7 @@ class _Parser:
         if token.text in ("/", "/="):
             self._refuse("a regular expression", token)
         self._index -= token.kind != "end"
-        self._unexpected()
+        raise self._surprise()
 
     def _rest_of_parentheses(self) -> Node:
         value = self._expression()
@@ -463,11 +469,6 @@ class _Parser:
                 if depth == 0:
                     return self._tokens[index + 1].text == "=>"
         return False
-
-    def _arrow(self) -> Node:
-        parameters = self._parameters()
-        self._expect("=>")
-        return self._body(None, parameters)
 
     def _object(self) -> Node:
         entries: list[tuple[str, Node]] = []

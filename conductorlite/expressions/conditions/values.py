@@ -1,7 +1,7 @@
 """JavaScript's values in Python and its rules of coercion.
 
-null is None, numbers are int or float (arithmetic is done on floats), lists and maps of the input are themselves. What a
-script makes is a ScriptList or ScriptMap, so that data of the input is told apart and handed on without a copy.
+null is None, numbers are int or float (arithmetic is done on floats), lists and maps of the input are themselves. What
+a script makes is a ScriptList or ScriptMap, so that data of the input is told apart and handed on without a copy.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def strictly_equal(left: Json, right: Json) -> bool:
 
 
 def loosely_equal(left: Json, right: Json, charge: Charge) -> bool:
-    """`==`, with its coercions: null equals undefined, texts and booleans count as numbers, lists and objects as text."""
+    """`==`, with its coercions: null equals undefined, texts and booleans count as numbers, lists as text."""
     nothing = (None, UNDEFINED)
     if left is None or left is UNDEFINED or right is None or right is UNDEFINED:
         return any(left is item for item in nothing) and any(right is item for item in nothing)

@@ -1,0 +1,18 @@
+"""The scratchpad that grows into one Decision.
+
+A draft lays the changes of a turn over the snapshot it was given. It is the only writer of rows, and keeps what belongs to a
+row beside it: its line in the journal, its timers, its message in the queue, the counters of the scope it lives in. Operators
+and verbs say *what* happens to a task; that nothing is forgotten is settled here, once:
+
+* every change of status is checked against the transition tables, and journalled;
+* a row that becomes or ceases to be live moves the `open` counter of its scope (the workflow, or the DO_WHILE around it);
+* a task that ends gives up its lease, its timers and its message.
+
+The work list has two ends. `schedule` items are a stack, so that what a fork schedules comes out in Conductor's order (heads
+depth first, then the JOIN); `advance` items are a queue, handled in the order in which tasks ended.
+"""
+
+from conductorlite.draft.rows import Draft
+from conductorlite.draft.view import Bounds, Item
+
+__all__ = ["Bounds", "Draft", "Item"]

@@ -1,0 +1,134 @@
+"""A turn's letters: timers, messages to workers, held events, the rest of a cut turn, answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.canonical import Payload
+from conductorlite.decisions import Event, EventKind, Message, Outcome, Reply
+from conductorlite.draft.view import Item, View
+from conductorlite.executions import Task
+
+__all__ = ["Mailboxes"]
+
+#: Which field of a row holds the deadline of which timer.
+_DEADLINES: Final[Mapping[EventKind, str]] = {
+    EventKind.TOTAL_TIMEOUT: "total_timeout_at",
+    EventKind.TASK_TIMEOUT: "timeout_at",
+    EventKind.POLL_TIMEOUT: "poll_timeout_at",
+    EventKind.RESPONSE_TIMEOUT: "response_timeout_at",
+    EventKind.WAIT_ENDS: "wait_until",
+}
+
+
+class Mailboxes(View):
+    """What a turn posts, takes back and answers."""
+
+    def next_number(self) -> int:
+        """The next value of the workflow's own sequence."""
+        self._sequence += 1
+        return self._sequence
+
+    def set_timer(self, task: Task, kind: EventKind, at: int) -> None:
+        """Date an event about a task; the row's own deadline field is the caller's to set."""
+        self.post(
+            f"{kind}:{task.ref}", kind, at, ref=task.ref, attempt=task.attempt, generation=task.generation
+        )
+
+    def post(self, event_id: str, kind: EventKind, at: int, **fields: Any) -> None:
+        """Put an event into the workflow's own inbox, replacing one of the same id."""
+        number = self.next_number()
+        workflow_id = self.workflow.workflow_id
+        self._timers[event_id] = Event(
+            workflow_id=workflow_id,
+            event_id=event_id,
+            kind=kind,
+            due_at=at,
+            posted_at=self.now,
+            sender=workflow_id,
+            sender_seq=number,
+            **fields,
+        )
+
+    def cancel_timer(self, event_id: str) -> None:
+        """Take an event out of the inbox."""
+        self._timers.pop(event_id, None)
+        self._cancelled[event_id] = None
+
+    def _drop_timers(self, task: Task) -> dict[str, None]:
+        dropped: dict[str, None] = {}
+        for kind, name in _DEADLINES.items():
+            if getattr(task, name) is not None:
+                self.cancel_timer(f"{kind}:{task.ref}")
+                dropped[name] = None
+        # A WAIT keeps the instant it waited for: a retry of the execution waits for the same one.
+        dropped.pop("wait_until", None)
+        return dropped
+
+    def offer(self, task: Task) -> None:
+        """Put a task into its workers' queue, visible from `task.due_at` on."""
+        queue = task.task_type if not task.domain else f"{task.domain}:{task.task_type}"
+        message = Message(
+            queue=queue,
+            workflow_id=task.workflow_id,
+            ref=task.ref,
+            attempt=task.attempt,
+            generation=task.generation,
+            task_id=task.task_id,
+            due_at=task.due_at,
+            priority=self.workflow.priority,
+        )
+        self._put[message.key] = message
+
+    def remove_message(self, task: Task) -> None:
+        """Take a task out of its queue."""
+        key = (task.workflow_id, task.ref)
+        if self._put.pop(key, None) is None:
+            self._removed[key] = None
+
+    def drop_message(self, ref: str) -> None:
+        """Take a leftover message out of its queue."""
+        self._removed[(self.workflow.workflow_id, ref)] = None
+
+    def consume(self, event: Event) -> None:
+        """Note that an event was read."""
+        if event.stored:
+            self._consumed.append(event.event_id)
+
+    def hold(self, event: Event) -> None:
+        """Put a due event back until the workflow is resumed."""
+        self._timers[event.event_id] = attrs.evolve(event, held=True, stored=False)
+
+    def hold_item(self, item: Item) -> None:
+        """Keep an entry of the work list until the workflow is resumed."""
+        self.post(
+            f"{EventKind.CONTINUE}:{item[1]}",
+            EventKind.CONTINUE,
+            self.now,
+            held=True,
+            ref=item[1],
+            generation=self.field("generation"),
+            data=Payload.of({"queue": [list(item)]}),
+        )
+
+    def continue_later(self) -> None:
+        """Carry the work list over to the next turn."""
+        work = {
+            "stack": [list(item) for item in self.stack],
+            "queue": [list(item) for item in self.queue],
+            "reopening": self.reopening,
+        }
+        generation = self.field("generation")
+        event_id = f"{EventKind.CONTINUE}#{self._sequence + 1}"
+        self.post(event_id, EventKind.CONTINUE, self.clock, generation=generation, data=self.keep(Payload.of(work)))
+
+    def release_held(self) -> None:
+        """Date every held event now."""
+        self._release_held = True
+
+    def reply(self, event: Event, outcome: Outcome, message: str = "") -> None:
+        """Answer an event."""
+        self.replies[event.event_id] = Reply(outcome=outcome, message=message)

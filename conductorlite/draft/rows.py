@@ -1,0 +1,235 @@
+"""A turn's rows: the workflow, its tasks, their counters and their journal; and the decision they add up to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from conductorlite.canonical import EMPTY, Payload
+from conductorlite.decisions import Decision, Outgoing
+from conductorlite.draft.mailboxes import Mailboxes
+from conductorlite.errors import InvariantBroken
+from conductorlite.executions import (
+    TASK_TRANSITIONS,
+    TASK_VERB_TRANSITIONS,
+    WORKFLOW_TRANSITIONS,
+    WORKFLOW_VERB_TRANSITIONS,
+    HistoryEvent,
+    HistoryKind,
+    Task,
+    TaskStatus,
+    WorkflowStatus,
+    printed_ref,
+)
+from conductorlite.plan import Node
+from conductorlite.policies import derive_id
+
+__all__ = ["Draft"]
+
+
+class Draft(Mailboxes):
+    """One turn in the making. Not thread-safe; thrown away when the snapshot turns out to hold too little."""
+
+    def change(self, **fields: Any) -> None:
+        """Change fields of the workflow row, save `status`."""
+        self._changes.update(fields)
+
+    def move_workflow(
+        self, status: WorkflowStatus, *, reason: str | None = None, payload: Payload | None = None, verb: bool = False
+    ) -> None:
+        """Change the workflow's status and journal it; raises InvariantBroken when the table forbids it."""
+        before = None if self._created and not self._history else self.status
+        allowed = WORKFLOW_TRANSITIONS[before]
+        if verb and before is not None:
+            allowed = allowed | WORKFLOW_VERB_TRANSITIONS.get(before, frozenset())
+        if status not in allowed:
+            raise InvariantBroken(f"workflow {self.workflow.workflow_id}: {before} may not become {status}")
+        self._changes["status"] = status
+        self.journal(HistoryKind.WORKFLOW, status, reason=reason, payload=payload)
+
+    def journal(self, kind: HistoryKind, status: str, **fields: Any) -> None:
+        """Add a line to the journal."""
+        n = self.workflow.history_seq + len(self._history) + 1
+        self._history.append(HistoryEvent(n=n, at=self.now, kind=kind, status=status, **fields))
+
+    def create(
+        self,
+        node: Node,
+        iterations: tuple[int, ...],
+        status: TaskStatus,
+        *,
+        previous: Task | None = None,
+        input: Payload = EMPTY,
+        in_order: bool = True,
+        **fields: Any,
+    ) -> Task:
+        """Add the first attempt at a node, or the one after `previous`; `in_order=False` leaves its place in the order open."""
+        ref = printed_ref(node.ref, iterations)
+        attempt = 0 if previous is None else previous.attempt + 1
+        if previous is not None:
+            fields.setdefault("first_scheduled_at", previous.first_scheduled_at)
+            fields.setdefault("first_attempt", previous.first_attempt)
+            fields["retried_task_id"] = previous.task_id
+            fields["succeeded_before"] = previous.executed or previous.succeeded_before
+            self.put(attrs.evolve(previous, retried=True))
+        task = Task(
+            workflow_id=self.workflow.workflow_id,
+            ref=ref,
+            base_ref=node.ref,
+            task_id=self.task_id(ref, attempt),
+            task_type=_task_type(node),
+            name=node.task.name,
+            status=status,
+            iterations=iterations,
+            attempt=attempt,
+            generation=self.field("generation"),
+            seq=self.next_place(ref) if in_order else 0,
+            input=self.keep(input),
+            scheduled_at=self.now,
+            updated_at=self.now,
+            **{"first_scheduled_at": self.now, **fields},
+        )
+        self._inserted.add((ref, attempt))
+        self._newest[node.ref] = ref
+        self._store(None, task)
+        return task
+
+    def task_id(self, ref: str, attempt: int) -> str:
+        """Id of an attempt, derived from its identity. The head is the workflow's, so that ids of one execution lie together."""
+        workflow = self.workflow
+        key = (ref, attempt, self.field("generation"))
+        known = self._ids.get(key)
+        if known is None:
+            head = derive_id("workflow", workflow.workflow_id)[:8]
+            known = self._ids[key] = head + derive_id(workflow.seed, workflow.workflow_id, *key)[:24]
+        return known
+
+    def next_place(self, ref: str) -> int:
+        """The next place in the order of scheduling, given to `ref`."""
+        self._task_seq += 1
+        self._changes["last_ref"] = ref
+        return self._task_seq
+
+    def put(self, task: Task, *, verb: bool = False) -> Task:
+        """Replace a row; a change of status is checked and journalled, counters follow. Returns the row as stored."""
+        key = (task.ref, task.attempt)
+        before = self._rows.get(key)
+        if before is None:
+            before = self.known(task.ref)
+            if before.attempt != task.attempt:
+                raise InvariantBroken(f"task {task.ref!r}: attempt {task.attempt} is not the last one")
+        self._store(before, task, verb=verb)
+        return task
+
+    def _store(self, before: Task | None, task: Task, *, verb: bool = False) -> None:
+        self._rows[(task.ref, task.attempt)] = task
+        if not task.retried:
+            self._last[task.ref] = task
+        if before is None or before.status is not task.status:
+            self._check(before, task, verb)
+            payload = task.output if task.status.terminal else task.input if before is None else None
+            self.journal(
+                HistoryKind.TASK,
+                task.status,
+                ref=task.ref,
+                attempt=task.attempt,
+                reason=task.reason if task.status.terminal else None,
+                payload=payload,
+            )
+        change = task.live - (before is not None and before.live)
+        if change:
+            self._count(task, change)
+
+    def _check(self, before: Task | None, task: Task, verb: bool) -> None:
+        allowed = TASK_TRANSITIONS[before.status if before else None]
+        if verb and before is not None:
+            allowed = allowed | TASK_VERB_TRANSITIONS.get(before.status, frozenset())
+        if task.status not in allowed:
+            name = before.status if before else None
+            raise InvariantBroken(f"task {task.ref!r} attempt {task.attempt}: {name} may not become {task.status}")
+
+    def _count(self, task: Task, change: int) -> None:
+        owner = self.owner(task)
+        if owner is None:
+            self._open += change
+            count = self._open
+        else:
+            loop = self.known(owner)
+            count = loop.open + change
+            self.put(attrs.evolve(loop, open=count))
+        if count < 0:
+            raise InvariantBroken(f"{owner or 'workflow'}: counts {count} live tasks")
+
+    def close(
+        self,
+        task: Task,
+        status: TaskStatus,
+        *,
+        output: Payload | None = None,
+        reason: str | None = None,
+        **fields: Any,
+    ) -> Task:
+        """End an attempt: its lease, timers and message go; what follows from it is put on the work list."""
+        changes: dict[str, Any] = {
+            "status": status,
+            "ended_at": self.now,
+            "updated_at": self.now,
+            "lease": 0,
+            "reason": reason,
+            **self._drop_timers(task),
+            **fields,
+        }
+        if output is not None:
+            changes["output"] = self.keep(output)
+        if task.status is TaskStatus.SCHEDULED:
+            self.remove_message(task)
+        task = self.put(attrs.evolve(task, **changes))
+        self.queue.append(("advance", task.ref))
+        return task
+
+    def cancel(self, task: Task) -> Task:
+        """End an open attempt because its execution ends: nothing follows from it."""
+        if task.status is TaskStatus.SCHEDULED:
+            self.remove_message(task)
+        changes: dict[str, Any] = {"ended_at": self.now, "updated_at": self.now, "lease": 0, **self._drop_timers(task)}
+        return self.put(attrs.evolve(task, status=TaskStatus.CANCELED, **changes))
+
+    def decision(self) -> Decision:
+        """Everything the turn changes, grouped by where it goes."""
+        inserted = [self._rows[key] for key in self._rows if key in self._inserted]
+        updated = [self._rows[key] for key in self._rows if key not in self._inserted]
+        workflow = attrs.evolve(
+            self.workflow,
+            **self._changes,
+            updated_at=self.now,
+            open=self._open,
+            task_seq=self._task_seq,
+            sequence=self._sequence,
+            history_seq=self.workflow.history_seq + len(self._history),
+            broken_turns=0,
+            parked=None,
+        )
+        return Decision(
+            workflow=workflow,
+            created=self._created,
+            inserted=tuple(inserted),
+            updated=tuple(updated),
+            texts=tuple(self._texts.values()),
+            history=tuple(self._history),
+            consumed=tuple(self._consumed),
+            cancelled=tuple(event_id for event_id in self._cancelled if event_id not in self._timers),
+            timers=tuple(self._timers.values()),
+            release_held=self._release_held,
+            released_at=self.clock,
+            outgoing=Outgoing(removed=tuple(self._removed), put=tuple(self._put.values())),
+            more=self.more,
+            replies=self.replies,
+        )
+
+
+def _task_type(node: Node) -> str:
+    kind = node.task.type
+    if kind == "SIMPLE":
+        return node.task.name
+    return "FORK" if kind == "FORK_JOIN" else str(kind)

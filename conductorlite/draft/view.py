@@ -1,0 +1,199 @@
+"""The snapshot as a turn sees it: what was loaded, with the turn's own changes laid over it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from conductorlite.canonical import Payload
+from conductorlite.decisions import Event, Message, Need, NotLoaded, Reply, Snapshot
+from conductorlite.errors import InvariantBroken
+from conductorlite.executions import HistoryEvent, Task, Workflow, WorkflowStatus, printed_ref
+from conductorlite.plan import Node, Plan
+
+__all__ = ["Bounds", "Item", "View"]
+
+#: One entry of the work list: what to do, and the JSON-able arguments to do it with.
+Item = tuple[str, *tuple[Any, ...]]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Bounds:
+    """How much one turn may do before it is cut: steps of the work list, and new rows."""
+
+    steps: int = 10_000
+    rows: int = 5_000
+
+
+class View:
+    """What a turn reads. The private attributes are filled by the classes that build on it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        snapshot: Snapshot,
+        now: int,
+        environment: Mapping[str, str],
+        bounds: Bounds,
+    ) -> None:
+        self.plan = plan
+        self.snapshot = snapshot
+        self.environment = environment
+        self.bounds = bounds
+        self.workflow: Workflow = snapshot.workflow
+        #: What rows are stamped with: never before the workflow's last change, even if the clock was set back.
+        self.now = max(now, self.workflow.updated_at)
+        #: The raw clock, by which events and messages come due.
+        self.clock = now
+        self.stack: list[Item] = []
+        self.queue: deque[Item] = deque()
+        self.replies: dict[str, Reply] = {}
+        #: Set while an execution is being reopened: what is scheduled may exist already.
+        self.reopening = False
+        self.more = False
+        self._created = self.workflow.history_seq == 0
+        self._changes: dict[str, Any] = {}
+        self._open = self.workflow.open
+        self._task_seq = self.workflow.task_seq
+        self._sequence = self.workflow.sequence
+        self._rows: dict[tuple[str, int], Task] = {}
+        self._last: dict[str, Task] = {}
+        self._newest: dict[str, str] = {}
+        self._ids: dict[tuple[str, int, int], str] = {}
+        self._inserted: set[tuple[str, int]] = set()
+        self._texts: dict[str, Payload] = {}
+        self._history: list[HistoryEvent] = []
+        self._consumed: list[str] = []
+        self._timers: dict[str, Event] = {}
+        self._cancelled: dict[str, None] = {}
+        self._put: dict[tuple[str, str], Message] = {}
+        self._removed: dict[tuple[str, str], None] = {}
+        self._release_held = False
+
+    def task(self, ref: str) -> Task | None:
+        """The last attempt at a printed reference as this turn sees it; None when there is none; raises NotLoaded."""
+        found = self._last.get(ref)
+        return found if found is not None else self.snapshot.task(ref)
+
+    def known(self, ref: str) -> Task:
+        """The last attempt at a printed reference that must exist; raises InvariantBroken, NotLoaded."""
+        task = self.task(ref)
+        if task is None:
+            raise InvariantBroken(f"workflow {self.workflow.workflow_id}: task {ref!r} does not exist")
+        return task
+
+    def known_tasks(self, refs: Iterable[str]) -> list[Task | None]:
+        """The last attempts at many printed references; what is missing is asked for at once."""
+        found: list[Task | None] = []
+        missing: set[str] = set()
+        for ref in refs:
+            try:
+                found.append(self.task(ref))
+            except NotLoaded:
+                missing.add(ref)
+        if missing:
+            raise NotLoaded(Need(refs=frozenset(missing)))
+        return found
+
+    def latest(self, base_ref: str) -> Task | None:
+        """The row of a definition reference that was scheduled last, of any round; None when there is none."""
+        node = self.plan.nodes.get(base_ref)
+        if node is None:
+            return None
+        if not node.loops:
+            return self.task(base_ref)
+        ref = self._newest.get(base_ref)
+        if ref is not None:
+            return self._last[ref]
+        stored = self.snapshot.latest_of(base_ref)
+        return None if stored is None else self._last.get(stored.ref, stored)
+
+    def value(self, payload: Payload) -> Any:
+        """The document of a payload, shared; raises NotLoaded when only its hash is here."""
+        return self.snapshot.payload(payload).value
+
+    def values(self, payloads: Iterable[Payload]) -> list[Any]:
+        """The documents of many payloads; what is missing is asked for at once."""
+        found: list[Any] = []
+        missing: set[str] = set()
+        for payload in payloads:
+            try:
+                found.append(self.value(payload))
+            except NotLoaded as absent:
+                missing |= absent.need.payloads
+        if missing:
+            raise NotLoaded(Need(payloads=frozenset(missing)))
+        return found
+
+    def all_live(self) -> list[Task]:
+        """Every live row as this turn sees it, in order of scheduling."""
+        return self._overlaid(self.snapshot.all_live(), lambda task: task.live)
+
+    def all_failed(self) -> list[Task]:
+        """Every row whose last attempt failed as this turn sees it, in order of scheduling."""
+        return self._overlaid(self.snapshot.all_failed(), lambda task: task.failed)
+
+    def everything(self) -> list[Task]:
+        """Every last attempt as this turn sees it, in order of scheduling."""
+        return self._overlaid(self.snapshot.everything(), lambda _: True)
+
+    def _overlaid(self, stored: list[Task], wanted: Any) -> list[Task]:
+        rows = {task.ref: task for task in stored}
+        rows.update(self._last)
+        return sorted((task for task in rows.values() if wanted(task)), key=lambda task: task.seq)
+
+    def node(self, task: Task) -> Node:
+        """The node a row was made from."""
+        return self.plan.nodes[task.base_ref]
+
+    def owner(self, task: Task) -> str | None:
+        """Printed reference of the DO_WHILE that counts the task; None when the workflow does.
+
+        A task of a loop that is over is the workflow's: it was retried on its own, after a loop that bore its failure.
+        """
+        if not task.iterations:
+            return None
+        loop = self.known(printed_ref(self.node(task).loops[-1], task.iterations[:-1]))
+        return loop.ref if loop.live else None
+
+    def joins_of(self, task: Task) -> list[str]:
+        """Printed references of the JOINs that count the task."""
+        joins = (self.plan.nodes[join] for join in self.node(task).joins)
+        return [printed_ref(join.ref, task.iterations[: len(join.loops)]) for join in joins]
+
+    @property
+    def status(self) -> WorkflowStatus:
+        """The workflow's status as this turn sees it."""
+        status: WorkflowStatus = self._changes.get("status", self.workflow.status)
+        return status
+
+    def field(self, name: str) -> Any:
+        """A field of the workflow row as this turn sees it."""
+        return self._changes.get(name, getattr(self.workflow, name))
+
+    @property
+    def open(self) -> int:
+        """Live tasks outside every loop as this turn sees it."""
+        return self._open
+
+    @property
+    def full(self) -> bool:
+        """Whether the turn has made as many rows as it may."""
+        return len(self._inserted) >= self.bounds.rows
+
+    def payload(self, value: Any, *, where: str = "$") -> Payload:
+        """Keep a computed or reported document; raises InvalidInput."""
+        return self.keep(Payload.of(value, where=where))
+
+    def keep(self, payload: Payload) -> Payload:
+        """Note a payload that a row of this turn refers to, so that a large one is stored."""
+        if payload.text is not None and payload.large:
+            self._texts[payload.digest] = payload
+        return payload
+
+    def after(self, delay_ms: int) -> int:
+        """The instant that much later; what is not delayed is due by the raw clock, so that it need not wait for it."""
+        return self.now + delay_ms if delay_ms else self.clock

@@ -1,0 +1,81 @@
+"""The test kit: scripted workers, faulty stores, the laws of an execution, Hypothesis strategies, and a pytest plugin.
+
+Everything is imported when it is first used; `strategies`, `BackendConformance` and the plugin need
+`conductorlite[testing]` and raise MissingExtra without it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from conductorlite.invariants import INVARIANTS, Finding, findings
+    from conductorlite.testing import strategies
+    from conductorlite.testing.conformance import BackendConformance
+    from conductorlite.testing.crashes import crash_everywhere, start_once
+    from conductorlite.testing.faults import Crash, FaultyBackend
+    from conductorlite.testing.history import assert_history, render_history, timeline
+    from conductorlite.testing.scripted import Call, Script, ScriptedWorkers
+    from conductorlite.testing.steps import Step, StepKind
+    from conductorlite.testing.stores import CountedIds
+
+__all__ = [
+    "INVARIANTS",
+    "BackendConformance",
+    "Call",
+    "CountedIds",
+    "Crash",
+    "FaultyBackend",
+    "Finding",
+    "Script",
+    "ScriptedWorkers",
+    "Step",
+    "StepKind",
+    "assert_history",
+    "crash_everywhere",
+    "findings",
+    "render_history",
+    "start_once",
+    "strategies",
+    "timeline",
+]
+
+_PLACES: Final = {
+    "INVARIANTS": "conductorlite.invariants",
+    "Finding": "conductorlite.invariants",
+    "findings": "conductorlite.invariants",
+    "BackendConformance": "conductorlite.testing.conformance",
+    "crash_everywhere": "conductorlite.testing.crashes",
+    "start_once": "conductorlite.testing.crashes",
+    "Crash": "conductorlite.testing.faults",
+    "FaultyBackend": "conductorlite.testing.faults",
+    "assert_history": "conductorlite.testing.history",
+    "render_history": "conductorlite.testing.history",
+    "timeline": "conductorlite.testing.history",
+    "Call": "conductorlite.testing.scripted",
+    "Script": "conductorlite.testing.scripted",
+    "ScriptedWorkers": "conductorlite.testing.scripted",
+    "Step": "conductorlite.testing.steps",
+    "StepKind": "conductorlite.testing.steps",
+    "CountedIds": "conductorlite.testing.stores",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "strategies":
+        return import_module("conductorlite.testing.strategies")
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(_PLACES[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name in ("pytest", "hypothesis"):
+            from conductorlite.errors import MissingExtra
+
+            raise MissingExtra("testing", f"conductorlite.testing.{name}") from error
+        raise
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,35 @@
+"""The contract of a backend as tests: subclass `BackendConformance`, give it `make_backend`, and run pytest.
+
+    class TestMyBackend(BackendConformance):
+        def make_backend(self, folder: Path) -> Backend:
+            return MyBackend(folder / "store")
+
+The last test drives the backend and the memory backend through the same random history and compares all there is to
+read. Ties that the contract leaves open are broken so: letters by id; due letters of several workflows by workflow
+id, then id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conductorlite.ports import Backend
+from conductorlite.testing.conformance.executions import ExecutionConformance
+from conductorlite.testing.conformance.mailboxes import MailboxConformance
+from conductorlite.testing.conformance.transactions import TransactionConformance
+
+__all__ = ["BackendConformance"]
+
+
+class BackendConformance(ExecutionConformance, MailboxConformance, TransactionConformance):
+    """What every backend promises. Subclass it and implement `make_backend`."""
+
+    @pytest.fixture
+    def backend(self, tmp_path: Path) -> Iterator[Backend]:
+        """The store under test."""
+        backend = self.make_backend(tmp_path)
+        yield backend
+        backend.close()

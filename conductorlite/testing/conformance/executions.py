@@ -1,0 +1,237 @@
+"""The part of the suite about executions, the fence and tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+
+from conductorlite.canonical import EMPTY, Payload
+from conductorlite.decisions import Decision, Need, Outgoing
+from conductorlite.definitions import Semantics
+from conductorlite.errors import AlreadyExists, FencedOut, InvariantBroken
+from conductorlite.executions import TaskLog, TaskStatus, WorkflowStatus
+from conductorlite.ports import Backend
+from conductorlite.testing.conformance.samples import dump, event, large, line, message, started, task, workflow
+
+__all__ = ["ExecutionConformance"]
+
+
+class ExecutionConformance:
+    """Rows of executions and what the fence guards."""
+
+    def test_execution_reads_back_with_the_fence_raised(self, backend: Backend) -> None:
+        """Every field of a row comes back as it was given, except the fence, which is one more."""
+        row = workflow(
+            semantics=Semantics.OSS,
+            input=Payload.of({"ä": [1, 2.5, None, "\x00"]}),
+            variables=Payload.of([]),
+            failed_refs=("a", "b,c"),
+            failed_task_names=("n",),
+            timeout_at=9,
+            correlation_id="",
+            parked="why",
+            fence=4,
+        )
+        with backend.writing() as tx:
+            tx.apply(Decision(workflow=row, created=True))
+        with backend.reading() as view:
+            assert repr(view.workflow("w")) == repr(attrs.evolve(row, fence=5))
+            assert view.workflow("other") is None
+
+    def test_creating_twice_is_refused(self, backend: Backend) -> None:
+        """A second execution of the same id raises AlreadyExists and changes nothing."""
+        started(backend)
+        with pytest.raises(AlreadyExists), backend.writing() as tx:
+            tx.apply(Decision(workflow=workflow(name="second"), created=True))
+        with backend.reading() as view:
+            row = view.workflow("w")
+        assert row is not None
+        assert row.name == "order"
+
+    def test_old_fence_is_refused(self, backend: Backend) -> None:
+        """Of two decisions on one reading the second raises FencedOut and stores nothing, whatever its status."""
+        row = started(backend)
+        done = attrs.evolve(row, status=WorkflowStatus.COMPLETED)
+        with backend.writing() as tx:
+            tx.apply(Decision(workflow=done))
+            before = dump(tx)
+            for late in (row, done):
+                with pytest.raises(FencedOut):
+                    tx.apply(Decision(workflow=late, inserted=(task(),), timers=(event(),)))
+            with pytest.raises(FencedOut):
+                tx.apply(Decision(workflow=workflow("unknown")))
+            assert dump(tx) == before
+
+    @pytest.mark.parametrize("order", ["bad first", "bad last"])
+    def test_failing_decision_takes_nothing_along(self, backend: Backend, order: str) -> None:
+        """A decision that fails half-way is undone alone; the others of the transaction are kept."""
+        row = started(backend, inserted=(task(),))
+        bad = Decision(workflow=row, inserted=(task("b"), task()), timers=(event("lost"),))
+        good = Decision(workflow=workflow("v"), created=True, timers=(event("kept", 1, "v"),))
+        with backend.writing() as tx:
+            for decision in (bad, good) if order == "bad first" else (good, bad):
+                if decision is bad:
+                    with pytest.raises(InvariantBroken):
+                        tx.apply(decision)
+                else:
+                    tx.apply(decision)
+        with backend.reading() as view:
+            assert [e.event_id for e in view.upcoming_events(9)] == ["kept"]
+            assert [t.ref for t in view.attempts("w")] == ["a"]
+            assert view.workflow("w") == row
+
+    def test_error_in_the_block_undoes_everything(self, backend: Backend) -> None:
+        """When a writing block raises, nothing of it is stored and the error comes out."""
+        started(backend, inserted=(task(),), timers=(event(),), outgoing=Outgoing(put=(message(),)))
+        with backend.reading() as view:
+            before = dump(view)
+
+        def give_up() -> None:
+            with backend.writing() as tx:
+                tx.remove("w")
+                tx.apply(Decision(workflow=workflow(), created=True, inserted=(task("z"),), history=(line(1),)))
+                tx.post([event("x"), event("y", workflow_id="v", held=True)])
+                tx.put_task_def("t", "{}")
+                tx.log("w", [TaskLog(task_id="w/z/0", at=1, text="line")])
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            give_up()
+        with backend.reading() as view:
+            assert dump(view) == before
+
+    def test_park_and_release_leave_the_fence_alone(self, backend: Backend) -> None:
+        """Parking with a reason holds every letter; release dates them; a workflow that is gone is no error."""
+        row = started(backend, timers=(event("a", 1), event("b", 9)))
+        with backend.writing() as tx:
+            tx.park("w", 2, None)
+            assert tx.workflow("w") == attrs.evolve(row, broken_turns=2)
+            assert tx.next_event_at() == 1
+            tx.park("w", 3, "broken")
+            tx.park("gone", 1, "broken")
+            assert tx.workflow("w") == attrs.evolve(row, broken_turns=3, parked="broken")
+            assert tx.next_event_at() is None
+            assert all(letter.held for letter in tx.inbox("w"))
+            tx.release("w", 4)
+            tx.release("gone", 4)
+            assert tx.workflow("w") == row
+            assert [(letter.event_id, letter.due_at) for letter in tx.due_events("w", 4, 9)] == [("a", 4), ("b", 4)]
+
+    def test_ids_come_in_pages_by_status(self, backend: Backend) -> None:
+        """Ids are listed in ascending order after a mark, all or of one status, and follow a change of status."""
+        rows = {name: started(backend, name) for name in ("w3", "w1", "w2")}
+        with backend.writing() as tx:
+            tx.apply(Decision(workflow=attrs.evolve(rows["w2"], status=WorkflowStatus.FAILED)))
+        with backend.reading() as view:
+            assert list(view.workflow_ids(None, "", 2)) == ["w1", "w2"]
+            assert list(view.workflow_ids(None, "w2", 2)) == ["w3"]
+            assert list(view.workflow_ids(WorkflowStatus.RUNNING, "", 9)) == ["w1", "w3"]
+            assert list(view.workflow_ids(WorkflowStatus.FAILED, "w2", 9)) == []
+
+    def test_remove_takes_all_that_belongs_to_it(self, backend: Backend) -> None:
+        """After a removal nothing of the execution can be read, and its id and task ids are free again."""
+        with backend.reading() as view:
+            empty = dump(view)
+        parts: dict[str, Any] = {
+            "inserted": (task(output=large()), task("b", rounds=(1,))),
+            "texts": (large(),),
+            "history": (line(1),),
+            "timers": (event(), event("held", held=True)),
+            "outgoing": Outgoing(put=(message(),)),
+        }
+        started(backend, **parts)
+        with backend.writing() as tx:
+            tx.log("w", [TaskLog(task_id="w/a/0", at=1, text="line")])
+            tx.remove("w")
+            assert dump(tx) == empty
+            assert not tx.logs("w/a/0")
+            assert tx.task_by_id("w/a/0") is None
+        started(backend, **parts)
+
+    def test_tasks_read_back(self, backend: Backend) -> None:
+        """Inserted and updated attempts come back field by field."""
+        first = task(
+            "a",
+            rounds=(2, 10),
+            seq=1,
+            retried=True,
+            executed=True,
+            succeeded_before=True,
+            input=Payload.of({"a": 1}),
+            output=Payload.of(None),
+            lease=7,
+            round=3,
+            wait_until=0,
+            failed_child="é",
+        )
+        row = started(backend, inserted=(first,))
+        changed = attrs.evolve(first, status=TaskStatus.TIMED_OUT, retried=False, seq=4, output=EMPTY, timeout_at=1)
+        with backend.writing() as tx:
+            assert repr(tx.task_by_id("w/a__2__10/0")) == repr(first)
+            tx.apply(Decision(workflow=row, updated=(changed,)))
+            assert repr(tx.task_by_id("w/a__2__10/0")) == repr(changed)
+            assert tx.task_by_id("unknown") is None
+
+    def test_update_needs_its_row(self, backend: Backend) -> None:
+        """Updating an attempt that is not there, or under another task id, raises InvariantBroken."""
+        row = started(backend, inserted=(task(),))
+        for stranger in (task("b"), task("a", attempt=1), attrs.evolve(task(), task_id="other")):
+            with pytest.raises(InvariantBroken), backend.writing() as tx:
+                tx.apply(Decision(workflow=row, updated=(stranger,)))
+
+    def test_load_answers_each_need(self, backend: Backend) -> None:
+        """References give their last attempt or None; live, failed and everything add the last attempts they find."""
+        over: dict[str, Any] = {"status": TaskStatus.COMPLETED, "executed": True}
+        rows = (
+            task("a", seq=1, status=TaskStatus.FAILED, retried=True),
+            task("a", seq=2, attempt=1),
+            task("b", seq=3, **over),
+            task("c", seq=4, status=TaskStatus.FAILED, executed=True),
+            task("x", rounds=(2,), seq=9, **over),
+            task("x", rounds=(10,), seq=11, **over),
+        )
+        started(backend, inserted=rows)
+        with backend.reading() as view:
+            loaded = view.load("w", Need(refs=frozenset({"a", "b", "nobody"})))
+            assert loaded.tasks == {"a": rows[1], "b": rows[2], "nobody": None}
+            assert view.load("w", Need(refs=frozenset({"a"}))).tasks == {"a": rows[1]}
+            assert view.load("w", Need(live=True)).tasks == {"a": rows[1]}
+            assert view.load("w", Need(failed=True)).tasks == {"c": rows[3]}
+            assert set(view.load("w", Need(everything=True)).tasks.values()) == set(rows[1:])
+            latest = view.load("w", Need(latest_of=frozenset({"x", "a", "x__2", "nobody"}))).latest
+            assert latest == {"x": rows[5], "a": rows[1], "x__2": None, "nobody": None}
+            assert list(view.attempts("w")) == list(rows)
+            assert view.load("v", Need(refs=frozenset({"a"}), everything=True)).tasks == {"a": None}
+
+    def test_large_payloads_are_read_on_request(self, backend: Backend) -> None:
+        """A large payload comes back as its hash, in every kind of row but an event, and whole when needed."""
+        big = large()
+        history = attrs.evolve(line(1), payload=big)
+        parts: dict[str, Any] = {"inserted": (task(input=big),), "history": (history,), "texts": (big,)}
+        with backend.writing() as tx:
+            tx.apply(Decision(workflow=workflow(input=big), created=True, timers=(event(data=big),), **parts))
+            row, (attempt,), (entry,) = tx.workflow("w"), tx.attempts("w"), tx.history("w")
+            assert row is not None
+            assert entry.payload is not None
+            assert row.input.absent
+            assert attempt.input.absent
+            assert entry.payload.absent
+            assert row.input == big
+            assert tx.load("w", Need(payloads=frozenset({big.digest, "0" * 64}))).payloads == {big.digest: big}
+            assert tx.load("w", Need(payloads=frozenset({big.digest}))).payloads[big.digest].text == big.text
+            assert not tx.load("v", Need(payloads=frozenset({big.digest}))).payloads
+            assert tx.inbox("w")[0].data.text == big.text
+            tx.apply(Decision(workflow=attrs.evolve(row, output=big), texts=(big,)))  # the same text again
+
+    def test_history_and_logs_keep_their_order(self, backend: Backend) -> None:
+        """The journal is read by number; log lines in order of arrival."""
+        row = started(backend, history=(line(2), line(1)))
+        with backend.writing() as tx:
+            tx.apply(Decision(workflow=row, history=(line(3, payload=EMPTY),)))
+            tx.log("w", [TaskLog(task_id="t", at=9, text="first"), TaskLog(task_id="t", at=1, text="second")])
+            tx.log("w", [TaskLog(task_id="u", at=1, text="other"), TaskLog(task_id="t", at=5, text="third")])
+            assert [entry.n for entry in tx.history("w")] == [1, 2, 3]
+            assert [entry.payload for entry in tx.history("w")] == [None, None, EMPTY]
+            assert [entry.text for entry in tx.logs("t")] == ["first", "second", "third"]

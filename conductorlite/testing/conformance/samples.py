@@ -1,0 +1,106 @@
+"""Small rows to test a store with, and a dump of all that can be read from it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from conductorlite.canonical import INLINE_LIMIT, Payload
+from conductorlite.decisions import Decision, Event, EventKind, Message, Need
+from conductorlite.executions import HistoryEvent, HistoryKind, Task, TaskStatus, Workflow, WorkflowStatus, printed_ref
+from conductorlite.ports import Backend, ReadingTransaction
+
+__all__ = ["MANY", "dump", "event", "large", "line", "message", "settle", "started", "task", "workflow"]
+
+#: More rows than any test stores at once.
+MANY: Final = 1000
+
+
+def workflow(workflow_id: str = "w", **changes: Any) -> Workflow:
+    """A small execution."""
+    fields: dict[str, Any] = {"name": "order", "version": 1, "definition_hash": "d" * 64, "created_at": 5}
+    return Workflow(workflow_id=workflow_id, **(fields | changes))
+
+
+def task(ref: str = "a", workflow_id: str = "w", *, rounds: tuple[int, ...] = (), **changes: Any) -> Task:
+    """A small attempt at definition reference `ref`, in the given loop rounds."""
+    printed = printed_ref(ref, rounds)
+    fields: dict[str, Any] = {
+        "task_id": f"{workflow_id}/{printed}/{changes.get('attempt', 0)}",
+        "task_type": "charge",
+        "name": "charge",
+        "status": TaskStatus.SCHEDULED,
+    }
+    return Task(workflow_id=workflow_id, ref=printed, base_ref=ref, iterations=rounds, **(fields | changes))
+
+
+def event(event_id: str = "e", due_at: int = 0, workflow_id: str = "w", **changes: Any) -> Event:
+    """A small letter."""
+    fields: dict[str, Any] = {"kind": EventKind.CONTINUE, "posted_at": 0}
+    return Event(workflow_id=workflow_id, event_id=event_id, due_at=due_at, **(fields | changes))
+
+
+def message(ref: str = "a", due_at: int = 0, workflow_id: str = "w", **changes: Any) -> Message:
+    """A small message in queue `charge`."""
+    fields: dict[str, Any] = {"queue": "charge", "attempt": 0, "generation": 0, "task_id": f"{workflow_id}/{ref}"}
+    return Message(workflow_id=workflow_id, ref=ref, due_at=due_at, **(fields | changes))
+
+
+def large(letter: str = "x") -> Payload:
+    """A payload that is stored apart."""
+    return Payload.of({"text": letter * (INLINE_LIMIT + 1)})
+
+
+def started(backend: Backend, workflow_id: str = "w", **parts: Any) -> Workflow:
+    """Create an execution with the given parts of a decision, deliver what it sends, and return the stored row."""
+    with backend.writing() as tx:
+        tx.apply(Decision(workflow=workflow(workflow_id), created=True, **parts))
+    settle(backend)
+    with backend.reading() as view:
+        row = view.workflow(workflow_id)
+    assert row is not None
+    return row
+
+
+def settle(backend: Backend) -> None:
+    """Deliver every outgoing part that is still in the outbox."""
+    with backend.writing() as tx:
+        while items := tx.outbox(100):
+            tx.deliver(items)
+
+
+def dump(view: ReadingTransaction) -> dict[str, str]:
+    """Everything that can be read, as text, so that an absent payload differs from a present one."""
+    found: dict[str, object] = {
+        "ids": [(status, view.workflow_ids(status, "", MANY)) for status in (None, *WorkflowStatus)],
+        "due": [(now, limit, view.due_workflows(now, limit)) for now in range(8) for limit in (1, 9)],
+        "next": (view.next_event_at(), view.next_message_at(None), view.next_message_at(["q0", "charge"])),
+        "upcoming": (view.upcoming_events(2), view.upcoming_events(MANY)),
+        "messages": (view.messages(2), view.messages(MANY), sorted(view.queue_sizes().items())),
+        "offered": [(view.offered(queue, now, n)) for queue in ("charge", "q0") for now in range(8) for n in (1, 99)],
+        "outbox": view.outbox(MANY),
+        "registry": view.registry_version(),
+        "defs": (view.workflow_defs(), view.task_defs(), [view.workflow_def(n, None) for n, _ in view.workflow_defs()]),
+    }
+    for workflow_id in {*view.workflow_ids(None, "", MANY), "w", "w0", "w1", "w2"}:
+        attempts = view.attempts(workflow_id)
+        refs = frozenset({task.ref for task in attempts} | {task.base_ref for task in attempts} | {"nobody"})
+        digests = frozenset({large(letter).digest for letter in "xyz"})
+        found[f"{workflow_id} rows"] = (view.workflow(workflow_id), attempts, view.history(workflow_id))
+        found[f"{workflow_id} inbox"] = [view.inbox(workflow_id)] + [
+            view.due_events(workflow_id, now, n) for now in range(8) for n in (1, MANY)
+        ]
+        needs = [Need(refs=refs), Need(refs=refs & {"a"}), Need(latest_of=refs), Need(live=True), Need(failed=True)]
+        needs += [Need(everything=True), Need(payloads=digests), Need(refs=refs, live=True, failed=True)]
+        for n, need in enumerate(needs):
+            loaded = view.load(workflow_id, need)
+            parts = (loaded.tasks, loaded.latest, loaded.payloads)
+            found[f"{workflow_id} need {n}"] = [sorted(part.items(), key=lambda item: item[0]) for part in parts]
+        found[f"{workflow_id} by id"] = [view.task_by_id(task.task_id) for task in attempts]
+        found[f"{workflow_id} keys"] = [view.message((workflow_id, ref)) for ref in sorted(refs)]
+        found[f"{workflow_id} logs"] = [view.logs(task.task_id) for task in attempts]
+    return {key: repr(value) for key, value in found.items()}
+
+
+def line(n: int, **changes: Any) -> HistoryEvent:
+    """A small line of the journal."""
+    return HistoryEvent(n=n, at=n, kind=HistoryKind.TASK, status="SCHEDULED", **({"ref": "a"} | changes))

@@ -1,0 +1,297 @@
+"""`crash_everywhere`: a program, killed before and after each of its writes in turn, must come to the same end.
+
+What may differ is known exactly. A task that was with a worker when the process died is lost: its response timeout
+passes and it is offered again. Where nothing was lost, every reference's lines of the journal are the same to the
+millisecond. Where something was, they are the same but for the lost call itself (one IN_PROGRESS, the TIMED_OUT, the
+SCHEDULED of the attempt in its place), the numbers of attempts and the instants that follow from it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from conductorlite.clock import VirtualClock
+from conductorlite.decisions import Event, Message
+from conductorlite.definitions import WorkflowDef
+from conductorlite.driver import Engine, Run
+from conductorlite.errors import AlreadyExists
+from conductorlite.executions import HistoryEvent, HistoryKind, Task, TaskStatus, Workflow
+from conductorlite.ports import Backend, RelayItem
+from conductorlite.testing.faults import Crash, FaultyBackend
+from conductorlite.testing.history import render_history
+from conductorlite.testing.scripted import ScriptedWorkers
+from conductorlite.testing.stores import STORES, CountedIds, Store, StoreKind
+
+__all__ = ["crash_everywhere", "start_once"]
+
+#: (workflow id, printed reference, attempt) of a task whose worker died with it.
+Lost = tuple[str, str, int]
+
+
+def start_once(
+    engine: Engine,
+    workflow: str | WorkflowDef,
+    input: Mapping[str, Any] | None = None,
+    *,
+    workflow_id: str,
+    **options: Any,
+) -> Run:
+    """Start an execution, or return a handle on it when it exists; raises what `Engine.start` does otherwise."""
+    try:
+        return engine.start(workflow, input, workflow_id=workflow_id, **options)
+    except AlreadyExists:
+        return engine.run(workflow_id)
+
+
+def crash_everywhere(
+    scenario: Callable[[Engine], object],
+    script: Callable[[ScriptedWorkers], object] | None = None,
+    *,
+    stores: Iterable[StoreKind] = STORES,
+    same_order: bool = False,
+    **options: Any,
+) -> int:
+    """Kill the scenario before and after each store write in turn, reopen, run it again; returns how often it was
+    killed.
+
+    `scenario(engine)` is run from its beginning after each crash, so every step of it must be one that may be
+    repeated: start with `start_once`, look at the status before a verb. `script(workers)` says what workers do; they
+    are the world outside, are scripted once, and repeat a call whose report was lost. Time is virtual and goes on.
+    `stores` are names or functions that open a backend in a folder; `options` go to the engines.
+
+    Raises AssertionError unless, on every store and for every crash: what lies in the store at reopening is, row by
+    row, what lay there after the last commit of the undisturbed run; no law is broken, then and at the end; every
+    execution ends with the same status and outputs; and the journals agree as the module says. With `same_order` also
+    the order of lines of different references must be the same where nothing was lost, which parallel branches of
+    several task types do not promise.
+    """
+    points = 0
+    for kind in stores:
+        calm = _Life(scenario, script, kind, options)
+        calm.live()
+        for number in range(1, calm.writes + 1):
+            for side in ("crash_before", "crash_after"):
+                shaken = _Life(scenario, script, kind, options)
+                shaken.live(**{side: number})
+                where = f"store {kind}, {side} {number} of {calm.writes} ({calm.journal[number - 1]})"
+                _compare(calm, shaken, where, number, side, same_order)
+                points += 1
+    return points
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class _Rows:
+    """All that is stored of one execution."""
+
+    workflow: Workflow
+    attempts: tuple[Task, ...]
+    inbox: tuple[Event, ...]
+    history: tuple[HistoryEvent, ...]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class _Dump:
+    """All that is stored of executions."""
+
+    executions: dict[str, _Rows]
+    messages: tuple[Message, ...]
+    outbox: tuple[RelayItem, ...]
+
+
+def _dump(backend: Backend) -> _Dump:
+    with backend.reading() as view:
+        rows = {}
+        for workflow_id in view.workflow_ids(None, "", 10_000):
+            workflow = view.workflow(workflow_id)
+            assert workflow is not None
+            rows[workflow_id] = _Rows(
+                workflow=workflow,
+                attempts=tuple(view.attempts(workflow_id)),
+                inbox=tuple(view.inbox(workflow_id)),
+                history=tuple(view.history(workflow_id)),
+            )
+        return _Dump(executions=rows, messages=tuple(view.messages(10_000)), outbox=tuple(view.outbox(10_000)))
+
+
+class _Life:
+    """One run of the scenario on a fresh store, with at most one death."""
+
+    def __init__(
+        self,
+        scenario: Callable[[Engine], object],
+        script: Callable[[ScriptedWorkers], object] | None,
+        kind: StoreKind,
+        options: Mapping[str, Any],
+    ) -> None:
+        self._scenario = scenario
+        self._script = script
+        self._kind = kind
+        self._options = options
+        self.journal: list[str] = []
+        self.dumps: dict[int, _Dump] = {}
+        self.reopened: _Dump | None = None
+        self.lost: set[Lost] = set()
+        self.findings: list[str] = []
+        self.end: _Dump | None = None
+        self.histories: dict[str, Sequence[HistoryEvent]] = {}
+
+    @property
+    def writes(self) -> int:
+        return len(self.journal)
+
+    def live(self, **disturbed: int) -> None:
+        """Run to the end; with a disturbance, die there and run again."""
+        with tempfile.TemporaryDirectory(prefix="conductorlite-") as folder:
+            store = Store(self._kind, lambda: Path(folder))
+            clock, workers = VirtualClock(), ScriptedWorkers()
+            if self._script is not None:
+                self._script(workers)
+            inner = store.inner()
+            faulty = FaultyBackend(
+                inner,
+                crash_before=disturbed.get("crash_before"),
+                crash_after=disturbed.get("crash_after"),
+                on_crash=store.killed,
+                on_commit=None if disturbed else self._remember(inner),
+                keep_open=True,
+            )
+            try:
+                self._run(faulty, clock, workers)
+            except Crash:
+                if not store.in_memory:
+                    inner.close()
+                inner = store.inner()
+                self._reopen(inner, clock, workers)
+                self._run(FaultyBackend(inner, keep_open=True), clock, workers)
+            self.journal = faulty.journal
+            inner.close()
+            if disturbed and not faulty.dead:
+                raise AssertionError(f"{disturbed} was not reached: the scenario does not do the same twice")
+
+    def _remember(self, inner: Backend) -> Callable[[int], None]:
+        def remember(number: int) -> None:
+            self.dumps[number] = _dump(inner)
+
+        return remember
+
+    def _engine(self, backend: Backend, clock: VirtualClock, workers: ScriptedWorkers) -> Engine:
+        return Engine(backend, clock=clock, workers=workers, **{"ids": CountedIds(backend), **self._options})
+
+    def _run(self, backend: Backend, clock: VirtualClock, workers: ScriptedWorkers) -> None:
+        with self._engine(backend, clock, workers) as engine:
+            self._scenario(engine)
+            self.end = _dump(backend)
+            self.findings += [str(finding) for finding in engine.check()]
+            self.histories = {workflow_id: engine.history(workflow_id) for workflow_id in engine.workflow_ids()}
+
+    def _reopen(self, inner: Backend, clock: VirtualClock, workers: ScriptedWorkers) -> None:
+        """Look at what the dead process left, and have the workers repeat what it did not get to report."""
+        self.reopened = _dump(inner)
+        with self._engine(FaultyBackend(inner, keep_open=True), clock, workers) as engine:
+            self.findings += [f"at reopening: {finding}" for finding in engine.check()]
+        leases = {
+            (task.workflow_id, task.ref, task.attempt): task.lease
+            for rows in self.reopened.executions.values()
+            for task in rows.attempts
+            if task.status is TaskStatus.IN_PROGRESS and task.lease
+        }
+        self.lost = set(leases)
+        for call in tuple(workers.calls):
+            if leases.get((call.workflow_id, call.ref, call.attempt)) == call.lease:
+                workers[call.task_type].give_back(call)
+
+
+# ---------------------------------------------------------------------- comparing
+
+
+def _compare(calm: _Life, shaken: _Life, where: str, number: int, side: str, same_order: bool) -> None:
+    last = max((n for n in calm.dumps if n < number or (n == number and side == "crash_after")), default=0)
+    before = calm.dumps.get(last, _Dump(executions={}, messages=(), outbox=()))
+    if shaken.reopened != before:
+        raise AssertionError(f"{where}: the store holds something else than after commit {last}: {shaken.reopened}")
+    if calm.findings or shaken.findings:
+        raise AssertionError("\n".join([f"{where}: laws do not hold", *calm.findings, *shaken.findings]))
+    if calm.histories.keys() != shaken.histories.keys():
+        raise AssertionError(f"{where}: executions {sorted(shaken.histories)} instead of {sorted(calm.histories)}")
+    for workflow_id in calm.histories:
+        _compare_ends(calm, shaken, workflow_id, where)
+        _compare_histories(calm, shaken, workflow_id, where, same_order)
+
+
+def _compare_ends(calm: _Life, shaken: _Life, workflow_id: str, where: str) -> None:
+    wanted, found = (_ending(life, workflow_id) for life in (calm, shaken))
+    if wanted != found:
+        text = render_history(shaken.histories[workflow_id])
+        raise AssertionError(f"{where}: {workflow_id} ended {found} instead of {wanted}\n{text}")
+
+
+def _ending(life: _Life, workflow_id: str) -> object:
+    assert life.end is not None
+    rows = life.end.executions[workflow_id]
+    last = {task.ref: task for task in rows.attempts if not task.retried}
+    tasks = {ref: (str(task.status), task.output, task.round) for ref, task in sorted(last.items())}
+    return str(rows.workflow.status), rows.workflow.output, tasks
+
+
+def _compare_histories(calm: _Life, shaken: _Life, workflow_id: str, where: str, same_order: bool) -> None:
+    exact = not any(lost[0] == workflow_id for lost in shaken.lost)
+    wanted, found = calm.histories[workflow_id], shaken.histories[workflow_id]
+    if exact and list(wanted) == list(found):
+        return
+    texts = []
+    for life in (calm, shaken):
+        lines = _lines(life, workflow_id, exact)
+        texts.append([line for ref in sorted(lines) for line in lines[ref]])
+    if texts[0] != texts[1] or (exact and same_order):
+        difference = difflib.unified_diff(texts[0], texts[1], "undisturbed", "after the crash", lineterm="", n=2)
+        whole = ["the whole history after the crash:", render_history(found, payloads=True)]
+        raise AssertionError("\n".join([f"{where}: {workflow_id} has another history", *difference, *whole]))
+
+
+def _lines(life: _Life, workflow_id: str, exact: bool) -> dict[str, list[str]]:
+    """The journal as text, by reference; unless `exact`, without instants and without what was lost."""
+    assert life.end is not None
+    events: dict[str, list[HistoryEvent]] = defaultdict(list)
+    for event in life.histories[workflow_id]:
+        events[event.ref or ""].append(event)
+    names = {task.task_id: task.ref for task in life.end.executions[workflow_id].attempts}
+    lines = {}
+    for ref, told in events.items():
+        lost = sorted(attempt for where, what, attempt in life.lost if (where, what) == (workflow_id, ref))
+        kept = told if exact else _without(told, lost)
+        lines[ref] = [_text(event, lost, names, exact) for event in kept]
+    return lines
+
+
+def _without(told: Sequence[HistoryEvent], lost: Sequence[int]) -> list[HistoryEvent]:
+    """The lines of one reference without its lost calls: the poll, the timeout, and the start of the next attempt."""
+    kept = list(told)
+    for attempt in lost:
+        ends = [n for n, event in enumerate(kept) if (event.attempt, event.status) == (attempt, TaskStatus.TIMED_OUT)]
+        if not ends or ends[0] + 1 >= len(kept):
+            # It was not given a chance to be done again; the difference will show.
+            continue
+        if kept[ends[0] - 1].status == TaskStatus.IN_PROGRESS and kept[ends[0] + 1].status == TaskStatus.SCHEDULED:
+            del kept[ends[0] - 1 : ends[0] + 2]
+    return kept
+
+
+def _text(event: HistoryEvent, lost: Sequence[int], names: Mapping[str, str], exact: bool) -> str:
+    shift = 0 if exact else sum(attempt < (event.attempt or 0) for attempt in lost)
+    number = (
+        event.number if event.kind is HistoryKind.ROUND else None if event.attempt is None else event.attempt - shift
+    )
+    payload = "" if event.payload is None else event.payload.text
+    text = f"{event.ref or 'workflow'} {event.kind} {number} {event.status} {event.reason or ''} {payload}"
+    if exact:
+        return f"{event.at} {text}"
+    for task_id, ref in names.items():
+        text = text.replace(task_id, f"<id of {ref}>")
+    return text

@@ -1,0 +1,195 @@
+"""A backend that dies, or fails, at the n-th write.
+
+A *write* is each call of a writing transaction that changes something, and each commit of a transaction that did.
+Writes are counted from 1. A crash ends the process as far as the store can tell: the open transaction is not
+committed, and the backend object answers nothing any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Final, final
+
+from conductorlite.decisions import Decision
+from conductorlite.errors import EngineClosed, StorageError
+from conductorlite.ports import Backend, ReadingTransaction, WritingTransaction
+
+__all__ = ["Crash", "FaultyBackend"]
+
+#: Methods of a writing transaction that change something.
+_WRITES: Final = frozenset(
+    {
+        "apply",
+        "post",
+        "park",
+        "release",
+        "log",
+        "remove",
+        "discard",
+        "deliver",
+        "put_workflow_def",
+        "put_task_def",
+        "embed",
+    }
+)
+
+
+class Crash(BaseException):
+    """The process has died. Not an Exception: nothing that handles errors may go on after it."""
+
+
+@final
+class FaultyBackend:
+    """Any backend, with its writes counted and at most one of them disturbed.
+
+    `crash_before` and `crash_after` raise `Crash` before or after the n-th write; after a commit means that it is
+    stored, but nobody was told. `fail_before` raises `error` (default: a StorageError) instead of the n-th write,
+    once, and the backend lives on. `on_crash` is called at the instant of the crash, with the transaction still open;
+    `on_commit` after each commit, with its number among the writes. With `keep_open` closing this backend leaves
+    `inner` open. `journal` tells what was written: names of methods, `commit`, and for `apply` the events whose
+    answer the decision carries.
+    """
+
+    def __init__(
+        self,
+        inner: Backend,
+        *,
+        crash_before: int | None = None,
+        crash_after: int | None = None,
+        fail_before: int | None = None,
+        error: Exception | None = None,
+        on_crash: Callable[[], None] | None = None,
+        on_commit: Callable[[int], None] | None = None,
+        keep_open: bool = False,
+    ) -> None:
+        self.inner = inner
+        self.one_commit = inner.one_commit
+        self.journal: list[str] = []
+        self.dead = False
+        self._crash_before = crash_before
+        self._crash_after = crash_after
+        self._fail_before = fail_before
+        self._error = error
+        self._on_crash = on_crash
+        self._on_commit = on_commit
+        self._keep_open = keep_open
+        self._closed = False
+
+    @property
+    def writes(self) -> int:
+        """How many writes were begun."""
+        return len(self.journal)
+
+    def reading(self) -> AbstractContextManager[ReadingTransaction]:
+        """A consistent view of the inner backend."""
+        self._check()
+        return self.inner.reading()
+
+    def writing(self) -> AbstractContextManager[WritingTransaction]:
+        """An atomic change of the inner backend, counted and disturbed."""
+        self._check()
+        return _Writing(self)
+
+    def data_version(self) -> int:
+        """The inner backend's."""
+        self._check()
+        return self.inner.data_version()
+
+    def close(self) -> None:
+        """Release the inner backend, unless it is to be kept open or this one is dead; idempotent."""
+        if not (self._closed or self.dead or self._keep_open):
+            self.inner.close()
+        self._closed = True
+
+    def _check(self) -> None:
+        if self.dead:
+            raise Crash("the process of this backend has died")
+        if self._closed:
+            raise EngineClosed("the backend was closed")
+
+    def _before(self, name: str) -> int:
+        self._check()
+        self.journal.append(name)
+        number = len(self.journal)
+        if number == self._fail_before:
+            raise self._error or StorageError(f"injected: write {number} ({name}) failed")
+        if number == self._crash_before:
+            self._crash(f"before write {number} ({name})")
+        return number
+
+    def _after(self, name: str, number: int) -> None:
+        if number == self._crash_after:
+            self._crash(f"after write {number} ({name})")
+
+    def _crash(self, where: str) -> None:
+        self.dead = True
+        if self._on_crash is not None:
+            self._on_crash()
+        raise Crash(where)
+
+
+class _Writing:
+    """The block of one change."""
+
+    __slots__ = ("_backend", "_block", "_counted")
+
+    def __init__(self, backend: FaultyBackend) -> None:
+        self._backend = backend
+        self._block = backend.inner.writing()
+        self._counted: _Counted | None = None
+
+    def __enter__(self) -> Any:
+        self._counted = _Counted(self._backend, self._block.__enter__())
+        return self._counted
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        backend = self._backend
+        if error is not None or self._counted is None or not self._counted.changed:
+            self._block.__exit__(kind, error, trace)
+            return
+        try:
+            number = backend._before("commit")
+        except BaseException as disturbed:
+            self._block.__exit__(type(disturbed), disturbed, disturbed.__traceback__)
+            raise
+        self._block.__exit__(None, None, None)
+        if backend._on_commit is not None:
+            backend._on_commit(number)
+        backend._after("commit", number)
+
+
+class _Counted:
+    """A writing transaction whose changes are counted."""
+
+    __slots__ = ("_backend", "_inner", "changed")
+
+    def __init__(self, backend: FaultyBackend, inner: WritingTransaction) -> None:
+        self._backend = backend
+        self._inner = inner
+        self.changed = False
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._inner, name)
+        if name not in _WRITES:
+            return method
+
+        def counted(*arguments: Any) -> Any:
+            label = _label(name, arguments)
+            number = self._backend._before(label)
+            self.changed = True
+            answer = method(*arguments)
+            self._backend._after(label, number)
+            return answer
+
+        return counted
+
+
+def _label(name: str, arguments: tuple[Any, ...]) -> str:
+    if name != "apply" or not isinstance(arguments[0], Decision):
+        return name
+    kinds = [event_id.partition("@")[0].partition(":")[0] for event_id in arguments[0].replies]
+    return f"apply {'+'.join(kinds)}" if kinds else "apply"

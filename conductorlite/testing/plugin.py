@@ -1,0 +1,134 @@
+"""The pytest plugin: fixtures `clock`, `workers`, `engine`, `make_engine` and `engine_store`, with nothing to
+configure.
+
+    def test_retry(engine, workers):
+        workers.charge.fails(2).then.returns({"id": 1})
+        assert engine.start(ORDER).result() == {"id": 1}
+
+A test that uses `engine` runs once in memory and once on SQLite; `@pytest.mark.parametrize("engine_store",
+["memory"], indirect=True)`, or a fixture `engine_store` of your own that returns a name, chooses. When such a test
+has passed, every law of `Engine.check` is looked at, and one that does not hold fails it; when it has failed, the
+report shows the timeline of each execution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+# Everything else is imported by the fixtures: this module is loaded in every pytest run where the package is installed.
+if TYPE_CHECKING:
+    from conductorlite import Clock, Engine, VirtualClock, Workers
+    from conductorlite.testing.scripted import ScriptedWorkers
+
+__all__: list[str] = []
+
+_ENGINES: Final = pytest.StashKey[list["Engine"]]()
+
+#: Executions whose timeline is shown when a test fails.
+_SHOWN: Final = 10
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    """A virtual clock at 2030-01-01T00:00:00Z."""
+    from conductorlite import VirtualClock
+
+    return VirtualClock()
+
+
+@pytest.fixture
+def workers() -> ScriptedWorkers:
+    """Scripted workers: `workers.charge` is the script of the task type `charge`."""
+    from conductorlite.testing.scripted import ScriptedWorkers
+
+    return ScriptedWorkers()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def engine_store(request: pytest.FixtureRequest) -> str:
+    """The kind of store `engine` is on: "memory", "relay" or "sqlite"."""
+    kind: str = request.param
+    return kind
+
+
+@pytest.fixture
+def make_engine(
+    request: pytest.FixtureRequest, engine_store: str, clock: Clock, workers: Workers
+) -> Iterator[Callable[..., Engine]]:
+    """Opens one more engine on the test's store; options as for `Engine`. What an earlier one stored is there.
+
+    Ids of executions are wf-1, wf-2, … All engines are checked after the test, and closed.
+    """
+    from conductorlite import Engine
+    from conductorlite.testing.stores import CountedIds, Store
+
+    opened = request.node.stash.setdefault(_ENGINES, [])
+    store = Store(engine_store, lambda: request.getfixturevalue("tmp_path"))
+
+    def make(**options: Any) -> Engine:
+        backend = store.open()
+        made = Engine(backend, **{"clock": clock, "workers": workers, "ids": CountedIds(backend), **options})
+        opened.append(made)
+        return made
+
+    # The folder has to be made before the test, not when its fixtures are being torn down.
+    if engine_store == "sqlite":
+        request.getfixturevalue("tmp_path")
+    yield make
+    for made in opened:
+        made.close()
+
+
+@pytest.fixture
+def engine(make_engine: Callable[..., Engine]) -> Engine:
+    """An engine on the test's store, with the fixtures `clock` and `workers`."""
+    return make_engine()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """After a test with engines: their laws when it passed, their timelines when it failed."""
+    try:
+        answer = yield
+        broken = [str(finding) for engine in _open(item) for finding in engine.check()]
+        if broken:
+            pytest.fail("\n".join(["laws of the engine do not hold after the test:", *broken]), pytrace=False)
+    except (Exception, pytest.fail.Exception):
+        if text := _timelines(item):
+            item.add_report_section("call", "conductorlite timeline", text)
+        raise
+    return answer
+
+
+def _open(item: pytest.Item) -> list[Engine]:
+    """The engines of a test that were not closed by it."""
+    from conductorlite import EngineClosed
+
+    found = []
+    for engine in item.stash.get(_ENGINES, []):
+        try:
+            with engine.backend.reading():
+                found.append(engine)
+        except EngineClosed:
+            continue
+    return found
+
+
+def _timelines(item: pytest.Item) -> str:
+    if _ENGINES not in item.stash:
+        return ""
+    from conductorlite.testing.history import timeline
+
+    texts: dict[str, str] = {}
+    try:
+        for engine in _open(item):
+            for workflow_id in engine.workflow_ids():
+                if len(texts) < _SHOWN:
+                    texts[workflow_id] = timeline(engine, workflow_id)
+    except Exception as error:
+        # The test's own failure must not be hidden by a store that cannot be read any more.
+        texts[""] = f"the timelines cannot be read: {type(error).__name__}: {error}"
+    return "\n\n".join(f"{workflow_id}\n{text}" for workflow_id, text in texts.items())

@@ -1,0 +1,295 @@
+"""Scripted workers: what each call of a task type does, in the order of the calls, in virtual time.
+
+    workers.charge.fails(2, reason="503").then.returns({"id": 1})
+    workers.ship.takes("90s").returns({"parcel": "x"})
+    workers["odd name"].crashes().then.returns({})
+
+Steps are used in order. One that is given `times` is used so often; one that is not is used once if something
+follows, and for ever if nothing does. When all are used up, a call returns `{}`. Only task types that a test touches
+have a worker; tasks of any other type stay in their queue.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.clock import Span, to_span
+from conductorlite.errors import InvalidInput, TaskFailedTerminally
+from conductorlite.executions import Task, TaskResult, TaskStatus
+from conductorlite.testing.steps import Step, StepKind
+from conductorlite.worker import Deferred, TaskContext, Worker, Workers, call
+
+__all__ = ["Call", "Script", "ScriptedWorkers"]
+
+_NOTHING_MORE: Final = Step(kind=StepKind.RETURNS, times=None)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Call:
+    """One call of a scripted worker: when it was polled (epoch ms), for which attempt (from 0), under which lease."""
+
+    task_type: str
+    at: int
+    input: Mapping[str, Any]
+    workflow_id: str
+    ref: str
+    attempt: int
+    lease: int
+    idempotency_key: str
+    step: Step
+
+
+class Script:
+    """What the calls of one task type do. Every method returns the script, so that steps can be chained."""
+
+    def __init__(self, task_type: str, log: list[Call]) -> None:
+        self.task_type = task_type
+        self.steps: list[Step] = []
+        self._log = log
+        self._takes_ms = 0
+        self._place = 0
+        self._used = 0
+        self._given_back: list[Call] = []
+        self._lock = threading.Lock()
+
+    # ---------------------------------------------------------------- writing it
+
+    @property
+    def then(self) -> Script:
+        """The script itself, for readability."""
+        return self
+
+    def takes(self, span: Span) -> Script:
+        """Let the steps that follow take a length of virtual time: ms, a timedelta or text such as "90s"."""
+        self._takes_ms = to_span(span)
+        return self
+
+    def returns(self, output: Any = None, *, times: int | None = None) -> Script:
+        """Complete with an output; a value that is not a dict is put under "result", as for any worker."""
+        return self._add(StepKind.RETURNS, times, output=output)
+
+    def returns_in_order(self, outputs: Iterable[Any]) -> Script:
+        """Complete with one output after the other; the last one goes on when nothing follows."""
+        for output in outputs:
+            self.returns(output)
+        return self
+
+    def fails(self, times: int | None = None, *, reason: str = "failed", error: BaseException | None = None) -> Script:
+        """Fail with a reason, or by raising `error`; retried as the task's definition says."""
+        return self._add(StepKind.FAILS, times, reason=reason, error=error)
+
+    def fails_terminally(self, reason: str = "failed terminally", *, times: int | None = None) -> Script:
+        """Fail so that no retry follows."""
+        return self._add(StepKind.FAILS_TERMINALLY, times, reason=reason)
+
+    def hangs(self, times: int | None = None) -> Script:
+        """Never report, but live: the lease goes on being extended, so that only `timeoutSeconds` ends the task."""
+        return self._add(StepKind.HANGS, times)
+
+    def crashes(self, times: int | None = None) -> Script:
+        """Die: no report and no sign of life, so that the response timeout fires."""
+        return self._add(StepKind.CRASHES, times)
+
+    def reports_late(self, span: Span, output: Any = None, *, times: int | None = None) -> Script:
+        """Complete after `span` without a sign of life in between: past the response timeout, the report is ignored."""
+        return self._add(StepKind.RETURNS, times, output=output, takes_ms=to_span(span), silent=True)
+
+    def reports_twice(self, output: Any = None, *, times: int | None = None) -> Script:
+        """Complete, and report the same once more, as after a lost acknowledgement."""
+        return self._add(StepKind.RETURNS, times, output=output, reports=2)
+
+    def callback(self, span: Span, output: Any = None, *, times: int | None = 1) -> Script:
+        """Say IN_PROGRESS: the task is offered again after `span`."""
+        return self._add(StepKind.CALLS_BACK, times, output=output, callback_ms=to_span(span))
+
+    def does(self, function: Callable[..., Any], *, times: int | None = None) -> Script:
+        """Run a real function, called like any worker's: by keyword arguments, with a `TaskContext` if asked for."""
+        return self._add(StepKind.DOES, times, function=function)
+
+    def follow(self, steps: Iterable[Step]) -> Script:
+        """Add steps as they are, such as those of `strategies.outcomes()`."""
+        self.steps.extend(steps)
+        return self
+
+    def forget(self) -> Script:
+        """Drop all steps; calls made so far stay in `calls`."""
+        with self._lock:
+            self.steps.clear()
+            self._place = self._used = self._takes_ms = 0
+        return self
+
+    def _add(self, kind: StepKind, times: int | None, **fields: Any) -> Script:
+        if times is not None and times < 0:
+            raise InvalidInput(f"times {times} is negative")
+        self.steps.append(Step(kind=kind, times=times, **{"takes_ms": self._takes_ms, **fields}))
+        return self
+
+    # ---------------------------------------------------------------- playing it
+
+    @property
+    def calls(self) -> list[Call]:
+        """Calls made so far, in order."""
+        return [one for one in self._log if one.task_type == self.task_type]
+
+    @property
+    def inputs(self) -> list[Mapping[str, Any]]:
+        """Inputs of the calls made so far, in order."""
+        return [one.input for one in self.calls]
+
+    def give_back(self, lost: Call) -> None:
+        """Let the next call for the same reference do again what `lost` did: its process ended before it reported."""
+        with self._lock:
+            self._given_back.append(lost)
+
+    def play(self, context: TaskContext) -> Any:
+        """Carry out one call: what a worker function of this type returns or raises."""
+        task = context.task
+        with self._lock:
+            step = self._next(task)
+            self._log.append(
+                Call(
+                    task_type=self.task_type,
+                    at=task.updated_at,
+                    input=task.input_data,
+                    workflow_id=task.workflow_id,
+                    ref=task.ref,
+                    attempt=task.attempt,
+                    lease=task.lease,
+                    idempotency_key=context.idempotency_key,
+                    step=step,
+                )
+            )
+        if step.kind is StepKind.HANGS or step.kind is StepKind.CRASHES:
+            return Deferred(after_ms=None, silent=step.kind is StepKind.CRASHES)
+        outcome = _outcome(step, context)
+        if isinstance(outcome, Deferred):
+            return outcome
+        if step.takes_ms or step.silent or step.reports > 1:
+            return Deferred(after_ms=step.takes_ms, outcome=outcome, silent=step.silent, reports=step.reports)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    def _next(self, task: Task) -> Step:
+        for lost in self._given_back:
+            if (lost.workflow_id, lost.ref) == (task.workflow_id, task.ref):
+                self._given_back.remove(lost)
+                return lost.step
+        while self._place < len(self.steps):
+            step = self.steps[self._place]
+            last = self._place == len(self.steps) - 1
+            if (step.times is None and (last or not self._used)) or (
+                step.times is not None and self._used < step.times
+            ):
+                self._used += 1
+                return step
+            self._place += 1
+            self._used = 0
+        return attrs.evolve(_NOTHING_MORE, takes_ms=self._takes_ms)
+
+
+class _Face:
+    """What `call` needs of an engine, by way of the context of the call that is being made."""
+
+    def __init__(self, context: TaskContext) -> None:
+        self._context = context
+
+    def extend_lease(self, task: Task) -> bool:
+        return self._context.heartbeat()
+
+    def log(self, task: Task, *lines: str) -> None:
+        for line in lines:
+            self._context.log(line)
+
+
+def _outcome(step: Step, context: TaskContext) -> Any:
+    """What the call returns, or the exception it raises."""
+    task = context.task
+    match step.kind:
+        case StepKind.RETURNS:
+            return step.output
+        case StepKind.FAILS if step.error is not None:
+            return step.error
+        case StepKind.FAILS_TERMINALLY:
+            return TaskFailedTerminally(step.reason)
+        case StepKind.DOES if step.function is not None:
+            made = Workers()
+            made.add(task.task_type, step.function)
+            return call(next(iter(made)), task, _Face(context))
+        case StepKind.CALLS_BACK:
+            status = TaskStatus.IN_PROGRESS
+        case _:
+            status = TaskStatus.FAILED
+    return TaskResult(
+        workflow_id=task.workflow_id,
+        task_id=task.task_id,
+        status=status,
+        reason=step.reason or None,
+        output_data=step.output or {},
+        callback_after_ms=step.callback_ms,
+    )
+
+
+class ScriptedWorkers(Workers):
+    """Workers that follow a script: `workers.charge`, or `workers["charge"]`, is the `Script` of a task type.
+
+    Touching a type gives it a worker. Real functions may be among them (`task`, `add`, `include`); the script of a
+    type that has a function takes its place and keeps its task definition. `calls` are all calls made, over all
+    types.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.calls: list[Call] = []
+        self._scripts: dict[str, Script] = {}
+
+    def __getitem__(self, task_type: str) -> Script:
+        script = self._scripts.get(task_type)
+        if script is None:
+            script = self._scripts[task_type] = Script(task_type, self.calls)
+            real = self._by_queue.pop(task_type, None)
+            self.add(task_type, _played(script), task_def=None if real is None else real.task_def)
+        return script
+
+    def __getattr__(self, task_type: str) -> Script:
+        # Underscores are asked for by copy, pickle and debuggers; none of them should register a worker.
+        if task_type.startswith("_"):
+            raise AttributeError(task_type)
+        return self[task_type]
+
+    def follow(self, scripts: Mapping[str, Sequence[Step]]) -> ScriptedWorkers:
+        """Add steps to the scripts of several types, as `strategies.outcomes()` draws them."""
+        for task_type, steps in scripts.items():
+            self[task_type].follow(steps)
+        return self
+
+    def include(self, *others: Workers) -> ScriptedWorkers:
+        """Take over the functions of other sets. A type that has a script keeps it, and gets the function's task
+        definition.
+
+        Raises AlreadyExists when a type has a function already.
+        """
+        for other in others:
+            for worker in other:
+                if worker.queue in self._scripts:
+                    self._by_queue[worker.queue] = attrs.evolve(self._by_queue[worker.queue], task_def=worker.task_def)
+                else:
+                    self._include_one(worker)
+        return self
+
+    def _include_one(self, worker: Worker) -> None:
+        single = Workers()
+        single._by_queue[worker.queue] = worker
+        super().include(single)
+
+
+def _played(script: Script) -> Callable[..., Any]:
+    def scripted(context: TaskContext, **given: Any) -> Any:
+        # The input is read from the context: a parameter of the task may be called "context" too.
+        return script.play(context)
+
+    return scripted

@@ -1,0 +1,97 @@
+"""Stores by name, that can be opened again and again: what tests of restarts need."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from conductorlite.errors import InvalidInput
+from conductorlite.ports import Backend
+from conductorlite.testing.faults import FaultyBackend
+
+__all__ = ["STORES", "CountedIds", "Store", "StoreKind"]
+
+#: Names of stores: in memory, in memory with outgoing parts relayed, in an SQLite file.
+STORES: Final = ("memory", "relay", "sqlite")
+
+#: A name, or a function that opens a backend in a folder, for the first time and again.
+StoreKind = str | Callable[[Path], Backend]
+
+
+class Store:
+    """One store of a kind, with its files in `folder` (made when needed)."""
+
+    def __init__(self, kind: StoreKind, folder: Callable[[], Path]) -> None:
+        if isinstance(kind, str) and kind not in STORES:
+            raise InvalidInput(f"there is no store {kind!r}; use one of {', '.join(STORES)}, or a function")
+        self.kind = kind
+        self._folder = folder
+        self._memory: Backend | None = None
+        self._deaths = 0
+
+    def open(self) -> Backend:
+        """A backend on what is stored. Closing one in memory closes only the handle: its rows stay."""
+        return FaultyBackend(self.inner(), keep_open=True) if self.in_memory else self.inner()
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the store is an object of this process."""
+        return self.kind in ("memory", "relay")
+
+    def inner(self) -> Backend:
+        """The backend itself: for a store in memory always the same one."""
+        if callable(self.kind):
+            return self.kind(self._folder())
+        # Imported on use, like the engine does: who tests in memory never pays for sqlite3.
+        if self.in_memory:
+            from conductorlite.backends.memory import MemoryBackend
+
+            self._memory = self._memory or MemoryBackend(relay=self.kind == "relay")
+            return self._memory
+        from conductorlite.backends.sqlite import SQLiteBackend
+
+        # A killed process loses nothing that NORMAL has committed; only a power cut could.
+        return SQLiteBackend(self._file, synchronous="NORMAL")
+
+    @property
+    def _file(self) -> Path:
+        return self._folder() / ("store.db" if not self._deaths else f"store-{self._deaths}.db")
+
+    def killed(self) -> None:
+        """Keep the files as they lie at this instant; `inner` opens that copy from now on.
+
+        What a dead process leaves behind is not what a closed connection does: its log is neither rolled back nor
+        merged.
+        """
+        if self.kind != "sqlite":
+            return
+        # Opening the file here drops the locks of the dying connection: nobody else has the file, nobody uses it again.
+        before = self._file
+        self._deaths += 1
+        for suffix in ("", "-wal"):
+            if Path(f"{before}{suffix}").exists():
+                shutil.copyfile(f"{before}{suffix}", f"{self._file}{suffix}")
+
+
+class CountedIds:
+    """Ids wf-1, wf-2, … that go on where the store left off."""
+
+    def __init__(self, backend: Backend, prefix: str = "wf-") -> None:
+        self._backend = backend
+        self._prefix = prefix
+        self._last: int | None = None
+
+    def __call__(self) -> str:
+        with self._backend.reading() as view:
+            if self._last is None:
+                self._last, after = 0, ""
+                while page := view.workflow_ids(None, after, 500):
+                    numbers = [each.removeprefix(self._prefix) for each in page if each.startswith(self._prefix)]
+                    self._last = max([self._last, *(int(number) for number in numbers if number.isdecimal())])
+                    after = page[-1]
+            self._last += 1
+            while view.workflow(f"{self._prefix}{self._last}") is not None:
+                self._last += 1
+        return f"{self._prefix}{self._last}"

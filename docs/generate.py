@@ -1,0 +1,415 @@
+"""Writes the pages of the reference that follow from the code: `python docs/generate.py`.
+
+A test compares what is committed with what this writes, so the pages cannot grow old.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from conductorlite import Engine, Run, TaskContext, VirtualClock, Workers, definitions, errors
+from conductorlite.executions import (
+    TASK_TRANSITIONS,
+    TASK_VERB_TRANSITIONS,
+    WORKFLOW_TRANSITIONS,
+    WORKFLOW_VERB_TRANSITIONS,
+    TaskStatus,
+    WorkflowStatus,
+)
+
+FOLDER: Final = Path(__file__).parent / "reference"
+
+_NOTE: Final = "<!-- Written by docs/generate.py: change the code, then run it. -->\n"
+
+# ---------------------------------------------------------------------- statuses
+
+
+def statuses() -> str:
+    """Transition tables and diagrams of tasks and workflows."""
+    return "\n".join(
+        [
+            "# Statuses",
+            "",
+            _NOTE,
+            "The tables are those of `conductorlite.executions`: the engine consults them at every change, and",
+            "`Engine.check` replays the journal of an execution against them.",
+            "",
+            "## Tasks",
+            "",
+            "One attempt at one task of a workflow. A retry is a new attempt with a row of its own.",
+            "",
+            *_diagram(TASK_TRANSITIONS),
+            "",
+            *_table(TaskStatus, TASK_TRANSITIONS, TASK_VERB_TRANSITIONS, _TASK_MEANING),
+            "",
+            "COMPLETED_WITH_ERRORS is what a failure becomes when the task is `optional`. A rate-limited task will be",
+            "PENDING in a later release; this one has no limits.",
+            "",
+            "## Workflows",
+            "",
+            *_diagram(WORKFLOW_TRANSITIONS),
+            "",
+            *_table(WorkflowStatus, WORKFLOW_TRANSITIONS, WORKFLOW_VERB_TRANSITIONS, _WORKFLOW_MEANING),
+            "",
+            "*By a verb* are the moves that only `retry` makes: it reopens an execution that has ended, and in it the",
+            "JOINs and loops that had failed, in place. (The table also allows `FAILED → TERMINATED` and",
+            "`TIMED_OUT → TERMINATED`; no verb of this release makes them.) A workflow that is *parked* keeps its",
+            "status; see [guarantees](../explanation/guarantees.md).",
+            "",
+        ]
+    )
+
+
+_TASK_MEANING: Final[Mapping[str, str]] = {
+    "SCHEDULED": "offered to workers, from `due_at` on",
+    "IN_PROGRESS": "held by a worker under a lease; or an operator (WAIT, JOIN, DO_WHILE) that is not over",
+    "COMPLETED": "ended well",
+    "COMPLETED_WITH_ERRORS": "failed for good, but optional: the workflow goes on",
+    "FAILED": "failed; retried while the budget lasts",
+    "FAILED_WITH_TERMINAL_ERROR": "failed; never retried by itself",
+    "TIMED_OUT": "a deadline passed; retried while the budget lasts, unless the policy is TIME_OUT_WF",
+    "CANCELED": "ended because its workflow ended, or by a report",
+    "SKIPPED": "passed over by a person (`skip_task`, a later release)",
+}
+
+_WORKFLOW_MEANING: Final[Mapping[str, str]] = {
+    "RUNNING": "tasks are scheduled as others end",
+    "PAUSED": "reports are taken, nothing new is scheduled",
+    "COMPLETED": "every task is over",
+    "FAILED": "a task failed for good",
+    "TIMED_OUT": "the workflow's own timeout, or a task's with the policy TIME_OUT_WF",
+    "TERMINATED": "ended by `terminate`, or a task was CANCELED by a report",
+}
+
+
+def _diagram(table: Mapping[Any, frozenset[Any]]) -> Iterator[str]:
+    yield "```mermaid"
+    yield "stateDiagram-v2"
+    for before, after in table.items():
+        if before is None:
+            continue
+        for status in sorted(after):
+            yield f"    {before} --> {status}"
+    yield "```"
+
+
+def _table(
+    kind: type[Enum],
+    table: Mapping[Any, frozenset[Any]],
+    verbs: Mapping[Any, frozenset[Any]],
+    meaning: Mapping[str, str],
+) -> Iterator[str]:
+    yield "| status | meaning | may become | by a verb |"
+    yield "|---|---|---|---|"
+    for status in kind:
+        after = ", ".join(sorted(table[status])) or "–"
+        by_verb = ", ".join(sorted(verbs.get(status, ()))) or "–"
+        yield f"| {status.value} | {meaning[status.value]} | {after} | {by_verb} |"
+
+
+# ---------------------------------------------------------------------- errors
+
+
+def errors_page() -> str:
+    """Every exception with its docstring, and the tree."""
+    doc = inspect.cleandoc(errors.__doc__ or "")
+    tree = textwrap.dedent(doc.partition("::\n\n")[2])
+    lines = [
+        "# Errors",
+        "",
+        _NOTE,
+        "`except ConductorliteError` catches all of them. Each [verb](verbs.md) says which it raises and when.",
+        "",
+        "```text",
+        tree.rstrip(),
+        "```",
+        "",
+    ]
+    for name in sorted(errors.__all__):
+        error = getattr(errors, name)
+        bases = ", ".join(f"`{base.__name__}`" for base in error.__bases__)
+        lines += [f"## {name}", "", f"A kind of {bases}. {_flat(error.__doc__)}", ""]
+    return "\n".join(lines)
+
+
+def _flat(text: str | None) -> str:
+    return " ".join(inspect.cleandoc(text or "").split())
+
+
+# ---------------------------------------------------------------------- definitions
+
+_KEPT: Final = "kept"
+_LATER: Final = "kept; acted upon in a later release"
+
+#: What the engine does with each field. "kept": stored and written back, without effect.
+EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
+    "WorkflowDef": {
+        "name": "what it is registered and started by",
+        "version": "registered apart; the highest is the default",
+        "description": _KEPT,
+        "tasks": "carried out in order",
+        "input_parameters": f"{_KEPT}: a list of names for people, as in Conductor",
+        "output_parameters": "rendered at the end; without them the output is that of the task scheduled last",
+        "input_template": "fills absent and null keys of the input",
+        "variables": "`${workflow.variables.x}`",
+        "failure_workflow": _LATER,
+        "failure_workflow_version": _LATER,
+        "schema_version": "must be 2",
+        "restartable": _LATER,
+        "workflow_status_listener_enabled": f"{_KEPT}: `Engine.listen` needs no permission",
+        "workflow_status_listener_sink": _LATER,
+        "owner_email": _KEPT,
+        "timeout_policy": "TIME_OUT_WF ends the execution; ALERT_ONLY (the default) writes one line of history",
+        "timeout_ms": "from the start, the last `resume` or the last `retry`; 0: none",
+        "rate_limit_config": _LATER,
+        "input_schema": _LATER,
+        "output_schema": _LATER,
+        "enforce_schema": _LATER,
+        "metadata": _KEPT,
+        "cache_config": f"{_KEPT}, as in Conductor",
+        "masked_fields": _LATER,
+        "owner_app": _KEPT,
+        "create_time": _KEPT,
+        "update_time": _KEPT,
+        "created_by": _KEPT,
+        "updated_by": _KEPT,
+        "extra": "properties we do not know: kept and written back",
+    },
+    "WorkflowTask": {
+        "name": "the task definition's name; for SIMPLE also what workers poll for",
+        "task_reference_name": "unique in the workflow: `${ref.output.x}`",
+        "type": "an operator, or else a worker's task type",
+        "description": _KEPT,
+        "input_parameters": "rendered when the task is scheduled",
+        "optional": "a failure becomes COMPLETED_WITH_ERRORS and the workflow goes on",
+        "permissive": "a failure lets the other tasks finish; the workflow then ends FAILED",
+        "start_delay_ms": "the task is offered that much later",
+        "retry_count": "overrides the task definition's",
+        "async_complete": _LATER,
+        "task_definition": "embedded: wins over a registered one",
+        "sub_workflow_param": _LATER,
+        "dynamic_task_name_param": _LATER,
+        "dynamic_fork_tasks_param": _LATER,
+        "dynamic_fork_tasks_input_param_name": _LATER,
+        "dynamic_fork_join_tasks_param": _LATER,
+        "case_value_param": _LATER,
+        "case_expression": _LATER,
+        "evaluator_type": "SWITCH: `value-param`, or `javascript` (the safe subset)",
+        "expression": "SWITCH: what selects the case",
+        "decision_cases": "SWITCH: the tasks of each case",
+        "default_case": "SWITCH: the tasks for a key that is not listed",
+        "fork_tasks": "FORK_JOIN: the branches",
+        "join_on": "JOIN: the references it waits for; at least one",
+        "join_mode": f"{_KEPT}: every JOIN is driven by events",
+        "join_status": _KEPT,
+        "default_exclusive_join_task": _LATER,
+        "loop_over": "DO_WHILE: the body",
+        "loop_condition": "DO_WHILE: asked after each round",
+        "items": "DO_WHILE: one round per item",
+        "script_expression": _LATER,
+        "sink": _LATER,
+        "rate_limited": _LATER,
+        "cache_config": f"{_KEPT}, as in Conductor",
+        "on_state_change": _LATER,
+        "metadata": _KEPT,
+        "extra": "properties we do not know: kept and written back",
+    },
+    "TaskDef": {
+        "name": "which tasks it is for",
+        "description": _KEPT,
+        "retry_count": "automatic retries after the first attempt (default 3; operators without a definition 0)",
+        "retry_logic": "how the delay grows (default FIXED)",
+        "retry_delay_ms": "before a retry (default 60 s)",
+        "backoff_scale_factor": "factor or base of the growth (default 1)",
+        "max_retry_delay_ms": "cap on the delay; 0: none",
+        "backoff_jitter_ms": "added after the cap: 0 up to this, derived from the attempt's identity",
+        "timeout_ms": "from the first poll to the end (default by the semantics: 3600 s or none)",
+        "total_timeout_ms": "all attempts together, from the first scheduling; 0: none",
+        "response_timeout_ms": "from a poll to the next sign of life (default 600 s or 3600 s, at most the timeout)",
+        "poll_timeout_ms": "from the instant it is offered to the poll (default 3600 s or none)",
+        "timeout_policy": "RETRY, TIME_OUT_WF (default) or ALERT_ONLY, for all but the response timeout",
+        "concurrent_exec_limit": _LATER,
+        "rate_limit_per_frequency": _LATER,
+        "rate_limit_frequency_ms": _LATER,
+        "input_keys": _KEPT,
+        "output_keys": _KEPT,
+        "runtime_metadata": _KEPT,
+        "input_template": "fills absent keys before, and null ones after, rendering the input",
+        "isolation_group_id": _KEPT,
+        "execution_name_space": _KEPT,
+        "base_type": _KEPT,
+        "owner_email": _KEPT,
+        "task_status_listener_enabled": f"{_KEPT}: `Engine.listen` needs no permission",
+        "input_schema": _LATER,
+        "output_schema": _LATER,
+        "enforce_schema": _LATER,
+        "owner_app": _KEPT,
+        "create_time": _KEPT,
+        "update_time": _KEPT,
+        "created_by": _KEPT,
+        "updated_by": _KEPT,
+        "extra": "properties we do not know: kept and written back",
+    },
+}
+
+#: Definitions that are kept whole for a later release.
+_OTHERS: Final = ("SubWorkflowParams", "RateLimitConfig", "SchemaDef", "CacheConfig", "StateChangeEvent")
+
+
+def unexplained() -> list[str]:
+    """Fields without a word on their effect, and words on fields that are gone."""
+    found = []
+    for name, effects in EFFECTS.items():
+        fields = {field.name for field in attrs.fields(getattr(definitions, name))}
+        found += [f"{name}.{field}" for field in sorted(fields ^ effects.keys())]
+    return found
+
+
+def definitions_page() -> str:
+    """Every field of the definitions: JSON name, Python name, type, default, effect."""
+    lines = [
+        "# Definitions",
+        "",
+        _NOTE,
+        "A definition is a frozen attrs object, or Conductor's JSON: `WorkflowDef.from_json` reads text, bytes, a",
+        "mapping or a path, `to_json` writes it back, and nothing is lost on the way. Times are seconds in JSON and",
+        "milliseconds in Python. `None` means *not given*. **kept** means: stored and written back, without effect.",
+        "",
+        "The operators of this release are FORK_JOIN, JOIN, SWITCH, DO_WHILE, WAIT and NOOP. A task of any other type",
+        "is offered to workers: SIMPLE under its name, the rest under their type.",
+        "",
+    ]
+    for name, effects in EFFECTS.items():
+        cls = getattr(definitions, name)
+        lines += [f"## {name}", "", _flat(cls.__doc__), ""]
+        lines += ["| JSON | Python | type | default | effect |", "|---|---|---|---|---|"]
+        for field in attrs.fields(cls):
+            json_name = "–" if field.name == "extra" else f"`{definitions.property_name(field.name)}`"
+            # Not `field.type`: the codec resolves that, in whatever process has used it.
+            kind = inspect.get_annotations(cls)[field.name].replace("|", "\\|")
+            lines.append(f"| {json_name} | `{field.name}` | `{kind}` | {_default(field)} | {effects[field.name]} |")
+        lines.append("")
+    lines += ["## Kept for a later release", "", "Read, checked for their types, stored and written back whole.", ""]
+    for name in _OTHERS:
+        cls = getattr(definitions, name)
+        names = ", ".join(f"`{definitions.property_name(f.name)}`" for f in attrs.fields(cls) if f.name != "extra")
+        lines.append(f"- **{name}**: {names}. {_flat(cls.__doc__)}")
+    return "\n".join([*lines, ""])
+
+
+def _default(field: attrs.Attribute[Any]) -> str:
+    if field.default is attrs.NOTHING:
+        return "required"
+    if isinstance(field.default, attrs.Factory):  # type: ignore[arg-type]
+        return "`{}`"
+    if isinstance(field.default, Enum):
+        return f"`{field.default.value}`"
+    return f"`{field.default!r}`"
+
+
+# ---------------------------------------------------------------------- verbs
+
+_VERBS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Definitions": ("register", "workflow_def", "task_def", "workflow_defs", "task_defs"),
+    "Run control": ("start", "start_workflow", "pause", "resume", "terminate", "retry", "decide"),
+    "For workers": ("poll", "update_task", "extend_lease", "log", "task", "task_logs"),
+    "Looking": ("get", "status", "run", "history", "agenda", "next_wakeup", "workflow_ids", "check"),
+    "Driving": ("tick", "settle", "advance", "run_until_idle", "run_forever", "stop", "wait", "listen", "close"),
+}
+
+_INTERNAL: Final = frozenset({"report", "report_event", "take_message", "embedded"})
+
+
+def verbs() -> str:
+    """Signatures and docstrings of the engine's verbs, and of the objects beside it."""
+    listed = {name for names in _VERBS.values() for name in names}
+    there = {name for name, value in inspect.getmembers(Engine, inspect.isfunction) if not name.startswith("_")}
+    odd = listed ^ (there - _INTERNAL)
+    if odd:
+        raise SystemExit(f"docs/generate.py: _VERBS and the engine differ in {sorted(odd)}")
+    lines = [
+        "# Verbs",
+        "",
+        _NOTE,
+        "`Instant` is epoch milliseconds, an aware `datetime` or ISO 8601 text; `Span` is milliseconds, a `timedelta`",
+        'or text such as `"90s"`, `"5m"`, `"1d 2h"`. Every verb may raise a [StorageError](errors.md#storageerror).',
+        "",
+        "## Engine",
+        "",
+        *_entry("Engine", Engine.__init__, Engine.__doc__),
+    ]
+    for family, names in _VERBS.items():
+        lines += [f"### {family}", ""]
+        for name in names:
+            lines += _entry(f"engine.{name}", getattr(Engine, name), getattr(Engine, name).__doc__)
+    for cls in (Run, Workers, TaskContext, VirtualClock):
+        lines += [f"## {cls.__name__}", "", _paragraphs(cls.__doc__), ""]
+        for name, value in vars(cls).items():
+            if name.startswith("_"):
+                continue
+            if isinstance(value, property):
+                lines += [f"- `{name}` – {_flat(value.__doc__)}", ""]
+            elif inspect.isfunction(value):
+                lines += _entry(f"{cls.__name__.lower()}.{name}", value, value.__doc__)
+    return "\n".join(lines)
+
+
+def _entry(name: str, function: Callable[..., Any], doc: str | None) -> list[str]:
+    return ["```text", f"{name}{_signature(function)}", "```", "", _paragraphs(doc), ""]
+
+
+def _paragraphs(doc: str | None) -> str:
+    return "\n\n".join(" ".join(part.split()) for part in re.split(r"\n\s*\n", inspect.cleandoc(doc or "")))
+
+
+def _signature(function: Callable[..., Any]) -> str:
+    """The signature as it is written, one parameter a line when it is long: the same on every version of Python."""
+    signature = inspect.signature(function)
+    parts: list[str] = []
+    starred = False
+    for parameter in list(signature.parameters.values())[1:]:
+        if parameter.kind is parameter.KEYWORD_ONLY and not starred:
+            parts.append("*")
+            starred = True
+        prefix = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
+        prefix = "**" if parameter.kind is parameter.VAR_KEYWORD else prefix
+        starred = starred or parameter.kind is parameter.VAR_POSITIONAL
+        text = prefix + parameter.name
+        if parameter.annotation is not parameter.empty:
+            text += f": {parameter.annotation}"
+        if parameter.default is not parameter.empty:
+            default = parameter.default
+            text += f" = {default.value if isinstance(default, Enum) else repr(default)}"
+        parts.append(text)
+    result = "" if signature.return_annotation in (signature.empty, "None") else f" -> {signature.return_annotation}"
+    line = f"({', '.join(parts)}){result}"
+    if len(line) <= 88:
+        return line
+    return "(\n" + "".join(f"    {part},\n" for part in parts) + f"){result}"
+
+
+PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "statuses.md": statuses,
+    "errors.md": errors_page,
+    "definitions.md": definitions_page,
+    "verbs.md": verbs,
+}
+
+
+def main() -> None:
+    """Write every generated page."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, write in PAGES.items():
+        (FOLDER / name).write_text(write(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

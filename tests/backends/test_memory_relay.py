@@ -1,0 +1,31 @@
+"""The memory backend keeps the contract when it cannot commit the outgoing part with the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conductorlite.backends.memory import MemoryBackend
+from conductorlite.decisions import Decision, Outgoing
+from conductorlite.ports import Backend
+from conductorlite.testing.conformance import BackendConformance
+from conductorlite.testing.conformance.samples import event, message, workflow
+
+
+class TestMemoryRelay(BackendConformance):
+    """The conformance suite."""
+
+    def make_backend(self, folder: Path) -> Backend:
+        """A store in memory with an outbox."""
+        return MemoryBackend(relay=True)
+
+
+def test_removal_keeps_letters_to_others() -> None:
+    """Removing an execution forgets its undelivered messages, not what it wrote to others."""
+    backend = MemoryBackend(relay=True)
+    outgoing = Outgoing(put=(message(),), posted=(event("hello", 1, "v"),))
+    with backend.writing() as tx:
+        tx.apply(Decision(workflow=workflow(), created=True, outgoing=outgoing))
+        tx.remove("w")
+        tx.deliver(tx.outbox(9))
+        assert not tx.messages(9)
+        assert [letter.event_id for letter in tx.inbox("v")] == ["hello"]

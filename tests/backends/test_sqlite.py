@@ -1,0 +1,153 @@
+"""The SQLite backend keeps the contract, on one thread's connection and on a pooled reader."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import attrs
+import pytest
+
+from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.decisions import Decision, Outgoing
+from conductorlite.errors import FencedOut, StorageBusy
+from conductorlite.ports import Backend
+from conductorlite.testing.conformance import BackendConformance
+from conductorlite.testing.conformance.samples import dump, event, large, line, message, started, task, workflow
+
+
+class TestSQLite(BackendConformance):
+    """The conformance suite."""
+
+    def make_backend(self, folder: Path) -> Backend:
+        """A store in a file; NORMAL, because durability is not tested here."""
+        return SQLiteBackend(folder / "store.db", synchronous="NORMAL")
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> Iterator[SQLiteBackend]:
+    """A store with short waits."""
+    backend = SQLiteBackend(tmp_path / "store.db", busy_timeout_ms=20)
+    yield backend
+    backend.close()
+
+
+@contextmanager
+def busy_writer(backend: SQLiteBackend) -> Iterator[None]:
+    """Another thread holds the writing transaction, with a letter posted and not committed."""
+    inside, leave = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with backend.writing() as tx:
+            tx.post([event()])
+            inside.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert inside.wait(10)
+    try:
+        yield
+    finally:
+        leave.set()
+        thread.join()
+
+
+def test_reading_never_waits_for_a_writer(backend: SQLiteBackend) -> None:
+    """While another thread writes, a view opens at once, sees the last commit, and holds none of the writer's locks."""
+    with busy_writer(backend), backend.reading() as view:
+        assert view.inbox("w") == []
+    with backend.reading() as view:
+        assert len(view.inbox("w")) == 1
+
+
+def test_writing_waits_no_longer_than_the_timeout(backend: SQLiteBackend) -> None:
+    """A second writer, in this process or through another backend, gives up with StorageBusy naming the file."""
+    other = SQLiteBackend(backend.path, busy_timeout_ms=20)
+    with busy_writer(backend):
+        for store in (backend, other):
+            with pytest.raises(StorageBusy, match=r"store\.db"), store.writing():
+                pass
+    with other.writing() as tx:
+        assert len(tx.inbox("w")) == 1
+    other.close()
+
+
+def test_no_update_is_lost_between_backends(tmp_path: Path) -> None:
+    """Two backends on one file, as two processes have, raise one fence fifty times each; every raise is counted."""
+    first, second = (SQLiteBackend(tmp_path / "store.db", synchronous="NORMAL") for _ in range(2))
+    started(first)
+
+    def climb(backend: SQLiteBackend) -> None:
+        done = 0
+        while done < 50:
+            with backend.reading() as view:
+                row = view.workflow("w")
+            assert row is not None
+            with suppress(FencedOut), backend.writing() as tx:
+                tx.apply(Decision(workflow=attrs.evolve(row, sequence=row.sequence + 1)))
+                done += 1
+
+    threads = [threading.Thread(target=climb, args=(backend,)) for backend in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with first.reading() as view:
+        found = view.workflow("w")
+    assert found is not None
+    assert (found.sequence, found.fence) == (100, 101)
+    first.close()
+    second.close()
+
+
+def test_rows_survive_reopening(tmp_path: Path) -> None:
+    """What was committed is there after close and open, and unchanged."""
+    path = tmp_path / "store.db"
+    store = SQLiteBackend(path)
+    with store.writing() as tx:
+        tx.apply(
+            Decision(
+                workflow=workflow(input=large()),
+                created=True,
+                inserted=(task(), task("b", rounds=(1, 2))),
+                texts=(large(),),
+                history=(line(1),),
+                timers=(event(), event("held", held=True)),
+                outgoing=Outgoing(put=(message(),)),
+            )
+        )
+        before = dump(tx)
+    store.close()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["store.db"]  # close checkpoints the log away
+    store = SQLiteBackend(path)
+    with store.reading() as view:
+        assert dump(view) == before
+    store.close()
+
+
+def test_data_version_shows_the_commits_of_others(backend: SQLiteBackend) -> None:
+    """The number changes with a commit through another backend, and stays with one's own."""
+    other = SQLiteBackend(backend.path)
+    before = backend.data_version()
+    with backend.writing() as tx:
+        tx.post([event()])
+    assert backend.data_version() == before
+    with other.writing() as tx:
+        tx.post([event()])
+    assert backend.data_version() != before
+    backend.checkpoint()
+    other.close()
+
+
+def test_views_return_their_connections(backend: SQLiteBackend) -> None:
+    """Many views opened beside a writer leave no more than a few idle readers, and close() closes those."""
+    with busy_writer(backend):
+        for _ in range(20):
+            with backend.reading() as view:
+                view.inbox("w")
+    assert len(backend._idle) == 1
+    backend.close()
+    assert backend._idle == []

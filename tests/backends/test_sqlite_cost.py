@@ -1,0 +1,229 @@
+"""What the SQLite backend costs, as counts: plans, statements, and machine steps that do not grow with the store."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+from conductorlite.backends.sqlite import SQLiteBackend, statements
+from conductorlite.canonical import Payload
+from conductorlite.decisions import Decision, Message, Need, Outgoing
+from conductorlite.errors import FencedOut
+from conductorlite.executions import TaskStatus, Workflow, WorkflowStatus
+from conductorlite.testing.conformance.samples import event, line, message, started, task, workflow
+
+SQL = {
+    name: text for name, text in vars(statements).items() if name.isupper() and name[0] != "_" and isinstance(text, str)
+} | {f"REMOVE {n}": text for n, text in enumerate(statements.REMOVE)}
+
+#: Ordered walks along an index that end with their LIMIT.
+_WALKS = {"UPCOMING_EVENTS", "MESSAGES"}
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> Iterator[SQLiteBackend]:
+    """A store that counts."""
+    backend = SQLiteBackend(tmp_path / "store.db", synchronous="NORMAL", counting=True)
+    yield backend
+    backend.close()
+
+
+@pytest.mark.parametrize("name", sorted(SQL))
+def test_no_statement_scans_or_sorts(backend: SQLiteBackend, name: str) -> None:
+    """Every statement of a turn finds its rows by a key or an index, and none sorts."""
+    text = SQL[name]
+    if text in statements.COLD:
+        return
+    plan = [row[3] for row in backend._writer.execute("EXPLAIN QUERY PLAN " + text, [None] * text.count("?"))]
+    for step in plan:
+        assert "TEMP B-TREE" not in step, plan
+        if step.startswith("SCAN"):
+            assert (name in _WALKS and "USING INDEX" in step) or "wanted VIRTUAL TABLE" in step, plan
+
+
+def turn(row: Workflow, n: int) -> Decision:
+    """A usual turn: one task ends, the next is scheduled."""
+    workflow_id = row.workflow_id
+    return Decision(
+        workflow=attrs.evolve(row, task_seq=n, history_seq=4 * n + 4),
+        updated=(task(f"t{n}", workflow_id, seq=n, status=TaskStatus.COMPLETED, executed=True),),
+        inserted=(task(f"t{n + 1}", workflow_id, seq=n + 1),),
+        history=tuple(line(4 * n + k + 1, ref=f"t{n}") for k in range(4)),
+        consumed=(f"report {n}",),
+        timers=(event(f"timeout {n + 1}", 9_000, workflow_id), event("deadline", 9_999, workflow_id)),
+        outgoing=Outgoing(removed=((workflow_id, f"t{n}"),), put=(message(f"t{n + 1}", n, workflow_id),)),
+    )
+
+
+def first(workflow_id: str) -> Decision:
+    """The turn that starts an execution."""
+    return Decision(
+        workflow=workflow(workflow_id, input=Payload.of({"n": 1})),
+        created=True,
+        inserted=(task("t0", workflow_id),),
+        timers=(event("timeout 0", 9_000, workflow_id),),
+        outgoing=Outgoing(put=(message("t0", 0, workflow_id),)),
+    )
+
+
+def test_usual_turn_is_ten_statements_and_one_commit(backend: SQLiteBackend) -> None:
+    """One statement per kind of row, however many rows, between BEGIN and COMMIT, and no savepoint."""
+    counts = backend.counts
+    assert counts is not None
+    with backend.writing() as tx:
+        tx.apply(first("w"))
+    with backend.reading() as view:
+        row = view.workflow("w")
+    assert row is not None
+    counts.reset()
+    with backend.writing() as tx:
+        tx.apply(turn(row, 0))
+    assert (counts.statements, counts.commits, counts.rows_read) == (10, 1, 0), counts.statements_by_sql
+    assert set(counts.statements_by_sql.values()) == {1}
+
+
+def test_wide_turn_costs_no_more_statements(backend: SQLiteBackend) -> None:
+    """A turn of a thousand rows of each kind is still one statement each."""
+    row = started(backend)
+    counts = backend.counts
+    assert counts is not None
+    counts.reset()
+    wide = Decision(
+        workflow=row,
+        inserted=tuple(task(f"t{n}") for n in range(1000)),
+        history=tuple(line(n) for n in range(1000)),
+        timers=tuple(event(f"e{n}") for n in range(1000)),
+        outgoing=Outgoing(put=tuple(message(f"t{n}") for n in range(1000))),
+    )
+    with backend.writing() as tx:
+        tx.apply(wide)
+    assert counts.statements == 7
+
+
+def test_shared_commit_pays_one_savepoint_per_further_turn(backend: SQLiteBackend) -> None:
+    """Turns that share a commit cost two statements more each, from the second on; one fenced out undoes itself."""
+    rows = [started(backend, f"w{n}") for n in range(3)]
+    counts = backend.counts
+    assert counts is not None
+    counts.reset()
+    with backend.writing() as tx:
+        for row in rows:
+            tx.apply(Decision(workflow=row))
+        with pytest.raises(FencedOut):
+            tx.apply(Decision(workflow=rows[0]))
+    assert counts.statements == 2 + 3 + 2 * 2 + (1 + 2 + 2)  # the late one tries with and without a change of status
+    assert counts.commits == 1
+
+
+def test_fenced_out_turn_undoes_nothing(backend: SQLiteBackend) -> None:
+    """A turn that comes too late alone in its transaction has written nothing, so there is nothing to roll back."""
+    row = started(backend)
+    counts = backend.counts
+    assert counts is not None
+    counts.reset()
+    with backend.writing() as tx, pytest.raises(FencedOut):
+        tx.apply(Decision(workflow=attrs.evolve(row, fence=0), inserted=(task(),)))
+    assert counts.statements == 4
+
+
+def test_snapshot_is_read_in_few_statements(backend: SQLiteBackend) -> None:
+    """A turn's reading is one statement each for the row, the letters and all references together."""
+    counts = backend.counts
+    assert counts is not None
+    started(backend, inserted=tuple(task(f"t{n}") for n in range(50)))
+    counts.reset()
+    with backend.reading() as view:
+        view.workflow("w")
+        view.due_events("w", 5, 100)
+        view.load("w", Need(refs=frozenset({f"t{n}" for n in range(40)} | {"nobody"})))
+    assert (counts.statements, counts.rows_read) == (5, 41)
+
+
+def steps_of(connection: sqlite3.Connection, work: Callable[[], object]) -> int:
+    """Instructions of SQLite's machine that `work` takes on a connection."""
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    connection.set_progress_handler(count, 1)
+    try:
+        work()
+    finally:
+        connection.set_progress_handler(None, 1)
+    return steps
+
+
+def every_operation(backend: SQLiteBackend) -> dict[str, int]:
+    """Machine steps of each operation of a turn and of the driver, on one execution among those parked."""
+    with backend.writing() as tx:
+        tx.apply(first("w"))
+        row = tx.workflow("w")
+        assert row is not None
+        done = attrs.evolve(row, fence=2, status=WorkflowStatus.COMPLETED)
+        queues = ["charge", "other"]
+        work: dict[str, Callable[[], object]] = {
+            "apply": lambda: tx.apply(turn(row, 0)),
+            "apply a change of status": lambda: tx.apply(Decision(workflow=done)),
+            "post": lambda: tx.post([event("report 1", 3), event("timeout 1", 3)]),
+            "workflow": lambda: tx.workflow("w"),
+            "load": lambda: tx.load("w", Need(refs=frozenset({"t0", "t1", "t9"}), live=True, failed=True)),
+            "latest": lambda: tx.load("w", Need(latest_of=frozenset({"t0", "x"}))),
+            "due events": lambda: tx.due_events("w", 5, 100),
+            "due workflows": lambda: tx.due_workflows(5, 10),
+            "next event": tx.next_event_at,
+            "upcoming": lambda: tx.upcoming_events(1),
+            "offered": lambda: tx.offered("charge", 5, 2),
+            "next message": lambda: tx.next_message_at(queues),
+            "next message of all": lambda: tx.next_message_at(None),
+            "messages": lambda: tx.messages(2),
+            "task by id": lambda: tx.task_by_id("w/t1/0"),
+            "ids": lambda: tx.workflow_ids(WorkflowStatus.COMPLETED, "", 5),
+            "park": lambda: tx.park("w", 3, "why"),
+            "release": lambda: tx.release("w", 4),
+            "remove": lambda: tx.remove("w"),
+        }
+        return {name: steps_of(backend._writer, call) for name, call in work.items()}
+
+
+def park(backend: SQLiteBackend, count: int, prefix: str) -> None:
+    """Executions that wait: each with a task, a timer and a message far in the future."""
+
+    def waiting(workflow_id: str) -> Decision:
+        later: tuple[Message, ...] = (message("t0", 5_000, workflow_id, priority=9),)
+        return attrs.evolve(first(workflow_id), outgoing=Outgoing(put=later))
+
+    with backend.writing() as tx:
+        for n in range(count):
+            tx.apply(waiting(f"{prefix}{n:06}"))
+
+
+def test_no_operation_grows_with_the_store(backend: SQLiteBackend) -> None:
+    """With forty times as many executions parked, every operation takes the same number of machine steps."""
+    park(backend, 50, "p")
+    few = every_operation(backend)
+    park(backend, 2_000, "q")
+    assert every_operation(backend) == few
+
+
+def test_no_operation_grows_with_its_own_execution(backend: SQLiteBackend) -> None:
+    """The hundredth turn of an execution takes the machine steps of the tenth."""
+    row = started(backend, inserted=(task("t0"),), timers=(event("timeout 0", 9_000),))
+    costs: list[int] = []
+    for n in range(100):
+        with backend.writing() as tx:
+            decision = turn(attrs.evolve(row, fence=row.fence + n), n)
+
+            def work(decision: Decision = decision) -> None:
+                tx.apply(decision)
+                tx.load("w", Need(refs=frozenset({"t0", "t5"}), live=True))
+                tx.due_events("w", 5, 100)
+
+            costs.append(steps_of(backend._writer, work))
+    assert len(set(costs[10:])) == 1

@@ -1,0 +1,141 @@
+"""Opening a store: its settings, and several processes at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import attrs
+import pytest
+
+from conductorlite.backends.sqlite import SQLiteBackend, schema
+from conductorlite.backends.sqlite.rows import TASK_COLUMNS, WORKFLOW_COLUMNS
+from conductorlite.errors import ConductorliteError
+from conductorlite.executions import Task, Workflow
+from conductorlite.testing.conformance.samples import event
+
+
+def _open_and_post(path: str, number: int, answer: multiprocessing.SimpleQueue[str]) -> None:
+    try:
+        backend = SQLiteBackend(path, synchronous="NORMAL")
+        with backend.writing() as tx:
+            tx.post([event(f"from {number}")])
+        backend.close()
+        answer.put("")
+    except ConductorliteError as error:
+        answer.put(repr(error))
+
+
+def test_processes_open_a_new_store_at_once(tmp_path: Path) -> None:
+    """Four processes that create the same store at the same time all succeed, and it is migrated once."""
+    context = multiprocessing.get_context("spawn")
+    answer: multiprocessing.SimpleQueue[str] = context.SimpleQueue()
+    path = str(tmp_path / "store.db")
+    children = [context.Process(target=_open_and_post, args=(path, n, answer)) for n in range(4)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    assert [answer.get() for _ in children] == [""] * 4
+    backend = SQLiteBackend(path)
+    with backend.reading() as view:
+        assert len(view.inbox("w")) == 4
+    backend.close()
+
+
+def test_threads_open_a_new_store_at_once(tmp_path: Path) -> None:
+    """The same race inside one process, many times, where the switch to WAL is most contended."""
+    with ThreadPoolExecutor(4) as pool:
+        for n in range(10):
+            path = tmp_path / f"{n}.db"
+            for backend in pool.map(SQLiteBackend, [path] * 4):
+                backend.close()
+
+
+@pytest.mark.parametrize(("synchronous", "number"), [("FULL", 2), ("NORMAL", 1)])
+def test_settings_are_really_set(tmp_path: Path, synchronous: str, number: int) -> None:
+    """The connection writes through a bounded WAL with the durability that was asked for."""
+    backend = SQLiteBackend(tmp_path / "store.db", synchronous=synchronous, busy_timeout_ms=123)  # type: ignore[arg-type]
+
+    def pragma(name: str) -> object:
+        return backend._writer.execute(f"PRAGMA {name}").fetchone()[0]
+
+    assert pragma("journal_mode") == "wal"
+    assert pragma("synchronous") == number
+    assert pragma("busy_timeout") == 123
+    assert pragma("journal_size_limit") == 16 * 1024 * 1024
+    backend.close()
+
+
+def test_durable_by_default(tmp_path: Path) -> None:
+    """Unless told otherwise every commit is synced."""
+    backend = SQLiteBackend(tmp_path / "store.db")
+    assert backend._writer.execute("PRAGMA synchronous").fetchone()[0] == 2
+    backend.close()
+
+
+def test_failed_migration_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A migration that breaks half-way leaves an empty file, which the next opening makes a store."""
+    path = tmp_path / "store.db"
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "_MIGRATIONS", (schema._V1 + "CREATE TABLE broken (;",))
+        with pytest.raises(Exception, match=r"store\.db"):
+            SQLiteBackend(path)
+    assert path.read_bytes() == b""
+    SQLiteBackend(path).close()
+
+
+def test_older_schema_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store of an earlier schema gets the missing steps only, and keeps its rows."""
+    path = tmp_path / "store.db"
+    old = SQLiteBackend(path)
+    with old.writing() as tx:
+        tx.post([event()])
+    old.close()
+    monkeypatch.setattr(schema, "_MIGRATIONS", (schema._V1, "CREATE TABLE later (x INTEGER) STRICT;"))
+    monkeypatch.setattr(schema, "VERSION", 2)
+    new = SQLiteBackend(path)
+    with new.reading() as view:
+        assert len(view.inbox("w")) == 1
+    assert new._writer.execute("SELECT count(*) FROM later").fetchone() == (0,)
+    assert new._writer.execute("PRAGMA user_version").fetchone() == (2,)
+    new.close()
+
+
+def test_every_field_has_a_column(tmp_path: Path) -> None:
+    """The tables hold exactly the fields of the rows, and every table is STRICT."""
+    backend = SQLiteBackend(tmp_path / "store.db")
+
+    def columns(table: str) -> set[str]:
+        return {row[1] for row in backend._writer.execute(f"PRAGMA table_info({table})")}
+
+    assert columns("tasks") == set(TASK_COLUMNS)
+    assert columns("tasks") == {field.name for field in attrs.fields(Task)} | {"live", "failed"}
+    assert columns("workflows") == set(WORKFLOW_COLUMNS)
+    assert columns("workflows") == {field.name for field in attrs.fields(Workflow)} - {"tasks", "definition"}
+    tables = backend._writer.execute(
+        "SELECT name, strict FROM pragma_table_list WHERE name NOT LIKE 'sqlite%'"
+    ).fetchall()
+    assert len(tables) > 9
+    assert all(strict for _, strict in tables)
+    backend.close()
+
+
+def test_import_is_light() -> None:
+    """Importing the backend imports neither sqlite_utils nor asyncio."""
+    code = "import sys, conductorlite.backends.sqlite; print({'sqlite_utils', 'asyncio'} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "set()"
+
+
+def test_store_is_a_plain_database(tmp_path: Path) -> None:
+    """Any SQLite tool can open the file and finds it sound."""
+    backend = SQLiteBackend(tmp_path / "store.db")
+    other = sqlite3.connect(backend.path)
+    assert other.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    other.close()
+    backend.close()

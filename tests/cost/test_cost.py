@@ -1,0 +1,189 @@
+"""What a task costs, as counts: the same in the hundredth as in the ten-thousandth, however full the store is.
+
+Counts, never seconds. A run's fixed costs (its start and end) are left in: they make the small run dearer per task, so a
+ratio above one can only come from something that grows. The large runs are compared with each other as well, lest the
+fixed costs hide it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+from shapes import SHAPES, Cost, engine_on, forked, looped, run, simple, workflow
+
+from conductorlite import Bounds, Engine, VirtualClock, WorkflowDef, WorkflowStatus
+from conductorlite.decisions import Decision, Need, Snapshot
+from conductorlite.plan import Plan
+
+#: Dearest a task may be in a run ten or a hundred times as long.
+RATIO: Final = 1.05
+
+#: Executions that wait for a year in the same file.
+PARKED: Final = 50_000
+
+COUNTS: Final = ("statements", "rows_read", "commits")
+
+
+@pytest.fixture(scope="session")
+def costs(tmp_path_factory: pytest.TempPathFactory) -> object:
+    """Runs each shape and size once and keeps what it cost."""
+    folder = tmp_path_factory.mktemp("costs")
+
+    @cache
+    def of(shape: str, tasks: int) -> Cost:
+        return run(folder / f"{shape}{tasks}.db", SHAPES[shape](tasks), tasks)
+
+    return of
+
+
+@pytest.mark.parametrize("counted", COUNTS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_ten_thousandth_task_costs_what_the_hundredth_does(costs: object, shape: str, counted: str) -> None:
+    """Rows read, statements and commits per task do not grow between 100, 1,000 and 10,000 tasks of one execution."""
+    few, more, many = (costs(shape, tasks).per_task(counted) for tasks in (100, 1_000, 10_000))  # type: ignore[operator]
+    assert many / few <= RATIO, (few, more, many)
+    assert many / more <= 1.005, (few, more, many)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_task_is_two_commits(costs: object, shape: str) -> None:
+    """A task takes one commit when it is polled and one when it is reported; what lies between tasks rides along."""
+    cost: Cost = costs(shape, 1_000)  # type: ignore[operator]
+    assert 2 * cost.tasks <= cost.commits <= 2 * cost.tasks + 2
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_bytes_stay_linear(tmp_path: Path, shape: str) -> None:
+    """Text bound and read per task does not grow: a JOIN of thousands is neither read nor written again at each arrival."""
+    few = run(tmp_path / "few.db", SHAPES[shape](300), 300, texts=True)
+    many = run(tmp_path / "many.db", SHAPES[shape](3_000), 3_000, texts=True)
+    for counted in ("text_written", "text_read"):
+        assert many.per_task(counted) / few.per_task(counted) <= RATIO, counted
+    # Pages grow with the height of the trees, which is the logarithm of what they hold; not with its size.
+    assert many.per_task("logged") / few.per_task("logged") <= 1.35
+
+
+def test_fork_whose_branches_are_all_read_at_the_end_stays_linear(tmp_path: Path) -> None:
+    """Output parameters that read every branch are read once, at the end, not at the end of each branch."""
+
+    def definition(count: int) -> WorkflowDef:
+        refs = [f"t{n}" for n in range(count)]
+        tasks = forked("fork", "join", [[simple(ref)] for ref in refs], refs)
+        return workflow("fork", *tasks, outputParameters={ref: f"${{{ref}.output.x}}" for ref in refs})
+
+    few, many = (run(tmp_path / f"{n}.db", definition(n), n) for n in (50, 500))
+    assert many.per_task("rows_read") / few.per_task("rows_read") <= RATIO
+
+
+def test_loop_over_a_list_stays_linear(tmp_path: Path) -> None:
+    """The list a loop runs over, and what its rounds put out, are not read again in every round."""
+
+    def definition(count: int) -> WorkflowDef:
+        over = looped("loop", count, simple("t", item="${loop.output.loopItem}"))
+        del over["loopCondition"]
+        return workflow("items", {**over, "items": "${workflow.input.items}"})
+
+    few, many = (
+        run(tmp_path / f"{n}.db", definition(n), n, texts=True, given={"items": [f"item {i}" for i in range(n)]})
+        for n in (300, 3_000)
+    )
+    for counted in (*COUNTS, "text_written", "text_read"):
+        assert many.per_task(counted) / few.per_task(counted) <= RATIO, counted
+
+
+# ---------------------------------------------------------------------------------------------------- a full store
+
+WAITING: Final = workflow(
+    "parked", simple("before"), {"name": "wait", "taskReferenceName": "wait", "type": "WAIT"}
+)
+
+
+def park(engine: Engine) -> None:
+    """Bring one execution into a WAIT of a year and copy its rows until the store holds `PARKED` of them."""
+    year = {**WAITING.to_json()["tasks"][1], "inputParameters": {"duration": "365 days"}}
+    run = engine.start(workflow("parked", simple("before"), year), workflow_id="parked")
+    while engine.tick():
+        pass
+    assert [task.status for task in run.workflow.tasks] == ["COMPLETED", "IN_PROGRESS"]
+    # One more that a worker never takes: its queue holds as many messages as the store executions.
+    engine.start(workflow("offered", {**simple("t"), "name": "nobody"}), workflow_id="offered")
+    with closing(sqlite3.connect(engine.backend.path)) as connection:  # type: ignore[attr-defined]
+        for original in ("parked", "offered"):
+            for table in ("workflows", "tasks", "history", "texts", "inbox", "messages"):
+                _clone(connection, table, original, PARKED // 2)
+        connection.commit()
+
+
+def _clone(connection: sqlite3.Connection, table: str, original: str, count: int) -> None:
+    columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+    unique = {"workflow_id": "'x' || copy || :original", "task_id": "copy || task_id"}
+    values = ", ".join(unique.get(column, column) for column in columns)
+    connection.execute(
+        "WITH RECURSIVE copies (copy) AS (SELECT 1 UNION ALL SELECT copy + 1 FROM copies WHERE copy < :count)"
+        f" INSERT INTO {table} SELECT {values} FROM {table}, copies WHERE workflow_id = :original",
+        {"original": original, "count": count - 1},
+    )
+
+
+@pytest.fixture(scope="session")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A store with `PARKED` executions that wait."""
+    path = tmp_path_factory.mktemp("crowded") / "store.db"
+    with closing(engine_on(path)) as engine:
+        park(engine)
+        assert sum(1 for _ in engine.workflow_ids()) == PARKED
+        assert engine.check("x7parked") == engine.check("x9offered") == []
+    yield path
+    path.unlink()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_parked_executions_cost_nothing(costs: object, crowded: Path, shape: str) -> None:
+    """With 50,000 executions waiting in the file, a run takes exactly the statements, rows and commits of one alone."""
+    alone: Cost = costs(shape, 1_000)  # type: ignore[operator]
+    among = run(crowded, SHAPES[shape](1_000), 1_000)
+    assert among.by_sql == alone.by_sql
+    assert [getattr(among, name) for name in COUNTS] == [getattr(alone, name) for name in COUNTS]
+
+
+def test_no_hot_statement_scans(costs: object, crowded: Path) -> None:
+    """Every statement of these runs searches by a key or an index; only a list of references given to it is walked."""
+    seen = {sql for shape in SHAPES for sql in costs(shape, 1_000).by_sql}  # type: ignore[operator]
+    seen = {sql for sql in seen if sql.split()[0] in {"SELECT", "INSERT", "UPDATE", "DELETE"}}
+    assert len(seen) > 12
+    with closing(sqlite3.connect(crowded)) as connection:
+        for sql in seen:
+            plan = [row[3] for row in connection.execute("EXPLAIN QUERY PLAN " + sql, [None] * sql.count("?"))]
+            # `json_each` unfolds an argument: its rows are the references asked for, none of them in the store.
+            scans = [line for line in plan if "SCAN" in line and line != "SCAN wanted VIRTUAL TABLE INDEX 1:"]
+            assert not scans, (sql, plan)
+            assert not any("TEMP B-TREE" in line for line in plan), (sql, plan)
+
+
+# ---------------------------------------------------------------------------------------------- turns that are cut
+
+
+def test_cut_turn_asks_for_all_it_misses_at_once() -> None:
+    """A wide fork of pure operators is cut and resumed; a turn decides a few times, however much it carries over."""
+    refs = [f"t{n}" for n in range(600)]
+    branches = [[{"name": "noop", "taskReferenceName": ref, "type": "NOOP"}] for ref in refs]
+    with Engine(clock=VirtualClock(), bounds=Bounds(steps=500, rows=100)) as engine:
+        decided, deciding = 0, engine.turns._guarded
+
+        def counted(plan: Plan, snapshot: Snapshot, now: int) -> Decision | Need:
+            nonlocal decided
+            decided += 1
+            return deciding(plan, snapshot, now)
+
+        engine.turns._guarded = counted  # type: ignore[method-assign]
+        handle = engine.start(workflow("noops", *forked("fork", "join", branches, refs)))
+        engine.run_until_idle()
+        assert handle.status is WorkflowStatus.COMPLETED
+        assert engine.turns.commits > 5
+        assert decided <= 6 * engine.turns.commits

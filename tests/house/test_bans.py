@@ -1,0 +1,135 @@
+"""What must not be where: time, chance, processes and asserts, each kept behind its door."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from house import PACKAGE, docstrings, imports, logic_files, named, python_files, tree_of
+
+#: What the logic may not know of: it would make a decision depend on more than its arguments.
+IMPURE = frozenset(
+    {
+        "time", "random", "uuid", "secrets", "threading", "asyncio", "concurrent", "multiprocessing", "subprocess",
+        "os", "sys", "pathlib", "io", "socket", "logging", "sqlite3", "sqlite_utils", "cattrs", "apscheduler",
+        "conductorlite.ports", "conductorlite.clock", "conductorlite.backends", "conductorlite.engine",
+        "conductorlite.worker", "conductorlite.driver",
+    }
+)  # fmt: skip
+
+#: Calls that read a clock or draw by chance.
+READS_TIME = frozenset({"now", "utcnow", "today"})
+
+#: SQL that asks the database for the time.
+SQL_TIME = re.compile(
+    r"\bCURRENT_(TIME|DATE|TIMESTAMP)\b|\b(strftime|julianday|unixepoch|datetime|timediff|random|randomblob)\s*\(|'now'",
+    re.IGNORECASE,
+)
+
+#: The one door up (a definition knows nothing of the codec until somebody asks for JSON), and the JSONPath library,
+#: which is imported by the first filter that needs it.
+DOORS = {("conductorlite/definitions.py", "conductorlite"), ("conductorlite/expressions/filters.py", "jsonpath")}
+
+
+def test_logic_imports_nothing_impure() -> None:
+    """No file of the logic imports time, chance, a process or a store, not even inside a function."""
+    found = [
+        f"{named(path)}:{line} imports {name}"
+        for path in logic_files()
+        for line, name in imports(tree_of(path))
+        if any(name == banned or name.startswith(banned + ".") for banned in IMPURE)
+    ]
+    assert found == []
+
+
+def test_only_the_clock_reads_time() -> None:
+    """`time` is imported, and a datetime asked for the present, in clock.py and nowhere else."""
+    found: list[str] = []
+    for path in python_files():
+        if path == PACKAGE / "clock.py":
+            continue
+        tree = tree_of(path)
+        found += [f"{named(path)}:{line} imports time" for line, name in imports(tree) if name.split(".")[0] == "time"]
+        found += [
+            f"{named(path)}:{node.lineno} calls {ast.unparse(node.func)}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in READS_TIME
+            if ast.unparse(node.func.value).split(".")[-1] in ("datetime", "date")
+        ]
+    assert found == []
+
+
+def test_nothing_is_drawn_by_chance() -> None:
+    """Ids and jitter are derived: only the id of a top-level start may be random, and only in engine/core.py."""
+    found = [
+        f"{named(path)}:{line} imports {name}"
+        for path in python_files()
+        for line, name in imports(tree_of(path))
+        if name.split(".")[0] in ("random", "uuid", "secrets") and path != PACKAGE / "engine" / "core.py"
+    ]
+    assert found == []
+
+
+def test_no_assert_statements() -> None:
+    """A broken law raises InvariantBroken: an assert would vanish under -O. Only the test kit may assert."""
+    found = [
+        f"{named(path)}:{node.lineno}"
+        for path in python_files()
+        if PACKAGE / "testing" not in path.parents
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Assert)
+    ]
+    assert found == []
+
+
+def test_sql_never_computes_now() -> None:
+    """Every instant in a statement is a parameter; the database is never asked for the time or for chance."""
+    found = []
+    for path in python_files(PACKAGE / "backends"):
+        tree = tree_of(path)
+        skip = docstrings(tree)
+        found += [
+            f"{named(path)}:{node.lineno} {node.value!r}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            if id(node) not in skip and SQL_TIME.search(node.value)
+        ]
+    assert found == []
+
+
+def test_json_only() -> None:
+    """Nothing is pickled, marshalled or evaluated."""
+    found: list[str] = []
+    for path in python_files():
+        tree = tree_of(path)
+        found += [
+            f"{named(path)}:{line} imports {name}"
+            for line, name in imports(tree)
+            if name.split(".")[0] in ("pickle", "marshal", "shelve", "dill")
+        ]
+        found += [
+            f"{named(path)}:{node.lineno} calls {node.func.id}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("eval", "exec")
+        ]
+    assert found == []
+
+
+def test_imports_inside_functions_are_doors_on_purpose() -> None:
+    """The logic imports at the top of its files, save for two doors."""
+    found = []
+    for path in logic_files():
+        tree = tree_of(path)
+        top = {id(node) for node in tree.body}
+        found += [
+            f"{named(path)}:{node.lineno} imports {node.module}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and id(node) not in top and not _type_checking(tree, node)
+            if (named(path), (node.module or "").split(".")[0]) not in DOORS
+        ]
+    assert found == []
+
+
+def _type_checking(tree: ast.Module, wanted: ast.ImportFrom) -> bool:
+    guards = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    return any(wanted in guard.body for guard in guards)

@@ -1,0 +1,81 @@
+"""What is public is said to be, and nothing else is."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import types
+
+import pytest
+from house import PACKAGE, module_of, named, python_files, tree_of
+
+import conductorlite
+from conductorlite import errors
+
+MODULES = [path for path in python_files() if path.stem not in ("__main__", "conftest")]
+
+
+def _defines(tree: ast.Module) -> bool:
+    return any(isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign) for node in tree.body)
+
+
+def test_the_root_exports_are_sorted_and_resolve() -> None:
+    """`conductorlite.__all__` is in order, without doubles, and every name in it exists."""
+    names = conductorlite.__all__
+    assert names == sorted(set(names))
+    assert [name for name in names if not hasattr(conductorlite, name)] == []
+
+
+def test_the_root_exports_what_it_imports() -> None:
+    """Every public name in the root that is not a module is in `__all__`."""
+    there = {
+        name
+        for name, value in vars(conductorlite).items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+    }
+    assert there - set(conductorlite.__all__) == set()
+
+
+def test_every_error_is_exported_and_drawn() -> None:
+    """Every exception of the errors module can be imported from the root, and stands in the drawn tree."""
+    raised = [
+        name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)
+    ]
+    assert sorted(raised) == sorted(errors.__all__)
+    assert set(raised) <= set(conductorlite.__all__)
+    assert [name for name in raised if name not in (errors.__doc__ or "")] == []
+
+
+def test_every_error_has_the_one_root() -> None:
+    """`except ConductorliteError` catches whatever is raised on purpose."""
+    assert all(issubclass(getattr(errors, name), errors.ConductorliteError) for name in errors.__all__)
+
+
+def test_exceptions_are_defined_in_errors_only() -> None:
+    """Exceptions that users may meet live in one file; those kept inside a module say that they never leave it."""
+    inner = []
+    for path in MODULES:
+        if path == PACKAGE / "errors.py" or PACKAGE / "testing" in path.parents:
+            continue
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.ClassDef) and any(
+                isinstance(base, ast.Name) and base.id in ("Exception", "BaseException", *errors.__all__)
+                for base in node.bases
+            ):
+                text = (ast.get_docstring(node) or "").lower()
+                if "internal" not in text and "never leaves" not in text and not node.name.startswith("_"):
+                    inner.append(f"{named(path)}:{node.lineno} {node.name}")
+    assert inner == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=named)
+def test_every_module_says_what_is_public(path: object) -> None:
+    """Each module that defines something has an `__all__` without doubles whose names exist."""
+    name = next(module_of(module) for module in MODULES if module == path)
+    tree = next(tree_of(module) for module in MODULES if module == path)
+    if not _defines(tree):
+        pytest.skip("defines nothing")
+    module = importlib.import_module(name)
+    assert hasattr(module, "__all__"), f"{name} has no __all__"
+    assert len(module.__all__) == len(set(module.__all__))
+    assert [public for public in module.__all__ if not hasattr(module, public)] == []

@@ -1,0 +1,240 @@
+"""Random definitions and random lives of executions, both read off a tape of small integers.
+
+A tape shrinks well: Hypothesis deletes and lowers its entries, and every tape means something, zeros being the simplest choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+__all__ = ["Shape", "Tape", "draw_definition", "draw_operations"]
+
+
+class Tape:
+    """Choices in order; past its end every choice is the first one."""
+
+    def __init__(self, choices: Sequence[int]) -> None:
+        self._choices = choices
+        self._at = 0
+
+    def pick(self, count: int) -> int:
+        """A number from 0 to count - 1."""
+        if self._at >= len(self._choices):
+            return 0
+        self._at += 1
+        return self._choices[self._at - 1] % count
+
+    def chance(self, one_in: int) -> bool:
+        """True about one time in so many; never past the end."""
+        return self.pick(one_in) == one_in - 1
+
+
+@attrs.define
+class Shape:
+    """What was drawn: how deep operators of different kinds are nested, and which there are."""
+
+    kinds: set[str] = attrs.field(factory=set)
+    nested: int = 0
+
+
+#: Longer than what a row keeps inline, so that the payload is stored apart and has to be asked for.
+LARGE = "large " * 300
+
+
+@attrs.define
+class _Author:
+    tape: Tape
+    shape: Shape
+    count: int = 0
+    budget: int = 14
+    finished: list[str] = attrs.field(factory=list)
+
+    def ref(self, letter: str) -> str:
+        self.count += 1
+        return f"{letter}{self.count}"
+
+    def sequence(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
+        tasks: list[dict[str, Any]] = []
+        for _ in range(1 + self.tape.pick(3)):
+            tasks += self.node(depth, loops, around)
+            if self.budget <= 0:
+                break
+        return tasks
+
+    def node(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
+        self.budget -= 1
+        nestable = depth > 0 and self.budget > 0
+        kind = ("SIMPLE", "DO_WHILE", "FORK_JOIN", "SWITCH", "WAIT", "SIMPLE", "NOOP")[self.tape.pick(7)]
+        if kind in ("DO_WHILE", "FORK_JOIN", "SWITCH") and not nestable:
+            kind = "SIMPLE"
+        self.shape.kinds.add(kind)
+        inside = (*around, kind)
+        self.shape.nested = max(self.shape.nested, len(set(inside)))
+        make = {
+            "SIMPLE": self.simple,
+            "NOOP": self.noop,
+            "WAIT": self.wait,
+            "SWITCH": self.switch,
+            "FORK_JOIN": self.fork,
+            "DO_WHILE": self.loop,
+        }[kind]
+        return make(depth, loops, inside)
+
+    def base(self, letter: str, kind: str) -> dict[str, Any]:
+        ref = self.ref(letter)
+        return {"name": f"n{self.tape.pick(3)}" if kind == "SIMPLE" else ref, "taskReferenceName": ref, "type": kind}
+
+    def forgiving(self, task: dict[str, Any]) -> dict[str, Any]:
+        if self.tape.chance(7):
+            task["optional"] = True
+        if self.tape.chance(7):
+            task["permissive"] = True
+        return task
+
+    def inputs(self, loops: tuple[str, ...]) -> dict[str, Any]:
+        values: dict[str, Any] = {"n": "${workflow.input.n}"}
+        for number in range(self.tape.pick(3)):
+            if self.finished:
+                ref = self.finished[self.tape.pick(len(self.finished))]
+                forms = ("${REF.output.x}", "got ${REF.output}", "${REF.status}", "${REF}")
+                values[f"v{number}"] = forms[self.tape.pick(4)].replace("REF", ref)
+        if loops:
+            values["i"] = f"${{{loops[-1]}.output.iteration}}"
+            if self.tape.chance(6):
+                values["all"] = f"${{{loops[-1]}.output}}"
+        if self.tape.chance(5):
+            values["id"] = "${CPEWF_TASK_ID}"
+        return values
+
+    def simple(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
+        task = self.forgiving(self.base("t", "SIMPLE"))
+        task["inputParameters"] = self.inputs(loops)
+        definition: dict[str, Any] = {"name": task["name"]}
+        definition["retryCount"] = self.tape.pick(3)
+        definition["retryLogic"] = ("FIXED", "LINEAR_BACKOFF", "EXPONENTIAL_BACKOFF")[self.tape.pick(3)]
+        definition["retryDelaySeconds"] = self.tape.pick(6)
+        definition["backoffScaleFactor"] = 1 + self.tape.pick(2)
+        definition["timeoutPolicy"] = ("RETRY", "ALERT_ONLY", "TIME_OUT_WF")[self.tape.pick(3)]
+        definition["pollTimeoutSeconds"] = (0, 5, 9)[self.tape.pick(3)]
+        definition["timeoutSeconds"] = (0, 12, 20)[self.tape.pick(3)]
+        definition["responseTimeoutSeconds"] = (0, 4, 7)[self.tape.pick(3)]
+        definition["totalTimeoutSeconds"] = (0, 25, 40)[self.tape.pick(3)]
+        if self.tape.chance(4):
+            definition["backoffJitterMs"] = 700
+        if self.tape.chance(5):
+            task["startDelay"] = 1 + self.tape.pick(4)
+        if self.tape.chance(5):
+            definition["inputTemplate"] = {"extra": "${workflow.input.n}", "n": 0}
+        task["taskDefinition"] = definition
+        self.finished.append(task["taskReferenceName"])
+        return [task]
+
+    def noop(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
+        return [self.base("p", "NOOP")]
+
+    def wait(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
+        task = self.forgiving(self.base("w", "WAIT"))
+        task["inputParameters"] = (
+            {"duration": "3 seconds"},
+            {"duration": "${workflow.input.n} s"},
+            {},
+            {"until": "2030-01-01 00:01 UTC"},
+            {"duration": "${workflow.input.bad}"},
+        )[self.tape.pick(5)]
+        self.finished.append(task["taskReferenceName"])
+        return [task]
+
+    def switch(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
+        task = self.forgiving(self.base("s", "SWITCH"))
+        case = f"${{{loops[-1]}.output.iteration}}" if loops and self.tape.pick(2) else "${workflow.input.n}"
+        if self.tape.chance(8):
+            task |= {"evaluatorType": "javascript", "expression": "$.case.missing.deeper"}
+        else:
+            task |= {"evaluatorType": "value-param", "expression": "case"}
+        task["inputParameters"] = {"case": case}
+        before = list(self.finished)
+        task["decisionCases"] = {"1": self.sequence(depth - 1, loops, around)}
+        if self.tape.pick(2):
+            task["decisionCases"]["2"] = [] if self.tape.chance(3) else self.sequence(depth - 1, loops, around)
+        if self.tape.pick(2):
+            task["defaultCase"] = self.sequence(depth - 1, loops, around)
+        self.finished = before + [ref for ref in self.finished if ref not in before]
+        self.finished.append(task["taskReferenceName"])
+        return [task]
+
+    def fork(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
+        fork = self.base("f", "FORK_JOIN")
+        branches = [self.sequence(depth - 1, loops, around) for _ in range(1 + self.tape.pick(3))]
+        fork["forkTasks"] = branches
+        join = self.forgiving(self.base("j", "JOIN"))
+        # A SWITCH at the end of a branch ends at once, as in Conductor; the JOIN may then end before its cases.
+        join["joinOn"] = [branch[-1]["taskReferenceName"] for branch in branches]
+        if len(join["joinOn"]) > 1 and self.tape.chance(5):
+            join["joinOn"].pop()
+        self.shape.kinds.add("JOIN")
+        self.finished.append(join["taskReferenceName"])
+        return [fork, join]
+
+    def loop(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
+        task = self.forgiving(self.base("l", "DO_WHILE"))
+        ref = task["taskReferenceName"]
+        task["loopOver"] = self.sequence(depth - 1, (*loops, ref), around)
+        body = task["loopOver"][-1]["taskReferenceName"]
+        task |= (
+            {"loopCondition": f"$.{ref}['iteration'] < 2"},
+            {"items": "${workflow.input.items}"},
+            {"loopCondition": f"if ($.{ref}.iteration < $.n) {{ true; }} else {{ false; }}"},
+            {"items": "${workflow.input.items}", "loopCondition": "$.loopIndex < 1"},
+            {"loopCondition": f"$.{ref}.iteration < 3 && ($.{body} != null)"},
+        )[self.tape.pick(5)]
+        task["inputParameters"] = {"n": "${workflow.input.n}"}
+        self.finished.append(ref)
+        return [task]
+
+
+def draw_definition(tape: Tape) -> tuple[dict[str, Any], dict[str, Any], Shape]:
+    """A definition as Conductor JSON, an input for it, and its shape."""
+    shape = Shape()
+    author = _Author(tape, shape)
+    value: dict[str, Any] = {"bad": "nonsense", "n": tape.pick(3), "items": list(range(tape.pick(4)))}
+    if tape.chance(4):
+        value["note"] = LARGE
+    tasks = author.sequence(3, (), ())
+    definition: dict[str, Any] = {"name": "drawn", "tasks": tasks}
+    if tape.chance(4):
+        definition |= {"timeoutSeconds": 30 + tape.pick(30), "timeoutPolicy": ("TIME_OUT_WF", "ALERT_ONLY")[tape.pick(2)]}
+    if author.finished and tape.pick(2):
+        ref = author.finished[tape.pick(len(author.finished))]
+        definition["outputParameters"] = {"last": f"${{{ref}.output}}", "state": f"${{{ref}.status}}"}
+    return definition, value, shape
+
+
+#: What can be done to an execution, the most telling first.
+OPERATIONS = (
+    "work",
+    "poll",
+    "report",
+    "next",
+    "again",
+    "sleep",
+    "signal",
+    "extend",
+    "pause",
+    "resume",
+    "retry",
+    "terminate",
+    "work",
+    "lose",
+    "report",
+    "retry",
+    "set_back",
+    "lose",
+)
+
+
+def draw_operations(tape: Tape, count: int) -> list[tuple[str, int, int]]:
+    """A life: operations with two free numbers each."""
+    return [(OPERATIONS[tape.pick(len(OPERATIONS))], tape.pick(7), tape.pick(9)) for _ in range(count)]

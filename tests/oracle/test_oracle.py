@@ -1,0 +1,121 @@
+"""The oracle: a slice decides as the whole does, memory writes what SQLite writes, and no law is broken on the way."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from tape import Shape, Tape, draw_definition, draw_operations
+from twins import Matrix, Twins
+
+from conductorlite import Bounds, Semantics
+from conductorlite.decisions import EventKind
+
+OPERATORS = ("SIMPLE", "FORK_JOIN", "JOIN", "SWITCH", "DO_WHILE", "WAIT", "NOOP")
+
+REPORTS = ("COMPLETED", "FAILED", "FAILED_WITH_TERMINAL_ERROR", "IN_PROGRESS", "CANCELED")
+
+EVENTS = (*(str(kind) for kind in EventKind if kind is not EventKind.REPORT), *REPORTS)
+
+TAPES = st.binary(min_size=500, max_size=500)
+
+
+class Tally:
+    """What the cases of a run covered."""
+
+    def __init__(self) -> None:
+        self.matrix: Matrix = Counter()
+        self.cases = 0
+        self.deep_cases = 0
+
+    def count(self, shape: Shape) -> None:
+        self.cases += 1
+        self.deep_cases += shape.nested >= 3
+
+    def table(self) -> str:
+        width = max(map(len, EVENTS)) + 2
+        lines = [" " * width + "".join(f"{operator:>11}" for operator in OPERATORS)]
+        for event in EVENTS:
+            lines.append(f"{event:<{width}}" + "".join(f"{self.matrix[(o, event)]:>11}" for o in OPERATORS))
+        share = 100 * self.deep_cases // max(1, self.cases)
+        lines.append(f"{self.cases} cases, {share} % with three or more kinds nested in each other")
+        return "\n".join(lines)
+
+
+def live(choices: Sequence[int], tally: Tally) -> None:
+    """One case: a definition, a life, a variant, all from the tape."""
+    tape = Tape(choices)
+    variant = tape.pick(6)
+    definition, value, shape = draw_definition(tape)
+    operations = draw_operations(tape, 14 + tape.pick(16))
+    tally.count(shape)
+    with tempfile.TemporaryDirectory() as folder:
+        twins = Twins(
+            Path(folder),
+            definition,
+            value,
+            bounds=Bounds(rows=3) if variant in (1, 4) else Bounds(steps=5) if variant == 5 else Bounds(),
+            semantics=Semantics.OSS if variant in (2, 4) else Semantics.ORKES,
+            relay=variant == 3,
+            matrix=tally.matrix,
+        )
+        try:
+            for operation, a, b in operations:
+                twins.do(operation, a, b)
+            twins.finish()
+        finally:
+            twins.close()
+
+
+def explore(cases: int) -> Tally:
+    """Run so many cases and tally them."""
+    tally = Tally()
+
+    @settings(
+        max_examples=cases,
+        deadline=None,
+        derandomize="CONDUCTORLITE_RANDOM" not in os.environ,
+        database=None,
+        # A life takes milliseconds, shrinking one takes minutes: the tape that is printed is shrunk when it is needed.
+        phases=(Phase.explicit, Phase.generate),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(TAPES)
+    def case(choices: bytes) -> None:
+        live(choices, tally)
+
+    case()
+    return tally
+
+
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str]) -> Iterator[list[str]]:
+    """Lines to print past pytest's capture."""
+    lines: list[str] = []
+    yield lines
+    with capsys.disabled():
+        print("\n" + "\n".join(lines))
+
+
+def test_slices_stores_and_laws_agree(shown: list[str]) -> None:
+    """100 random lives: slice ≡ whole, memory ≡ SQLite, every law after every operation, every execution can end."""
+    tally = explore(100)
+    shown.append(tally.table())
+    assert tally.cases >= 100
+    assert not [o for o in OPERATORS if not any(tally.matrix[(o, event)] for event in EVENTS)]
+
+
+@pytest.mark.deep
+def test_slices_stores_and_laws_agree_deep(shown: list[str]) -> None:
+    """2,000 random lives, with no empty cell in the operator × event matrix (20 or more in each)."""
+    tally = explore(2_000)
+    shown.append(tally.table())
+    thin = {(o, e): tally.matrix[(o, e)] for o in OPERATORS for e in EVENTS if tally.matrix[(o, e)] < 20}
+    assert not thin
+    assert tally.deep_cases >= 0.3 * tally.cases

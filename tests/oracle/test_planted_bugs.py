@@ -1,0 +1,205 @@
+"""Is the oracle any good? Bugs of the kinds we fear are planted one by one; each must be found."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+from test_oracle import Tally, live
+
+from conductorlite.backends.memory import MemoryBackend
+from conductorlite.decider import progress, reports, verbs
+from conductorlite.decisions import Event, EventKind, Snapshot
+from conductorlite.draft import Draft
+from conductorlite.executions import HistoryKind, Task
+from conductorlite.operators import join
+
+Patch = pytest.MonkeyPatch
+
+
+def missing_need(patch: Patch) -> None:
+    """A row that was not loaded passes for one that does not exist."""
+    patch.setattr(Snapshot, "latest_of", lambda self, base: self.latest.get(base))
+
+
+def missing_need_of_live_rows(patch: Patch) -> None:
+    """What happens to be loaded passes for all live rows."""
+    patch.setattr(Snapshot, "all_live", lambda self: [t for t in self.tasks.values() if t is not None and t.live])
+
+
+def counted_twice(patch: Patch) -> None:
+    """A counter goes down by two when a task of a loop ends."""
+    real = Draft._count
+
+    def count(self: Draft, task: Task, change: int) -> None:
+        real(self, task, change)
+        if change < 0 and task.iterations and self.known(self.owner(task) or "").open > 0:
+            real(self, task, change)
+
+    patch.setattr(Draft, "_count", count)
+
+
+def timer_not_cancelled(patch: Patch) -> None:
+    """The timers of a task survive it."""
+    patch.setattr(Draft, "cancel_timer", lambda self, event_id: None)
+
+
+def message_not_removed(patch: Patch) -> None:
+    """A task that ends in the queue stays offered."""
+    patch.setattr(Draft, "remove_message", lambda self, task: None)
+
+
+def due_by_the_clamped_clock(patch: Patch) -> None:
+    """Due events are selected by the workflow's time, which the machine's clock may be behind."""
+    with MemoryBackend().reading() as view:
+        reads = type(view)
+    real = reads.due_events
+
+    def due_events(self: Any, workflow_id: str, now: int, limit: int) -> Any:
+        row = self.workflow(workflow_id)
+        return real(self, workflow_id, max(now, row.updated_at if row else 0), limit)
+
+    patch.setattr(reads, "due_events", due_events)
+
+
+def attempt_not_compared(patch: Patch) -> None:
+    """A report on an earlier attempt counts for the present one."""
+
+    def addressed(draft: Draft, event: Event) -> Task | None:
+        task = draft.task(event.ref or "")
+        return None if task is None or draft.status.terminal or task.status.terminal else task
+
+    patch.setattr(reports, "_addressed", addressed)
+
+
+def lease_not_compared(patch: Patch) -> None:
+    """A worker that lost its lease may still report."""
+    real = reports.on_report
+
+    def on_report(draft: Draft, event: Event) -> None:
+        said = {key: value for key, value in draft.value(event.data).items() if key != "lease"}
+        real(draft, attrs.evolve(event, data=draft.payload(said)))
+
+    patch.setitem(_handlers(), EventKind.REPORT, on_report)
+
+
+def _handlers() -> Any:
+    from conductorlite import decider
+
+    return decider._HANDLERS
+
+
+def held_events_forgotten(patch: Patch) -> None:
+    """What was held while paused is not taken up again."""
+    patch.setattr(Draft, "release_held", lambda self: None)
+
+
+def join_not_recounted(patch: Patch) -> None:
+    """A retried execution's JOINs keep the counts they had."""
+    patch.setattr(verbs, "_recount", lambda draft: None)
+
+
+def executed_before_the_successor(patch: Patch) -> None:
+    """A task stops counting before what follows it has its row: a cut in between ends the workflow."""
+    real = progress.advance
+
+    def advance(draft: Draft, ref: str) -> None:
+        held = len(draft.stack)
+        real(draft, ref)
+        if draft.queue and draft.queue[0] == ("executed", ref):
+            draft.queue.popleft()
+            late = draft.stack[held:]
+            del draft.stack[held:]
+            draft.queue.extendleft(reversed([("executed", ref), *late]))
+
+    patch.setitem(_steps(), "advance", advance)
+
+
+def _steps() -> Any:
+    from conductorlite import decider
+
+    return decider._STEPS
+
+
+def join_without_its_gate(patch: Patch) -> None:
+    """A JOIN may end while its fork is still scheduling branches."""
+    real = join.create_join
+
+    def create(draft: Draft, node: Any, iterations: Any, *, forked: Any) -> Task:
+        task = real(draft, node, iterations, forked=forked)
+        return draft.put(attrs.evolve(task, waiting=task.waiting - 1)) if forked else task
+
+    patch.setattr("conductorlite.operators.fork.create_join", create)
+
+
+def journal_line_missing(patch: Patch) -> None:
+    """A loop enters its next round without telling."""
+    real = Draft.journal
+
+    def journal(self: Draft, kind: HistoryKind, status: str, **fields: Any) -> None:
+        if kind is not HistoryKind.ROUND:
+            real(self, kind, status, **fields)
+
+    patch.setattr(Draft, "journal", journal)
+
+
+def drawn_jitter(patch: Patch) -> None:
+    """Jitter is drawn instead of derived."""
+    chance = random.Random(1)
+    patch.setattr(progress, "jitter", lambda policy, *_: chance.randrange(policy.backoff_jitter_ms + 1))
+
+
+def need_forgets_payloads(patch: Patch) -> None:
+    """A large payload that was not loaded passes for an empty one."""
+    from conductorlite.canonical import EMPTY
+
+    def payload(self: Snapshot, payload: Any) -> Any:
+        return payload if payload.text is not None else self.payloads.get(payload.digest, EMPTY)
+
+    patch.setattr(Snapshot, "payload", payload)
+
+
+BUGS: list[Callable[[Patch], None]] = [
+    missing_need,
+    missing_need_of_live_rows,
+    need_forgets_payloads,
+    counted_twice,
+    timer_not_cancelled,
+    message_not_removed,
+    due_by_the_clamped_clock,
+    attempt_not_compared,
+    lease_not_compared,
+    held_events_forgotten,
+    join_not_recounted,
+    executed_before_the_successor,
+    join_without_its_gate,
+    journal_line_missing,
+    drawn_jitter,
+]
+
+
+#: Found only after hundreds of lives, so looked for in the deep run.
+SLOW = (lease_not_compared, join_not_recounted, executed_before_the_successor)
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [pytest.param(bug, id=bug.__name__, marks=[pytest.mark.deep] if bug in SLOW else []) for bug in BUGS],
+)
+def test_a_planted_bug_is_found(bug: Callable[[Patch], None], monkeypatch: Patch, capsys: Any) -> None:
+    """The oracle finds the bug within 1,500 lives."""
+    bug(monkeypatch)
+    for case in itertools.count(1):
+        assert case <= 1_500, f"{bug.__name__} was not found"
+        chance = random.Random(case)
+        try:
+            live([chance.randrange(256) for _ in range(500)], Tally())
+        except Exception as found:
+            told = (str(found).strip().splitlines() or [type(found).__name__])[0]
+            break
+    with capsys.disabled():
+        print(f"\n{bug.__name__}: found by case {case}: {told[:140]}", end="")

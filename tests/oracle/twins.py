@@ -1,0 +1,306 @@
+"""One life lived on two stores at once, every turn decided twice.
+
+`Checked` decides each turn from the slice that was loaded and again from the whole execution, and compares the two decisions
+field by field. `Twins` does the same to a memory and a SQLite store and compares their journals byte by byte. After each
+operation every invariant is checked on both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from tape import LARGE
+
+from conductorlite import (
+    Bounds,
+    Conflict,
+    Engine,
+    Semantics,
+    StaleLease,
+    Task,
+    TaskResult,
+    TaskStatus,
+    VirtualClock,
+    WorkflowDef,
+    WorkflowStatus,
+)
+from conductorlite.backends.memory import MemoryBackend
+from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.canonical import canonical
+from conductorlite.decider import decide
+from conductorlite.decisions import Decision, Event, Need, Snapshot
+from conductorlite.engine.turns import Turns
+from conductorlite.executions import Workflow
+from conductorlite.ports import Backend, ReadingTransaction
+
+__all__ = ["Matrix", "Twins", "journal"]
+
+#: (operator, event) → how many turns handled that event in an execution that had such a task.
+Matrix = Counter[tuple[str, str]]
+
+
+class LooseClock(VirtualClock):
+    """A clock that can be set back, as a machine's can."""
+
+    def set_back(self, span: int) -> None:
+        """Go back by so many milliseconds."""
+        self._now -= span
+
+
+class Checked(Turns):
+    """Turns that are decided on a slice and on the whole."""
+
+    matrix: Matrix
+
+    def decide(self, view: ReadingTransaction, workflow: Workflow, events: Sequence[Event]) -> Decision:
+        """The decision on the slice, after it was found equal to the one on the whole."""
+        sliced = super().decide(view, workflow, events)
+        plan = self.plan(view, workflow)
+        now = self.clock.now()
+        due = () if workflow.history_seq == 0 else view.due_events(workflow.workflow_id, now, 200)
+        ordered = tuple(sorted((*due, *events), key=lambda event: event.order))
+        rows = view.load(workflow.workflow_id, Need(everything=True)).tasks
+        digests = {p.digest for task in rows.values() if task is not None for p in (task.input, task.output) if p.absent}
+        digests |= {p.digest for p in (workflow.input, workflow.output, workflow.variables) if p.absent}
+        whole = Snapshot(
+            workflow=workflow,
+            events=ordered,
+            tasks=rows,
+            payloads=self.texts(view, workflow.workflow_id, digests),
+            everything_loaded=True,
+        )
+        answer = decide(plan, whole, now, environment=self.environment, bounds=self.bounds)
+        assert isinstance(answer, Decision), f"the whole execution is not enough: {answer}"
+        assert attrs.asdict(sliced, recurse=False) == attrs.asdict(answer, recurse=False)
+        early = [event.event_id for event in due if event.due_at > now]
+        assert not early, f"fires early: {early}"
+        self._record(plan.nodes, rows.values(), sliced, ordered)
+        return sliced
+
+    def _record(self, nodes: Any, rows: Any, decision: Decision, events: Sequence[Event]) -> None:
+        kinds = {nodes[task.base_ref].task.type for task in (*rows, *decision.inserted) if task is not None}
+        for event in events:
+            if event.event_id in decision.replies:
+                name = str(event.kind)
+                if name == "REPORT":
+                    name = str(event.data.value.get("status")) if not event.data.absent else name
+                for kind in kinds:
+                    self.matrix[(str(kind), name)] += 1
+
+
+def journal(engine: Engine, workflow_id: str) -> bytes:
+    """The journal of an execution as canonical bytes."""
+    lines = [
+        {**attrs.asdict(line, recurse=False), "payload": None if line.payload is None else line.payload.text}
+        for line in engine.history(workflow_id)
+    ]
+    return canonical(lines).encode()
+
+
+class Twins:
+    """The same definition, input and operations on memory and on SQLite."""
+
+    def __init__(
+        self,
+        folder: Path,
+        definition: dict[str, Any],
+        value: dict[str, Any],
+        *,
+        bounds: Bounds,
+        semantics: Semantics,
+        relay: bool,
+        matrix: Matrix,
+    ) -> None:
+        self.engines = [
+            self._engine(MemoryBackend(relay=relay), bounds, semantics, matrix),
+            self._engine(SQLiteBackend(folder / "twin.db", synchronous="NORMAL"), bounds, semantics, matrix),
+        ]
+        self.polled: list[list[Task]] = [[] for _ in self.engines]
+        self.workflow_id = "w"
+        parsed = WorkflowDef.from_json(definition)
+        for engine in self.engines:
+            engine.start(parsed, value, workflow_id=self.workflow_id)
+        self.compare()
+
+    @staticmethod
+    def _engine(store: Backend, bounds: Bounds, semantics: Semantics, matrix: Matrix) -> Engine:
+        engine = Engine(store, clock=LooseClock(), bounds=bounds, semantics=semantics, seed="twin")
+        plain = engine.turns
+        checked = Checked(store, engine.clock, environment={}, bounds=bounds)
+        checked.matrix = matrix
+        checked._plans = plain._plans
+        engine.turns = checked
+        return engine
+
+    def close(self) -> None:
+        """Release both stores."""
+        for engine in self.engines:
+            engine.close()
+
+    # ------------------------------------------------------------------ operations
+
+    def do(self, operation: str, a: int, b: int) -> None:
+        """Do one thing to both, and compare."""
+        results = [getattr(self, f"_{operation}")(index, engine, a, b) for index, engine in enumerate(self.engines)]
+        assert results[0] == results[1], f"{operation}: memory {results[0]}, SQLite {results[1]}"
+        self.compare()
+
+    def compare(self) -> None:
+        """Same journal, same rows, no broken law."""
+        for engine in self.engines:
+            engine.settle()
+            findings = engine.check()
+            assert not findings, "\n".join(map(str, findings))
+        memory, sqlite = (journal(engine, self.workflow_id) for engine in self.engines)
+        assert memory == sqlite
+        rows = [[_comparable(task) for task in engine.get(self.workflow_id).tasks] for engine in self.engines]
+        assert rows[0] == rows[1]
+
+    def _offered(self, engine: Engine) -> list[str]:
+        with engine.backend.reading() as view:
+            messages = [message for message in view.messages(1000) if message.due_at <= engine.clock.now()]
+        return sorted({message.queue for message in messages})
+
+    def _poll(self, index: int, engine: Engine, a: int, b: int) -> object:
+        queues = self._offered(engine)
+        if not queues:
+            return None
+        tasks = engine.poll(queues[a % len(queues)], worker_id="w", count=1 + b % 2)
+        self.polled[index] += tasks
+        return [(task.ref, task.attempt, task.input_data) for task in tasks]
+
+    def _work(self, index: int, engine: Engine, a: int, b: int) -> object:
+        polled = self._poll(index, engine, a, 0)
+        if not polled:
+            return None
+        return polled, self._send(engine, self.polled[index][-1], (0, 0, 0, 1, 2, 0)[b % 6], b)
+
+    def _report(self, index: int, engine: Engine, a: int, b: int) -> object:
+        latest = {task.task_id: task for task in self.polled[index]}
+        running = [task for task in latest.values() if self._open(engine, task)]
+        return self._send(engine, running[a % len(running)], b, b) if running else None
+
+    def _again(self, index: int, engine: Engine, a: int, b: int) -> object:
+        """Report on any task ever polled: an ended one, or one polled again since, must not move."""
+        tasks = self.polled[index]
+        if not tasks:
+            return None
+        task = tasks[a % len(tasks)]
+        now = engine.task(task.task_id)
+        before = journal(engine, self.workflow_id)
+        answer = self._send(engine, task, b, b)
+        if now.status.terminal or (now.lease != task.lease and b != 8):
+            assert journal(engine, self.workflow_id) == before, f"a late or stale report changed {now.ref}"
+            assert now.status.terminal or answer == "stale"
+        return answer
+
+    def _open(self, engine: Engine, task: Task) -> bool:
+        return not engine.task(task.task_id).status.terminal
+
+    def _send(self, engine: Engine, task: Task, outcome: int, b: int) -> object:
+        status, output, callback = (
+            (TaskStatus.COMPLETED, {"x": outcome}, 0),
+            (TaskStatus.FAILED, {}, 0),
+            (TaskStatus.COMPLETED, {"x": {"deep": [1, LARGE]}}, 0),
+            (TaskStatus.FAILED_WITH_TERMINAL_ERROR, {}, 0),
+            (TaskStatus.IN_PROGRESS, {"half": True}, 0),
+            (TaskStatus.IN_PROGRESS, {}, 3000),
+            (TaskStatus.CANCELED, {}, 0),
+            (TaskStatus.FAILED, {"x": 1}, 0),
+            (TaskStatus.COMPLETED, {}, 0),
+        )[outcome % 9]
+        result = TaskResult(
+            workflow_id=task.workflow_id,
+            task_id=task.task_id,
+            status=status,
+            output_data=output,
+            reason=None if status is TaskStatus.COMPLETED else f"because {b}",
+            callback_after_ms=callback,
+            lease=None if b == 8 else task.lease,
+        )
+        try:
+            return str(engine.update_task(result).status)
+        except StaleLease:
+            return "stale"
+
+    def _extend(self, index: int, engine: Engine, a: int, b: int) -> object:
+        tasks = self.polled[index]
+        if not tasks:
+            return None
+        try:
+            return engine.extend_lease(tasks[a % len(tasks)])
+        except StaleLease:
+            return "stale"
+
+    def _lose(self, index: int, engine: Engine, a: int, b: int) -> object:
+        """A worker takes a task and is never heard of again."""
+        polled = self._poll(index, engine, a, 0)
+        engine.advance(7500 if polled else 300)
+        return polled
+
+    def _signal(self, index: int, engine: Engine, a: int, b: int) -> object:
+        waits = [t for t in engine.get(self.workflow_id).tasks if t.task_type == "WAIT" and not t.status.terminal]
+        return self._send(engine, attrs.evolve(waits[a % len(waits)], lease=0), b, 8) if waits else None
+
+    def _next(self, index: int, engine: Engine, a: int, b: int) -> object:
+        at = engine.next_wakeup()
+        if at is not None:
+            engine.advance(to=max(at, engine.clock.now()))
+        return at
+
+    def _sleep(self, index: int, engine: Engine, a: int, b: int) -> object:
+        engine.advance((1, 999, 2000, 5000, 9000, 20_000, 45_000)[a % 7])
+        return engine.clock.now()
+
+    def _set_back(self, index: int, engine: Engine, a: int, b: int) -> object:
+        clock = engine.clock
+        assert isinstance(clock, LooseClock)
+        clock.set_back((1, 500, 4000, 30_000)[a % 4])
+        return clock.now()
+
+    def _verb(self, call: Any) -> str:
+        try:
+            call(self.workflow_id)
+        except Conflict as refused:
+            return str(refused)
+        return "done"
+
+    def _pause(self, index: int, engine: Engine, a: int, b: int) -> object:
+        return self._verb(engine.pause)
+
+    def _resume(self, index: int, engine: Engine, a: int, b: int) -> object:
+        return self._verb(engine.resume)
+
+    def _retry(self, index: int, engine: Engine, a: int, b: int) -> object:
+        return self._verb(engine.retry)
+
+    def _terminate(self, index: int, engine: Engine, a: int, b: int) -> object:
+        return self._verb(engine.terminate) if b > 5 else None
+
+    # ------------------------------------------------------------------ the end
+
+    def finish(self) -> None:
+        """Complete whatever is asked for; an execution that cannot end has lost something."""
+        self.do("resume", 0, 0)
+        for _ in range(400):
+            if self.engines[0].status(self.workflow_id).terminal:
+                return
+            before = journal(self.engines[0], self.workflow_id)
+            for operation in ("work", "report", "signal"):
+                self.do(operation, 0, 0)
+            if journal(self.engines[0], self.workflow_id) == before:
+                self.do("next", 0, 0)
+                idle = self.engines[0].next_wakeup() is None and not self._offered(self.engines[0])
+                if idle and journal(self.engines[0], self.workflow_id) == before:
+                    break
+        status = self.engines[0].status(self.workflow_id)
+        rows = [(t.ref, t.attempt, str(t.status)) for t in self.engines[0].get(self.workflow_id).tasks]
+        assert status is not WorkflowStatus.RUNNING, f"it cannot end: {rows}"
+
+
+def _comparable(task: Task) -> dict[str, Any]:
+    return {field.name: getattr(task, field.name) for field in attrs.fields(Task)}

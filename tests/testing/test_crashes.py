@@ -1,0 +1,123 @@
+"""`crash_everywhere` passes what survives, and finds what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit import flow, task
+
+from conductorlite import Engine
+from conductorlite.backends.memory import MemoryBackend
+from conductorlite.ports import Backend, ReadingTransaction, WritingTransaction
+from conductorlite.testing import FaultyBackend, ScriptedWorkers, crash_everywhere, start_once
+
+
+def scenario(engine: Engine) -> None:
+    """One execution, driven to its end."""
+    start_once(engine, flow(task("charge"), task("ship", timeout=120)), {"order": 7}, workflow_id="one")
+    engine.run_until_idle()
+
+
+def script(workers: ScriptedWorkers) -> None:
+    """A failure, a call back, a worker that takes its time, one that reports twice."""
+    workers.charge.fails(1).then.callback("3s").then.returns({"id": 1})
+    workers.ship.takes("30s").reports_twice({"parcel": "x"})
+
+
+def test_survivors() -> None:
+    """A sound program survives every crash, also while workers run, on each store."""
+    points = {store: crash_everywhere(scenario, script, stores=[store]) for store in ("memory", "relay", "sqlite")}
+    assert points["relay"] > points["memory"] == points["sqlite"] > 40
+
+
+def test_a_scenario_without_workers() -> None:
+    """Nothing but a start is a scenario too: the definition, the turn, and their commit, each before and after."""
+    points = crash_everywhere(
+        lambda engine: start_once(engine, flow(task("charge")), workflow_id="one"), stores=["memory"]
+    )
+    assert points == 6
+
+
+def test_a_start_that_cannot_be_repeated_is_found() -> None:
+    """A scenario that starts another execution each time does not come to the same end."""
+    with pytest.raises(AssertionError, match="instead of"):
+        crash_everywhere(lambda engine: engine.start(flow(task("charge"))), stores=["memory"])
+
+
+def test_an_effect_that_is_not_in_the_store_is_found() -> None:
+    """A program that does something else in its second life does not come to the same end."""
+
+    def forgetful(engine: Engine) -> None:
+        known = list(engine.workflow_ids())
+        run = start_once(engine, flow(task("charge")), workflow_id="one")
+        if known and not run.status.terminal:
+            engine.terminate("one")
+        engine.run_until_idle()
+
+    with pytest.raises(AssertionError, match="one ended"):
+        crash_everywhere(forgetful, lambda workers: workers.charge.returns(), stores=["memory"])
+
+
+class Sieve:
+    """A store in memory; with `keeps` one that does not undo a change that raised."""
+
+    one_commit = True
+
+    def __init__(self, *, keeps: bool = False) -> None:
+        self._inner = MemoryBackend()
+        self._keeps = keeps
+
+    def reading(self) -> Any:
+        """The whole view."""
+        return self._inner.reading()
+
+    @contextmanager
+    def writing(self) -> Iterator[Any]:
+        """A change, committed in spite of an error if so wanted."""
+        with self._inner.writing() as tx:
+            error: BaseException | None = None
+            try:
+                yield tx
+            except BaseException as raised:
+                if not self._keeps:
+                    raise
+                error = raised
+        if error is not None:
+            raise error
+
+    def data_version(self) -> int:
+        """As the inner store."""
+        return self._inner.data_version()
+
+    def close(self) -> None:
+        """Nothing: it is opened again."""
+
+
+def test_a_store_that_keeps_what_was_not_committed_is_found() -> None:
+    """Without a rollback the store holds more at reopening than was committed."""
+    with pytest.raises(AssertionError, match="holds something else than after commit"):
+        crash_everywhere(scenario, script, stores=[_same_for_all(lambda: Sieve(keeps=True))])
+
+
+def test_a_store_of_ones_own() -> None:
+    """A function that opens a backend in a folder is a store."""
+    assert crash_everywhere(scenario, script, stores=[_same_for_all(Sieve)]) > 40
+
+
+def _same_for_all(make: Callable[[], Backend]) -> Callable[[Path], Backend]:
+    """Opens one backend per folder: the same again when reopened."""
+    opened: dict[Path, Backend] = {}
+    return lambda folder: opened.setdefault(folder, make())
+
+
+def test_types_of_transactions() -> None:
+    """A wrapped transaction answers every question the plain one does."""
+    names = {
+        name for kind in (ReadingTransaction, WritingTransaction) for name in dir(kind) if not name.startswith("_")
+    }
+    with FaultyBackend(MemoryBackend()).writing() as tx:
+        assert [name for name in sorted(names) if not callable(getattr(tx, name))] == []

@@ -1,0 +1,164 @@
+"""The pytest plugin, in test runs of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+HEAD = """
+import pytest
+from conductorlite import Engine, WorkflowDef, WorkflowTask
+from conductorlite.testing import FaultyBackend
+
+ONE = WorkflowDef(name="one", tasks=[WorkflowTask(name="charge", task_reference_name="charge")])
+"""
+
+
+def run(pytester: pytest.Pytester, tests: str, *options: str) -> pytest.RunResult:
+    """The result of running these tests."""
+    pytester.makepyfile(HEAD + tests)
+    return pytester.runpytest_inprocess("-p", "no:cacheprovider", *options)
+
+
+def test_nothing_to_configure(pytester: pytest.Pytester) -> None:
+    """The fixtures are there, in memory and on SQLite, on one virtual clock, with counted ids."""
+    result = run(
+        pytester,
+        """
+def test_it(engine, workers, clock):
+    workers.charge.takes("90s").returns({"id": 1})
+    before = clock.now()
+    run = engine.start(ONE)
+    assert run.workflow_id == "wf-1"
+    assert run.result() == {"id": 1}
+    assert clock.now() - before == 90_000
+    assert engine.start(ONE).workflow_id == "wf-2"
+""",
+        "-v",
+    )
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*test_it?memory?*", "*test_it?sqlite?*"])
+
+
+def test_ids_go_on_when_the_store_is_reopened(pytester: pytest.Pytester) -> None:
+    """A second engine on the store finds what the first one stored, and counts on, gaps or not."""
+    result = run(
+        pytester,
+        """
+@pytest.mark.parametrize("engine_store", ["memory", "relay", "sqlite"], indirect=True)
+def test_it(make_engine):
+    with make_engine() as first:
+        assert [first.start(ONE).workflow_id for _ in range(11)][-1] == "wf-11"
+        first.start(ONE, workflow_id="mine")
+    second = make_engine(seed="another")
+    assert len(list(second.workflow_ids())) == 12
+    assert second.start(ONE).workflow_id == "wf-12"
+    second.start(ONE, workflow_id="wf-13")
+    assert second.start(ONE).workflow_id == "wf-14"
+""",
+    )
+    result.assert_outcomes(passed=3)
+
+
+def test_one_store_can_be_chosen(pytester: pytest.Pytester) -> None:
+    """By a mark on the test, or by a fixture of one's own."""
+    result = run(
+        pytester,
+        """
+@pytest.mark.parametrize("engine_store", ["sqlite"], indirect=True)
+def test_marked(engine, tmp_path):
+    assert [path.name for path in tmp_path.glob("*.db")] == ["store.db"]
+
+class TestOwn:
+    @pytest.fixture
+    def engine_store(self):
+        return "memory"
+
+    def test_it(self, engine, engine_store):
+        assert engine_store == "memory"
+""",
+    )
+    result.assert_outcomes(passed=2)
+
+
+def test_a_broken_law_fails_the_test(pytester: pytest.Pytester) -> None:
+    """A passed test whose store breaks a law has failed, and says which law."""
+    result = run(
+        pytester,
+        """
+def test_it(engine):
+    engine.start(ONE)
+    with engine.backend.writing() as tx:
+        tx.discard(tx.messages(1))
+""",
+    )
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        ["*laws of the engine do not hold*", "*wf-1: open_tasks_are_reachable: charge is SCHEDULED*"]
+    )
+
+
+def test_a_failure_shows_timelines(pytester: pytest.Pytester) -> None:
+    """A failed test's report holds the history of its executions; a passed one's does not."""
+    result = run(
+        pytester,
+        """
+@pytest.fixture
+def engine_store():
+    return "memory"
+
+def test_fails(engine, workers):
+    workers.charge.fails(1, reason="503").then.returns()
+    engine.start(ONE).result()
+    assert 1 == 2
+
+def test_passes(engine):
+    engine.start(ONE)
+""",
+        "-rA",
+    )
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        ["*conductorlite timeline*", "wf-1", "+0s *workflow RUNNING", "+0s *charge #1 FAILED: 503"]
+    )
+    assert str(result.stdout).count("conductorlite timeline") == 1
+
+
+def test_closed_engines_are_left_alone(pytester: pytest.Pytester) -> None:
+    """An engine that the test closed is neither checked nor shown."""
+    result = run(
+        pytester,
+        """
+def test_it(engine):
+    engine.start(ONE)
+    engine.close()
+    assert 1 == 2
+""",
+    )
+    result.assert_outcomes(failed=2)
+    assert "timeline" not in str(result.stdout)
+
+
+def test_nobody_is_surprised(pytester: pytest.Pytester) -> None:
+    """Fixtures of the same names win over the plugin's, and tests without them are untouched."""
+    result = run(
+        pytester,
+        """
+@pytest.fixture
+def engine():
+    return "a database"
+
+@pytest.fixture
+def clock():
+    return "on the wall"
+
+def test_theirs(engine, clock):
+    assert (engine, clock) == ("a database", "on the wall")
+
+def test_none():
+    assert 1 == 2
+""",
+    )
+    result.assert_outcomes(passed=1, failed=1)
+    assert "timeline" not in str(result.stdout)
