@@ -3,6 +3,7 @@
 The public face: everything a program needs is importable from here. The test kit is `conductorlite.testing`.
 """
 
+from conductorlite.aio import AsyncEngine, AsyncRun
 from conductorlite.clock import Clock, SystemClock, VirtualClock
 from conductorlite.decider import Bounds
 from conductorlite.definitions import (
@@ -19,6 +20,7 @@ from conductorlite.definitions import (
     WorkflowTask,
     WorkflowTimeoutPolicy,
 )
+from conductorlite.diagrams import mermaid
 from conductorlite.driver import Engine, Run
 from conductorlite.engine import AgendaEntry
 from conductorlite.errors import (
@@ -68,6 +70,8 @@ __version__ = "0.1.0"
 __all__ = [
     "AgendaEntry",
     "AlreadyExists",
+    "AsyncEngine",
+    "AsyncRun",
     "Bounds",
     "Clock",
     "ClockError",
@@ -122,6 +126,7 @@ __all__ = [
     "WorkflowStatus",
     "WorkflowTask",
     "WorkflowTimeoutPolicy",
+    "mermaid",
     "validate",
     "validate_task_def",
 ]

@@ -20,6 +20,7 @@ from conductorlite.executions import HistoryEvent, Task, Workflow
 __all__ = [
     "NOTHING",
     "Decision",
+    "DefinitionKey",
     "Event",
     "EventKind",
     "Message",
@@ -53,6 +54,8 @@ class EventKind(StrEnum):
     TASK_TIMEOUT = "TASK_TIMEOUT"
     TOTAL_TIMEOUT = "TOTAL_TIMEOUT"
     WORKFLOW_TIMEOUT = "WORKFLOW_TIMEOUT"
+    # other workflows
+    CHILD_ENDED = "CHILD_ENDED"
     # the decider's own
     CONTINUE = "CONTINUE"
 
@@ -85,6 +88,9 @@ class Event:
         """Sort key of an inbox."""
         return (self.due_at, self.posted_at, self.sender, self.sender_seq)
 
+
+#: A registered workflow definition: its name, and its version or None for the highest.
+DefinitionKey = tuple[str, int | None]
 
 #: A message is known by the workflow and the printed reference: a reference has at most one live attempt.
 MessageKey = tuple[str, str]
@@ -125,6 +131,8 @@ class Need:
     everything: bool = False
     #: Hashes of payloads.
     payloads: frozenset[str] = frozenset()
+    #: Registered workflow definitions by name and version (None: the highest).
+    definitions: frozenset[DefinitionKey] = frozenset()
 
     def __or__(self, other: Need) -> Need:
         return Need(
@@ -134,11 +142,18 @@ class Need:
             failed=self.failed or other.failed,
             everything=self.everything or other.everything,
             payloads=self.payloads | other.payloads,
+            definitions=self.definitions | other.definitions,
         )
 
     def __bool__(self) -> bool:
         return bool(
-            self.refs or self.latest_of or self.live or self.failed or self.everything or self.payloads
+            self.refs
+            or self.latest_of
+            or self.live
+            or self.failed
+            or self.everything
+            or self.payloads
+            or self.definitions
         )
 
 
@@ -162,6 +177,8 @@ class Snapshot:
     tasks: Mapping[str, Task | None] = attrs.field(factory=dict)
     latest: Mapping[str, Task | None] = attrs.field(factory=dict)
     payloads: Mapping[str, Payload] = attrs.field(factory=dict)
+    #: Hashes of the embedded forms; None when nothing is registered under that name.
+    definitions: Mapping[DefinitionKey, str | None] = attrs.field(factory=dict)
     live_loaded: bool = False
     failed_loaded: bool = False
     everything_loaded: bool = False
@@ -193,6 +210,13 @@ class Snapshot:
             return self.payloads[payload.digest]
         except KeyError:
             raise NotLoaded(Need(payloads=frozenset({payload.digest}))) from None
+
+    def definition(self, name: str, version: int | None) -> str | None:
+        """Hash of a registered definition as executions keep it; None when there is none; raises NotLoaded."""
+        try:
+            return self.definitions[(name, version)]
+        except KeyError:
+            raise NotLoaded(Need(definitions=frozenset({(name, version)}))) from None
 
     def all_live(self) -> list[Task]:
         """Every live row, in order of scheduling; raises NotLoaded."""
@@ -266,6 +290,8 @@ class Decision:
     created: bool = False
     inserted: tuple[Task, ...] = ()
     updated: tuple[Task, ...] = ()
+    #: Printed references of which every attempt is deleted: rounds a loop keeps no longer.
+    dropped: tuple[str, ...] = ()
     texts: tuple[Payload, ...] = ()
     history: tuple[HistoryEvent, ...] = ()
     consumed: tuple[str, ...] = ()
@@ -285,6 +311,7 @@ class Decision:
             self.created
             or self.inserted
             or self.updated
+            or self.dropped
             or self.history
             or self.consumed
             or self.cancelled

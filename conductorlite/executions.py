@@ -209,6 +209,8 @@ class Task:
     #: An earlier generation of this task had already scheduled the successors; they are not scheduled again.
     succeeded_before: bool = False
     retried_task_id: str | None = None
+    #: SUB_WORKFLOW: the execution it started.
+    sub_workflow_id: str | None = None
     #: DO_WHILE: the round it is in, from 1.
     round: int = 0
     #: DO_WHILE: live tasks directly inside the present round.
@@ -284,6 +286,10 @@ class Workflow:
     priority: int = 0
     parent_workflow_id: str | None = None
     parent_task_id: str | None = None
+    #: The attempt of the parent's SUB_WORKFLOW task that this execution is: whom to tell when it ends.
+    parent_ref: str | None = None
+    parent_attempt: int = 0
+    parent_generation: int = 0
     event: str | None = None
     created_by: str | None = None
     input: Payload = EMPTY

@@ -215,6 +215,9 @@ def the_journal_replays_to_the_rows(picture: Picture) -> Iterator[str]:
             statuses[(line.ref, line.attempt)] = line
         elif line.kind is HistoryKind.WORKFLOW:
             workflow = line
+        elif line.kind is HistoryKind.ROUND and line.status == "DROPPED":
+            gone = set(line.payload.value["dropped"]) if line.payload is not None else set()
+            statuses = {key: told for key, told in statuses.items() if key[0] not in gone}
         elif line.kind is HistoryKind.ROUND:
             rounds[line.ref] = line.number
     if {(task.ref, task.attempt) for task in picture.attempts} != set(statuses):

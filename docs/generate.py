@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite import Engine, Run, TaskContext, VirtualClock, Workers, definitions, errors
+from conductorlite import AsyncEngine, AsyncRun, Engine, Run, TaskContext, VirtualClock, Workers, definitions, errors
 from conductorlite.executions import (
     TASK_TRANSITIONS,
     TASK_VERB_TRANSITIONS,
@@ -321,11 +321,11 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
     "Definitions": ("register", "workflow_def", "task_def", "workflow_defs", "task_defs"),
     "Run control": ("start", "start_workflow", "pause", "resume", "terminate", "retry", "decide"),
     "For workers": ("poll", "update_task", "extend_lease", "log", "task", "task_logs"),
-    "Looking": ("get", "status", "run", "history", "agenda", "next_wakeup", "workflow_ids", "check"),
+    "Looking": ("get", "status", "run", "history", "explain", "agenda", "next_wakeup", "workflow_ids", "check"),
     "Driving": ("tick", "settle", "advance", "run_until_idle", "run_forever", "stop", "wait", "listen", "close"),
 }
 
-_INTERNAL: Final = frozenset({"report", "report_event", "take_message", "embedded"})
+_INTERNAL: Final = frozenset({"report", "report_event", "take_message", "embedded", "resolve"})
 
 
 def verbs() -> str:
@@ -350,7 +350,9 @@ def verbs() -> str:
         lines += [f"### {family}", ""]
         for name in names:
             lines += _entry(f"engine.{name}", getattr(Engine, name), getattr(Engine, name).__doc__)
-    for cls in (Run, Workers, TaskContext, VirtualClock):
+    background = _entry("asyncengine.background", AsyncEngine.background, AsyncEngine.background.__doc__)
+    lines += ["## AsyncEngine", "", _paragraphs(AsyncEngine.__doc__), "", *background]
+    for cls in (Run, AsyncRun, Workers, TaskContext, VirtualClock):
         lines += [f"## {cls.__name__}", "", _paragraphs(cls.__doc__), ""]
         for name, value in vars(cls).items():
             if name.startswith("_"):

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from conductorlite.decider.families import on_child_ended
 from conductorlite.decider.foresight import foresee
 from conductorlite.decider.progress import advance, executed, round_over, schedule_item
 from conductorlite.decider.reports import on_extend_lease, on_poll, on_report
@@ -53,6 +54,7 @@ _HANDLERS: Final[Mapping[EventKind, Callable[[Draft, Event], None]]] = {
     EventKind.TASK_TIMEOUT: on_task_timeout,
     EventKind.TOTAL_TIMEOUT: on_total_timeout,
     EventKind.WORKFLOW_TIMEOUT: on_workflow_timeout,
+    EventKind.CHILD_ENDED: on_child_ended,
     EventKind.CONTINUE: on_continue,
 }
 
@@ -110,6 +112,7 @@ def _together(needs: list[Need]) -> Need:
         failed=any(need.failed for need in needs),
         everything=any(need.everything for need in needs),
         payloads=frozenset().union(*(need.payloads for need in needs)),
+        definitions=frozenset().union(*(need.definitions for need in needs)),
     )
 
 

@@ -7,12 +7,14 @@ The only place that looks at every live row; it happens once per end. Sources of
 from __future__ import annotations
 
 from conductorlite.canonical import EMPTY, Payload
+from conductorlite.decider.families import start_failure_workflow, tell_parent
 from conductorlite.decisions import EventKind
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, WorkflowStatus
+from conductorlite.expressions import to_text
 from conductorlite.operators import DraftSource
 
-__all__ = ["complete_workflow", "fail_workflow", "set_workflow_timeout"]
+__all__ = ["complete_workflow", "fail_workflow", "set_workflow_timeout", "terminate_workflow"]
 
 
 def complete_workflow(draft: Draft) -> None:
@@ -35,10 +37,34 @@ def _permitted(draft: Draft, task: Task) -> bool:
     return node.permissive and not node.optional
 
 
+def terminate_workflow(draft: Draft, task: Task) -> None:
+    """End a workflow as a TERMINATE task says: its output replaces the workflow's, whatever else runs is canceled."""
+    said = draft.value(task.input)
+    status = WorkflowStatus(said["terminationStatus"])
+    reason = said.get("terminationReason")
+    if status is WorkflowStatus.COMPLETED and draft.field("permitted_failures"):
+        complete_workflow(draft)
+        return
+    if reason is None and status is not WorkflowStatus.COMPLETED:
+        reason = f"Workflow is {status} by TERMINATE task: {task.task_id}"
+    text = None if reason is None else to_text(reason)
+    compensate = status is not WorkflowStatus.COMPLETED
+    fail_workflow(draft, status, text, task if compensate else None, output=task.output, compensate=compensate)
+
+
 def fail_workflow(
-    draft: Draft, status: WorkflowStatus, reason: str | None, task: Task | None, *, verb: bool = False
+    draft: Draft,
+    status: WorkflowStatus,
+    reason: str | None,
+    task: Task | None,
+    *,
+    output: Payload | None = None,
+    compensate: bool = True,
 ) -> None:
-    """End a workflow before its time: every open task is canceled, nothing that was to follow is done."""
+    """End a workflow before its time: every open task is canceled, nothing that was to follow is done.
+
+    `task` is the one whose failure ends it; `output` replaces the workflow's own; `compensate` starts its failure workflow.
+    """
     for live in draft.all_live():
         if not live.status.terminal:
             draft.cancel(live)
@@ -50,13 +76,20 @@ def fail_workflow(
         draft.release_held()
     draft.stack.clear()
     draft.queue.clear()
-    if task is not None:
-        draft.change(failed_task_id=task.task_id)
-    _end(draft, status, reason, tuple(draft.all_failed()), verb=verb)
+    failed = tuple(draft.all_failed())
+    draft.change(failed_task_id=None if task is None else task.task_id)
+    _end(draft, status, reason, failed, output=output, cause=task if compensate else None, compensate=compensate)
 
 
 def _end(
-    draft: Draft, status: WorkflowStatus, reason: str | None, failed: tuple[Task, ...], *, verb: bool = False
+    draft: Draft,
+    status: WorkflowStatus,
+    reason: str | None,
+    failed: tuple[Task, ...],
+    *,
+    output: Payload | None = None,
+    cause: Task | None = None,
+    compensate: bool = False,
 ) -> None:
     if draft.field("timeout_at") is not None:
         draft.cancel_timer(EventKind.WORKFLOW_TIMEOUT)
@@ -67,9 +100,14 @@ def _end(
         failed_refs=tuple(task.ref for task in failed),
         failed_task_names=tuple(dict.fromkeys(task.name for task in failed)),
     )
-    output = draft.keep(_output(draft))
-    draft.change(output=output)
-    draft.move_workflow(status, reason=reason, payload=output, verb=verb)
+    put_out = output if output is not None else _output(draft)
+    if compensate:
+        told = start_failure_workflow(draft, status, cause)
+        if told:
+            put_out = draft.payload({**draft.value(put_out), **told})
+    draft.change(output=draft.keep(put_out))
+    draft.move_workflow(status, reason=reason, payload=put_out)
+    tell_parent(draft)
 
 
 def _output(draft: Draft) -> Payload:

@@ -16,6 +16,7 @@ __all__ = ["foresee"]
 _ENDING = frozenset(
     {
         EventKind.REPORT,
+        EventKind.CHILD_ENDED,
         EventKind.WAIT_ENDS,
         EventKind.POLL_TIMEOUT,
         EventKind.RESPONSE_TIMEOUT,

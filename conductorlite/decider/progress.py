@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from conductorlite.decider.endings import complete_workflow, fail_workflow
+from conductorlite.decider.endings import complete_workflow, fail_workflow, terminate_workflow
 from conductorlite.draft import Draft
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import Task, TaskStatus, WorkflowStatus, printed_ref
@@ -41,6 +41,9 @@ def advance(draft: Draft, ref: str) -> None:
             return
         if not _bear(draft, node, task):
             return
+    elif node.task.type == "TERMINATE":
+        terminate_workflow(draft, task)
+        return
     if node.task.type == "DO_WHILE" and task.open:
         _leave_round(draft, task)
     # Last in, first out: the task stays live until everything that its successor schedules has its row.

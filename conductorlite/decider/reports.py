@@ -87,10 +87,28 @@ def on_report(draft: Draft, event: Event) -> None:
         "traceback": result.get("traceback"),
     }
     output = draft.payload(result.get("output") or {})
-    if status is TaskStatus.IN_PROGRESS:
+    if status is TaskStatus.COMPLETED and _completes_later(draft, task, result):
+        _handed_over(draft, task, {**said, "output": output})
+    elif status is TaskStatus.IN_PROGRESS:
         _not_yet(draft, task, int(result.get("callbackAfterMs") or 0), {**said, "output": output})
     else:
         draft.close(task, status, output=output, **said)
+
+
+def _completes_later(draft: Draft, task: Task, result: dict[str, Any]) -> bool:
+    """Whether the worker only sets something going that somebody else will report on (`asyncComplete`).
+
+    As in Conductor it has no meaning for SIMPLE tasks; the report that completes the task carries no lease.
+    """
+    node = draft.node(task).task
+    return node.async_complete and node.type != "SIMPLE" and result.get("lease") is not None
+
+
+def _handed_over(draft: Draft, task: Task, said: dict[str, Any]) -> None:
+    """The worker has done its part: nobody holds the task, and no sign of life is expected any more."""
+    if task.response_timeout_at is not None:
+        draft.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
+    draft.put(attrs.evolve(task, updated_at=draft.now, lease=0, response_timeout_at=None, **said))
 
 
 def _not_yet(draft: Draft, task: Task, callback_after_ms: int, said: dict[str, Any]) -> None:

@@ -83,7 +83,8 @@ def on_terminate(draft: Draft, event: Event) -> None:
     else:
         if not draft.workflow.started_at:
             draft.cancel_timer(EventKind.START)
-        fail_workflow(draft, WorkflowStatus.TERMINATED, draft.value(event.data).get("reason"), None)
+        reason = draft.value(event.data).get("reason")
+        fail_workflow(draft, WorkflowStatus.TERMINATED, reason, None, compensate=False)
 
 
 def on_continue(draft: Draft, event: Event) -> None:

@@ -53,6 +53,21 @@ class Mailboxes(View):
             **fields,
         )
 
+    def post_to(self, workflow_id: str, event_id: str, kind: EventKind, data: Mapping[str, Any], **fields: Any) -> None:
+        """Put an event into another workflow's inbox, due now by default."""
+        self._posted.append(
+            Event(
+                workflow_id=workflow_id,
+                event_id=event_id,
+                kind=kind,
+                posted_at=self.now,
+                sender=self.workflow.workflow_id,
+                sender_seq=self.next_number(),
+                data=Payload.of(dict(data)),
+                **{"due_at": self.clock, **fields},
+            )
+        )
+
     def cancel_timer(self, event_id: str) -> None:
         """Take an event out of the inbox."""
         self._timers.pop(event_id, None)

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from conductorlite.canonical import EMPTY, Payload
-from conductorlite.decisions import Decision, Outgoing
+from conductorlite.decisions import Decision, EventKind, Outgoing
 from conductorlite.draft.mailboxes import Mailboxes
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import (
@@ -161,6 +161,16 @@ class Draft(Mailboxes):
         if count < 0:
             raise InvariantBroken(f"{owner or 'workflow'}: counts {count} live tasks")
 
+    def drop(self, tasks: list[Task]) -> None:
+        """Delete ended tasks that are kept no longer, with all their attempts; the journal still tells of them."""
+        for task in tasks:
+            if task.live:
+                raise InvariantBroken(f"task {task.ref!r} is dropped while it is live")
+            self._dropped[task.ref] = None
+            self._last.pop(task.ref, None)
+            if self._newest.get(task.base_ref) == task.ref:
+                del self._newest[task.base_ref]
+
     def close(
         self,
         task: Task,
@@ -168,9 +178,13 @@ class Draft(Mailboxes):
         *,
         output: Payload | None = None,
         reason: str | None = None,
+        child_ended: bool = False,
         **fields: Any,
     ) -> Task:
-        """End an attempt: its lease, timers and message go; what follows from it is put on the work list."""
+        """End an attempt: its lease, timers and message go; what follows from it is put on the work list.
+
+        The execution a SUB_WORKFLOW task has started is terminated, unless it is its end that ends the task.
+        """
         changes: dict[str, Any] = {
             "status": status,
             "ended_at": self.now,
@@ -182,14 +196,26 @@ class Draft(Mailboxes):
         }
         if output is not None:
             changes["output"] = self.keep(output)
+        if task.sub_workflow_id is not None and not child_ended:
+            self._end_child(task, reason or f"its task {task.ref!r} is {status}")
         if task.status is TaskStatus.SCHEDULED:
             self.remove_message(task)
         task = self.put(attrs.evolve(task, **changes))
         self.queue.append(("advance", task.ref))
         return task
 
+    def _end_child(self, task: Task, reason: str) -> None:
+        self.post_to(
+            str(task.sub_workflow_id),
+            f"{EventKind.TERMINATE}:{task.task_id}",
+            EventKind.TERMINATE,
+            {"reason": f"parent workflow {task.workflow_id}: {reason}"},
+        )
+
     def cancel(self, task: Task) -> Task:
         """End an open attempt because its execution ends: nothing follows from it."""
+        if task.sub_workflow_id is not None:
+            self._end_child(task, "it has ended")
         if task.status is TaskStatus.SCHEDULED:
             self.remove_message(task)
         changes: dict[str, Any] = {"ended_at": self.now, "updated_at": self.now, "lease": 0, **self._drop_timers(task)}
@@ -197,8 +223,9 @@ class Draft(Mailboxes):
 
     def decision(self) -> Decision:
         """Everything the turn changes, grouped by where it goes."""
-        inserted = [self._rows[key] for key in self._rows if key in self._inserted]
-        updated = [self._rows[key] for key in self._rows if key not in self._inserted]
+        kept = [key for key in self._rows if key[0] not in self._dropped]
+        inserted = [self._rows[key] for key in kept if key in self._inserted]
+        updated = [self._rows[key] for key in kept if key not in self._inserted]
         workflow = attrs.evolve(
             self.workflow,
             **self._changes,
@@ -215,6 +242,7 @@ class Draft(Mailboxes):
             created=self._created,
             inserted=tuple(inserted),
             updated=tuple(updated),
+            dropped=tuple(self._dropped),
             texts=tuple(self._texts.values()),
             history=tuple(self._history),
             consumed=tuple(self._consumed),
@@ -222,7 +250,9 @@ class Draft(Mailboxes):
             timers=tuple(self._timers.values()),
             release_held=self._release_held,
             released_at=self.clock,
-            outgoing=Outgoing(removed=tuple(self._removed), put=tuple(self._put.values())),
+            outgoing=Outgoing(
+                removed=tuple(self._removed), put=tuple(self._put.values()), posted=tuple(self._posted)
+            ),
             more=self.more,
             replies=self.replies,
         )

@@ -61,6 +61,7 @@ class View:
         self._sequence = self.workflow.sequence
         self._rows: dict[tuple[str, int], Task] = {}
         self._last: dict[str, Task] = {}
+        self._dropped: dict[str, None] = {}
         self._newest: dict[str, str] = {}
         self._ids: dict[tuple[str, int, int], str] = {}
         self._inserted: set[tuple[str, int]] = set()
@@ -72,11 +73,14 @@ class View:
         self._put: dict[tuple[str, str], Message] = {}
         self._removed: dict[tuple[str, str], None] = {}
         self._release_held = False
+        self._posted: list[Event] = []
 
     def task(self, ref: str) -> Task | None:
         """The last attempt at a printed reference as this turn sees it; None when there is none; raises NotLoaded."""
         found = self._last.get(ref)
-        return found if found is not None else self.snapshot.task(ref)
+        if found is not None:
+            return found
+        return None if ref in self._dropped else self.snapshot.task(ref)
 
     def known(self, ref: str) -> Task:
         """The last attempt at a printed reference that must exist; raises InvariantBroken, NotLoaded."""
@@ -109,7 +113,7 @@ class View:
         if ref is not None:
             return self._last[ref]
         stored = self.snapshot.latest_of(base_ref)
-        return None if stored is None else self._last.get(stored.ref, stored)
+        return None if stored is None or stored.ref in self._dropped else self._last.get(stored.ref, stored)
 
     def value(self, payload: Payload) -> Any:
         """The document of a payload, shared; raises NotLoaded when only its hash is here."""
@@ -141,7 +145,7 @@ class View:
         return self._overlaid(self.snapshot.everything(), lambda _: True)
 
     def _overlaid(self, stored: list[Task], wanted: Any) -> list[Task]:
-        rows = {task.ref: task for task in stored}
+        rows = {task.ref: task for task in stored if task.ref not in self._dropped}
         rows.update(self._last)
         return sorted((task for task in rows.values() if wanted(task)), key=lambda task: task.seq)
 

@@ -59,7 +59,7 @@ class Engine(Queries):
         )
         self.workers = workers if workers is not None else Workers()
         self.declared_task_defs = self.workers.task_defs
-        self._driver = Driver(self, self.workers)
+        self.driver = Driver(self, self.workers)
 
     def start(
         self,
@@ -102,13 +102,13 @@ class Engine(Queries):
 
     def tick(self) -> bool:
         """Do one unit of what is ready now: a turn, a report or one worker call. False when nothing is ready."""
-        with self._driver.driving:
-            return self._driver.tick()
+        with self.driver.driving:
+            return self.driver.tick()
 
     def settle(self) -> int:
         """Do all that is ready now, in this thread, without moving time; returns how many units that was."""
-        with self._driver.driving:
-            return self._driver.settle()
+        with self.driver.driving:
+            return self.driver.settle()
 
     def advance(self, span: Span | None = None, *, to: Instant | None = None) -> None:
         """Move a virtual clock by `span`, or `to` an instant, doing all that comes due on the way at its own instant.
@@ -117,9 +117,9 @@ class Engine(Queries):
         """
         if (span is None) == (to is None):
             raise InvalidInput("give a span or `to`, not both")
-        with self._driver.driving:
+        with self.driver.driving:
             until = to_instant(to) if to is not None else self.clock.now() + to_span(span if span is not None else 0)
-            self._driver.advance(until)
+            self.driver.advance(until)
 
     def run_until_idle(self, timeout: Span | None = None) -> bool:
         """Drive until nothing is ready, running or on the agenda; False when `timeout` passes first.
@@ -127,21 +127,21 @@ class Engine(Queries):
         On a virtual clock time jumps to each next instant; on the system clock this thread waits for it, and worker functions
         run in threads meanwhile.
         """
-        with self._driver.driving:
+        with self.driver.driving:
             deadline = None if timeout is None else self.clock.now() + to_span(timeout)
-            return self._driver.run(deadline=deadline)
+            return self.driver.run(deadline=deadline)
 
     def run_forever(self) -> None:
         """Drive until `stop` is called, also while there is nothing to do. On a virtual clock: until idle.
 
         When stopped, no more tasks are taken and running functions are waited for, up to the workers' drain time.
         """
-        with self._driver.driving:
-            self._driver.run(forever=True)
+        with self.driver.driving:
+            self.driver.run(forever=True)
 
     def stop(self) -> None:
         """Ask whoever runs `run_forever` or `run_until_idle` in another thread to return."""
-        self._driver.stop()
+        self.driver.stop()
 
     def wait(self, workflow_id: str, timeout: Span | None = None) -> dict[str, Any]:
         """The output of an execution once it has ended; see `Run.result`."""
@@ -151,13 +151,13 @@ class Engine(Queries):
             return self.status(workflow_id).terminal
 
         while not ended():
-            if self._driver.driving.acquire(blocking=False):
+            if self.driver.driving.acquire(blocking=False):
                 try:
-                    in_time = self._driver.run(until=ended, deadline=deadline)
+                    in_time = self.driver.run(until=ended, deadline=deadline)
                 finally:
-                    self._driver.driving.release()
+                    self.driver.driving.release()
                 if not ended() and (not in_time or self.clock.virtual):
-                    raise ResultTimeout(self._why_not(workflow_id, in_time))
+                    raise ResultTimeout(self._why_not(workflow_id, in_time=in_time))
             else:
                 self._await_driver(workflow_id, deadline)
         workflow = self.get(workflow_id)
@@ -170,12 +170,12 @@ class Engine(Queries):
         with self.turns.committed:
             now = self.clock.now()
             if deadline is not None and now >= deadline:
-                raise ResultTimeout(self._why_not(workflow_id, False))
+                raise ResultTimeout(self._why_not(workflow_id))
             self.clock.wait(self.turns.committed, min(now + 100, deadline) if deadline is not None else now + 100)
             if self.clock.virtual:
                 self.turns.committed.wait(0.05)
 
-    def _why_not(self, workflow_id: str, in_time: bool) -> str:
+    def _why_not(self, workflow_id: str, *, in_time: bool = False) -> str:
         workflow = self.get(workflow_id)
         waiting = [f"{task.ref} ({task.task_type}) is {task.status}" for task in workflow.tasks if not task.status.terminal]
         what = "did not end in time" if not in_time else "cannot go on by itself"
@@ -184,19 +184,19 @@ class Engine(Queries):
 
     def agenda(self, limit: int = 100) -> list[AgendaEntry]:
         """The next things that will happen by themselves, soonest first: timers, delays, reports of running workers."""
-        entries = [*super().agenda(limit), *self._driver.agenda()]
+        entries = [*super().agenda(limit), *self.driver.agenda()]
         return sorted(entries, key=lambda entry: (entry.at, entry.workflow_id, entry.ref or "", entry.kind))[:limit]
 
     def close(self) -> None:
         """Stop whoever drives, and release the store; idempotent."""
-        if not self._driver.driving.acquire(blocking=False):
+        if not self.driver.driving.acquire(blocking=False):
             self.stop()
-            self._driver.driving.acquire()
+            self.driver.driving.acquire()
         try:
-            self._driver.close()
+            self.driver.close()
             super().close()
         finally:
-            self._driver.driving.release()
+            self.driver.driving.release()
 
     def __enter__(self) -> Engine:
         return self

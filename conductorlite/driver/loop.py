@@ -1,9 +1,9 @@
 """The driver: takes every turn that is due, hands tasks to workers, and says when to come back.
 
 One loop for both times. On a virtual clock worker functions run in the caller's thread, one after another, and the clock jumps
-to the next instant on the agenda. On the system clock they run in threads, and the caller's thread, which is the only one that
-takes turns, sleeps until the next instant, a commit or the end of a function. Idle is exact: nothing due, nothing offered,
-nothing running, nothing on the agenda.
+to the next instant on the agenda. On the system clock they run in threads (coroutines: on an event loop), and the caller's
+thread, which is the only one that takes turns, sleeps until the next instant, a commit or the end of a function. Idle is
+exact: nothing due, nothing offered, nothing running, nothing on the agenda.
 """
 
 from __future__ import annotations
@@ -11,48 +11,25 @@ from __future__ import annotations
 import heapq
 import itertools
 import threading
-from collections import Counter
-from collections.abc import Callable
-from contextlib import nullcontext
-from functools import partial
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Final
 
-import attrs
-
 from conductorlite.clock import VirtualClock
+from conductorlite.driver.workshop import Call, Workshop
 from conductorlite.engine import AgendaEntry, Queries
 from conductorlite.errors import ClockError, InvalidInput, InvariantBroken, StaleLease
-from conductorlite.executions import Task, TaskResult, TaskStatus
-from conductorlite.worker import Deferred, Pool, Worker, Workers, call
+from conductorlite.executions import HistoryEvent, Task, TaskResult, TaskStatus, Workflow
+from conductorlite.worker import Deferred, Worker, Workers
 from conductorlite.worker.calls import raised, returned_value
-from conductorlite.worker.pool import Job
 
 __all__ = ["Driver"]
 
 #: Due workflows looked up at once.
 _BATCH: Final = 64
 
-#: Threads for worker functions when the user sets no bound.
-_THREADS: Final = 32
-
 #: Sleep between looks for commits of other processes.
 _GLANCE_MS: Final = 100
-
-
-@attrs.define(slots=True, eq=False)
-class _Call:
-    """A worker function that runs, in a thread or in virtual time."""
-
-    worker: Worker
-    task: Task
-    job: Job[TaskResult | Deferred] | None = None
-    #: When the next sign of life is due; None when the task needs none.
-    beat_at: int | None = None
-    #: Virtual time: when it reports (None: never) and what.
-    report_at: int | None = None
-    outcome: object = None
-    reports: int = 1
-    lost: bool = False
 
 
 class Driver:
@@ -64,14 +41,14 @@ class Driver:
         # An empty set is falsy, and functions may still be added to it.
         self.workers = workers if workers is not None else Workers()
         self.driving = threading.RLock()
-        #: Running calls in the order in which they began; there may be as many as a fork is wide.
-        self._calls: dict[_Call, None] = {}
-        self._busy: Counter[str] = Counter()
-        self._timeline: list[tuple[int, int, _Call]] = []
+        self.workshop = Workshop(engine, self.workers)
+        self._timeline: list[tuple[int, int, Call]] = []
         self._order = itertools.count()
-        self._pool: Pool[TaskResult | Deferred] | None = None
         self._rotation = 0
         self._stopping = threading.Event()
+        #: Executions that ended while coroutines run, and whether anybody notes them down.
+        self._over: deque[str] = deque()
+        self._noting = False
 
     # ------------------------------------------------------------------ one unit of work
 
@@ -113,33 +90,34 @@ class Driver:
             return True
         return False
 
-    def _polled(self, most: int) -> list[tuple[Worker, Task]]:
-        """Up to `most` tasks for workers that may take one more; every type gets its turn."""
+    def _polled(self, most: int, *, threads: bool = False) -> list[tuple[Worker, Task]]:
+        """Up to `most` tasks for workers that may take one more (with `threads`: as many as there is room for); every type
+        gets its turn."""
         found: list[tuple[Worker, Task]] = []
         workers = list(self.workers)
         limit = self.workers.concurrency
+        room = {kind: self.workshop.room(is_async=kind) for kind in (False, True)} if threads else {}
         for offset in range(len(workers)):
             worker = workers[(self._rotation + offset) % len(workers)]
-            free = most - len(found)
+            own = self.workshop.room_for(worker)
+            free = min(most - len(found), room.get(worker.is_async, most), most if own is None else own)
             if limit is not None:
-                free = min(free, limit - len(self._calls) - len(found))
-            if worker.concurrency is not None:
-                free = min(free, worker.concurrency - self._busy[worker.queue])
+                free = min(free, limit - len(self.workshop) - len(found))
             if free <= 0:
                 continue
             tasks = self.engine.poll(
                 worker.task_type, worker_id=self.workers.worker_id, count=free, domain=worker.domain
             )
             found += [(worker, task) for task in tasks]
+            if room:
+                room[worker.is_async] -= len(tasks)
             if len(found) >= most:
                 break
         self._rotation += 1
         return found
 
     def _run_inline(self, worker: Worker, task: Task) -> None:
-        clock = self.clock
-        with clock.held() if isinstance(clock, VirtualClock) else nullcontext():
-            result = call(worker, task, self.engine)
+        result = self.workshop.run(worker, task)
         if isinstance(result, Deferred):
             self._defer(worker, task, result)
         else:
@@ -171,12 +149,12 @@ class Driver:
         if at is None and deferred.silent:
             # A dead worker: nothing will be heard of it, and it holds no slot of those that live.
             return
-        running = _Call(worker=worker, task=task, report_at=at, outcome=deferred.outcome, reports=deferred.reports)
+        running = Call(worker=worker, task=task, report_at=at, outcome=deferred.outcome, reports=deferred.reports)
         running.beat_at = None if deferred.silent else self._next_beat(worker, task)
-        self._begin(running)
+        self.workshop.begin(running)
         self._enter(running)
 
-    def _enter(self, running: _Call) -> None:
+    def _enter(self, running: Call) -> None:
         instants = [at for at in (running.beat_at, running.report_at) if at is not None]
         if instants:
             heapq.heappush(self._timeline, (min(instants), next(self._order), running))
@@ -187,7 +165,7 @@ class Driver:
             return False
         _, _, running = heapq.heappop(self._timeline)
         if running.report_at is not None and running.report_at <= self.clock.now():
-            self._end(running)
+            self.workshop.end(running)
             outcome = running.outcome
             task = running.task
             result = raised(task, outcome) if isinstance(outcome, BaseException) else returned_value(task, outcome)
@@ -217,7 +195,7 @@ class Driver:
             instants.append(now + max(1, ((task.response_timeout_at or 0) - task.updated_at) // 3))
         return min(instants, default=None)
 
-    def _beat(self, running: _Call) -> None:
+    def _beat(self, running: Call) -> None:
         held = running.task
         try:
             beats = running.worker.heartbeat and held.response_timeout_at is not None
@@ -232,16 +210,7 @@ class Driver:
             running.beat_at = None
             if running.report_at is None:
                 # Hung, and nobody waits for it any more: its slot is free again.
-                self._end(running)
-
-    def _begin(self, running: _Call) -> None:
-        self._calls[running] = None
-        self._busy[running.worker.queue] += 1
-
-    def _end(self, running: _Call) -> None:
-        if running in self._calls:
-            del self._calls[running]
-            self._busy[running.worker.queue] -= 1
+                self.workshop.end(running)
 
     # ------------------------------------------------------------------ time
 
@@ -251,7 +220,7 @@ class Driver:
             AgendaEntry(
                 at=running.report_at, kind="REPORT", workflow_id=running.task.workflow_id, ref=running.task.ref
             )
-            for running in self._calls
+            for running in self.workshop
             if running.report_at is not None
         ]
 
@@ -265,7 +234,7 @@ class Driver:
         if message is not None and message > now:
             instants.append(message)
         if not self.clock.virtual:  # in virtual time they are on the timeline, and a walk over all would be paid at each instant
-            instants += [running.beat_at for running in self._calls if running.beat_at is not None]
+            instants += [running.beat_at for running in self.workshop if running.beat_at is not None]
         return min(instants, default=None)
 
     def advance(self, until: int) -> None:
@@ -318,6 +287,10 @@ class Driver:
         self._stopping.set()
         self.engine.turns.wake()
 
+    def forget_stop(self) -> None:
+        """Take back a `stop` that came when the driver it was meant for had just returned."""
+        self._stopping.clear()
+
     def _run_real(self, until: Callable[[], bool] | None, deadline: int | None, forever: bool) -> bool:
         turns = self.engine.turns
         while True:
@@ -338,34 +311,34 @@ class Driver:
             if busy:
                 continue
             at = self.next_instant()
-            if at is None and not self._calls and not forever and until is None:
+            if at is None and not len(self.workshop) and not forever and until is None:
                 return True
             limits = [instant for instant in (at, deadline, now + _GLANCE_MS) if instant is not None]
             with turns.committed:
-                if turns.commits == seen and not any(c.job is not None and c.job.done for c in self._calls):
+                if turns.commits == seen and not self.workshop.finished():
                     self.clock.wait(turns.committed, min(limits))
 
     def _dispatch(self) -> bool:
-        """Hand offered tasks to free threads."""
+        """Hand offered tasks to free threads, and coroutines to the loop."""
         if not len(self.workers):
             return False
-        if self._pool is None:
-            self._pool = Pool(self.workers.concurrency or _THREADS, self.engine.turns.wake)
-        free = self._pool.size - sum(1 for running in self._calls if not running.lost)
-        if free <= 0:
-            return False
-        found = self._polled(free)
+        found = self._polled(_BATCH, threads=True)
         for worker, task in found:
-            running = _Call(worker=worker, task=task, beat_at=self._next_beat(worker, task))
-            running.job = self._pool.submit(partial(call, worker, task, self.engine))
-            self._begin(running)
+            if worker.is_async and not self._noting:
+                self._noting = True
+                self.engine.listen(self._note)
+            self.workshop.dispatch(Call(worker=worker, task=task, beat_at=self._next_beat(worker, task)))
         return bool(found)
+
+    def _note(self, workflow: Workflow, _: Sequence[HistoryEvent]) -> None:
+        if workflow.status.terminal and len(self.workshop):
+            self._over.append(workflow.workflow_id)
 
     def _collect(self) -> bool:
         """Report what finished functions returned."""
-        finished = [running for running in self._calls if running.job is not None and running.job.done]
+        finished = self.workshop.finished()
         for running in finished:
-            self._end(running)
+            self.workshop.end(running)
             result = running.job.result if running.job is not None else None
             if isinstance(result, Deferred):
                 text = f"worker {running.worker.task_type!r} takes virtual time, but the engine's clock is real"
@@ -379,34 +352,36 @@ class Driver:
     def _beats_due(self) -> bool:
         """Extend the leases of running functions; one that lost its lease is abandoned, and said so in its log."""
         now = self.clock.now()
-        due = [running for running in self._calls if running.beat_at is not None and running.beat_at <= now]
+        over = {self._over.popleft() for _ in range(len(self._over))}
+        due = [
+            running
+            for running in self.workshop
+            if (running.beat_at is not None and running.beat_at <= now)
+            # Canceling is free, so a coroutine need not go on until its next sign of life.
+            or (running.worker.is_async and running.task.workflow_id in over)
+        ]
         for running in due:
             self._beat(running)
             if running.lost:
                 self._abandon(running)
         return bool(due)
 
-    def _abandon(self, running: _Call) -> None:
-        self._end(running)
-        if running.job is not None and self._pool is not None:
-            self._pool.abandon(running.job)
-        text = f"worker {running.worker.task_type!r} lost its lease while it ran; its thread was abandoned"
-        self.engine.log(running.task, text)
+    def _abandon(self, running: Call) -> None:
+        self.engine.log(running.task, self.workshop.abandon(running))
 
     def _drain(self) -> None:
         """Wait for running functions, extending their leases, up to the workers' drain time; then abandon them."""
         deadline = self.clock.now() + self.workers.drain_ms
-        while self._calls and self.clock.now() < deadline:
+        while len(self.workshop) and self.clock.now() < deadline:
             seen = self.engine.turns.commits
             if self._collect() or self._beats_due():
                 continue
             with self.engine.turns.committed:
                 if self.engine.turns.commits == seen:
                     self.clock.wait(self.engine.turns.committed, min(deadline, self.clock.now() + _GLANCE_MS))
-        for running in tuple(self._calls):
+        for running in self.workshop:
             self._abandon(running)
 
     def close(self) -> None:
-        """Let idle threads end."""
-        if self._pool is not None:
-            self._pool.close()
+        """Let idle threads end, and cancel coroutines."""
+        self.workshop.close()

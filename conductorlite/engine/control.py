@@ -72,9 +72,9 @@ class Control(Metadata):
         first = to_instant(at) if at is not None else now + to_span(delay) if delay is not None else None
         event = letter(row.workflow_id, EventKind.START, now, None if first is None else {"at": first})
         # Stored with the first execution that uses it, in the same commit.
-        text = None if embedded.digest in self._stored_definitions else embedded.text
-        self.turns.take(row.workflow_id, [event], started=Start(workflow=row, definition=text))
-        self._stored_definitions.add(embedded.digest)
+        new = {digest: text for digest, text in embedded.texts.items() if digest not in self._stored_definitions}
+        self.turns.take(row.workflow_id, [event], started=Start(workflow=row, definitions=new))
+        self._stored_definitions.update(new)
         return row.workflow_id
 
     def pause(self, workflow_id: str) -> None:
@@ -119,6 +119,7 @@ class Control(Metadata):
 
     def decide(self, workflow_id: str) -> None:
         """Take the execution's turn now, if anything is due. Raises ExecutionNotFound, InvariantBroken."""
+        self._row(workflow_id)
         self.turns.take(workflow_id)
 
     def _verb(self, workflow_id: str, kind: EventKind, data: Mapping[str, object] | None = None) -> Taken:

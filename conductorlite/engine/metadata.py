@@ -8,15 +8,26 @@ Which task definition counts: the one in the WorkflowTask, then the registered o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import attrs
 
 from conductorlite import codec
 from conductorlite.canonical import digest
-from conductorlite.definitions import Semantics, TaskDef, WorkflowDef, WorkflowTask
+from conductorlite.definitions import (
+    MAX_NESTING,
+    Problem,
+    Semantics,
+    SubWorkflowParams,
+    TaskDef,
+    TaskType,
+    WorkflowDef,
+    WorkflowTask,
+)
 from conductorlite.engine.core import Core
 from conductorlite.errors import AlreadyExists, DefinitionNotFound, InvalidDefinition
+from conductorlite.operators import DEFINITION_HASH
 from conductorlite.plan import OPERATOR_TYPES, Plan, compile_plan, validate, validate_task_def
 from conductorlite.ports import MetadataReads
 
@@ -25,17 +36,21 @@ __all__ = ["Embedded", "Metadata"]
 
 @attrs.frozen(kw_only=True, slots=True)
 class Embedded:
-    """A definition as executions keep it: text, hash and plan."""
+    """A definition as executions keep it: hash, plan, and the texts by hash, those of its sub-workflows included."""
 
     name: str
     version: int
     digest: str
-    text: str
+    texts: Mapping[str, str]
     plan: Plan
 
 
 class Metadata(Core):
     """Verbs on definitions."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.turns.resolve = self.resolve
 
     def register(
         self, *definitions: WorkflowDef | TaskDef, overwrite: bool = True
@@ -99,29 +114,63 @@ class Metadata(Core):
             self._embedded.put(key, known)
         return known
 
-    def _embed(self, view: MetadataReads, definition: WorkflowDef, semantics: Semantics) -> Embedded:
+    def resolve(self, view: MetadataReads, name: str, version: int | None) -> tuple[str, Mapping[str, str]]:
+        """Hash of a registered definition and the texts to keep with it; raises as `embedded` does."""
+        found = self.embedded(view, name, version)
+        return found.digest, found.texts
+
+    def _embed(
+        self, view: MetadataReads, definition: WorkflowDef, semantics: Semantics, chain: tuple[str, ...] = ()
+    ) -> Embedded:
         errors = [problem for problem in validate(definition) if problem.severity == "error"]
         if errors:
             raise InvalidDefinition(errors)
-        whole = attrs.evolve(definition, tasks=self._with_task_defs(view, definition.tasks))
+        label = f"{definition.name}.{definition.version}"
+        if label in chain:
+            raise InvalidDefinition([Problem(path="$", message=f"sub-workflows in a circle: {' → '.join((*chain, label))}")])
+        if len(chain) >= MAX_NESTING:
+            raise InvalidDefinition([Problem(path="$", message=f"sub-workflows nested deeper than {MAX_NESTING}")])
+        texts: dict[str, str] = {}
+        embedding = _Embedding(view, semantics, (*chain, label), texts)
+        whole = attrs.evolve(definition, tasks=self._with_task_defs(embedding, definition.tasks))
         plan = compile_plan(whole, semantics)
         text = codec.definition_text(whole)
         hashed = digest(text)
         self.turns.know(hashed, plan)
-        return Embedded(name=whole.name, version=whole.version, digest=hashed, text=text, plan=plan)
+        texts[hashed] = text
+        return Embedded(name=whole.name, version=whole.version, digest=hashed, texts=texts, plan=plan)
 
-    def _with_task_defs(self, view: MetadataReads, tasks: Iterable[WorkflowTask]) -> tuple[WorkflowTask, ...]:
+    def _with_task_defs(self, into: _Embedding, tasks: Iterable[WorkflowTask]) -> tuple[WorkflowTask, ...]:
         """The same tree with a task definition in every task that has one. Depth is bounded by the validator."""
         return tuple(
             attrs.evolve(
                 task,
-                task_definition=task.task_definition or self._task_def_of(view, task),
-                decision_cases={case: self._with_task_defs(view, inner) for case, inner in task.decision_cases.items()},
-                default_case=self._with_task_defs(view, task.default_case),
-                fork_tasks=tuple(self._with_task_defs(view, branch) for branch in task.fork_tasks),
-                loop_over=self._with_task_defs(view, task.loop_over),
+                task_definition=task.task_definition or self._task_def_of(into.view, task),
+                sub_workflow_param=self._pinned(into, task),
+                decision_cases={case: self._with_task_defs(into, inner) for case, inner in task.decision_cases.items()},
+                default_case=self._with_task_defs(into, task.default_case),
+                fork_tasks=tuple(self._with_task_defs(into, branch) for branch in task.fork_tasks),
+                loop_over=self._with_task_defs(into, task.loop_over),
             )
             for task in tasks
+        )
+
+    def _pinned(self, into: _Embedding, task: WorkflowTask) -> SubWorkflowParams | None:
+        """The parameters of a SUB_WORKFLOW with its version and the hash of its definition: what it is now, it stays."""
+        params = task.sub_workflow_param
+        if task.type != TaskType.SUB_WORKFLOW or params is None:
+            return params
+        inline = params.workflow_definition
+        if isinstance(inline, str) or (inline is None and "${" in (params.name or "")):
+            text = f"task {task.task_reference_name!r}: a sub-workflow given by an expression is not supported"
+            raise InvalidDefinition([Problem(path="$", message=text)])
+        if inline is None:
+            text = _registered(into.view, params.name or "", params.version)
+            inline = codec.workflow_def_from_json(text)
+        child = self._embed(into.view, inline, into.semantics, into.chain)
+        into.texts.update(child.texts)
+        return attrs.evolve(
+            params, name=child.name, version=child.version, extra={**params.extra, DEFINITION_HASH: child.digest}
         )
 
     def _task_def_of(self, view: MetadataReads, task: WorkflowTask) -> TaskDef | None:
@@ -129,6 +178,17 @@ class Metadata(Core):
         if text is not None:
             return codec.task_def_from_json(text)
         return None if task.type in OPERATOR_TYPES else self.declared_task_defs.get(task.name)
+
+
+@attrs.frozen(slots=True)
+class _Embedding:
+    """What is known while a definition and those below it are embedded."""
+
+    view: MetadataReads
+    semantics: Semantics
+    #: Name and version of the definition and of those around it.
+    chain: tuple[str, ...]
+    texts: dict[str, str]
 
 
 def _registered(view: MetadataReads, name: str, version: int | None) -> str:

@@ -10,6 +10,7 @@ from conductorlite.canonical import Payload
 from conductorlite.engine.workface import WorkerFace
 from conductorlite.errors import ExecutionNotFound
 from conductorlite.executions import HistoryEvent, Workflow, WorkflowStatus
+from conductorlite.explain import explain as in_words
 from conductorlite.invariants import Finding, Picture, findings
 from conductorlite.ports import ReadingTransaction
 
@@ -109,6 +110,16 @@ class Queries(WorkerFace):
             event = view.next_event_at()
             message = view.next_message_at(None)
         return min((at for at in (event, message if message is None or message > now else None) if at is not None), default=None)
+
+    def explain(self, workflow_id: str, task: str | None = None) -> str:
+        """Why an execution waits, or how it ended, in one paragraph; raises ExecutionNotFound.
+
+        With `task` (a reference) the paragraph is about that task: where it stands, or why it never ran.
+        """
+        workflow = self.get(workflow_id)
+        with self.backend.reading() as view:
+            inbox = view.inbox(workflow_id)
+        return in_words(workflow, inbox, self.clock.now(), ref=task)
 
     def check(self, workflow_id: str | None = None) -> list[Finding]:
         """Every invariant on one execution or on all that are stored; an empty list is a healthy store."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
 import attrs
@@ -18,17 +18,22 @@ import attrs
 from conductorlite import codec
 from conductorlite.canonical import EMPTY, Payload
 from conductorlite.clock import Clock
-from conductorlite.decider import Bounds, decide, foresee
+from conductorlite.decider import DECIDER_VERSION, Bounds, decide, foresee
 from conductorlite.decisions import Decision, Event, EventKind, Need, Reply, Snapshot
 from conductorlite.definitions import Semantics
 from conductorlite.errors import (
     ConductorliteError,
     ExecutionNotFound,
     FencedOut,
+    InvalidDefinition,
+    InvalidExpression,
     InvariantBroken,
+    MissingExtra,
+    NotFound,
     StorageCorrupt,
 )
 from conductorlite.executions import HistoryEvent, Workflow
+from conductorlite.expressions import apply_workflow_input_template
 from conductorlite.plan import Plan, compile_plan
 from conductorlite.ports import Backend, Lock, ReadingTransaction, WritingTransaction
 
@@ -55,10 +60,10 @@ class Listener(Protocol):
 
 @attrs.frozen(kw_only=True, slots=True)
 class Start:
-    """The row of a new execution, and its definition where the store may not have it yet."""
+    """The row of a new execution, and the definitions the store may not have yet, by hash."""
 
     workflow: Workflow
-    definition: str | None = None
+    definitions: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -137,6 +142,9 @@ class Turns:
         #: Notified after every commit of this engine.
         self.committed = threading.Condition()
         self.commits = 0
+        #: How a name becomes the hash of an embedded definition and the texts it needs; set by the engine.
+        self.resolve: Callable[[ReadingTransaction, str, int | None], tuple[str, Mapping[str, str]]] = _unresolved
+        self._resolved: Cache[str, Mapping[str, str]] = Cache(256)
         self._plans: Cache[tuple[str, Semantics], Plan] = Cache(256)
         self._payloads: Cache[str, Payload] = Cache(256)
 
@@ -151,13 +159,27 @@ class Turns:
         taken = self._take(workflow_id, events, started)
         rounds = 0
         latest = taken.decision
+        family = _addressed(latest)
         while latest is not None and (latest.more or latest.release_held) and rounds < _FOLLOW_UPS:
             rounds += 1
             missing = [event for event in events if event.event_id not in taken.replies]
             follow = self._take(workflow_id, missing, None)
             taken = attrs.evolve(taken, replies={**taken.replies, **follow.replies})
             latest = follow.decision
+            family += _addressed(latest)
+        if self.backend.one_commit:
+            self._take_family(family)
         return taken
+
+    def _take_family(self, family: list[str]) -> None:
+        """The turns of parents and children that were written to; what is left of them is the driver's."""
+        for _ in range(_FOLLOW_UPS):
+            if not family:
+                return
+            try:
+                family += _addressed(self._take(family.pop(0), (), None).decision)
+            except InvariantBroken:
+                continue  # counted on its own row; whoever wrote to it is not to blame
 
     def _take(self, workflow_id: str, events: Sequence[Event], started: Start | None) -> Taken:
         if self.lock is not None and not self.lock.try_acquire(workflow_id):
@@ -168,6 +190,14 @@ class Turns:
                     decision = self._decide_and_commit(workflow_id, events, started)
                 except FencedOut:
                     continue
+                except ExecutionNotFound:
+                    if events:
+                        raise
+                    # Letters to an execution that is gone, or that was ended before it began. Its start may be yet to come.
+                    with self.backend.writing() as tx:
+                        if tx.due_events(workflow_id, self.clock.now(), 1):
+                            tx.remove(workflow_id)
+                    return Taken(decision=None, replies={})
                 except InvariantBroken as error:
                     self._count_broken(workflow_id, error)
                     raise
@@ -191,13 +221,13 @@ class Turns:
             with self.backend.writing() as tx:
                 workflow, decision = self._read_and_decide(tx, workflow_id, events, started)
                 if decision is not None and not decision.empty:
-                    _apply(tx, decision, started)
+                    self._apply(tx, decision, started)
         else:
             with self.backend.reading() as view:
                 workflow, decision = self._read_and_decide(view, workflow_id, events, started)
             if decision is not None and not decision.empty:
                 with self.backend.writing() as tx:
-                    _apply(tx, decision, started)
+                    self._apply(tx, decision, started)
         if decision is None:
             self._keep_parked(workflow, events)
         elif not decision.empty:
@@ -208,11 +238,57 @@ class Turns:
         self, view: ReadingTransaction, workflow_id: str, events: Sequence[Event], started: Start | None
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it; None for a parked workflow, which takes no turns."""
-        workflow = view.workflow(workflow_id) if started is None else started.workflow
+        workflow = started.workflow if started is not None else view.workflow(workflow_id) or self._begun(view, workflow_id)
         if workflow is None:
             raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
         ends = any(event.kind is EventKind.TERMINATE for event in events)
-        return workflow, self.decide(view, workflow, events) if workflow.parked is None or ends else None
+        return workflow, self.decide(view, workflow, events, fresh=started is not None) if workflow.parked is None or ends else None
+
+    def _begun(self, view: ReadingTransaction, workflow_id: str) -> Workflow | None:
+        """The row of an execution that a START letter of another one brings into being."""
+        due = view.due_events(workflow_id, self.clock.now(), _EVENTS)
+        letters = [event for event in due if event.kind is EventKind.START]
+        if not letters:
+            return None
+        said = letters[0].data.value
+        parent = said.get("parent") or {}
+        row = Workflow(
+            workflow_id=workflow_id,
+            name=said["name"],
+            version=said["version"],
+            definition_hash=said["definitionHash"],
+            semantics=Semantics(said["semantics"]),
+            decider_version=DECIDER_VERSION,
+            seed=said["seed"],
+            created_at=self.clock.now(),
+            updated_at=letters[0].posted_at,
+            correlation_id=said.get("correlationId"),
+            priority=said["priority"],
+            parent_workflow_id=letters[0].sender if parent else None,
+            parent_task_id=parent.get("taskId"),
+            parent_ref=parent.get("ref"),
+            parent_attempt=parent.get("attempt", 0),
+            parent_generation=parent.get("generation", 0),
+            task_to_domain=Payload.of(said.get("taskToDomain") or {}),
+        )
+        definition = self.plan(view, row).definition
+        return attrs.evolve(
+            row,
+            name=definition.name,
+            version=definition.version,
+            input=Payload.of(apply_workflow_input_template(said["input"], definition.input_template)),
+            variables=Payload.of(dict(definition.variables)),
+        )
+
+    def _apply(self, tx: WritingTransaction, decision: Decision, started: Start | None) -> None:
+        if started is not None:
+            for digest, text in started.definitions.items():
+                tx.embed(digest, text)
+        for event in decision.outgoing.posted:
+            if event.kind is EventKind.START:
+                for digest, text in (self._resolved.get(event.data.value["definitionHash"]) or {}).items():
+                    tx.embed(digest, text)
+        tx.apply(decision)
 
     def announce(self, decision: Decision) -> None:
         """Wake sleepers and tell listeners of a committed decision."""
@@ -228,10 +304,15 @@ class Turns:
 
     # ------------------------------------------------------------------ deciding
 
-    def decide(self, view: ReadingTransaction, workflow: Workflow, events: Sequence[Event]) -> Decision:
-        """Load what a turn needs and decide, without committing anything; raises InvariantBroken."""
+    def decide(
+        self, view: ReadingTransaction, workflow: Workflow, events: Sequence[Event], *, fresh: bool = False
+    ) -> Decision:
+        """Load what a turn needs and decide, without committing anything; raises InvariantBroken.
+
+        A *fresh* workflow is about to be created: what lies in an inbox of that id belongs to another one.
+        """
         now = self.clock.now()
-        due = () if workflow.history_seq == 0 else view.due_events(workflow.workflow_id, now, _EVENTS)
+        due = () if fresh else view.due_events(workflow.workflow_id, now, _EVENTS)
         ordered = tuple(sorted((*due, *events), key=lambda event: event.order))
         plan = self.plan(view, workflow)
         snapshot = Snapshot(workflow=workflow, events=ordered)
@@ -265,10 +346,20 @@ class Turns:
             tasks={**snapshot.tasks, **loaded.tasks},
             latest={**snapshot.latest, **loaded.latest},
             payloads={**snapshot.payloads, **known},
+            definitions={**snapshot.definitions, **{key: self._resolve(view, *key) for key in need.definitions}},
             live_loaded=snapshot.live_loaded or need.live,
             failed_loaded=snapshot.failed_loaded or need.failed,
             everything_loaded=snapshot.everything_loaded or need.everything,
         )
+
+    def _resolve(self, view: ReadingTransaction, name: str, version: int | None) -> str | None:
+        """Hash of a registered definition as a new execution keeps it; None when it cannot be started."""
+        try:
+            digest, definitions = self.resolve(view, name, version)
+        except (NotFound, InvalidDefinition, InvalidExpression, MissingExtra):
+            return None
+        self._resolved.put(digest, definitions)
+        return digest
 
     def texts(self, view: ReadingTransaction, workflow_id: str, digests: Iterable[str]) -> dict[str, Payload]:
         """Large payloads by their hashes. What a hash stands for never changes, so it is read and parsed once a process."""
@@ -316,7 +407,10 @@ class Turns:
             tx.park(workflow.workflow_id, workflow.broken_turns, workflow.parked)
 
 
-def _apply(tx: WritingTransaction, decision: Decision, started: Start | None) -> None:
-    if started is not None and started.definition is not None:
-        tx.embed(decision.workflow.definition_hash, started.definition)
-    tx.apply(decision)
+def _addressed(decision: Decision | None) -> list[str]:
+    """Other workflows a decision has written to, each once."""
+    return [] if decision is None else list(dict.fromkeys(event.workflow_id for event in decision.outgoing.posted))
+
+
+def _unresolved(view: ReadingTransaction, name: str, version: int | None) -> tuple[str, Mapping[str, str]]:
+    raise NotFound(f"nothing resolves definitions: {name!r}")

@@ -14,14 +14,20 @@ from conductorlite.executions import Task
 from conductorlite.operators.do_while import next_round, reopened_loop, resume_loop, schedule_loop
 from conductorlite.operators.document import DraftSource
 from conductorlite.operators.fork import resume_fork, schedule_branch, schedule_fork
+from conductorlite.operators.inline import schedule_inline
 from conductorlite.operators.join import one_less, recount_join, schedule_join
+from conductorlite.operators.sub_workflow import DEFINITION_HASH, child_start, schedule_sub_workflow
 from conductorlite.operators.switch import chosen_head, schedule_switch
+from conductorlite.operators.terminate import schedule_terminate
+from conductorlite.operators.variables import schedule_set_variable
 from conductorlite.operators.wait import schedule_noop, schedule_wait
 from conductorlite.operators.worker import offer, schedule_worker, start_deadlines
 from conductorlite.plan import Node
 
 __all__ = [
+    "DEFINITION_HASH",
     "DraftSource",
+    "child_start",
     "chosen_head",
     "next_round",
     "offer",
@@ -43,6 +49,19 @@ _FIRST: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...]], None]]] = {
     "DO_WHILE": schedule_loop,
     "WAIT": schedule_wait,
     "NOOP": schedule_noop,
+    "INLINE": schedule_inline,
+    "SET_VARIABLE": schedule_set_variable,
+    "SUB_WORKFLOW": schedule_sub_workflow,
+    "TERMINATE": schedule_terminate,
+}
+
+#: Those that are tried again as the operators they are; a retried one with a delay is a worker's task or a SUB_WORKFLOW.
+_AGAIN: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...], Task], None]]] = {
+    "SWITCH": schedule_switch,
+    "WAIT": schedule_wait,
+    "INLINE": schedule_inline,
+    "SET_VARIABLE": schedule_set_variable,
+    "TERMINATE": schedule_terminate,
 }
 
 
@@ -53,9 +72,10 @@ def schedule(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
 
 def reschedule(draft: Draft, node: Node, previous: Task, delay_ms: int) -> None:
     """Schedule the attempt after `previous`, for a worker `delay_ms` from now."""
-    if node.task.type == "SWITCH":
-        schedule_switch(draft, node, previous.iterations, previous)
-    elif node.task.type == "WAIT":
-        schedule_wait(draft, node, previous.iterations, previous)
+    again = _AGAIN.get(node.task.type)
+    if again is not None:
+        again(draft, node, previous.iterations, previous)
+    elif node.task.type == "SUB_WORKFLOW":
+        schedule_sub_workflow(draft, node, previous.iterations, previous, delay_ms)
     else:
         schedule_worker(draft, node, previous.iterations, previous, delay_ms)

@@ -53,6 +53,7 @@ def next_round(draft: Draft, ref: str) -> None:
             reason=f"loop condition {node.task.loop_condition!r} failed: {error}",
         )
         return
+    _forget(draft, node, loop)
     if not again:
         output = {"iteration": 0} if loop.round == 0 else loop_output(draft, loop)
         draft.close(loop, TaskStatus.COMPLETED, output=draft.payload(output))
@@ -64,6 +65,37 @@ def next_round(draft: Draft, ref: str) -> None:
     draft.put(attrs.evolve(loop, round=number, output=draft.payload(output)))
     draft.journal(HistoryKind.ROUND, "IN_PROGRESS", ref=loop.ref, attempt=loop.attempt, number=number)
     _schedule_body(draft, node, loop, number)
+
+
+def _kept(node: Node, loop: Task) -> int:
+    """The first round whose tasks are still there: keepLastN keeps that many, the present one included."""
+    last = node.task.input_parameters.get("keepLastN")
+    return 1 if not isinstance(last, int) or isinstance(last, bool) or last < 1 else max(1, loop.round - last + 1)
+
+
+def _forget(draft: Draft, node: Node, loop: Task) -> None:
+    """Delete the tasks of the round that has just fallen behind keepLastN, with those of the loops inside it."""
+    gone = _kept(node, loop) - 1
+    if gone < 1:
+        return
+    found: list[Task] = []
+    pending = [(member, (*loop.iterations, gone)) for member in node.members]
+    while pending:
+        refs = [printed_ref(member, place) for member, place in pending]
+        tasks = [task for task in draft.known_tasks(refs) if task is not None]
+        found += tasks
+        pending = [
+            (member, (*task.iterations, number))
+            for task in tasks
+            for number in range(1, task.round + 1)
+            for member in draft.node(task).members
+        ]
+    if found:
+        draft.drop(found)
+        refs_gone = draft.payload({"dropped": [task.ref for task in found]})
+        draft.journal(
+            HistoryKind.ROUND, "DROPPED", ref=loop.ref, attempt=loop.attempt, number=gone, payload=refs_gone
+        )
 
 
 def _schedule_body(draft: Draft, node: Node, loop: Task, number: int) -> None:
@@ -89,7 +121,8 @@ def _again(draft: Draft, node: Node, loop: Task, items: list[Json] | None) -> bo
         return True
     if node.condition is None:
         return items is not None
-    return is_true(node.condition.evaluate(_values(draft, node, loop, items)))
+    seed = f"{loop.task_id}:{loop.round}"
+    return is_true(node.condition.evaluate(_values(draft, node, loop, items), now=draft.now, seed=seed))
 
 
 def _values(draft: Draft, node: Node, loop: Task, items: list[Json] | None) -> dict[str, Any]:

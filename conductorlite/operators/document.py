@@ -191,11 +191,13 @@ def loop_output(draft: Draft, loop: Task) -> dict[str, Any]:
         number: [printed_ref(member, (*loop.iterations, number)) for member in node.members]
         for number in range(1, loop.round + 1)
     }
+    # Rounds that keepLastN has dropped have no rows any more, and no place in the output.
     rows = draft.known_tasks(ref for listed in refs.values() for ref in listed)
     present = {task.ref: task for task in rows if task is not None}
     outputs = dict(zip(present, draft.values(task.output for task in present.values()), strict=True))
     rounds = {
         str(number): {present[ref].base_ref: outputs[ref] for ref in listed if ref in present}
         for number, listed in refs.items()
+        if any(ref in present for ref in listed)
     }
     return {**rounds, **draft.value(loop.output)}

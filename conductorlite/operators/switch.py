@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from conductorlite.draft import Draft
 from conductorlite.errors import ExpressionFailed
-from conductorlite.executions import Task, TaskStatus
+from conductorlite.executions import Task, TaskStatus, printed_ref
 from conductorlite.expressions import to_text
 from conductorlite.operators.document import DraftSource
 from conductorlite.plan import Node
@@ -23,7 +23,8 @@ def schedule_switch(draft: Draft, node: Node, iterations: tuple[int, ...], previ
     try:
         if node.condition is None:
             raise ExpressionFailed("the SWITCH has no expression")
-        case = to_text(node.condition.evaluate(values))
+        task_id = draft.task_id(printed_ref(node.ref, iterations), 0 if previous is None else previous.attempt + 1)
+        case = to_text(node.condition.evaluate(values, now=draft.now, seed=task_id))
     except ExpressionFailed as error:
         task = draft.create(
             node,

@@ -1,4 +1,4 @@
-"""SWITCH, DECISION and DO_WHILE: their scripts compile, and read what they will be given."""
+"""SWITCH, DECISION, DO_WHILE and INLINE: their scripts compile, and read what they will be given."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from typing import Final
 from conductorlite.definitions import TaskType, WorkflowTask
 from conductorlite.errors import InvalidExpression, MissingExtra
 from conductorlite.expressions.conditions import compile_condition
-from conductorlite.plan.checks_findings import Findings, Scope, blank, has_input
+from conductorlite.plan.checks_findings import Findings, Scope, blank, has_input, input_value, is_expression
 from conductorlite.plan.tree import Place, branches
 
-__all__ = ["check_decision", "check_loop", "check_switch"]
+__all__ = ["check_decision", "check_inline", "check_loop", "check_switch"]
 
-#: Conductor's evaluators that need not be installed here to be named: a definition that uses one may run elsewhere.
-_ELSEWHERE: Final = frozenset({"python"})
 _READ: Final = re.compile(r"""\$\.([A-Za-z_]\w*)|\$\[\s*(?:'([^'\\]+)'|"([^"\\]+)")\s*\]""")
 #: What the engine adds to the names a loop's condition may read.
 _LOOP_NAMES: Final = frozenset({"loopIndex", "loopItem", "iteration"})
@@ -25,7 +23,7 @@ def check_switch(node: Place, scope: Scope, findings: Findings) -> None:
     """A SWITCH has an evaluator, an expression for it, and at least one case."""
     task, path = node.task, node.path
     evaluator, expression = task.evaluator_type, task.expression
-    known = sorted({*scope.evaluators, *_ELSEWHERE})
+    known = sorted(scope.evaluators)
     if evaluator is None or not evaluator.strip():
         findings.error(f"{path}.evaluatorType", f"is missing: SWITCH needs one of {', '.join(known)}")
     elif evaluator not in known:
@@ -41,6 +39,26 @@ def check_switch(node: Place, scope: Scope, findings: Findings) -> None:
             message = f"{expression!r} is not an input parameter, so the case is always 'null'"
             findings.warn(f"{path}.expression", message)
     _check_cases(node, findings)
+
+
+def check_inline(node: Place, scope: Scope, findings: Findings) -> None:
+    """An INLINE has a script in its input, of a language that is known, that compiles where it is all there already."""
+    task, path = node.task, f"{node.path}.inputParameters"
+    evaluator, script = input_value(task, "evaluatorType"), input_value(task, "expression")
+    evaluator = "javascript" if evaluator is None else evaluator
+    if script is None:
+        findings.error(f"{path}.expression", "is missing: INLINE needs an expression")
+    elif not isinstance(script, str):
+        findings.error(f"{path}.expression", "must be a text")
+    elif blank(script):
+        findings.error(f"{path}.expression", "is empty: INLINE needs an expression")
+    if is_expression(evaluator):
+        return
+    if not isinstance(evaluator, str) or evaluator not in scope.evaluators:
+        known = ", ".join(sorted(scope.evaluators))
+        findings.error(f"{path}.evaluatorType", f"{str(evaluator)[:60]!r} is not one of {known}")
+    elif isinstance(script, str) and not blank(script) and "${" not in script:
+        _compile(script, evaluator, f"{path}.expression", scope, findings)
 
 
 def check_decision(node: Place, scope: Scope, findings: Findings) -> None:
@@ -70,7 +88,7 @@ def check_loop(node: Place, scope: Scope, findings: Findings) -> None:
     elif condition is not None and not condition.strip() and not listed:
         findings.warn(f"{path}.loopCondition", "is blank, which is false: the body runs once")
     elif condition is not None and condition.strip():
-        _compile(condition, "javascript", f"{path}.loopCondition", scope, findings)
+        _compile(condition, task.evaluator_type or "javascript", f"{path}.loopCondition", scope, findings)
         _check_names_read(node, condition, findings)
     keep = task.input_parameters.get("keepLastN")
     if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):

@@ -11,7 +11,7 @@ from conductorlite.errors import InvalidExpression
 from conductorlite.expressions.durations import parse_duration, parse_until
 from conductorlite.plan.checks_findings import Findings, Scope, blank, has_input, input_value, is_expression
 from conductorlite.plan.checks_joins import check_dynamic_fork, check_exclusive_join, check_fork, check_join
-from conductorlite.plan.checks_scripts import check_decision, check_loop, check_switch
+from conductorlite.plan.checks_scripts import check_decision, check_inline, check_loop, check_switch
 from conductorlite.plan.checks_task_def import check_task_def
 from conductorlite.plan.tree import Place
 
@@ -115,6 +115,7 @@ _CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
         TaskType.FORK_JOIN: check_fork,
         TaskType.FORK_JOIN_DYNAMIC: check_dynamic_fork,
         TaskType.HTTP: _demanding("http_request", "uri", "method"),
+        TaskType.INLINE: check_inline,
         TaskType.JOIN: check_join,
         TaskType.JSON_JQ_TRANSFORM: _demanding("queryExpression"),
         TaskType.KAFKA_PUBLISH: _demanding("kafka_request"),

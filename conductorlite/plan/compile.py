@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from conductorlite.definitions import Semantics, TaskType, WorkflowDef, WorkflowTask
+from conductorlite.definitions import Problem, Semantics, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.errors import InvalidDefinition, InvalidExpression
 from conductorlite.expressions import (
     EVALUATORS,
@@ -26,6 +26,7 @@ from conductorlite.expressions import (
     compile_input,
     compile_template,
 )
+from conductorlite.plan.tree import walk
 from conductorlite.plan.validate import validate
 from conductorlite.policies import TaskPolicy, task_policy
 
@@ -33,7 +34,23 @@ __all__ = ["OPERATOR_TYPES", "Node", "Plan", "compile_plan"]
 
 #: Task types the decider carries out itself; every other type is a worker's.
 OPERATOR_TYPES: Final = frozenset(
-    {TaskType.FORK_JOIN, TaskType.JOIN, TaskType.SWITCH, TaskType.DO_WHILE, TaskType.WAIT, TaskType.NOOP}
+    {
+        TaskType.FORK_JOIN,
+        TaskType.JOIN,
+        TaskType.SWITCH,
+        TaskType.DO_WHILE,
+        TaskType.WAIT,
+        TaskType.NOOP,
+        TaskType.INLINE,
+        TaskType.SET_VARIABLE,
+        TaskType.SUB_WORKFLOW,
+        TaskType.TERMINATE,
+    }
+)
+
+#: Types that steer the flow and that this release does not carry out: no worker could stand in for them.
+_NOT_YET: Final = frozenset(
+    {TaskType.DYNAMIC, TaskType.FORK_JOIN_DYNAMIC, TaskType.EXCLUSIVE_JOIN, TaskType.DECISION, TaskType.HUMAN}
 )
 
 #: How many nodes ahead the reads of a turn are foreseen.
@@ -101,6 +118,10 @@ def compile_plan(
     errors = [problem for problem in validate(definition) if problem.severity == "error"]
     if errors:
         raise InvalidDefinition(errors)
+    missing = [place for place in walk(definition) if place.task.type in _NOT_YET]
+    if missing:
+        text = "is not carried out by this release"
+        raise InvalidDefinition([Problem(path=f"{p.path}.type", message=f"{p.task.type} {text}") for p in missing])
     places = {place.task.task_reference_name: place for place in _places(definition)}
     waiting: dict[str, list[str]] = {}
     inside: dict[str, set[str]] = {}
@@ -171,8 +192,8 @@ def _node(
     operator = task.type in OPERATOR_TYPES
     fork = task.type == TaskType.FORK_JOIN
     definition = task.task_definition
-    # Only tasks that are given their own input merge the template of their definition (Conductor: worker tasks, DO_WHILE).
-    merges = definition is not None and (not operator or task.type == TaskType.DO_WHILE)
+    # Only tasks that are given their own input merge the template of their definition (Conductor: workers', DO_WHILE, INLINE).
+    merges = definition is not None and (not operator or task.type in (TaskType.DO_WHILE, TaskType.INLINE))
     return Node(
         ref=task.task_reference_name,
         task=task,

@@ -11,12 +11,13 @@ from typing import Any
 import attrs
 
 from conductorlite.canonical import canonical
+from conductorlite.codec.values import plain
 from conductorlite.errors import InvalidInput, TaskFailedTerminally
 from conductorlite.executions import Task, TaskResult, TaskStatus
 from conductorlite.worker.context import TaskContext, TaskFace
 from conductorlite.worker.registry import Worker
 
-__all__ = ["Deferred", "call"]
+__all__ = ["Deferred", "call", "call_async", "raised", "returned_value"]
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -35,43 +36,65 @@ class Deferred:
 
 def call(worker: Worker, task: Task, face: TaskFace) -> TaskResult | Deferred:
     """Run the function on a polled task and say what to report."""
-    context = TaskContext(task, face)
-    try:
-        arguments = _arguments(worker, task, context)
-    except InvalidInput as error:
-        return _result(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=str(error))
+    arguments = _arguments(worker, task, face)
+    if isinstance(arguments, TaskResult):
+        return arguments
     try:
         returned = worker.function(**arguments)
     except Exception as error:
         return raised(task, error)
-    if isinstance(returned, Deferred):
-        return returned
-    return returned_value(task, returned)
+    return returned if isinstance(returned, Deferred) else returned_value(task, returned)
 
 
-def _arguments(worker: Worker, task: Task, context: TaskContext) -> dict[str, Any]:
+async def call_async(worker: Worker, task: Task, face: TaskFace) -> TaskResult | Deferred:
+    """As `call`, for a coroutine function."""
+    arguments = _arguments(worker, task, face)
+    if isinstance(arguments, TaskResult):
+        return arguments
+    try:
+        returned = await worker.function(**arguments)
+    except Exception as error:
+        return raised(task, error)
+    return returned if isinstance(returned, Deferred) else returned_value(task, returned)
+
+
+def _arguments(worker: Worker, task: Task, face: TaskFace) -> dict[str, Any] | TaskResult:
+    """Keyword arguments, or the report of what is wrong with the input: trying again would not mend it."""
     given = task.input_data
-    missing = sorted(worker.required - given.keys())
+    takes = worker.signature
+    missing = sorted(takes.required - given.keys())
     if missing:
         names = ", ".join(repr(name) for name in missing)
-        raise InvalidInput(f"task {task.ref!r}: the input has no {names}, which worker {worker.task_type!r} needs")
-    arguments = given if worker.parameters is None else {k: v for k, v in given.items() if k in worker.parameters}
-    if worker.context is not None:
-        arguments[worker.context] = context
+        text = f"task {task.ref!r}: the input has no {names}, which worker {worker.task_type!r} needs"
+        return _result(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=text)
+    try:
+        arguments = takes.arguments(given)
+    except InvalidInput as error:
+        return _result(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=_clean(f"task {task.ref!r}: {error}"))
+    if takes.context is not None:
+        arguments[takes.context] = TaskContext(task, face)
     return arguments
 
 
 def returned_value(task: Task, returned: Any) -> TaskResult:
-    """The report for what a function returned: a dict is the output, another JSON value goes under "result"."""
+    """The report for what a function returned: a dict or a record is the output, another value goes under "result"."""
     if isinstance(returned, TaskResult):
         return attrs.evolve(returned, workflow_id=task.workflow_id, task_id=task.task_id, lease=task.lease)
-    output = {} if returned is None else returned if isinstance(returned, dict) else {"result": returned}
+    output = _output(returned)
     try:
         canonical(output, where="output")
-    except InvalidInput as error:
-        text = f"task {task.ref!r} returned something that is not JSON: {error}"
-        return _result(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=text)
+    except InvalidInput:
+        try:  # not JSON as it is: records, dates and enums can be made so
+            output = _output(plain(returned))
+            canonical(output, where="output")
+        except (InvalidInput, RecursionError) as error:
+            text = f"task {task.ref!r} returned something that is not JSON: {error}"
+            return _result(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=_clean(text))
     return _result(task, TaskStatus.COMPLETED, output_data=output)
+
+
+def _output(returned: Any) -> dict[str, Any]:
+    return {} if returned is None else returned if isinstance(returned, dict) else {"result": returned}
 
 
 def raised(task: Task, error: BaseException) -> TaskResult:

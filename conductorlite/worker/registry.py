@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar, get_type_hints
+from typing import Any, Final, TypeVar
 
 import attrs
 
 from conductorlite.clock import Span, to_span
 from conductorlite.definitions import RetryLogic, TaskDef, TimeoutPolicy
 from conductorlite.errors import AlreadyExists, InvalidInput
-from conductorlite.worker.context import TaskContext
+from conductorlite.worker.signature import Signature, signature
 
 __all__ = ["Worker", "Workers"]
 
@@ -30,17 +29,20 @@ _SECONDS: Final = {
 
 @attrs.frozen(kw_only=True, slots=True)
 class Worker:
-    """One function for one task type. `parameters` are the names it takes; None when it takes any (`**kwargs`)."""
+    """One function for one task type."""
 
     task_type: str
     function: Callable[..., Any]
-    parameters: frozenset[str] | None
-    required: frozenset[str]
-    context: str | None
+    signature: Signature
     concurrency: int | None = None
     heartbeat: bool = True
     domain: str | None = None
     task_def: TaskDef | None = None
+
+    @property
+    def is_async(self) -> bool:
+        """Whether it is a coroutine function, which runs on an event loop instead of in a thread."""
+        return self.signature.is_async
 
     @property
     def queue(self) -> str:
@@ -51,7 +53,8 @@ class Worker:
 class Workers:
     """A set of worker functions.
 
-    `concurrency` bounds how many run at once in one engine (None: 32 on the system clock, no bound on a virtual one).
+    `concurrency` bounds how many run at once in one engine (None, on the system clock: 32 plain functions and 1,000
+    coroutines; on a virtual one there is no bound).
     `worker_id` is what polled tasks show. `heartbeat=False` turns off the automatic extension of leases for all of them;
     a response timeout then means "took too long" instead of "is dead". `drain` is how long a stopping engine waits for
     running functions before it abandons their threads (ms, timedelta or text).
@@ -84,12 +87,14 @@ class Workers:
     ) -> Callable[[F], F]:
         """Decorator: the function carries out tasks of type `name` (default: its own name).
 
-        Keyword arguments come from the task's input by name; a parameter annotated `TaskContext` gets the context. The returned
-        dict is the output (another JSON value is put under "result"). What it raises fails the task and is retried;
-        `TaskFailedTerminally` is not. `options` make a task definition, used where none is registered or embedded: retry_count,
-        retry_logic, retry_delay_seconds, backoff_scale_factor, max_retry_delay_seconds, backoff_jitter_ms, timeout_seconds,
-        total_timeout_seconds, response_timeout_seconds, poll_timeout_seconds, timeout_policy, input_template.
-        Raises InvalidInput for an unknown option or an `async def`, AlreadyExists for a second function of the same type.
+        Keyword arguments come from the task's input by name, read as their annotations say; a parameter annotated
+        `TaskContext` gets the context. The returned dict or record is the output (another value is put under "result"). An
+        `async def` runs on an event loop: the caller's in an AsyncEngine, a private one in an Engine. What it raises fails the
+        task and is retried; `TaskFailedTerminally` is not. `options` make a task definition, used where none is registered or
+        embedded: retry_count, retry_logic, retry_delay_seconds, backoff_scale_factor, max_retry_delay_seconds,
+        backoff_jitter_ms, timeout_seconds, total_timeout_seconds, response_timeout_seconds, poll_timeout_seconds,
+        timeout_policy, input_template.
+        Raises InvalidInput for an unknown option, AlreadyExists for a second function of the same type.
         """
 
         def register(function: F) -> F:
@@ -117,17 +122,12 @@ class Workers:
         task_def: TaskDef | None = None,
     ) -> None:
         """Let `function` carry out tasks of a type; raises as `task` does."""
-        if inspect.iscoroutinefunction(function):
-            raise InvalidInput(f"worker {task_type!r} is an async def; this engine runs plain functions in threads")
         if concurrency is not None and concurrency < 1:
             raise InvalidInput(f"worker {task_type!r}: concurrency {concurrency} is below 1")
-        parameters, required, context = _signature(function)
         worker = Worker(
             task_type=task_type,
             function=function,
-            parameters=parameters,
-            required=required,
-            context=context,
+            signature=signature(function),
             concurrency=concurrency,
             heartbeat=heartbeat and self.heartbeat,
             domain=domain,
@@ -177,26 +177,3 @@ def _task_def(name: str, options: dict[str, Any]) -> TaskDef:
         else:
             raise InvalidInput(f"worker {name!r}: there is no option {option!r}")
     return TaskDef(name=name, **fields)
-
-
-def _signature(function: Callable[..., Any]) -> tuple[frozenset[str] | None, frozenset[str], str | None]:
-    """Names the function takes (None: any), those it must get, and the one that is given the context."""
-    try:
-        hints = get_type_hints(function)
-    except Exception:  # annotations that cannot be resolved here are no reason to refuse a function
-        hints = {}
-    names, required, context, anything = set(), set(), None, False
-    for parameter in inspect.signature(function).parameters.values():
-        hint = hints.get(parameter.name, parameter.annotation)
-        if hint is TaskContext or hint in ("TaskContext", "conductorlite.TaskContext"):
-            context = parameter.name
-        elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            anything = True
-        elif parameter.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL):
-            if parameter.kind is inspect.Parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:
-                raise InvalidInput(f"parameter {parameter.name!r} is positional-only, but inputs are given by name")
-        else:
-            names.add(parameter.name)
-            if parameter.default is parameter.empty:
-                required.add(parameter.name)
-    return (None if anything else frozenset(names)), frozenset(required), context

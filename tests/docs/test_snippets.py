@@ -35,7 +35,7 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
         elif block.language == "python":
             out = io.StringIO()
             with contextlib.redirect_stdout(out):
-                exec(compile("\n" * block.line + block.code, str(page), "exec"), namespace)
+                exec(compile("\n" * block.line + block.code, str(page), "exec", dont_inherit=True), namespace)
             printed = out.getvalue()
 
 

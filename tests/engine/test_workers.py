@@ -233,7 +233,7 @@ def test_context(store: Backend) -> None:
 
 
 def test_registering_workers() -> None:
-    """Two functions of one type, an async function, a bad bound and an unknown option are refused by name."""
+    """Two functions of one type, a bad bound and an unknown option are refused by name."""
     workers = Workers()
     workers.task("t")(lambda: None)
     with pytest.raises(AlreadyExists, match="'t'"):
@@ -241,11 +241,6 @@ def test_registering_workers() -> None:
     with pytest.raises(AlreadyExists, match="'t'"):
         Workers().include(workers, workers)
 
-    async def later() -> None:
-        """Not for this engine."""
-
-    with pytest.raises(InvalidInput, match="'later' is an async def"):
-        workers.task()(later)
     with pytest.raises(InvalidInput, match="0 is below 1"):
         workers.task("u", concurrency=0)(lambda: None)
     with pytest.raises(InvalidInput, match="retry_cuont"):

@@ -23,6 +23,8 @@ LOGIC = (
     "operators",
     "decider",
     "invariants",
+    "diagrams",
+    "explain",
 )
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-__all__ = ["Shape", "Tape", "draw_definition", "draw_operations"]
+__all__ = ["MOURN", "Shape", "Tape", "draw_definition", "draw_operations"]
 
 
 class Tape:
@@ -44,6 +44,16 @@ class Shape:
 LARGE = "large " * 300
 
 
+#: Kinds of nodes, the simplest first.
+KINDS = ("SIMPLE", "DO_WHILE", "FORK_JOIN", "SWITCH", "WAIT", "SIMPLE", "NOOP", "RARE")
+
+#: Registered under its name in every case.
+MOURN = {
+    "name": "mourn",
+    "tasks": [{"name": "n0", "taskReferenceName": "m", "inputParameters": {"why": "${workflow.input.reason}"}}],
+}
+
+
 @attrs.define
 class _Author:
     tape: Tape
@@ -67,8 +77,10 @@ class _Author:
     def node(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
         self.budget -= 1
         nestable = depth > 0 and self.budget > 0
-        kind = ("SIMPLE", "DO_WHILE", "FORK_JOIN", "SWITCH", "WAIT", "SIMPLE", "NOOP")[self.tape.pick(7)]
-        if kind in ("DO_WHILE", "FORK_JOIN", "SWITCH") and not nestable:
+        kind = KINDS[self.tape.pick(len(KINDS))]
+        if kind == "RARE":
+            kind = ("SET_VARIABLE", "SUB_WORKFLOW", "SUB_WORKFLOW", "TERMINATE")[self.tape.pick(4)]
+        if kind in ("DO_WHILE", "FORK_JOIN", "SWITCH", "SUB_WORKFLOW") and not nestable:
             kind = "SIMPLE"
         self.shape.kinds.add(kind)
         inside = (*around, kind)
@@ -80,6 +92,9 @@ class _Author:
             "SWITCH": self.switch,
             "FORK_JOIN": self.fork,
             "DO_WHILE": self.loop,
+            "SET_VARIABLE": self.variable,
+            "SUB_WORKFLOW": self.child,
+            "TERMINATE": self.terminate,
         }[kind]
         return make(depth, loops, inside)
 
@@ -147,6 +162,32 @@ class _Author:
         self.finished.append(task["taskReferenceName"])
         return [task]
 
+    def variable(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
+        task = self.base("v", "SET_VARIABLE")
+        task["inputParameters"] = {f"x{self.tape.pick(2)}": "${workflow.input.n}", **self.inputs(loops)}
+        return [task]
+
+    def terminate(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
+        task = self.base("x", "TERMINATE")
+        status = ("COMPLETED", "FAILED", "TERMINATED", "${workflow.input.bad}")[self.tape.pick(4)]
+        task["inputParameters"] = {"terminationStatus": status, "workflowOutput": {"n": "${workflow.input.n}"}}
+        return [task]
+
+    def child(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
+        task = self.forgiving(self.base("c", "SUB_WORKFLOW"))
+        task["inputParameters"] = {"n": "${workflow.input.n}", "items": "${workflow.input.items}"}
+        if self.tape.pick(2):
+            task["retryCount"] = 1
+            task["taskDefinition"] = {"name": task["name"], "retryDelaySeconds": 2, "timeoutSeconds": (0, 9)[self.tape.pick(2)]}
+        outside, self.finished = self.finished, []
+        inner: dict[str, Any] = {"name": f"child_{task['name']}", "tasks": self.sequence(depth - 1, (), around)}
+        if self.tape.chance(4):
+            inner["failureWorkflow"] = "mourn"
+        self.finished = outside
+        self.finished.append(task["taskReferenceName"])
+        task["subWorkflowParam"] = {"workflowDefinition": inner}
+        return [task]
+
     def switch(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
         task = self.forgiving(self.base("s", "SWITCH"))
         case = f"${{{loops[-1]}.output.iteration}}" if loops and self.tape.pick(2) else "${workflow.input.n}"
@@ -190,7 +231,7 @@ class _Author:
             {"items": "${workflow.input.items}", "loopCondition": "$.loopIndex < 1"},
             {"loopCondition": f"$.{ref}.iteration < 3 && ($.{body} != null)"},
         )[self.tape.pick(5)]
-        task["inputParameters"] = {"n": "${workflow.input.n}"}
+        task["inputParameters"] = {"n": "${workflow.input.n}", **({"keepLastN": 1} if self.tape.chance(4) else {})}
         self.finished.append(ref)
         return [task]
 
@@ -206,6 +247,8 @@ def draw_definition(tape: Tape) -> tuple[dict[str, Any], dict[str, Any], Shape]:
     definition: dict[str, Any] = {"name": "drawn", "tasks": tasks}
     if tape.chance(4):
         definition |= {"timeoutSeconds": 30 + tape.pick(30), "timeoutPolicy": ("TIME_OUT_WF", "ALERT_ONLY")[tape.pick(2)]}
+    if tape.chance(4):
+        definition["failureWorkflow"] = ("mourn", "missing", "$workflow.input.bad")[tape.pick(3)]
     if author.finished and tape.pick(2):
         ref = author.finished[tape.pick(len(author.finished))]
         definition["outputParameters"] = {"last": f"${{{ref}.output}}", "state": f"${{{ref}.status}}"}

@@ -17,7 +17,10 @@ from twins import Matrix, Twins
 from conductorlite import Bounds, Semantics
 from conductorlite.decisions import EventKind
 
-OPERATORS = ("SIMPLE", "FORK_JOIN", "JOIN", "SWITCH", "DO_WHILE", "WAIT", "NOOP")
+OPERATORS = (
+    *("SIMPLE", "FORK_JOIN", "JOIN", "SWITCH", "DO_WHILE", "WAIT", "NOOP"),
+    *("SET_VARIABLE", "SUB_WORKFLOW", "TERMINATE"),
+)
 
 REPORTS = ("COMPLETED", "FAILED", "FAILED_WITH_TERMINAL_ERROR", "IN_PROGRESS", "CANCELED")
 

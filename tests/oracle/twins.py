@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from tape import LARGE
+from tape import LARGE, MOURN
 
 from conductorlite import (
     Bounds,
@@ -22,6 +22,7 @@ from conductorlite import (
     Semantics,
     StaleLease,
     Task,
+    TaskNotFound,
     TaskResult,
     TaskStatus,
     VirtualClock,
@@ -56,12 +57,14 @@ class Checked(Turns):
 
     matrix: Matrix
 
-    def decide(self, view: ReadingTransaction, workflow: Workflow, events: Sequence[Event]) -> Decision:
+    def decide(
+        self, view: ReadingTransaction, workflow: Workflow, events: Sequence[Event], *, fresh: bool = False
+    ) -> Decision:
         """The decision on the slice, after it was found equal to the one on the whole."""
-        sliced = super().decide(view, workflow, events)
+        sliced = super().decide(view, workflow, events, fresh=fresh)
         plan = self.plan(view, workflow)
         now = self.clock.now()
-        due = () if workflow.history_seq == 0 else view.due_events(workflow.workflow_id, now, 200)
+        due = () if fresh else view.due_events(workflow.workflow_id, now, 200)
         ordered = tuple(sorted((*due, *events), key=lambda event: event.order))
         rows = view.load(workflow.workflow_id, Need(everything=True)).tasks
         digests = {p.digest for task in rows.values() if task is not None for p in (task.input, task.output) if p.absent}
@@ -70,7 +73,8 @@ class Checked(Turns):
             workflow=workflow,
             events=ordered,
             tasks=rows,
-            payloads=self.texts(view, workflow.workflow_id, digests),
+            payloads=self.texts(view, workflow.workflow_id, digests) if digests else {},
+            definitions={(name, None): self._resolve(view, name, None) for name in ("mourn", "missing", "nonsense")},
             everything_loaded=True,
         )
         answer = decide(plan, whole, now, environment=self.environment, bounds=self.bounds)
@@ -123,6 +127,7 @@ class Twins:
         self.workflow_id = "w"
         parsed = WorkflowDef.from_json(definition)
         for engine in self.engines:
+            engine.register(WorkflowDef.from_json(MOURN))
             engine.start(parsed, value, workflow_id=self.workflow_id)
         self.compare()
 
@@ -133,6 +138,7 @@ class Twins:
         checked = Checked(store, engine.clock, environment={}, bounds=bounds)
         checked.matrix = matrix
         checked._plans = plain._plans
+        checked.resolve = plain.resolve
         engine.turns = checked
         return engine
 
@@ -155,10 +161,16 @@ class Twins:
             engine.settle()
             findings = engine.check()
             assert not findings, "\n".join(map(str, findings))
-        memory, sqlite = (journal(engine, self.workflow_id) for engine in self.engines)
+        memory, sqlite = (self.ids(engine) for engine in self.engines)
         assert memory == sqlite
-        rows = [[_comparable(task) for task in engine.get(self.workflow_id).tasks] for engine in self.engines]
-        assert rows[0] == rows[1]
+        for one in memory:
+            assert journal(self.engines[0], one) == journal(self.engines[1], one)
+            rows = [[_comparable(task) for task in engine.get(one).tasks] for engine in self.engines]
+            assert rows[0] == rows[1]
+
+    def ids(self, engine: Engine) -> list[str]:
+        """The execution, those it started, and those that mourn them; itself first."""
+        return [self.workflow_id, *(one for one in engine.workflow_ids() if one != self.workflow_id)]
 
     def _offered(self, engine: Engine) -> list[str]:
         with engine.backend.reading() as view:
@@ -190,16 +202,22 @@ class Twins:
         if not tasks:
             return None
         task = tasks[a % len(tasks)]
-        now = engine.task(task.task_id)
-        before = journal(engine, self.workflow_id)
+        try:
+            now = engine.task(task.task_id)
+        except TaskNotFound:
+            return "dropped"
+        before = journal(engine, task.workflow_id)
         answer = self._send(engine, task, b, b)
         if now.status.terminal or (now.lease != task.lease and b != 8):
-            assert journal(engine, self.workflow_id) == before, f"a late or stale report changed {now.ref}"
+            assert journal(engine, task.workflow_id) == before, f"a late or stale report changed {now.ref}"
             assert now.status.terminal or answer == "stale"
         return answer
 
     def _open(self, engine: Engine, task: Task) -> bool:
-        return not engine.task(task.task_id).status.terminal
+        try:
+            return not engine.task(task.task_id).status.terminal
+        except TaskNotFound:  # its loop keeps the round no longer
+            return False
 
     def _send(self, engine: Engine, task: Task, outcome: int, b: int) -> object:
         status, output, callback = (
@@ -243,7 +261,8 @@ class Twins:
         return polled
 
     def _signal(self, index: int, engine: Engine, a: int, b: int) -> object:
-        waits = [t for t in engine.get(self.workflow_id).tasks if t.task_type == "WAIT" and not t.status.terminal]
+        tasks = [task for one in self.ids(engine) for task in engine.get(one).tasks]
+        waits = [task for task in tasks if task.task_type == "WAIT" and not task.status.terminal]
         return self._send(engine, attrs.evolve(waits[a % len(waits)], lease=0), b, 8) if waits else None
 
     def _next(self, index: int, engine: Engine, a: int, b: int) -> object:
@@ -262,44 +281,52 @@ class Twins:
         clock.set_back((1, 500, 4000, 30_000)[a % 4])
         return clock.now()
 
-    def _verb(self, call: Any) -> str:
+    def _verb(self, engine: Engine, call: Any, a: int) -> str:
+        ids = self.ids(engine)
         try:
-            call(self.workflow_id)
+            call(ids[0 if a < 4 else a % len(ids)])
         except Conflict as refused:
             return str(refused)
         return "done"
 
     def _pause(self, index: int, engine: Engine, a: int, b: int) -> object:
-        return self._verb(engine.pause)
+        return self._verb(engine, engine.pause, a)
 
     def _resume(self, index: int, engine: Engine, a: int, b: int) -> object:
-        return self._verb(engine.resume)
+        return self._verb(engine, engine.resume, a)
 
     def _retry(self, index: int, engine: Engine, a: int, b: int) -> object:
-        return self._verb(engine.retry)
+        return self._verb(engine, engine.retry, a)
 
     def _terminate(self, index: int, engine: Engine, a: int, b: int) -> object:
-        return self._verb(engine.terminate) if b > 5 else None
+        return self._verb(engine, engine.terminate, a) if b > 5 else None
 
     # ------------------------------------------------------------------ the end
 
     def finish(self) -> None:
         """Complete whatever is asked for; an execution that cannot end has lost something."""
-        self.do("resume", 0, 0)
+        for engine in self.engines:
+            for one in self.ids(engine):
+                if engine.status(one) is WorkflowStatus.PAUSED:
+                    engine.resume(one)
+        self.compare()
         for _ in range(400):
             if self.engines[0].status(self.workflow_id).terminal:
                 return
-            before = journal(self.engines[0], self.workflow_id)
+            before = self._journals()
             for operation in ("work", "report", "signal"):
                 self.do(operation, 0, 0)
-            if journal(self.engines[0], self.workflow_id) == before:
+            if self._journals() == before:
                 self.do("next", 0, 0)
                 idle = self.engines[0].next_wakeup() is None and not self._offered(self.engines[0])
-                if idle and journal(self.engines[0], self.workflow_id) == before:
+                if idle and self._journals() == before:
                     break
         status = self.engines[0].status(self.workflow_id)
         rows = [(t.ref, t.attempt, str(t.status)) for t in self.engines[0].get(self.workflow_id).tasks]
         assert status is not WorkflowStatus.RUNNING, f"it cannot end: {rows}"
+
+    def _journals(self) -> list[bytes]:
+        return [journal(self.engines[0], one) for one in self.ids(self.engines[0])]
 
 
 def _comparable(task: Task) -> dict[str, Any]:

@@ -54,7 +54,7 @@ VALID = [
     workflow(task()),
     workflow(task(**SWITCH, decisionCases={"a": [task("a")], "b": []})),
     workflow(task(**{**SWITCH, "evaluatorType": "javascript", "expression": "$.x > 1"}, decisionCases={"true": []})),
-    workflow(task(**{**SWITCH, "evaluatorType": "python", "expression": "return ("}, decisionCases={"1": []})),
+    workflow(task(**{**SWITCH, "evaluatorType": "python", "expression": "return 1"}, decisionCases={"1": []})),
     workflow(task("f", **FORK), task("j", **JOIN)),
     workflow(task("f", **DYNAMIC_FORK), task("j", type="JOIN", joinOn=["whatever"])),
     workflow(task("f", type="FORK_JOIN_DYNAMIC", dynamicForkJoinTasksParam="x"), task("j", type="JOIN")),

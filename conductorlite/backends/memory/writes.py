@@ -115,6 +115,8 @@ class MemoryWrites(MemoryReads):
             if (task.ref, task.attempt) in execution.attempts or task.task_id in store.task_ids:
                 raise InvariantBroken(f"{task.workflow_id}: rows contradict the store: {task.ref} exists")
             self._put_task(execution, None, _thin_task(task))
+        for ref in decision.dropped:
+            self._drop_task(execution, ref)
         for text in decision.texts:
             if text.text is not None and text.digest not in execution.texts:
                 store.put(execution.texts, text.digest, text.text)
@@ -122,6 +124,21 @@ class MemoryWrites(MemoryReads):
             if event.n in execution.history:
                 raise InvariantBroken(f"{execution.workflow_id}: rows contradict the store: history {event.n} exists")
             store.put(execution.history, event.n, _thin_line(event))
+
+    def _drop_task(self, execution: Execution, ref: str) -> None:
+        store = self._store
+        for attempt in range(execution.last.get(ref, -1) + 1):
+            key = (ref, attempt)
+            old = store.drop(execution.attempts, key)
+            if old is None:
+                continue
+            store.drop(store.task_ids, old.task_id)
+            for keys in (execution.live, execution.failed):
+                if key in keys:
+                    store.drop(keys, key)
+            if old.iterations:
+                store.discard(execution.loops[old.base_ref], (old.seq, old.attempt, old.ref))
+        store.drop(execution.last, ref)
 
     def _put_task(self, execution: Execution, old: Task | None, new: Task) -> None:
         store = self._store

@@ -31,7 +31,8 @@ CREATE TABLE workflows (
     status TEXT NOT NULL, semantics TEXT NOT NULL, decider_version INTEGER NOT NULL, seed TEXT NOT NULL,
     fence INTEGER NOT NULL, generation INTEGER NOT NULL, created_at INTEGER NOT NULL, started_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL, ended_at INTEGER NOT NULL, last_retried_at INTEGER NOT NULL, timeout_at INTEGER,
-    correlation_id TEXT, priority INTEGER NOT NULL, parent_workflow_id TEXT, parent_task_id TEXT, event TEXT,
+    correlation_id TEXT, priority INTEGER NOT NULL, parent_workflow_id TEXT, parent_task_id TEXT,
+    parent_ref TEXT, parent_attempt INTEGER NOT NULL, parent_generation INTEGER NOT NULL, event TEXT,
     created_by TEXT, input TEXT NOT NULL, output TEXT NOT NULL, variables TEXT NOT NULL, task_to_domain TEXT NOT NULL,
     reason TEXT, failed_refs TEXT NOT NULL, failed_task_names TEXT NOT NULL, failed_task_id TEXT,
     task_seq INTEGER NOT NULL, history_seq INTEGER NOT NULL, sequence INTEGER NOT NULL, open INTEGER NOT NULL,
@@ -39,19 +40,25 @@ CREATE TABLE workflows (
 ) STRICT;
 CREATE INDEX workflows_status ON workflows (status, workflow_id);
 
-CREATE TABLE tasks ( workflow_id TEXT NOT NULL, ref TEXT NOT NULL, attempt INTEGER NOT NULL, task_id TEXT NOT NULL,
-base_ref TEXT NOT NULL, iterations TEXT NOT NULL, seq INTEGER NOT NULL, task_type TEXT NOT NULL, name TEXT NOT NULL,
-status TEXT NOT NULL, first_attempt INTEGER NOT NULL, generation INTEGER NOT NULL, input TEXT NOT NULL, output TEXT
-NOT NULL, reason TEXT, traceback TEXT, worker_id TEXT, domain TEXT, lease INTEGER NOT NULL, poll_count INTEGER NOT
-NULL, scheduled_at INTEGER NOT NULL, first_scheduled_at INTEGER NOT NULL, due_at INTEGER NOT NULL, started_at INTEGER
-NOT NULL, updated_at INTEGER NOT NULL, ended_at INTEGER NOT NULL, start_delay_ms INTEGER NOT NULL, callback_after_ms
-INTEGER NOT NULL, retried INTEGER NOT NULL, executed INTEGER NOT NULL, succeeded_before INTEGER NOT NULL,
-retried_task_id TEXT, round INTEGER NOT NULL, open INTEGER NOT NULL, waiting INTEGER NOT NULL, failed_child TEXT,
-poll_timeout_at INTEGER, response_timeout_at INTEGER, timeout_at INTEGER, total_timeout_at INTEGER, wait_until
-INTEGER, live INTEGER NOT NULL, failed INTEGER NOT NULL, PRIMARY KEY (workflow_id, ref, attempt) ) STRICT, WITHOUT
-ROWID; CREATE UNIQUE INDEX tasks_id ON tasks (task_id); CREATE INDEX tasks_loop ON tasks (workflow_id, base_ref, seq,
-attempt, ref) WHERE iterations <> ''; CREATE INDEX tasks_live ON tasks (workflow_id, seq) WHERE live = 1; CREATE INDEX
-tasks_failed ON tasks (workflow_id, seq) WHERE failed = 1;
+CREATE TABLE tasks (
+    workflow_id TEXT NOT NULL, ref TEXT NOT NULL, attempt INTEGER NOT NULL, task_id TEXT NOT NULL,
+    base_ref TEXT NOT NULL, iterations TEXT NOT NULL, seq INTEGER NOT NULL, task_type TEXT NOT NULL,
+    name TEXT NOT NULL, status TEXT NOT NULL, first_attempt INTEGER NOT NULL, generation INTEGER NOT NULL,
+    input TEXT NOT NULL, output TEXT NOT NULL, reason TEXT, traceback TEXT, worker_id TEXT, domain TEXT,
+    lease INTEGER NOT NULL, poll_count INTEGER NOT NULL, scheduled_at INTEGER NOT NULL,
+    first_scheduled_at INTEGER NOT NULL, due_at INTEGER NOT NULL, started_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL, ended_at INTEGER NOT NULL, start_delay_ms INTEGER NOT NULL,
+    callback_after_ms INTEGER NOT NULL, retried INTEGER NOT NULL, executed INTEGER NOT NULL,
+    succeeded_before INTEGER NOT NULL, retried_task_id TEXT, sub_workflow_id TEXT, round INTEGER NOT NULL,
+    open INTEGER NOT NULL, waiting INTEGER NOT NULL, failed_child TEXT, poll_timeout_at INTEGER,
+    response_timeout_at INTEGER, timeout_at INTEGER, total_timeout_at INTEGER, wait_until INTEGER,
+    live INTEGER NOT NULL, failed INTEGER NOT NULL,
+    PRIMARY KEY (workflow_id, ref, attempt)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX tasks_id ON tasks (task_id);
+CREATE INDEX tasks_loop ON tasks (workflow_id, base_ref, seq, attempt, ref) WHERE iterations <> '';
+CREATE INDEX tasks_live ON tasks (workflow_id, seq) WHERE live = 1;
+CREATE INDEX tasks_failed ON tasks (workflow_id, seq) WHERE failed = 1;
 
 CREATE TABLE history (
     workflow_id TEXT NOT NULL, n INTEGER NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL, status TEXT NOT NULL,

@@ -95,6 +95,7 @@ LOGS: Final = "SELECT task_id, at, text FROM task_logs WHERE task_id = ? ORDER B
 
 PUT_EVENT: Final = f"INSERT OR REPLACE INTO inbox ({_EVENT}) VALUES ({_marks(EVENT_COLUMNS)})"
 DELETE_EVENT: Final = "DELETE FROM inbox WHERE workflow_id = ? AND event_id = ?"
+DELETE_TASK: Final = "DELETE FROM tasks WHERE workflow_id = ? AND ref = ?"
 RELEASE_HELD: Final = "UPDATE inbox SET due_at = max(due_at, ?), held = 0 WHERE workflow_id = ? AND held = 1"
 INBOX: Final = f"SELECT {_EVENT} FROM inbox WHERE workflow_id = ?"
 DUE_EVENTS: Final = (

@@ -35,6 +35,7 @@ from conductorlite.expressions.conditions.nodes import (
     Unary,
 )
 from conductorlite.expressions.conditions.parser import Script
+from conductorlite.expressions.conditions.seam import BeyondSubset
 from conductorlite.expressions.conditions.values import (
     MAX_STRING,
     UNDEFINED,
@@ -110,7 +111,7 @@ def run(script: Script, values: Mapping[str, Json], max_steps: int = MAX_STEPS) 
     try:
         return interpreter.script(script)
     except RecursionError:
-        raise ExpressionFailed("the evaluation is nested too deeply") from None
+        raise BeyondSubset("the evaluation is nested too deeply") from None
 
 
 class _Interpreter:
@@ -132,7 +133,7 @@ class _Interpreter:
         """Spend steps; raises ExpressionFailed when they are used up."""
         self._left -= steps
         if self._left < 0:
-            raise ExpressionFailed(f"the condition takes more than {self._limit:,} steps")
+            raise BeyondSubset(f"the condition takes more than {self._limit:,} steps")
 
     def call(self, function: Json, arguments: Sequence[Json]) -> Json:
         """Call a function value; raises ExpressionFailed when it is none."""
@@ -237,7 +238,7 @@ class _Interpreter:
         if isinstance(node, Root):
             return self._root
         if self._depth >= _MAX_DEPTH:
-            raise ExpressionFailed(f"the evaluation is nested deeper than {_MAX_DEPTH} levels")
+            raise BeyondSubset(f"the evaluation is nested deeper than {_MAX_DEPTH} levels")
         self._depth += 1
         try:
             return _HANDLERS[type(node)](self, node, scope)
@@ -336,7 +337,7 @@ class _Interpreter:
     def _concatenate(self, left: str, right: str) -> str:
         length = len(left) + len(right)
         if length > MAX_STRING:
-            raise ExpressionFailed(f"a text longer than {MAX_STRING:,} characters")
+            raise BeyondSubset(f"a text longer than {MAX_STRING:,} characters")
         self.charge(length // 1000)
         return left + right
 

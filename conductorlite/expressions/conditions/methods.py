@@ -11,6 +11,7 @@ from typing import Final, Protocol, TypeAlias
 import attrs
 
 from conductorlite.errors import ExpressionFailed
+from conductorlite.expressions.conditions.seam import BeyondSubset
 from conductorlite.expressions.conditions.values import (
     MAX_STRING,
     UNDEFINED,
@@ -109,7 +110,7 @@ def _parse_float(host: Host, arguments: _Arguments) -> Json:
 
 def _parse_int(host: Host, arguments: _Arguments) -> Json:
     if _integer(host, arguments, 1, 10) not in (0, 10):
-        raise ExpressionFailed("parseInt() with another base than 10")
+        raise BeyondSubset("parseInt() with another base than 10")
     found = re.match(r"[+-]?[0-9]+", _text(host, arguments, 0).strip()[:400])
     return float(found.group()) if found else math.nan
 
@@ -203,7 +204,7 @@ def _join(host: Host, this: list[Json], arguments: _Arguments) -> Json:
     host.charge(len(this) + len(this) * len(separator) // 1000)
     texts = ["" if item is None or item is UNDEFINED else text_of(item, host.charge) for item in this]
     if sum(map(len, texts)) + len(this) * len(separator) > MAX_STRING:
-        raise ExpressionFailed(f"a text longer than {MAX_STRING:,} characters")
+        raise BeyondSubset(f"a text longer than {MAX_STRING:,} characters")
     return separator.join(texts)
 
 
@@ -296,7 +297,7 @@ def _split(host: Host, this: str, arguments: _Arguments) -> Json:
 def _concat_text(host: Host, this: str, arguments: _Arguments) -> Json:
     texts = [this, *(text_of(argument, host.charge) for argument in arguments)]
     if sum(map(len, texts)) > MAX_STRING:
-        raise ExpressionFailed(f"a text longer than {MAX_STRING:,} characters")
+        raise BeyondSubset(f"a text longer than {MAX_STRING:,} characters")
     return "".join(_charged(host, texts))
 
 

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any, Final
 
 from conductorlite.errors import ExpressionFailed
+from conductorlite.expressions.conditions.seam import BeyondSubset
 from conductorlite.expressions.sources import Json
 from conductorlite.expressions.text import js_number
 
@@ -136,7 +137,7 @@ def text_of(value: Json, charge: Charge) -> str:
     if isinstance(value, list):
         text = ",".join(_list_texts(value, charge, 0))
         if len(text) > MAX_STRING:
-            raise ExpressionFailed(f"a text longer than {MAX_STRING:,} characters")
+            raise BeyondSubset(f"a text longer than {MAX_STRING:,} characters")
         return text
     return _scalar_text(value)
 
@@ -159,7 +160,7 @@ def _scalar_text(value: Json) -> str:
 
 def _list_texts(value: list[Json], charge: Charge, depth: int) -> Iterator[str]:
     if depth > _MAX_DEPTH:
-        raise ExpressionFailed(f"lists nested deeper than {_MAX_DEPTH} levels")
+        raise BeyondSubset(f"lists nested deeper than {_MAX_DEPTH} levels")
     for item in value:
         charge(1)
         if isinstance(item, list):

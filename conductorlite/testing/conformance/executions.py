@@ -103,7 +103,7 @@ class ExecutionConformance:
             assert dump(view) == before
 
     def test_park_and_release_leave_the_fence_alone(self, backend: Backend) -> None:
-        """Parking with a reason holds every letter; release dates them; a workflow that is gone is no error."""
+        """Parking with a reason holds every letter; release lets them go, none before its time; a workflow that is gone is no error."""
         row = started(backend, timers=(event("a", 1), event("b", 9)))
         with backend.writing() as tx:
             tx.park("w", 2, None)
@@ -117,7 +117,8 @@ class ExecutionConformance:
             tx.release("w", 4)
             tx.release("gone", 4)
             assert tx.workflow("w") == row
-            assert [(letter.event_id, letter.due_at) for letter in tx.due_events("w", 4, 9)] == [("a", 4), ("b", 4)]
+            due = [(letter.event_id, letter.due_at) for letter in tx.due_events("w", 9, 9)]
+            assert due == [("a", 4), ("b", 9)]
 
     def test_ids_come_in_pages_by_status(self, backend: Backend) -> None:
         """Ids are listed in ascending order after a mark, all or of one status, and follow a change of status."""

@@ -1,0 +1,302 @@
+"""Between an event loop and a synchronous engine: a few threads, and futures that commits resolve.
+
+Short verbs run in up to four threads. All driving of one AsyncEngine is done by one more: a verb that drives (`run_forever`,
+`settle` …) has it until it returns; while somebody awaits a result and no such verb is under way, it drives on their behalf.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Any, Final, Generic, ParamSpec, TypeVar
+
+from conductorlite.clock import Span, to_span
+from conductorlite.driver import Engine
+from conductorlite.errors import EngineClosed, ResultTimeout, StorageError
+from conductorlite.executions import HistoryEvent, Workflow
+from conductorlite.worker import Pool
+
+__all__ = ["Bridge"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: Threads for short verbs. More would only queue at the store.
+_THREADS: Final = 4
+
+#: Seconds between looks for executions that another process has ended.
+_GLANCE: Final = 0.1
+
+#: Entries an iterating verb fetches at once.
+_PAGE: Final = 500
+
+
+class _Order(Generic[T]):
+    """A call on its way to a thread, and the future of whoever awaits it."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self.future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._work = work
+        self._lock = threading.Lock()
+        self._begun = False
+        self._dropped = False
+
+    def drop(self) -> bool:
+        """Take the order back; False when a thread has begun it."""
+        with self._lock:
+            self._dropped = not self._begun
+            return self._dropped
+
+    def carry_out(self) -> None:
+        """Do it in this thread, unless it was taken back."""
+        with self._lock:
+            if self._dropped:
+                return
+            self._begun = True
+        try:
+            result = self._work()
+        except BaseException as error:
+            _post(self.future, _fail, error)
+        else:
+            _post(self.future, _resolve, result)
+
+
+class Bridge:
+    """One engine's threads, and who awaits which execution."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._verbs: Pool[None] = Pool(_THREADS, _nothing)
+        self._drives: Pool[None] = Pool(1, _nothing)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = threading.Lock()
+        self._awaited: dict[str, set[asyncio.Future[None]]] = {}
+        #: The driving thread drives for those who await, or will when its turn comes.
+        self._on_behalf = False
+        #: Driving verbs that wait for the thread.
+        self._queued = 0
+        #: Of those who poll with a timeout, resolved by the next commit.
+        self._polling: set[asyncio.Future[None]] = set()
+        self._closed = False
+        self._glancing: asyncio.Task[None] | None = None
+        self._seen: int | None = None
+        engine.listen(self._committed)
+
+    # ------------------------------------------------------------------ calls
+
+    async def call(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Await a short verb, done in a thread."""
+        order = self._order(lambda: verb(*args, **kwargs))
+        self._verbs.submit(order.carry_out)
+        return await self._reply(order)
+
+    async def drive(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Await a verb that drives. Canceled before it began it never begins; later it goes on to its end unattended."""
+        return await self._reply(self._order_drive(lambda: verb(*args, **kwargs)))
+
+    async def drive_until_stopped(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Await a verb that drives for long. When it is canceled, the engine is stopped and running functions waited for."""
+        order = self._order_drive(lambda: verb(*args, **kwargs))
+        try:
+            return await asyncio.shield(order.future)
+        except asyncio.CancelledError:
+            if not order.drop() and not order.future.done():
+                self._engine.stop()
+                await asyncio.wait([order.future])
+                order.future.exception()  # looked at, or asyncio would complain
+                # It may have returned just before it was told to; then the next one must not find the message.
+                self._engine.driver.forget_stop()
+            raise
+
+    async def poll(self, timeout: Span, take: Callable[[], list[T]]) -> list[T]:
+        """What `take` takes, tried again after each commit until it is something or the time is over."""
+        clock = self._engine.clock
+        until = clock.now() + to_span(timeout)
+        while True:
+            changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._polling.add(changed)  # before the try: a commit in between is not missed
+            try:
+                taken = await self.call(take)
+                left = until - clock.now()
+                if taken or left <= 0 or clock.virtual:
+                    return taken
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(left / 1000, _GLANCE)):
+                        await changed
+            finally:
+                self._polling.discard(changed)
+
+    async def each(self, found: Iterable[T]) -> AsyncIterator[T]:
+        """What an iterator yields, fetched page by page."""
+        iterator = iter(found)
+        while page := await self.call(lambda: list(islice(iterator, _PAGE))):
+            for one in page:
+                yield one
+
+    def _order(self, work: Callable[[], T]) -> _Order[T]:
+        if self._closed:
+            raise EngineClosed("the engine was closed")
+        if self._loop is None or self._loop.is_closed():
+            # Coroutine functions run on the loop that uses the engine.
+            self._loop = asyncio.get_running_loop()
+            self._engine.driver.workshop.use(self._loop)
+        return _Order(work)
+
+    def _order_drive(self, work: Callable[[], T]) -> _Order[T]:
+        order = self._order(work)
+
+        def take_up() -> None:
+            with self._lock:
+                self._queued -= 1
+            if self._closed:
+                _post(order.future, _fail, EngineClosed("the engine was closed"))
+            else:
+                order.carry_out()
+
+        with self._lock:
+            self._queued += 1
+        self._drives.submit(take_up)
+        self._engine.turns.wake()
+        return order
+
+    async def _reply(self, order: _Order[T]) -> T:
+        try:
+            return await order.future
+        except asyncio.CancelledError:
+            order.drop()
+            raise
+
+    # ------------------------------------------------------------------ awaiting results
+
+    async def result(self, workflow_id: str, timeout: Span | None) -> dict[str, Any]:
+        """What `Engine.wait` returns and raises, without a thread that waits for it."""
+        engine = self._engine
+        if engine.clock.virtual:  # nothing is waited for: time jumps
+            return await self.drive(engine.wait, workflow_id, timeout)
+        seconds = None if timeout is None else to_span(timeout) / 1000
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        with self._lock:
+            self._awaited.setdefault(workflow_id, set()).add(ended)
+        try:
+            # Asked after the future is in place: a commit in between is not missed.
+            if not (await self.call(engine.status, workflow_id)).terminal:
+                self._drive_on_behalf()
+                self._glance()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await ended
+        finally:
+            self._leave(workflow_id, ended)
+        return await self.call(self._outcome, workflow_id)
+
+    def _outcome(self, workflow_id: str) -> dict[str, Any]:
+        if not self._engine.status(workflow_id).terminal:
+            raise ResultTimeout(self._engine._why_not(workflow_id))
+        return self._engine.wait(workflow_id)
+
+    def _leave(self, workflow_id: str, ended: asyncio.Future[None]) -> None:
+        with self._lock:
+            others = self._awaited.get(workflow_id, set())
+            others.discard(ended)
+            if not others:
+                self._awaited.pop(workflow_id, None)
+            last = not self._awaited
+        if last:
+            self._engine.turns.wake()  # whoever drives on behalf of nobody may stop
+            if self._glancing is not None and self._glancing.get_loop() is asyncio.get_running_loop():
+                self._glancing.cancel()
+
+    def _committed(self, workflow: Workflow, _: Sequence[HistoryEvent]) -> None:
+        if workflow.status.terminal and workflow.workflow_id in self._awaited:
+            self._release(workflow.workflow_id)
+        for future in tuple(self._polling):
+            _post(future, _resolve, None)
+
+    def _release(self, workflow_id: str) -> None:
+        with self._lock:
+            futures = tuple(self._awaited.get(workflow_id, ()))
+        for future in futures:
+            _post(future, _resolve, None)
+
+    def _release_all(self, error: BaseException) -> None:
+        with self._lock:
+            futures = [future for some in self._awaited.values() for future in some]
+            self._awaited.clear()
+        for future in futures:
+            _post(future, _fail, error)
+
+    def _drive_on_behalf(self) -> None:
+        with self._lock:
+            if self._on_behalf or self._closed:
+                return
+            self._on_behalf = True
+        self._drives.submit(self._drive_while_awaited)
+
+    def _drive_while_awaited(self) -> None:
+        driver = self._engine.driver
+        try:
+            with driver.driving:
+                driver.run(until=lambda: not self._awaited or self._queued > 0 or self._closed)
+        except BaseException as error:
+            self._release_all(error)
+        with self._lock:
+            self._on_behalf = bool(self._awaited) and not self._closed
+        if self._on_behalf:  # a driving verb wants the thread: it comes first
+            self._drives.submit(self._drive_while_awaited)
+
+    def _glance(self) -> None:
+        """Have one task look for what other processes commit; commits of this engine need no looking."""
+        if self._glancing is None or self._glancing.done() or self._glancing.get_loop() is not asyncio.get_running_loop():
+            self._glancing = asyncio.get_running_loop().create_task(self._glance_while_awaited())
+
+    async def _glance_while_awaited(self) -> None:
+        while self._awaited and not self._closed:
+            await asyncio.sleep(_GLANCE)
+            with suppress(EngineClosed, StorageError):  # the next look will tell
+                await self.call(self._look)
+
+    def _look(self) -> None:
+        version = self._engine.backend.data_version()
+        if version != self._seen:
+            for workflow_id in tuple(self._awaited):
+                if self._engine.status(workflow_id).terminal:
+                    self._release(workflow_id)
+            self._seen = version
+
+    # ------------------------------------------------------------------ the end
+
+    async def close(self) -> None:
+        """Stop whoever drives, release the store and the threads; idempotent."""
+        if self._closed:
+            return
+        order = self._order(self._engine.close)
+        self._closed = True
+        self._release_all(EngineClosed("the engine was closed"))
+        self._verbs.submit(order.carry_out)
+        try:
+            await asyncio.shield(order.future)
+        finally:
+            self._verbs.close()
+            self._drives.close()
+
+
+def _post(future: asyncio.Future[Any], settle: Callable[[asyncio.Future[Any], Any], None], value: Any) -> None:
+    with suppress(RuntimeError):  # the loop is closed: nobody awaits
+        future.get_loop().call_soon_threadsafe(settle, future, value)
+
+
+def _resolve(future: asyncio.Future[Any], value: Any) -> None:
+    if not future.done():
+        future.set_result(value)
+
+
+def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+def _nothing() -> None:
+    return None

@@ -1,0 +1,300 @@
+"""The engine for programs that live on an event loop: every verb of `Engine`, one line each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+from conductorlite.aio.run import AsyncRun
+from conductorlite.clock import Clock, Instant, Span
+from conductorlite.decider import Bounds
+from conductorlite.definitions import Semantics, TaskDef, WorkflowDef
+from conductorlite.driver import Engine
+from conductorlite.engine import AgendaEntry, Listener
+from conductorlite.executions import HistoryEvent, Task, TaskLog, TaskResult, Workflow, WorkflowStatus
+from conductorlite.invariants import Finding
+from conductorlite.ports import Backend, Lock
+from conductorlite.worker import Workers
+
+__all__ = ["AsyncEngine"]
+
+
+class AsyncEngine:
+    """`Engine` for asyncio: the same arguments, the same verbs with the same arguments, and `await` before each.
+
+    `async def` workers run on the caller's loop, plain functions in threads. Results are awaited without a thread each; a verb
+    that ends an execution wakes those who await it. As with `Engine`, nothing runs by itself: it is driven while
+    somebody awaits a result, or for as long as a block of `background()` lasts. The constructor opens the store, and raises
+    as `Engine` does; nothing else of this class blocks.
+    """
+
+    def __init__(
+        self,
+        store: str | os.PathLike[str] | Backend | None = None,
+        *,
+        workers: Workers | None = None,
+        clock: Clock | None = None,
+        semantics: Semantics = Semantics.ORKES,
+        environment: Mapping[str, str] | None = None,
+        seed: str = "",
+        ids: Callable[[], str] | None = None,
+        lock: Lock | None = None,
+        bounds: Bounds | None = None,
+    ) -> None:
+        # asyncio is imported by whoever makes one of these, not by whoever imports conductorlite.
+        from conductorlite.aio.bridge import Bridge
+
+        self._engine = Engine(
+            store,
+            workers=workers,
+            clock=clock,
+            semantics=semantics,
+            environment=environment,
+            seed=seed,
+            ids=ids,
+            lock=lock,
+            bounds=bounds,
+        )
+        self._bridge = Bridge(self._engine)
+        self._call, self._drive = self._bridge.call, self._bridge.drive
+        self.workers = self._engine.workers
+        self.clock = self._engine.clock
+
+    # ------------------------------------------------------------------ definitions
+
+    async def register(self, *definitions: WorkflowDef | TaskDef, overwrite: bool = True) -> None:
+        """`Engine.register`, awaited."""
+        await self._call(self._engine.register, *definitions, overwrite=overwrite)
+
+    async def workflow_def(self, name: str, version: int | None = None) -> WorkflowDef:
+        """`Engine.workflow_def`, awaited."""
+        return await self._call(self._engine.workflow_def, name, version)
+
+    async def task_def(self, name: str) -> TaskDef:
+        """`Engine.task_def`, awaited."""
+        return await self._call(self._engine.task_def, name)
+
+    async def workflow_defs(self) -> Sequence[tuple[str, int]]:
+        """`Engine.workflow_defs`, awaited."""
+        return await self._call(self._engine.workflow_defs)
+
+    async def task_defs(self) -> Sequence[str]:
+        """`Engine.task_defs`, awaited."""
+        return await self._call(self._engine.task_defs)
+
+    # ------------------------------------------------------------------ run control
+
+    async def start(
+        self,
+        workflow: str | WorkflowDef,
+        input: Mapping[str, Any] | None = None,
+        *,
+        version: int | None = None,
+        workflow_id: str | None = None,
+        correlation_id: str | None = None,
+        priority: int = 0,
+        at: Instant | None = None,
+        delay: Span | None = None,
+        created_by: str | None = None,
+    ) -> AsyncRun:
+        """`Engine.start`, awaited; the handle's `result` is awaited too."""
+        run = await self._call(
+            self._engine.start,
+            workflow,
+            input,
+            version=version,
+            workflow_id=workflow_id,
+            correlation_id=correlation_id,
+            priority=priority,
+            at=at,
+            delay=delay,
+            created_by=created_by,
+        )
+        return AsyncRun(self, run.workflow_id)
+
+    async def start_workflow(
+        self,
+        workflow: str | WorkflowDef,
+        input: Mapping[str, Any] | None = None,
+        *,
+        version: int | None = None,
+        workflow_id: str | None = None,
+        correlation_id: str | None = None,
+        priority: int = 0,
+        at: Instant | None = None,
+        delay: Span | None = None,
+        created_by: str | None = None,
+    ) -> str:
+        """`Engine.start_workflow`, awaited."""
+        return await self._call(
+            self._engine.start_workflow,
+            workflow,
+            input,
+            version=version,
+            workflow_id=workflow_id,
+            correlation_id=correlation_id,
+            priority=priority,
+            at=at,
+            delay=delay,
+            created_by=created_by,
+        )
+
+    async def run(self, workflow_id: str) -> AsyncRun:
+        """`Engine.run`, awaited."""
+        return AsyncRun(self, (await self._call(self._engine.run, workflow_id)).workflow_id)
+
+    async def pause(self, workflow_id: str) -> None:
+        """`Engine.pause`, awaited."""
+        await self._call(self._engine.pause, workflow_id)
+
+    async def resume(self, workflow_id: str) -> None:
+        """`Engine.resume`, awaited."""
+        await self._call(self._engine.resume, workflow_id)
+
+    async def terminate(self, workflow_id: str, reason: str | None = None) -> None:
+        """`Engine.terminate`, awaited."""
+        await self._call(self._engine.terminate, workflow_id, reason)
+
+    async def retry(self, workflow_id: str) -> None:
+        """`Engine.retry`, awaited."""
+        await self._call(self._engine.retry, workflow_id)
+
+    async def decide(self, workflow_id: str) -> None:
+        """`Engine.decide`, awaited."""
+        await self._call(self._engine.decide, workflow_id)
+
+    # ------------------------------------------------------------------ the worker's face
+
+    async def poll(
+        self,
+        task_type: str,
+        *,
+        worker_id: str | None = None,
+        count: int = 1,
+        timeout: Span = 0,
+        domain: str | None = None,
+    ) -> list[Task]:
+        """`Engine.poll`, awaited; no thread waits meanwhile."""
+        take = partial(self._engine.poll, task_type, worker_id=worker_id, count=count, domain=domain)
+        return await self._bridge.poll(timeout, take)
+
+    async def update_task(self, result: TaskResult) -> Task:
+        """`Engine.update_task`, awaited."""
+        return await self._call(self._engine.update_task, result)
+
+    async def extend_lease(self, task: Task) -> bool:
+        """`Engine.extend_lease`, awaited."""
+        return await self._call(self._engine.extend_lease, task)
+
+    async def log(self, task: Task, *lines: str) -> None:
+        """`Engine.log`, awaited."""
+        await self._call(self._engine.log, task, *lines)
+
+    async def task(self, task_id: str) -> Task:
+        """`Engine.task`, awaited."""
+        return await self._call(self._engine.task, task_id)
+
+    async def task_logs(self, task_id: str) -> Sequence[TaskLog]:
+        """`Engine.task_logs`, awaited."""
+        return await self._call(self._engine.task_logs, task_id)
+
+    # ------------------------------------------------------------------ queries
+
+    async def get(self, workflow_id: str) -> Workflow:
+        """`Engine.get`, awaited."""
+        return await self._call(self._engine.get, workflow_id)
+
+    async def status(self, workflow_id: str) -> WorkflowStatus:
+        """`Engine.status`, awaited."""
+        return await self._call(self._engine.status, workflow_id)
+
+    async def history(self, workflow_id: str) -> Sequence[HistoryEvent]:
+        """`Engine.history`, awaited."""
+        return await self._call(self._engine.history, workflow_id)
+
+    def workflow_ids(self, status: WorkflowStatus | None = None) -> AsyncIterator[str]:
+        """`Engine.workflow_ids`, iterated with `async for`."""
+        return self._bridge.each(self._engine.workflow_ids(status))
+
+    async def agenda(self, limit: int = 100) -> list[AgendaEntry]:
+        """`Engine.agenda`, awaited."""
+        return await self._call(self._engine.agenda, limit)
+
+    async def explain(self, workflow_id: str, task: str | None = None) -> str:
+        """`Engine.explain`, awaited."""
+        return await self._call(self._engine.explain, workflow_id, task)
+
+    async def next_wakeup(self) -> int | None:
+        """`Engine.next_wakeup`, awaited."""
+        return await self._call(self._engine.next_wakeup)
+
+    async def check(self, workflow_id: str | None = None) -> list[Finding]:
+        """`Engine.check`, awaited."""
+        return await self._call(self._engine.check, workflow_id)
+
+    async def listen(self, listener: Listener) -> Callable[[], None]:
+        """`Engine.listen`, awaited. The listener is called in the committing thread, not on the loop."""
+        return await self._call(self._engine.listen, listener)
+
+    # ------------------------------------------------------------------ driving
+
+    async def wait(self, workflow_id: str, timeout: Span | None = None) -> dict[str, Any]:
+        """`Engine.wait`, awaited; see `AsyncRun.result`."""
+        return await self._bridge.result(workflow_id, timeout)
+
+    async def tick(self) -> bool:
+        """`Engine.tick`, awaited."""
+        return await self._drive(self._engine.tick)
+
+    async def settle(self) -> int:
+        """`Engine.settle`, awaited."""
+        return await self._drive(self._engine.settle)
+
+    async def advance(self, span: Span | None = None, *, to: Instant | None = None) -> None:
+        """`Engine.advance`, awaited."""
+        await self._drive(self._engine.advance, span, to=to)
+
+    async def run_until_idle(self, timeout: Span | None = None) -> bool:
+        """`Engine.run_until_idle`, awaited; canceling it stops the driver as `stop` does."""
+        return await self._bridge.drive_until_stopped(self._engine.run_until_idle, timeout)
+
+    async def run_forever(self) -> None:
+        """`Engine.run_forever`, awaited; canceling it stops the driver as `stop` does."""
+        await self._bridge.drive_until_stopped(self._engine.run_forever)
+
+    async def stop(self) -> None:
+        """`Engine.stop`, awaited."""
+        await self._call(self._engine.stop)
+
+    @asynccontextmanager
+    async def background(self) -> AsyncIterator[None]:
+        """Drive in a task of its own while the block lasts; at its end running functions are waited for, as by `stop`.
+
+        What made the driver fail is raised at the end of the block.
+        """
+        import asyncio
+
+        driving = asyncio.get_running_loop().create_task(self.run_forever())
+        try:
+            yield
+        finally:
+            driving.cancel()
+            await asyncio.wait([driving])
+            if not driving.cancelled():
+                driving.result()
+
+    async def close(self) -> None:
+        """`Engine.close`, awaited; whoever still awaits a result gets EngineClosed."""
+        await self._bridge.close()
+
+    async def __aenter__(self) -> AsyncEngine:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

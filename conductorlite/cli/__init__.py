@@ -1,0 +1,33 @@
+"""The command line: `conductorlite run order.json …`. Needs the extra `cli` (click and rich).
+
+    exits      what every exit code means, and which error has which
+    shared     the options all commands have; one line on stderr per error
+    reading    files, `--input`, `--workers`: from text to objects
+    showing    tables on a terminal, aligned text elsewhere, JSON on request
+    driving    drives one execution in a thread of its own while the main thread shows and listens
+    commands   the commands themselves: running, looking, acting
+
+Nothing here is imported before `main` is called, and nothing is read from the process environment.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from conductorlite.errors import MissingExtra
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command (default: the process's arguments) and return its exit code."""
+    try:
+        import click  # noqa: F401 - asked for here, so that its absence is one clear line
+        import rich  # noqa: F401
+    except ImportError:
+        print(f"conductorlite: {MissingExtra('cli', 'The command line')}", file=sys.stderr)
+        return 2
+    from conductorlite.cli.commands import run_command
+
+    return run_command(list(sys.argv[1:] if arguments is None else arguments))

@@ -1,0 +1,238 @@
+"""The program and its commands that run, start and end executions; those that only look are in `looking`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from conductorlite.cli.driving import drive
+from conductorlite.cli.exits import Exit
+from conductorlite.cli.looking import LOOKING, explained
+from conductorlite.cli.reading import read_definition, read_input, read_task_defs, read_workers
+from conductorlite.cli.shared import Setting, command_options
+from conductorlite.clock import to_span
+from conductorlite.codec.executions import workflow_to_json
+from conductorlite.definitions import WorkflowDef
+from conductorlite.driver import Engine
+from conductorlite.errors import Conflict, InvalidInput
+from conductorlite.executions import Workflow, WorkflowStatus
+from conductorlite.expressions import apply_workflow_input_template
+from conductorlite.plan import OPERATOR_TYPES
+from conductorlite.plan.tree import walk
+
+__all__ = ["program", "run_command"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "terminal_width": 100})
+@click.version_option(package_name="conductorlite", message="%(package)s %(version)s")
+def program() -> None:
+    """Run and look at workflows that are kept in a SQLite database.
+
+    Exit codes: 0 ok, 1 the execution failed or something was found, 2 usage, 3 not found, 4 conflict, 5 storage, 6 not in
+    time, 70 internal error, 130 interrupted, 143 terminated.
+    """
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    """Run the program on arguments and return its exit code; nothing is raised."""
+    try:
+        code = program.main(list(arguments), prog_name="conductorlite", standalone_mode=False)
+        return int(code) if isinstance(code, int) else 0
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return int(Exit.USAGE)
+    except click.ClickException as error:
+        error.show()
+        return int(Exit.USAGE)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("conductorlite: interrupted", err=True)
+        return int(Exit.INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return int(Exit.OK)
+
+
+_ID = click.argument("workflow_id", metavar="ID")
+_INPUT = click.option("--input", "given", metavar="JSON|@FILE", help="The workflow's input: a JSON object, or @ and a file.")
+_NEW_ID = click.option("--id", "workflow_id", metavar="ID", help="The execution's id (default: a random one).")
+_TASK_DEFS = click.option("--task-defs", metavar="FILE", multiple=True, help="Task definitions to register first.")
+_WORKERS = click.option(
+    "--workers", metavar="MODULE:ATTR", multiple=True, help="A Workers object to run tasks with; may be repeated."
+)
+
+
+@program.command("run")
+@click.argument("definition", metavar="[DEFINITION]", required=False)
+@_INPUT
+@_WORKERS
+@_NEW_ID
+@_TASK_DEFS
+@click.option("--watch", is_flag=True, help="Show each line of history as it happens.")
+@click.option("--timeout", metavar="SPAN", help="Stop driving after this long, such as 90s or 5m.")
+@command_options()
+def run_(setting: Setting, definition: str | None, given: str | None, workers: tuple[str, ...], workflow_id: str | None,
+         task_defs: tuple[str, ...], watch: bool, timeout: str | None) -> Exit:  # fmt: skip
+    """Start an execution, or go on with the one named by --id, and drive it to its end.
+
+    DEFINITION is a JSON file or a registered name; it may be left out when the execution exists. Run the same command again
+    after an interruption: with the same --id it goes on where it was. On a terminal a progress bar is shown.
+    """
+    if definition is None and workflow_id is None:
+        raise click.UsageError("give a DEFINITION, or the --id of an execution")
+    timeout_ms = None if timeout is None else to_span(timeout)
+    sets = read_workers(workers)
+    with setting.engine(create=definition is not None, workers=sets) as engine:
+        known = None if workflow_id is None else _existing(engine, workflow_id, needed=definition is None)
+        if known is None:
+            known = engine.get(_start(engine, definition or "", given, workflow_id, task_defs))
+        else:
+            _same(known, definition, given)
+        if known.status is WorkflowStatus.PAUSED:
+            raise Conflict(f"{known.workflow_id} is PAUSED; `conductorlite resume {known.workflow_id}` first")
+        if not known.status.terminal:
+            absent = sorted(_types(known) - {worker.task_type for worker in sets})
+            if absent:
+                setting.screen.note(f"no worker here for {', '.join(absent)}: such tasks wait for another process")
+            ended = drive(engine, known.workflow_id, setting.screen, timeout_ms=timeout_ms, watch=watch)
+            if ended is not Exit.OK:
+                setting.screen.note(f"stopped; go on with: conductorlite run --id {known.workflow_id}")
+                return ended
+        return _result(setting, engine, engine.get(known.workflow_id))
+
+
+def _existing(engine: Engine, workflow_id: str, *, needed: bool) -> Workflow | None:
+    with engine.backend.reading() as view:
+        exists = view.workflow(workflow_id) is not None
+    return engine.get(workflow_id) if exists or needed else None
+
+
+def _same(known: Workflow, definition: str | None, given: str | None) -> None:
+    """Whether what is asked for is what that execution is about; raises Conflict."""
+    name = known.name
+    if definition is not None:
+        name = read_definition(definition).name if _is_file(definition) else definition
+    if name != known.name:
+        raise Conflict(f"{known.workflow_id} is an execution of {known.name!r}, not of {name!r}")
+    if given is not None:
+        template = known.definition.input_template if known.definition is not None else {}
+        wanted: Any = read_input(given)
+        if template:
+            wanted = apply_workflow_input_template(wanted, template)
+        if wanted != known.input_data:
+            raise Conflict(f"{known.workflow_id} exists with another input; leave --input out, or choose another --id")
+
+
+def _types(workflow: Workflow) -> set[str]:
+    """Task types of the definition that workers carry out."""
+    tasks = [] if workflow.definition is None else [place.task for place in walk(workflow.definition)]
+    return {task.name if task.type == "SIMPLE" else task.type for task in tasks if task.type not in OPERATOR_TYPES}
+
+
+def _result(setting: Setting, engine: Engine, workflow: Workflow) -> Exit:
+    ended = workflow.status.terminal
+    if setting.json:
+        whole = workflow_to_json(workflow)
+        setting.screen.document({key: whole[key] for key in whole if key not in ("tasks", "workflowDefinition")})
+    else:
+        setting.screen.pairs(
+            [("workflowId", workflow.workflow_id), ("status", workflow.status), ("output", workflow.output.text)]
+        )
+    if workflow.status is WorkflowStatus.COMPLETED:
+        return Exit.OK
+    setting.screen.note(explained(engine, workflow.workflow_id))
+    return Exit.FAILED if ended or workflow.parked is not None else Exit.CONFLICT
+
+
+@program.command("start")
+@click.argument("definition", metavar="DEFINITION")
+@_INPUT
+@_NEW_ID
+@_TASK_DEFS
+@command_options()
+def start(setting: Setting, definition: str, given: str | None, workflow_id: str | None,
+          task_defs: tuple[str, ...]) -> None:  # fmt: skip
+    """Start an execution without driving it, and print its id.
+
+    DEFINITION is a JSON file or a registered name. `conductorlite run --id ID`, or any other process that drives the
+    database, takes it from there.
+    """
+    with setting.engine(create=True) as engine:
+        started = _start(engine, definition, given, workflow_id, task_defs)
+        if setting.json:
+            setting.screen.document({"workflowId": started, "status": str(engine.status(started))})
+        else:
+            setting.screen.line(started)
+
+
+def _start(engine: Engine, definition: str, given: str | None, workflow_id: str | None, task_defs: tuple[str, ...]) -> str:
+    wanted: WorkflowDef | str = read_definition(definition) if _is_file(definition) else definition
+    values = {} if given is None else read_input(given)
+    for file in task_defs:
+        engine.register(*read_task_defs(file))
+    return engine.start(wanted, values, workflow_id=workflow_id).workflow_id
+
+
+def _is_file(definition: str) -> bool:
+    """Whether a DEFINITION names a file; a name that ends in .json does, also when there is none."""
+    return definition.endswith(".json") or Path(definition).is_file()
+
+
+@program.command("retry")
+@_ID
+@command_options()
+def retry(setting: Setting, workflow_id: str) -> None:
+    """Reopen an execution that FAILED, TIMED_OUT or was TERMINATED, where it failed."""
+    with setting.engine() as engine:
+        engine.retry(workflow_id)
+        _status(setting, engine, workflow_id)
+
+
+@program.command("pause")
+@_ID
+@command_options()
+def pause(setting: Setting, workflow_id: str) -> None:
+    """Schedule nothing more in an execution until it is resumed."""
+    with setting.engine() as engine:
+        engine.pause(workflow_id)
+        _status(setting, engine, workflow_id)
+
+
+@program.command("resume")
+@_ID
+@command_options()
+def resume(setting: Setting, workflow_id: str) -> None:
+    """Take up a paused or parked execution."""
+    with setting.engine() as engine:
+        engine.resume(workflow_id)
+        _status(setting, engine, workflow_id)
+
+
+@program.command("terminate")
+@_ID
+@click.option("--reason", metavar="TEXT", help="Why; shown by show and explain.")
+@command_options()
+def terminate(setting: Setting, workflow_id: str, reason: str | None) -> None:
+    """End an execution: it is TERMINATED, its open tasks are CANCELED."""
+    if reason is not None and not reason.strip():
+        raise InvalidInput("--reason is empty")
+    with setting.engine() as engine:
+        engine.terminate(workflow_id, reason)
+        _status(setting, engine, workflow_id)
+
+
+def _status(setting: Setting, engine: Engine, workflow_id: str) -> None:
+    status = str(engine.status(workflow_id))
+    if setting.json:
+        setting.screen.document({"workflowId": workflow_id, "status": status})
+    else:
+        setting.screen.line(f"{workflow_id} is {status}")
+
+
+for _command in LOOKING:
+    program.add_command(_command)

@@ -1,0 +1,206 @@
+"""Drives one execution to its end: the engine in a thread of its own, the main thread shows progress and listens to signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from typing import Any
+
+import attrs
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from conductorlite.cli.exits import Exit
+from conductorlite.cli.showing import Screen, instant, one_line
+from conductorlite.definitions import WorkflowDef
+from conductorlite.driver import Engine
+from conductorlite.errors import ResultTimeout
+from conductorlite.executions import HistoryEvent, HistoryKind, TaskStatus, Workflow, WorkflowStatus
+
+__all__ = ["drive", "history_line"]
+
+#: Seconds between looks at what other processes may have done.
+_GLANCE = 0.2
+
+_ENDS = frozenset(status.value for status in TaskStatus if status.terminal)
+
+
+def history_line(line: HistoryEvent) -> str:
+    """One line of the journal for a person."""
+    what = f"{line.ref}#{line.attempt}" if line.attempt else line.ref or "workflow"
+    status = f"round {line.number}" if line.kind is HistoryKind.ROUND else line.status
+    text = f"{instant(line.at)}  {what}  {'ALERT ' if line.kind is HistoryKind.ALERT else ''}{status}"
+    return f"{text}: {line.reason}" if line.reason else text
+
+
+def drive(engine: Engine, workflow_id: str, screen: Screen, *, timeout_ms: int | None, watch: bool) -> Exit:
+    """Drive until the execution has ended, or is parked or paused, or a signal or the timeout comes.
+
+    A first Ctrl-C takes no more tasks and waits for those that run, up to the workers' drain time; a second abandons them.
+    Raises ResultTimeout, and whatever stopped the engine.
+    """
+    try:
+        return _drive(engine, workflow_id, screen, timeout_ms, watch)
+    except KeyboardInterrupt:
+        # The second signal: closing the engine would wait for what is to be abandoned. The store survives this by design.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(Exit.INTERRUPTED)
+
+
+def _drive(engine: Engine, workflow_id: str, screen: Screen, timeout_ms: int | None, watch: bool) -> Exit:
+    deadline = None if timeout_ms is None else engine.clock.now() + timeout_ms
+    look = _Look(engine, workflow_id)
+    with ExitStack() as stack:
+        stop = stack.enter_context(_signals(screen))
+        show = stack.enter_context(_shown(engine.get(workflow_id), screen, watch))
+        stack.callback(engine.listen(look.committed))
+        thread = _Thread(engine)
+        thread.start()
+        try:
+            while not (look.over() or stop or thread.failed or (deadline is not None and engine.clock.now() >= deadline)):
+                look.stopped.wait(_GLANCE)
+                show(look.taken())
+        finally:
+            engine.stop()
+            thread.finish(stop)
+            show(look.taken())
+    if thread.error is not None:
+        raise thread.error
+    if look.over():
+        return Exit.OK
+    if stop:
+        return Exit.INTERRUPTED if stop[0] == signal.SIGINT else Exit.TERMINATED
+    raise ResultTimeout(f"{workflow_id} did not end in time; `conductorlite explain {workflow_id}` says what it waits for")
+
+
+@attrs.define(slots=True)
+class _Look:
+    """What is known of the execution: from our own commits at once, from other processes' at a glance."""
+
+    engine: Engine
+    workflow_id: str
+    stopped: threading.Event = attrs.field(factory=threading.Event)
+    seen: list[tuple[Workflow, Sequence[HistoryEvent]]] = attrs.field(factory=list)
+
+    def committed(self, workflow: Workflow, history: Sequence[HistoryEvent]) -> None:
+        if workflow.workflow_id == self.workflow_id:
+            self.seen.append((workflow, history))
+            if workflow.status is not WorkflowStatus.RUNNING:
+                self.stopped.set()
+
+    def taken(self) -> list[tuple[Workflow, Sequence[HistoryEvent]]]:
+        taken, self.seen = self.seen, []
+        return taken
+
+    def over(self) -> bool:
+        """Whether nothing more will happen to it here: it has ended, or was paused or parked, or was removed."""
+        with self.engine.backend.reading() as view:
+            row = view.workflow(self.workflow_id)
+        return row is None or row.status is not WorkflowStatus.RUNNING or row.parked is not None
+
+
+class _Thread(threading.Thread):
+    """Drives the engine until it is stopped; keeps what it raises."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(name="conductorlite-driver", daemon=True)
+        self.engine = engine
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Take turns until `Engine.stop`."""
+        try:
+            self.engine.run_forever()
+        except BaseException as error:
+            self.error = error
+
+    @property
+    def failed(self) -> bool:
+        """Whether the engine stopped by itself."""
+        return not self.is_alive()
+
+    def finish(self, stop: Sequence[int]) -> None:
+        """Wait for running tasks; a second signal cuts the wait short."""
+        while self.is_alive() and len(stop) < 2:
+            self.join(_GLANCE)
+        if self.is_alive():
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def _signals(screen: Screen) -> Iterator[list[int]]:
+    """The signals that came, in order; outside the main thread none can be listened to."""
+    came: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        if len(came) == 1:
+            screen.note("stopping: running tasks are finished; once more to abandon them")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield came
+        return
+    before: dict[int, Any] = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+_News = Sequence[tuple[Workflow, Sequence[HistoryEvent]]]
+
+
+@contextmanager
+def _shown(workflow: Workflow, screen: Screen, watch: bool) -> Iterator[Callable[[_News], None]]:
+    """A function that shows what happened: lines when watching, a bar on a terminal, else nothing."""
+    # The answer goes to stdout, so what is shown on the way must not.
+    console = Console(stderr=True, highlight=False, soft_wrap=True) if screen.json else screen.console
+    if not console.is_terminal:
+        yield lambda news: _lines(news, screen) if watch else None
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        nodes = _count(workflow.definition)
+        ended = sum(task.status.terminal for task in workflow.tasks)
+        bar = progress.add_task(one_line(workflow.name), total=max(nodes, workflow.task_seq, 1), completed=ended)
+
+        def show(news: _News) -> None:
+            if watch:
+                for _, history in news:
+                    for line in history:
+                        progress.console.print(Text(one_line(history_line(line))))
+            _advance(progress, bar, news, nodes)
+
+        yield show
+
+
+def _advance(progress: Progress, bar: TaskID, news: _News, nodes: int) -> None:
+    for workflow, history in news:
+        tasks = [line for line in history if line.kind is HistoryKind.TASK]
+        progress.advance(bar, sum(line.status in _ENDS for line in tasks))
+        progress.update(bar, total=max(nodes, workflow.task_seq, 1))
+        if tasks:
+            progress.update(bar, description=one_line(f"{workflow.name}: {tasks[-1].ref} {tasks[-1].status}"))
+
+
+def _lines(news: _News, screen: Screen) -> None:
+    for _, history in news:
+        for line in history:
+            if screen.json:
+                screen.note(history_line(line))
+            else:
+                screen.line(history_line(line))
+
+
+def _count(definition: WorkflowDef | None) -> int:
+    from conductorlite.plan.tree import walk
+
+    return 0 if definition is None else sum(1 for _ in walk(definition))

@@ -1,0 +1,266 @@
+"""The commands that only look."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from conductorlite.cli.driving import history_line
+from conductorlite.cli.exits import Exit
+from conductorlite.cli.reading import read_definition
+from conductorlite.cli.shared import Setting, command_options
+from conductorlite.cli.showing import instant, iso
+from conductorlite.codec.executions import workflow_to_json
+from conductorlite.definitions import Severity
+from conductorlite.diagrams import mermaid
+from conductorlite.driver import Engine
+from conductorlite.errors import InvalidDefinition
+from conductorlite.executions import HistoryEvent, Workflow, WorkflowStatus
+from conductorlite.explain import span_in_words
+from conductorlite.plan import validate as problems_of
+
+__all__ = ["LOOKING", "explained"]
+
+_ID = click.argument("workflow_id", metavar="ID")
+
+
+@click.command("list")
+@click.option("--status", type=click.Choice([*WorkflowStatus], case_sensitive=False), help="Only executions in this status.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many, newest first.")
+@command_options()
+def list_(setting: Setting, status: str | None, limit: int) -> None:
+    """List executions, newest first."""
+    with setting.engine() as engine:
+        ids = list(engine.workflow_ids(None if status is None else WorkflowStatus(status)))
+        with engine.backend.reading() as view:
+            rows = [row for row in map(view.workflow, ids) if row is not None]
+    newest = sorted(rows, key=lambda row: (-row.created_at, row.workflow_id))
+    if setting.json:
+        results = [_summary(row) for row in newest[:limit]]
+        setting.screen.document({"totalHits": len(newest), "results": results})
+        return
+    setting.screen.table(
+        ("ID", "WORKFLOW", "STATUS", "STARTED", "ENDED", "TASKS", "REASON"),
+        [
+            (
+                row.workflow_id,
+                f"{row.name} v{row.version}",
+                row.status,
+                instant(row.created_at),
+                instant(row.ended_at),
+                row.task_seq,
+                f"parked: {row.parked}" if row.parked is not None else row.reason,
+            )
+            for row in newest[:limit]
+        ],
+    )
+    if len(newest) > limit:
+        setting.screen.note(f"{len(newest) - limit} more; see --limit")
+
+
+def _summary(row: Workflow) -> dict[str, Any]:
+    """Conductor's WorkflowSummary, without input and output."""
+    summary: dict[str, Any] = {
+        "workflowType": row.name,
+        "version": row.version,
+        "workflowId": row.workflow_id,
+        "correlationId": row.correlation_id,
+        "status": str(row.status),
+        "startTime": iso(row.created_at),
+        "updateTime": iso(row.updated_at),
+        "endTime": iso(row.ended_at),
+        "executionTime": row.ended_at - row.created_at if row.ended_at else 0,
+        "reasonForIncompletion": row.reason,
+        "failedReferenceTaskNames": ",".join(row.failed_refs),
+        "priority": row.priority,
+        "createdBy": row.created_by,
+        "parentWorkflowId": row.parent_workflow_id,
+    }
+    return {key: value for key, value in summary.items() if value is not None}
+
+
+@click.command("show")
+@_ID
+@command_options()
+def show(setting: Setting, workflow_id: str) -> None:
+    """Show an execution and its tasks."""
+    with setting.engine() as engine:
+        row = engine.get(workflow_id)
+        now = engine.clock.now()
+    screen = setting.screen
+    if setting.json:
+        screen.document(workflow_to_json(row))
+        return
+    screen.pairs(
+        [
+            ("workflowId", row.workflow_id),
+            ("workflow", f"{row.name} v{row.version}"),
+            ("status", row.status),
+            ("parked", row.parked),
+            ("reason", row.reason),
+            ("started", instant(row.created_at)),
+            ("ended", instant(row.ended_at)),
+            ("took" if row.ended_at else "runs for", span_in_words(max(0, (row.ended_at or now) - row.created_at))),
+            ("input", row.input.text),
+            ("output", row.output.text if row.status.terminal else None),
+        ]
+    )
+    screen.line("")
+    screen.table(
+        ("TASK", "TYPE", "STATUS", "ATTEMPT", "SCHEDULED", "ENDED", "WORKER", "REASON"),
+        [
+            (
+                task.ref,
+                task.task_type,
+                task.status,
+                task.attempt + 1,
+                instant(task.scheduled_at),
+                instant(task.ended_at),
+                task.worker_id,
+                task.reason,
+            )
+            for task in row.tasks
+        ],
+    )
+
+
+@click.command("history")
+@_ID
+@command_options()
+def history(setting: Setting, workflow_id: str) -> None:
+    """Show the journal of an execution, oldest first."""
+    with setting.engine() as engine:
+        lines = engine.history(workflow_id)
+    if setting.json:
+        setting.screen.document([_journal(line) for line in lines])
+        return
+    for line in lines:
+        setting.screen.line(history_line(line))
+
+
+def _journal(line: HistoryEvent) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "n": line.n,
+        "time": line.at,
+        "kind": str(line.kind),
+        "status": line.status,
+        "referenceTaskName": line.ref,
+        "retryCount": line.attempt,
+        "iteration": line.number,
+        "reason": line.reason,
+        "data": None if line.payload is None else line.payload.fresh(),
+    }
+    return {key: value for key, value in document.items() if value is not None}
+
+
+@click.command("explain")
+@_ID
+@click.option("--task", "ref", metavar="REF", help="Explain this task: where it stands, or why it never ran.")
+@command_options()
+def explain(setting: Setting, workflow_id: str, ref: str | None) -> None:
+    """Say in words what an execution waits for, or why it failed."""
+    with setting.engine() as engine:
+        text = explained(engine, workflow_id, ref)
+        status = str(engine.status(workflow_id))
+    if setting.json:
+        setting.screen.document({"workflowId": workflow_id, "status": status, "text": text})
+    else:
+        setting.screen.line(text)
+
+
+def explained(engine: Engine, workflow_id: str, ref: str | None = None) -> str:
+    """An execution in words."""
+    return engine.explain(workflow_id, ref)
+
+
+@click.command("agenda")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many entries.")
+@command_options()
+def agenda(setting: Setting, limit: int) -> None:
+    """List what will happen by itself, soonest first: timers, timeouts, delayed tasks."""
+    with setting.engine() as engine:
+        entries = engine.agenda(limit)
+        now = engine.clock.now()
+    if setting.json:
+        documents = [
+            {"time": entry.at, "kind": str(entry.kind), "workflowId": entry.workflow_id, "referenceTaskName": entry.ref}
+            for entry in entries
+        ]
+        setting.screen.document([{k: v for k, v in one.items() if v is not None} for one in documents])
+        return
+    setting.screen.table(
+        ("AT", "IN", "WHAT", "ID", "TASK"),
+        [
+            (
+                instant(entry.at),
+                span_in_words(entry.at - now) if entry.at > now else "due",
+                entry.kind,
+                entry.workflow_id,
+                entry.ref,
+            )
+            for entry in entries
+        ],
+    )
+
+
+@click.command("check")
+@click.argument("workflow_id", metavar="[ID]", required=False)
+@command_options()
+def check(setting: Setting, workflow_id: str | None) -> Exit:
+    """Check every law of the engine on one execution or on all; exit code 1 when one does not hold."""
+    with setting.engine() as engine:
+        ids = [workflow_id] if workflow_id is not None else list(engine.workflow_ids())
+        found = engine.check(workflow_id)
+    if setting.json:
+        documents = [{"law": one.law, "workflowId": one.workflow_id, "text": one.text} for one in found]
+        setting.screen.document({"checked": len(ids), "findings": documents})
+    else:
+        if found:
+            setting.screen.table(("LAW", "ID", "FINDING"), [(one.law, one.workflow_id, one.text) for one in found])
+        setting.screen.line(f"{len(ids)} checked, {len(found)} finding{'s' if len(found) != 1 else ''}")
+    return Exit.FAILED if found else Exit.OK
+
+
+@click.command("diagram")
+@click.argument("source", metavar="ID|DEFINITION")
+@command_options()
+def diagram(setting: Setting, source: str) -> None:
+    """Draw a definition (a JSON file), or an execution with its statuses, as a Mermaid flowchart."""
+    if source.endswith(".json") or Path(source).is_file():
+        text = mermaid(read_definition(source))
+    else:
+        with setting.engine() as engine:
+            workflow = engine.get(source)
+            # `get` always has it; an execution without one could not have been read.
+            text = mermaid(workflow.definition, workflow) if workflow.definition is not None else ""
+    if setting.json:
+        setting.screen.document({"mermaid": text})
+    else:
+        setting.screen.text(text)
+
+
+@click.command("validate")
+@click.argument("definition", metavar="DEFINITION")
+@command_options(database=False)
+def validate(setting: Setting, definition: str) -> Exit:
+    """List every problem of a definition (a JSON file); exit code 1 when one of them is an error."""
+    try:
+        found = problems_of(read_definition(definition))
+    except InvalidDefinition as error:
+        found = list(error.problems)
+    bad = any(problem.severity is Severity.ERROR for problem in found)
+    if setting.json:
+        problems = [{"path": one.path, "message": one.message, "severity": str(one.severity)} for one in found]
+        setting.screen.document({"valid": not bad, "problems": problems})
+    else:
+        if found:
+            setting.screen.table(("SEVERITY", "PATH", "PROBLEM"), [(one.severity, one.path, one.message) for one in found])
+        else:
+            setting.screen.line(f"{definition} is valid")
+    return Exit.FAILED if bad else Exit.OK
+
+
+#: Every command of this file.
+LOOKING = (list_, show, history, explain, agenda, check, diagram, validate)

@@ -1,0 +1,64 @@
+"""The reference page of the command line, made from the commands: `python -m conductorlite.cli.page` prints it."""
+
+from __future__ import annotations
+
+import click
+
+from conductorlite.cli.commands import program
+from conductorlite.cli.exits import Exit
+
+__all__ = ["page"]
+
+_HEAD = """# Command line
+
+<!-- Written by conductorlite/cli/page.py: change the commands, then run `python -m conductorlite.cli.page`. -->
+
+Needs the extra `cli`: `pip install 'conductorlite[cli]'`. How to work with it: [Use the command
+line](../how-to/use-the-command-line.md).
+
+Answers go to standard output, remarks and errors to standard error; an error is one line (the problems of a definition a
+line each). On a terminal tables are coloured; elsewhere they are aligned text. Instants are UTC. The database is
+`conductorlite.db` in the current folder unless `--db` names another. conductorlite takes no setting from environment
+variables; the library that paints terminals honours `NO_COLOR`, `TERM` and their like.
+
+## Exit codes
+
+| code | meaning |
+|---|---|
+"""
+
+_JSON = """
+## JSON
+
+| command | document |
+|---|---|
+| `run` | Conductor's Workflow without `tasks` and `workflowDefinition` |
+| `show` | Conductor's Workflow with both; instants epoch ms (0: not yet), spans seconds, nulls left out |
+| `list` | Conductor's SearchResult: `totalHits`, `results` (WorkflowSummary without input and output; instants ISO 8601) |
+| `start`, `retry`, `pause`, `resume`, `terminate` | `workflowId`, `status` |
+| `history` | a list of `n`, `time`, `kind`, `status`; if any `referenceTaskName`, `retryCount`, `iteration`, `reason`, `data` |
+| `explain` | `workflowId`, `status`, `text` |
+| `agenda` | a list of `time`, `kind`, `workflowId`, `referenceTaskName` |
+| `check` | `checked`, and `findings`: a list of `law`, `workflowId`, `text` |
+| `diagram` | `mermaid` |
+| `validate` | `valid`, and `problems`: a list of `path`, `message`, `severity` |
+"""
+
+
+def page() -> str:
+    """The whole page: exit codes, JSON documents, and the help of every command as it is printed."""
+    codes = "".join(f"| {int(code)} | {code.meaning} |\n" for code in Exit)
+    helps = [_help(None, program)]
+    helps += [_help(name, command) for name, command in program.commands.items()]
+    return f"{_HEAD}{codes}{_JSON}\n" + "\n".join(helps)
+
+
+def _help(name: str | None, command: click.Command) -> str:
+    parent = click.Context(program, info_name="conductorlite", **program.context_settings)
+    context = parent if name is None else click.Context(command, info_name=name, parent=parent)
+    text = command.get_help(context)
+    return f"## {'conductorlite' if name is None else name}\n\n```text\n{text}\n```\n"
+
+
+if __name__ == "__main__":
+    click.echo(page(), nl=False)

@@ -1,0 +1,124 @@
+"""Answers: tables on a terminal, aligned text elsewhere, JSON on request. The only importer of rich, with `driving`."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import attrs
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+__all__ = ["Screen", "instant", "iso", "one_line"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_COLOURS = {
+    "COMPLETED": "green",
+    "RUNNING": "blue",
+    "IN_PROGRESS": "blue",
+    "SCHEDULED": "cyan",
+    "PAUSED": "yellow",
+    "COMPLETED_WITH_ERRORS": "yellow",
+    "TIMED_OUT": "red",
+    "TERMINATED": "red",
+    "FAILED": "bold red",
+    "FAILED_WITH_TERMINAL_ERROR": "bold red",
+    "CANCELED": "bright_black",
+    "SKIPPED": "bright_black",
+    "error": "red",
+    "warning": "yellow",
+}
+
+
+def one_line(text: object) -> str:
+    """A text from anywhere as one line without anything a terminal would obey."""
+    shown = "".join(" " if sign.isspace() else sign for sign in str(text))
+    return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(sign)[0] == "C" else sign for sign in shown)
+
+
+def instant(at: int) -> str:
+    """An instant for a person, UTC to the second; empty when it has not come."""
+    moment = _moment(at)
+    return "" if not at else f"{moment:%Y-%m-%d %H:%M:%S}" if moment is not None else str(at)
+
+
+def iso(at: int) -> str | None:
+    """An instant as Conductor's summaries write it; None when it has not come."""
+    moment = _moment(at)
+    return None if not at or moment is None else f"{moment:%Y-%m-%dT%H:%M:%S}.{at % 1000:03d}Z"
+
+
+def _moment(at: int) -> datetime | None:
+    try:
+        return _EPOCH + timedelta(milliseconds=at)
+    except OverflowError:
+        return None
+
+
+@attrs.frozen(kw_only=True)
+class Screen:
+    """Where answers go. `json` is what was asked for on the command line."""
+
+    console: Console
+    json: bool = False
+
+    @classmethod
+    def standard(cls, as_json: bool) -> Screen:
+        """Standard output."""
+        return cls(console=Console(highlight=False, soft_wrap=True), json=as_json)
+
+    @property
+    def rich(self) -> bool:
+        """Whether a person looks at a terminal."""
+        return self.console.is_terminal and not self.json
+
+    def document(self, value: Any) -> None:
+        """JSON: indented for a reader, every character written as it is."""
+        click.echo(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False))
+
+    def line(self, text: str) -> None:
+        """One line that may hold a user's text."""
+        if self.rich:
+            self.console.print(Text(one_line(text)))
+        else:
+            click.echo(one_line(text))
+
+    def text(self, text: str) -> None:
+        """Lines of our own making, as they are."""
+        click.echo(text, nl=False)
+
+    def note(self, text: str) -> None:
+        """A remark beside the answer, on stderr."""
+        click.echo(one_line(text), err=True)
+
+    def table(self, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """A table; of the cells, statuses are coloured."""
+        cells = [[one_line("" if cell is None else cell) for cell in row] for row in rows]
+        if not self.rich:
+            everything = [list(headings), *cells]
+            widths = [max(len(row[column]) for row in everything) for column in range(len(headings))]
+            for row in everything:
+                click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+            return
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        for heading in headings:
+            table.add_column(heading, overflow="fold")
+        for row in cells:
+            table.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in row))
+        self.console.print(table, soft_wrap=False)
+
+    def pairs(self, pairs: Sequence[tuple[str, object]]) -> None:
+        """Names and values, those without a value left out."""
+        shown = [(name, one_line(value)) for name, value in pairs if value not in (None, "", {}, [])]
+        width = max((len(name) for name, _ in shown), default=0)
+        for name, value in shown:
+            if self.rich:
+                self.console.print(Text.assemble((name.ljust(width), "bold"), "  ", (value, _COLOURS.get(value, ""))))
+            else:
+                click.echo(f"{name.ljust(width)}  {value}")

@@ -1,0 +1,132 @@
+"""Executions → Conductor's JSON: what its REST API answers for a workflow and a task.
+
+Conductor's names and units: instants are epoch ms (0: not yet), spans seconds. What is null or unknown is left out, and so is
+what has no meaning inside one process (external payload paths, network latencies, protobuf messages). Every call makes a
+fresh document. Source of the rule: Conductor's `Workflow` and `Task` as its JSON mapper writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from conductorlite.codec.writing import to_document
+from conductorlite.definitions import WorkflowDef, WorkflowTask
+from conductorlite.executions import Task, Workflow
+
+__all__ = ["task_to_json", "workflow_to_json"]
+
+
+def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
+    """An execution as `Engine.get` returns it, with its tasks and its definition, as Conductor's `Workflow`."""
+    nodes = _nodes(workflow.definition)
+    document: dict[str, Any] = {
+        "workflowId": workflow.workflow_id,
+        "workflowName": workflow.name,
+        "workflowVersion": workflow.version,
+        "status": workflow.status.value,
+        "createTime": workflow.created_at,
+        "startTime": workflow.created_at,
+        "updateTime": workflow.updated_at,
+        "endTime": workflow.ended_at,
+        "lastRetriedTime": workflow.last_retried_at,
+        "createdBy": workflow.created_by,
+        "correlationId": workflow.correlation_id,
+        "parentWorkflowId": workflow.parent_workflow_id,
+        "parentWorkflowTaskId": workflow.parent_task_id,
+        "event": workflow.event,
+        "priority": workflow.priority,
+        "input": workflow.input.fresh(),
+        "output": workflow.output.fresh(),
+        "variables": workflow.variables.fresh(),
+        "taskToDomain": workflow.task_to_domain.fresh(),
+        "reasonForIncompletion": workflow.reason,
+        "failedReferenceTaskNames": list(workflow.failed_refs),
+        "failedTaskNames": list(workflow.failed_task_names),
+        "tasks": [_task(task, workflow, nodes.get(task.base_ref)) for task in workflow.tasks],
+        "workflowDefinition": None if workflow.definition is None else to_document(workflow.definition),
+    }
+    return _known(document)
+
+
+def task_to_json(task: Task, workflow: Workflow | None = None) -> dict[str, Any]:
+    """An attempt as Conductor's `Task`; with its execution also what Conductor repeats from there and from the definition."""
+    node = None if workflow is None else _nodes(workflow.definition).get(task.base_ref)
+    return _task(task, workflow, node)
+
+
+def _task(task: Task, workflow: Workflow | None, node: WorkflowTask | None) -> dict[str, Any]:
+    output = task.output.fresh()
+    given = task.input.fresh()
+    definition = None if node is None else node.task_definition
+    document: dict[str, Any] = {
+        "taskId": task.task_id,
+        "referenceTaskName": task.ref,
+        "taskType": task.task_type,
+        "taskDefName": task.name or task.task_type,
+        "status": task.status.value,
+        "workflowInstanceId": task.workflow_id,
+        "workflowType": None if workflow is None else workflow.name,
+        "workflowPriority": None if workflow is None else workflow.priority,
+        "correlationId": None if workflow is None else workflow.correlation_id,
+        "inputData": given,
+        "outputData": output,
+        "reasonForIncompletion": task.reason,
+        "retryCount": task.attempt,
+        "retried": task.retried,
+        "retriedTaskId": task.retried_task_id,
+        "executed": task.executed,
+        "seq": task.seq,
+        "pollCount": task.poll_count,
+        "workerId": task.worker_id,
+        "domain": task.domain,
+        "scheduledTime": task.scheduled_at,
+        "startTime": task.started_at,
+        "updateTime": task.updated_at,
+        "endTime": task.ended_at,
+        "queueWaitTime": max(0, task.started_at - task.scheduled_at) if task.started_at else 0,
+        "startDelayInSeconds": _seconds(task.start_delay_ms),
+        "callbackAfterSeconds": _seconds(task.callback_after_ms),
+        "callbackFromWorker": True,
+        "iteration": task.iteration,
+        "loopOverTask": task.iteration > 0,
+        "subWorkflowId": task.sub_workflow_id or _text(output, "subWorkflowId") or _text(given, "subWorkflowId"),
+    }
+    if definition is not None:
+        document["taskDefinition"] = to_document(definition)
+        document["responseTimeoutSeconds"] = _seconds(definition.response_timeout_ms)
+        document["rateLimitPerFrequency"] = definition.rate_limit_per_frequency
+        document["rateLimitFrequencyInSeconds"] = _seconds(definition.rate_limit_frequency_ms)
+        document["executionNameSpace"] = definition.execution_name_space
+        document["isolationGroupId"] = definition.isolation_group_id
+    if node is not None:
+        # As a definition of one task, so that there is one writer of definitions.
+        document["workflowTask"] = to_document(WorkflowDef(name="", tasks=[node]))["tasks"][0]
+    return _known(document)
+
+
+def _known(document: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if value is not None}
+
+
+def _seconds(milliseconds: int | None) -> int | float | None:
+    if milliseconds is None:
+        return None
+    return milliseconds // 1000 if milliseconds % 1000 == 0 else milliseconds / 1000
+
+
+def _text(document: object, name: str) -> str | None:
+    value = document.get(name) if isinstance(document, Mapping) else None
+    return value if isinstance(value, str) else None
+
+
+def _nodes(definition: WorkflowDef | None) -> dict[str, WorkflowTask]:
+    """Every task of a definition by its reference. A stack, not recursion: definitions may nest deeper than Python's."""
+    found: dict[str, WorkflowTask] = {}
+    waiting = [] if definition is None else list(definition.tasks)
+    while waiting:
+        task = waiting.pop()
+        found[task.task_reference_name] = task
+        for branch in (*task.decision_cases.values(), task.default_case, *task.fork_tasks, task.loop_over):
+            waiting.extend(branch)
+    return found

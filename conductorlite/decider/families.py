@@ -1,0 +1,156 @@
+"""Executions and those they start: the end of a child, and the failure workflow of an execution that failed.
+
+Sources of the rules: Conductor's `updateParentWorkflowTask` and `terminateWorkflow`; Orkes, "Workflow compensation flows".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from conductorlite.decisions import Event, EventKind, Outcome
+from conductorlite.draft import Draft
+from conductorlite.executions import Task, TaskStatus, WorkflowStatus
+from conductorlite.expressions import compile_template, to_text
+from conductorlite.operators import DraftSource, child_start
+from conductorlite.policies import derive_id
+
+__all__ = ["on_child_ended", "start_failure_workflow", "tell_parent"]
+
+_ENDS: Final[Mapping[str, TaskStatus]] = {
+    WorkflowStatus.COMPLETED: TaskStatus.COMPLETED,
+    WorkflowStatus.FAILED: TaskStatus.FAILED,
+    WorkflowStatus.TIMED_OUT: TaskStatus.TIMED_OUT,
+    WorkflowStatus.TERMINATED: TaskStatus.CANCELED,
+}
+
+
+def tell_parent(draft: Draft) -> None:
+    """Report the end of this execution to the task that started it."""
+    workflow = draft.workflow
+    if workflow.parent_workflow_id is None:
+        return
+    draft.post_to(
+        workflow.parent_workflow_id,
+        f"{EventKind.CHILD_ENDED}:{workflow.workflow_id}:{draft.field('generation')}",
+        EventKind.CHILD_ENDED,
+        {
+            "workflowId": workflow.workflow_id,
+            "name": f"{workflow.name}.{workflow.version}",
+            "status": str(draft.status),
+            "reason": draft.field("reason"),
+            "output": draft.value(draft.field("output")),
+        },
+        ref=workflow.parent_ref,
+        attempt=workflow.parent_attempt,
+        generation=workflow.parent_generation,
+    )
+
+
+def on_child_ended(draft: Draft, event: Event) -> None:
+    """End the SUB_WORKFLOW task whose child has ended; one that was superseded meanwhile is not touched."""
+    task = draft.task(event.ref or "")
+    said = draft.value(event.data)
+    if (
+        task is None
+        or draft.status.terminal
+        or task.status.terminal
+        or (task.attempt, task.generation) != (event.attempt, event.generation)
+        or task.sub_workflow_id != said["workflowId"]
+    ):
+        draft.reply(event, Outcome.IGNORED, "the task does not wait for this execution any more")
+        return
+    status = _ENDS[said["status"]]
+    reason = None
+    if not status.successful:
+        reason = f"Sub workflow {said['name']}/{said['workflowId']} failure reason: {said['reason'] or said['status']}"
+    output = {**draft.value(task.output), **said["output"]}
+    draft.close(task, status, output=draft.payload(output), reason=reason, child_ended=True)
+
+
+# ---------------------------------------------------------------------- failure workflow
+
+#: Under which key of the failed execution's output its failure workflow is named.
+_OUTPUT_KEY: Final = "conductor.failure_workflow"
+
+
+def start_failure_workflow(draft: Draft, status: WorkflowStatus, failed: Task | None) -> dict[str, Any]:
+    """Start the definition's failureWorkflow, and return what the failed execution's output says of it.
+
+    A name that resolves to nothing, or to a workflow that is not registered, is told there; it is never an error.
+    """
+    definition = draft.plan.definition
+    wanted = (definition.failure_workflow or "").strip()
+    if not wanted:
+        return {}
+    name = _name(draft, wanted)
+    if not name:
+        return {_OUTPUT_KEY: f"Error: failureWorkflow {wanted!r} names nothing"}
+    digest = draft.snapshot.definition(name, definition.failure_workflow_version)
+    if digest is None:
+        return {_OUTPUT_KEY: f"Error: failure workflow {name!r} is not registered or not valid"}
+    workflow = draft.workflow
+    child_id = derive_id("failure", workflow.seed, workflow.workflow_id, draft.field("generation"))
+    values = {
+        **draft.value(workflow.input),
+        "workflowId": workflow.workflow_id,
+        "reason": draft.field("reason"),
+        "failureStatus": str(status),
+        **({"failureTaskId": failed.task_id} if failed is not None else {}),
+        "failedWorkflow": _whole(draft, status),
+    }
+    start = child_start(draft, digest, name, definition.failure_workflow_version or 0, values)
+    start["taskToDomain"] = draft.value(workflow.task_to_domain)
+    draft.post_to(child_id, EventKind.START, EventKind.START, start)
+    return {_OUTPUT_KEY: child_id}
+
+
+def _name(draft: Draft, wanted: str) -> str:
+    if not wanted.startswith("$"):
+        return wanted
+    text = wanted if wanted.startswith("${") else "${" + wanted[1:] + "}"
+    template = compile_template(text)
+    value = template.render(DraftSource(draft, template.reads))
+    return "" if value is None else to_text(value).strip()
+
+
+def _whole(draft: Draft, status: WorkflowStatus) -> dict[str, Any]:
+    """The failed execution as its failure workflow sees it, in Conductor's words."""
+    workflow = draft.workflow
+    tasks = draft.everything()
+    inputs = draft.values(task.input for task in tasks)
+    outputs = draft.values(task.output for task in tasks)
+    return {
+        "workflowId": workflow.workflow_id,
+        "workflowName": workflow.name,
+        "workflowVersion": workflow.version,
+        "status": str(status),
+        "correlationId": workflow.correlation_id,
+        "createTime": workflow.created_at,
+        "startTime": workflow.started_at,
+        "endTime": draft.field("ended_at"),
+        "reasonForIncompletion": draft.field("reason"),
+        "failedReferenceTaskNames": list(draft.field("failed_refs")),
+        "input": draft.value(workflow.input),
+        "variables": draft.value(draft.field("variables")),
+        "tasks": [
+            {
+                "taskId": task.task_id,
+                "referenceTaskName": task.ref,
+                "taskType": task.task_type,
+                "taskDefName": task.name,
+                "status": str(task.status),
+                "retryCount": task.attempt,
+                "seq": task.seq,
+                "iteration": task.iteration,
+                "scheduledTime": task.scheduled_at,
+                "startTime": task.started_at,
+                "endTime": task.ended_at,
+                "reasonForIncompletion": task.reason,
+                "subWorkflowId": task.sub_workflow_id,
+                "inputData": given,
+                "outputData": output,
+            }
+            for task, given, output in zip(tasks, inputs, outputs, strict=True)
+        ],
+    }

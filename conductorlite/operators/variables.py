@@ -1,0 +1,44 @@
+"""SET_VARIABLE: puts its input into the workflow's variables.
+
+Top-level keys replace what was there; the rest stays. Source of the rule: Conductor's `SetVariable`, with its limit: variables
+that would grow past it fail the task for good and stay as they were.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from conductorlite.draft import Draft
+from conductorlite.executions import Task, TaskStatus
+from conductorlite.operators.document import DraftSource
+from conductorlite.plan import Node
+
+__all__ = ["schedule_set_variable"]
+
+#: Bytes of JSON that all variables of a workflow may have together.
+_LIMIT: Final = 256 * 1024
+
+
+def schedule_set_variable(
+    draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None
+) -> None:
+    """Create the row, already over, and change the variables."""
+    values = node.template.render(DraftSource(draft, node.template.reads))
+    variables = draft.payload({**draft.value(draft.field("variables")), **values})
+    size = len((variables.text or "").encode())
+    problem = None
+    if size > _LIMIT:
+        problem = f"the workflow's variables would have {size} bytes, more than {_LIMIT}"
+    else:
+        draft.change(variables=variables)
+    task = draft.create(
+        node,
+        iterations,
+        TaskStatus.FAILED_WITH_TERMINAL_ERROR if problem else TaskStatus.COMPLETED,
+        previous=previous,
+        input=draft.payload(values),
+        started_at=draft.now,
+        ended_at=draft.now,
+        reason=problem,
+    )
+    draft.queue.append(("advance", task.ref))

@@ -1,0 +1,47 @@
+"""docs/reference/cli.md is what the commands themselves say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from cli_kit import Shell
+
+from conductorlite.cli.commands import program
+from conductorlite.cli.exits import Exit
+from conductorlite.cli.page import page
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_reference_is_the_help() -> None:
+    """The page in the repository is the one the commands write (`python -m conductorlite.cli.page > docs/reference/cli.md`)."""
+    assert (DOCS / "reference" / "cli.md").read_text(encoding="utf-8") == page()
+
+
+def test_the_page_has_what_help_prints(shell: Shell) -> None:
+    """`--help` of every command prints, letter by letter, what stands on the page."""
+    text = page()
+    assert "-h, --help" in text
+    for arguments in ([], *([name] for name in program.commands)):
+        said = shell(*arguments, "--help")
+        assert said.code == 0
+        assert f"```text\n{said.out.rstrip()}\n```" in text, arguments
+
+
+def test_every_command_and_code_is_told() -> None:
+    """Each command has a section and a JSON document; each exit code has its row."""
+    text = page()
+    tables = text.partition("## JSON")[2].partition("## conductorlite")[0]
+    assert [name for name in program.commands if f"\n## {name}\n" not in text or f"`{name}`" not in tables] == []
+    assert [code for code in Exit if f"\n| {int(code)} | {code.meaning} |\n" not in text] == []
+
+
+def test_every_command_of_the_how_to_exists() -> None:
+    """The how-to names only commands and options that there are."""
+    text = (DOCS / "how-to" / "use-the-command-line.md").read_text(encoding="utf-8")
+    lines = re.findall(r"conductorlite (\w+)([^\n`]*)", "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL)))
+    assert lines
+    for name, rest in lines:
+        known = {option for parameter in program.commands[name].params for option in parameter.opts}
+        assert set(re.findall(r"--[a-z-]+", rest)) <= known, (name, rest)

@@ -1,0 +1,114 @@
+"""Unit tests of the order saga, under a virtual clock and with scripted workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scripts import load, run
+
+from conductorlite import Engine, Run, TaskStatus, VirtualClock, WorkflowStatus
+from conductorlite.testing import ScriptedWorkers
+
+SAGA = load("order_saga/order_saga.py")
+SECOND, DAY = 1_000, 86_400_000
+
+
+@pytest.fixture
+def workers() -> ScriptedWorkers:
+    """The saga's own workers; a test scripts those that it wants to fail."""
+    return ScriptedWorkers().include(SAGA.workers)
+
+
+def _begin(engine: Engine) -> Run:
+    return engine.start(SAGA.ORDER_SAGA, {"order": "kettle", "amount": 30})
+
+
+def _refs(run: Run) -> list[str]:
+    """References of the worker's tasks, in the order in which they were first scheduled."""
+    operators = ("SWITCH", "WAIT")
+    return list(dict.fromkeys(task.ref for task in run.workflow.tasks if task.task_type not in operators))
+
+
+def test_an_order_is_closed_after_thirty_days(engine: Engine, clock: VirtualClock) -> None:
+    """A shipped order is open for thirty days to the millisecond, and then fulfilled."""
+    run = _begin(engine)
+    engine.advance(30 * DAY - 1)
+    assert run.status is WorkflowStatus.RUNNING
+    engine.advance(1)
+    assert run.result() == {"outcome": "fulfilled"}
+    assert _refs(run) == ["reserve", "charge", "ship", "close"]
+
+
+def test_a_bank_that_does_not_answer_is_asked_again(engine: Engine, workers: ScriptedWorkers) -> None:
+    """Two failed charges cost 20 s and 40 s, and every attempt has the same idempotency key."""
+    workers.charge_card.fails(2, reason="503").then.returns({"receipt": "r"})
+    run = _begin(engine)
+    engine.settle()
+    first = workers.charge_card.calls[0].at
+    engine.advance("60s")
+    assert [one.at - first for one in workers.charge_card.calls] == [0, 20 * SECOND, 60 * SECOND]
+    assert len({one.idempotency_key for one in workers.charge_card.calls}) == 1
+    assert run.workflow.task("ship").status is TaskStatus.COMPLETED
+
+
+def test_a_charge_that_hangs_is_timed_out_and_repeated(engine: Engine, workers: ScriptedWorkers) -> None:
+    """A charge that lives but does not end is given up after 60 s and tried again 20 s later."""
+    workers.charge_card.hangs(1).then.returns({"receipt": "r"})
+    run = _begin(engine)
+    engine.advance("79s")
+    assert len(workers.charge_card.calls) == 1
+    engine.advance("1s")
+    assert len(workers.charge_card.calls) == 2
+    assert [t.status for t in run.workflow.tasks if t.ref == "charge"] == [TaskStatus.TIMED_OUT, TaskStatus.COMPLETED]
+
+
+def test_a_lost_worker_is_missed(engine: Engine, workers: ScriptedWorkers) -> None:
+    """A worker that dies while it ships is missed after 30 s, and the parcel goes an hour later."""
+    workers.ship_parcel.crashes(1).then.returns({"parcel": "p"})
+    run = _begin(engine)
+    engine.advance("30s")
+    assert run.workflow.task("ship").status is TaskStatus.SCHEDULED
+    engine.advance("1h")
+    assert run.workflow.task("ship").status is TaskStatus.COMPLETED
+    assert [one.attempt for one in workers.ship_parcel.calls] == [0, 1]
+
+
+def test_what_cannot_be_shipped_is_refunded_and_released(engine: Engine, workers: ScriptedWorkers) -> None:
+    """When shipping fails for good, the money goes back first, then the stock, and the order is cancelled."""
+    workers.ship_parcel.fails_terminally("nothing left")
+    workers.refund.returns()
+    workers.release_stock.returns()
+    run = _begin(engine)
+    assert run.result() == {"outcome": "cancelled"}
+    assert _refs(run) == ["reserve", "charge", "ship", "refund", "release_unshipped", "close"]
+    assert workers.refund.inputs == [{"receipt": "r-kettle"}]
+    assert workers.release_stock.inputs == [{"order": "kettle"}]
+
+
+@pytest.mark.parametrize("how", ["fails", "hangs", "crashes"])
+def test_what_cannot_be_charged_is_released(engine: Engine, workers: ScriptedWorkers, how: str) -> None:
+    """However four charges come to nothing, the stock is released, nothing is shipped and nothing refunded."""
+    getattr(workers.charge_card, how)()
+    run = _begin(engine)
+    assert run.result() == {"outcome": "cancelled"}
+    assert _refs(run) == ["reserve", "charge", "release_unpaid", "close"]
+    assert len(workers.charge_card.calls) == 4
+
+
+def test_a_compensation_is_tried_until_it_succeeds(engine: Engine, workers: ScriptedWorkers, clock: VirtualClock) -> None:
+    """A refund that fails for two days is made in the end, before the stock is released."""
+    workers.ship_parcel.fails_terminally()
+    workers.refund.fails(48).then.returns()
+    began = clock.now()
+    run = _begin(engine)
+    assert run.result() == {"outcome": "cancelled"}
+    assert clock.now() - began == 2 * DAY
+    assert _refs(run)[-2:] == ["release_unshipped", "close"]
+
+
+def test_the_script_tells_both_stories(tmp_path: Path) -> None:
+    """The example, run as its README says, fulfils one order and cancels the other."""
+    printed = run("order_saga/order_saga.py", folder=tmp_path)
+    assert "kettle: fulfilled after 30 days" in printed
+    assert "refunded r-teapot\nteapot: back in stock\nteapot: cancelled after 0 days" in printed

@@ -1,0 +1,97 @@
+"""The approval application, through Starlette's test client; skipped where Starlette or httpx is not installed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripts import load
+
+try:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Starlettes that would rather have another httpx
+        from starlette.testclient import TestClient
+except (ImportError, RuntimeError):  # RuntimeError is what Starlette raises without httpx
+    pytest.skip("Starlette's test client is not installed", allow_module_level=True)
+
+APP = load("web_approval/app.py")
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[TestClient]:
+    """The application, started and stopped."""
+    with TestClient(APP.create_app(tmp_path / "expenses.db")) as client:
+        yield client
+        assert client.app.state.engine.check() == []
+
+
+def _hand_in(client: TestClient, who: str = "ann") -> str:
+    answer = client.post("/expenses", json={"who": who, "amount": 12})
+    assert answer.status_code == 201
+    return answer.json()["id"]
+
+
+def _end_of(client: TestClient, expense: str) -> dict[str, Any]:
+    return client.get(f"/expenses/{expense}", params={"wait": 20}).json()
+
+
+def test_an_approved_expense_is_paid(client: TestClient) -> None:
+    """An expense waits until it is approved, and is then paid."""
+    expense = _hand_in(client)
+    assert client.get(f"/expenses/{expense}").json()["state"] == "waiting"
+    assert client.get("/expenses").json() == {"pending": [expense]}
+    assert client.post(f"/expenses/{expense}/decision", json={"approved": True}).status_code == 200
+    over = _end_of(client, expense)
+    assert (over["state"], over["output"]["paid"]) == ("completed", "ann gets 12.00")
+
+
+def test_a_refused_expense_is_turned_down(client: TestClient) -> None:
+    """Whoever is refused is told why."""
+    expense = _hand_in(client)
+    client.post(f"/expenses/{expense}/decision", json={"approved": False, "why": "no receipt"})
+    assert _end_of(client, expense)["output"] == {"paid": None, "turnedDown": "ann gets nothing: no receipt"}
+
+
+def test_a_decision_is_taken_once(client: TestClient) -> None:
+    """The second decision is a conflict and changes nothing; one about nothing is not found."""
+    expense = _hand_in(client)
+    client.post(f"/expenses/{expense}/decision", json={"approved": True})
+    assert client.post(f"/expenses/{expense}/decision", json={"approved": False}).status_code == 409
+    assert _end_of(client, expense)["output"]["turnedDown"] is None
+    assert client.post("/expenses/none/decision", json={"approved": True}).status_code == 404
+    assert client.get("/expenses/none").status_code == 404
+    assert client.get("/expenses/none", params={"wait": 1}).status_code == 404
+
+
+def test_what_is_not_an_expense_is_refused(client: TestClient) -> None:
+    """A POST without a name or an amount starts nothing."""
+    assert client.post("/expenses", json={"who": "ann"}).status_code == 400
+    assert client.get("/expenses").json() == {"pending": []}
+
+
+def test_an_expense_outlives_the_application(tmp_path: Path) -> None:
+    """What waits when the application stops is decided after its next start."""
+    store = tmp_path / "expenses.db"
+    with TestClient(APP.create_app(store)) as client:
+        expense = _hand_in(client)
+    with TestClient(APP.create_app(store)) as client:
+        assert client.get(f"/expenses/{expense}").json()["state"] == "waiting"
+        client.post(f"/expenses/{expense}/decision", json={"approved": True})
+        assert _end_of(client, expense)["state"] == "completed"
+
+
+def test_many_at_once(client: TestClient) -> None:
+    """Forty expenses, handed in and decided from eight threads, all come to their end."""
+
+    def one(number: int) -> str:
+        expense = _hand_in(client, f"p{number}")
+        client.post(f"/expenses/{expense}/decision", json={"approved": number % 2 == 0})
+        return _end_of(client, expense)["output"]["paid" if number % 2 == 0 else "turnedDown"]
+
+    with ThreadPoolExecutor(8) as threads:
+        told = list(threads.map(one, range(40)))
+    assert [text.split(" ")[0] for text in told] == [f"p{number}" for number in range(40)]
