@@ -24,6 +24,7 @@ from conductorlite.executions import (
     TaskStatus,
     WorkflowStatus,
 )
+from conductorlite.plan import OPERATOR_TYPES
 
 FOLDER: Final = Path(__file__).parent / "reference"
 
@@ -70,7 +71,7 @@ def statuses() -> str:
 
 _TASK_MEANING: Final[Mapping[str, str]] = {
     "SCHEDULED": "offered to workers, from `due_at` on",
-    "IN_PROGRESS": "held by a worker under a lease; or an operator (WAIT, JOIN, DO_WHILE) that is not over",
+    "IN_PROGRESS": "held by a worker under a lease; or an operator (WAIT, JOIN, DO_WHILE, SUB_WORKFLOW) that is not over",
     "COMPLETED": "ended well",
     "COMPLETED_WITH_ERRORS": "failed for good, but optional: the workflow goes on",
     "FAILED": "failed; retried while the budget lasts",
@@ -83,10 +84,10 @@ _TASK_MEANING: Final[Mapping[str, str]] = {
 _WORKFLOW_MEANING: Final[Mapping[str, str]] = {
     "RUNNING": "tasks are scheduled as others end",
     "PAUSED": "reports are taken, nothing new is scheduled",
-    "COMPLETED": "every task is over",
-    "FAILED": "a task failed for good",
+    "COMPLETED": "every task is over, or a TERMINATE said so",
+    "FAILED": "a task failed for good, or a TERMINATE said so",
     "TIMED_OUT": "the workflow's own timeout, or a task's with the policy TIME_OUT_WF",
-    "TERMINATED": "ended by `terminate`, or a task was CANCELED by a report",
+    "TERMINATED": "ended by `terminate`, a TERMINATE, the end of its parent, or a task that was CANCELED by a report",
 }
 
 
@@ -160,8 +161,8 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "output_parameters": "rendered at the end; without them the output is that of the task scheduled last",
         "input_template": "fills absent and null keys of the input",
         "variables": "`${workflow.variables.x}`",
-        "failure_workflow": _LATER,
-        "failure_workflow_version": _LATER,
+        "failure_workflow": "started when the execution ends FAILED, TIMED_OUT or by a TERMINATE: a name or an expression",
+        "failure_workflow_version": "its version; the highest if not given",
         "schema_version": "must be 2",
         "restartable": _LATER,
         "workflow_status_listener_enabled": f"{_KEPT}: `Engine.listen` needs no permission",
@@ -188,21 +189,21 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "task_reference_name": "unique in the workflow: `${ref.output.x}`",
         "type": "an operator, or else a worker's task type",
         "description": _KEPT,
-        "input_parameters": "rendered when the task is scheduled",
+        "input_parameters": "rendered when the task is scheduled; what operators read in it: [task types](task-types.md)",
         "optional": "a failure becomes COMPLETED_WITH_ERRORS and the workflow goes on",
         "permissive": "a failure lets the other tasks finish; the workflow then ends FAILED",
         "start_delay_ms": "the task is offered that much later",
         "retry_count": "overrides the task definition's",
-        "async_complete": _LATER,
+        "async_complete": "not for SIMPLE: the worker's COMPLETED leaves the task open until somebody else reports on it",
         "task_definition": "embedded: wins over a registered one",
-        "sub_workflow_param": _LATER,
+        "sub_workflow_param": "SUB_WORKFLOW: which workflow, see [SubWorkflowParams](#subworkflowparams)",
         "dynamic_task_name_param": _LATER,
         "dynamic_fork_tasks_param": _LATER,
         "dynamic_fork_tasks_input_param_name": _LATER,
         "dynamic_fork_join_tasks_param": _LATER,
         "case_value_param": _LATER,
         "case_expression": _LATER,
-        "evaluator_type": "SWITCH: `value-param`, or `javascript` (the safe subset)",
+        "evaluator_type": "SWITCH, DO_WHILE: the [language](expressions.md#scripts) (INLINE has it in its input)",
         "expression": "SWITCH: what selects the case",
         "decision_cases": "SWITCH: the tasks of each case",
         "default_case": "SWITCH: the tasks for a key that is not listed",
@@ -220,6 +221,16 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "cache_config": f"{_KEPT}, as in Conductor",
         "on_state_change": _LATER,
         "metadata": _KEPT,
+        "extra": "properties we do not know: kept and written back",
+    },
+    "SubWorkflowParams": {
+        "name": "a registered workflow; with an inline definition only shown",
+        "version": "the highest if not given; looked up and pinned when the parent starts",
+        "task_to_domain": "goes into the child's row; the parent's if not given. Domains are acted upon in a later release",
+        "workflow_definition": "an inline definition, instead of a registered one",
+        "idempotency_key": _LATER,
+        "idempotency_strategy": _LATER,
+        "priority": "the child's; the parent's if not given",
         "extra": "properties we do not know: kept and written back",
     },
     "TaskDef": {
@@ -261,7 +272,7 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 #: Definitions that are kept whole for a later release.
-_OTHERS: Final = ("SubWorkflowParams", "RateLimitConfig", "SchemaDef", "CacheConfig", "StateChangeEvent")
+_OTHERS: Final = ("RateLimitConfig", "SchemaDef", "CacheConfig", "StateChangeEvent")
 
 
 def unexplained() -> list[str]:
@@ -283,8 +294,10 @@ def definitions_page() -> str:
         "mapping or a path, `to_json` writes it back, and nothing is lost on the way. Times are seconds in JSON and",
         "milliseconds in Python. `None` means *not given*. **kept** means: stored and written back, without effect.",
         "",
-        "The operators of this release are FORK_JOIN, JOIN, SWITCH, DO_WHILE, WAIT and NOOP. A task of any other type",
-        "is offered to workers: SIMPLE under its name, the rest under their type.",
+        f"The engine carries out {', '.join(sorted(OPERATOR_TYPES))}",
+        "itself ([task types](task-types.md)). A task of another type is offered to workers: SIMPLE under its name, the",
+        "rest under their type; types that only an engine could carry out are refused",
+        "([compatibility](compatibility.md#operators)).",
         "",
     ]
     for name, effects in EFFECTS.items():

@@ -156,7 +156,7 @@ class Engine(Queries):
                     in_time = self.driver.run(until=ended, deadline=deadline)
                 finally:
                     self.driver.driving.release()
-                if not ended() and (not in_time or self.clock.virtual):
+                if not ended():
                     raise ResultTimeout(self._why_not(workflow_id, in_time=in_time))
             else:
                 self._await_driver(workflow_id, deadline)
@@ -178,7 +178,9 @@ class Engine(Queries):
     def _why_not(self, workflow_id: str, *, in_time: bool = False) -> str:
         workflow = self.get(workflow_id)
         waiting = [f"{task.ref} ({task.task_type}) is {task.status}" for task in workflow.tasks if not task.status.terminal]
-        what = "did not end in time" if not in_time else "cannot go on by itself"
+        what = "did not end in time"
+        if in_time:
+            what = "cannot go on by itself" if self.clock.virtual else "was still open when the engine was told to stop"
         parked = f"; it is parked: {workflow.parked}" if workflow.parked else ""
         return f"{workflow_id} {what}: {workflow.status}, {', '.join(waiting) or 'no open task'}{parked}"
 

@@ -3,24 +3,23 @@
     pip install starlette uvicorn
     uvicorn --app-dir examples/web_approval --factory app:create_app
 
-The engine is driven by a thread that lives as long as the application. A WAIT task without an end stands for the person;
-the POST of the decision completes it. Nothing is lost when the application is stopped in between.
+One background task drives the engine as long as the application lives; requests start executions and await them on the
+same event loop. A WAIT task without an end stands for the person; the POST of the decision completes it. Nothing is lost
+when the application is stopped in between.
 """
 
 import contextlib
 import os
-import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from conductorlite import (
-    Engine,
+    AsyncEngine,
     ExecutionNotFound,
     ResultTimeout,
     TaskResult,
@@ -32,6 +31,7 @@ from conductorlite import (
 )
 
 EXPENSE = WorkflowDef.from_json(Path(__file__).with_name("expense.json"))
+QUOTE = WorkflowDef.from_json(Path(__file__).with_name("quote.json"))
 
 workers = Workers(concurrency=8, drain="5s")
 
@@ -48,13 +48,18 @@ def turn_down(who: str, why: str | None) -> dict:
     return {"told": f"{who} gets nothing: {why or 'no reason given'}"}
 
 
-def _shown(engine: Engine, expense: str, wait: float = 0) -> JSONResponse:
+@workers.task("quote_step", retry_count=5, retry_delay_seconds=1, response_timeout_seconds=10, poll_timeout_seconds=0)
+async def quote_step(total: float, factor: float) -> dict:
+    return {"total": round(total * factor, 2)}
+
+
+async def _shown(engine: AsyncEngine, expense: str, wait: float = 0) -> JSONResponse:
     """An expense as it stands; with `wait` once it is over, or after so many seconds."""
     try:
         if wait:
             with contextlib.suppress(ResultTimeout, WorkflowFailed):
-                engine.wait(expense, timeout=round(wait * 1000))
-        workflow = engine.get(expense)
+                await engine.wait(expense, timeout=round(wait * 1000))
+        workflow = await engine.get(expense)
     except ExecutionNotFound:
         return JSONResponse({"error": f"there is no expense {expense}"}, 404)
     waiting = any(task.ref == "approval" and not task.status.terminal for task in workflow.tasks)
@@ -62,50 +67,50 @@ def _shown(engine: Engine, expense: str, wait: float = 0) -> JSONResponse:
     return JSONResponse({"id": expense, "state": state, "input": workflow.input_data, "output": workflow.output_data})
 
 
-def _decided(engine: Engine, expense: str, decision: dict) -> JSONResponse:
-    try:
-        approval = engine.get(expense).task("approval")
-    except ExecutionNotFound:
-        return JSONResponse({"error": f"there is no expense {expense}"}, 404)
-    if approval.status.terminal:
-        return JSONResponse({"error": f"{expense} is decided already"}, 409)
-    output = {"approved": bool(decision.get("approved")), "why": decision.get("why")}
-    stored = engine.update_task(
-        TaskResult(workflow_id=expense, task_id=approval.task_id, status=TaskStatus.COMPLETED, output_data=output)
-    )
-    if stored.output_data != output:  # somebody else was faster
-        return JSONResponse({"error": f"{expense} is decided already"}, 409)
-    return _shown(engine, expense)
-
-
-# Every verb may wait for the disk, so none is called on the event loop.
-
-
 async def hand_in(request: Request) -> JSONResponse:
     """POST /expenses {"who": …, "amount": …}"""
     given = await request.json()
     if not isinstance(given, dict) or not given.get("who") or not isinstance(given.get("amount"), int | float):
         return JSONResponse({"error": "who and amount are needed"}, 400)
-    run = await run_in_threadpool(request.app.state.engine.start, EXPENSE, {"who": given["who"], "amount": given["amount"]})
+    run = await request.app.state.engine.start(EXPENSE, {"who": given["who"], "amount": given["amount"]})
     return JSONResponse({"id": run.workflow_id}, 201)
 
 
 async def show(request: Request) -> JSONResponse:
     """GET /expenses/ID, with ?wait=SECONDS once it is over"""
     wait = min(float(request.query_params.get("wait", 0)), 30)
-    return await run_in_threadpool(_shown, request.app.state.engine, request.path_params["expense"], wait)
+    return await _shown(request.app.state.engine, request.path_params["expense"], wait)
 
 
 async def pending(request: Request) -> JSONResponse:
     """GET /expenses: those that wait for somebody, or are being paid"""
-    ids = await run_in_threadpool(lambda: list(request.app.state.engine.workflow_ids(WorkflowStatus.RUNNING)))
-    return JSONResponse({"pending": ids})
+    return JSONResponse({"pending": [one async for one in request.app.state.engine.workflow_ids(WorkflowStatus.RUNNING)]})
 
 
 async def decide(request: Request) -> JSONResponse:
     """POST /expenses/ID/decision {"approved": true or false, "why": …}"""
-    decision = await request.json()
-    return await run_in_threadpool(_decided, request.app.state.engine, request.path_params["expense"], decision)
+    engine: AsyncEngine = request.app.state.engine
+    expense, decision = request.path_params["expense"], await request.json()
+    try:
+        approval = (await engine.get(expense)).task("approval")
+    except ExecutionNotFound:
+        return JSONResponse({"error": f"there is no expense {expense}"}, 404)
+    if approval.status.terminal:
+        return JSONResponse({"error": f"{expense} is decided already"}, 409)
+    output = {"approved": bool(decision.get("approved")), "why": decision.get("why")}
+    stored = await engine.update_task(
+        TaskResult(workflow_id=expense, task_id=approval.task_id, status=TaskStatus.COMPLETED, output_data=output)
+    )
+    if stored.output_data != output:  # somebody else was faster
+        return JSONResponse({"error": f"{expense} is decided already"}, 409)
+    return await _shown(engine, expense)
+
+
+async def quote(request: Request) -> JSONResponse:
+    """POST /quotes {"amount": …}: five steps, awaited in the request"""
+    given = await request.json()
+    run = await request.app.state.engine.start(QUOTE, {"amount": given["amount"]})
+    return JSONResponse(await run.result(timeout="30s"))
 
 
 def create_app(store: str | os.PathLike[str] = "expenses.db") -> Starlette:
@@ -113,20 +118,15 @@ def create_app(store: str | os.PathLike[str] = "expenses.db") -> Starlette:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        engine = app.state.engine = Engine(store, workers=workers)
-        driver = threading.Thread(target=engine.run_forever, name="engine")
-        driver.start()
-        try:
+        async with AsyncEngine(store, workers=workers) as engine, engine.background():
+            app.state.engine = engine
             yield
-        finally:
-            engine.stop()
-            await run_in_threadpool(driver.join)
-            engine.close()
 
     routes = [
         Route("/expenses", hand_in, methods=["POST"]),
         Route("/expenses", pending),
         Route("/expenses/{expense}", show),
         Route("/expenses/{expense}/decision", decide, methods=["POST"]),
+        Route("/quotes", quote, methods=["POST"]),
     ]
     return Starlette(routes=routes, lifespan=lifespan)

@@ -11,17 +11,18 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[a-z]*)\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
-_MARK = re.compile(r"<!-- (?P<mark>[a-z]+) -->\s*\Z")
+_MARK = re.compile(r"<!-- (?P<mark>[a-z]+)(?:: (?P<name>[\w./-]+))? -->\s*\Z")
 
 
 @attrs.frozen(kw_only=True)
 class Block:
-    """A fenced block: its language, its text, the line it begins on, and the mark in the comment before it."""
+    """A fenced block: its language, its text, the line it begins on, and the mark in the comment before it, maybe with a name."""
 
     language: str
     code: str
     line: int
     mark: str | None
+    name: str | None = None
 
 
 def pages() -> list[Path]:
@@ -46,6 +47,7 @@ def blocks(page: Path) -> list[Block]:
                 code=match["code"],
                 line=text.count("\n", 0, match.start()) + 1,
                 mark=before["mark"] if before else None,
+                name=before["name"] if before else None,
             )
         )
     return found

@@ -2,7 +2,9 @@
 
 The blocks of a page run in order, in one namespace, in an empty folder. A comment before a block marks it:
 `<!-- output -->` before a text block says that the Python block above prints exactly that; `<!-- pytest -->` before a
-Python block says that it is a test file, which is run as one. Shell blocks are not run.
+Python block says that it is a test file, which is run as one. `<!-- file: trial.py -->` says that the reader writes that
+file, and `<!-- prints -->` what the shell block above prints, where … stands for anything: only the tutorial has those, and
+`test_tutorial.py` goes through it. Other shell blocks are not run.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
     for block in blocks(page):
         if block.mark == "output":
             assert printed == block.code, f"{name_of(page)}:{block.line}"
+        elif block.mark == "file":
+            continue
         elif block.language == "python" and block.mark == "pytest":
             _run_as_tests(block, tmp_path)
         elif block.language == "python":

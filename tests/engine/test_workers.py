@@ -477,6 +477,27 @@ def test_result_times_out(store: Backend) -> None:
         assert run.status is WorkflowStatus.RUNNING
 
 
+def test_stop_ends_the_wait_for_a_result(store: Backend) -> None:
+    """A thread that waits for a result returns with ResultTimeout when the engine is told to stop; nothing is lost."""
+    said: list[str] = []
+    with engine_on(store, Workers()) as engine:
+        run = engine.start(flow(simple("t")))
+
+        def wait() -> None:
+            with pytest.raises(ResultTimeout, match="told to stop") as refused:
+                run.result()
+            said.append(str(refused.value))
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        while engine.driver.driving.acquire(blocking=False):
+            engine.driver.driving.release()
+        engine.stop()
+        thread.join(PATIENCE)
+        assert len(said) == 1
+        assert run.status is WorkflowStatus.RUNNING
+
+
 def test_two_engines_in_one_process(new_store: Callable[[], Backend]) -> None:
     """Two engines live side by side and know nothing of each other."""
     sets = [Workers(), Workers()]

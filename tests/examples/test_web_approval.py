@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +27,9 @@ def client(tmp_path: Path) -> Iterator[TestClient]:
     """The application, started and stopped."""
     with TestClient(APP.create_app(tmp_path / "expenses.db")) as client:
         yield client
-        assert client.app.state.engine.check() == []
+        check = client.app.state.engine.check
+        assert client.portal is not None
+        assert client.portal.call(check) == []
 
 
 def _hand_in(client: TestClient, who: str = "ann") -> str:
@@ -95,3 +98,24 @@ def test_many_at_once(client: TestClient) -> None:
     with ThreadPoolExecutor(8) as threads:
         told = list(threads.map(one, range(40)))
     assert [text.split(" ")[0] for text in told] == [f"p{number}" for number in range(40)]
+
+
+def test_a_hundred_requests_that_await_five_steps(tmp_path: Path) -> None:
+    """100 concurrent requests each start and await a five-step workflow on SQLite; none meets a busy store."""
+    import httpx
+
+    async def ask() -> list[httpx.Response]:
+        app = APP.create_app(tmp_path / "quotes.db")
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://example", timeout=60) as client,
+        ):
+            requests = (client.post("/quotes", json={"amount": 100 + number}) for number in range(100))
+            answers = await asyncio.gather(*requests)
+            assert await app.state.engine.check() == []
+            return answers
+
+    answers = asyncio.run(ask())
+    assert [answer.status_code for answer in answers] == [200] * 100
+    assert answers[0].json() == {"price": 116.47}
+    assert len({answer.json()["price"] for answer in answers}) == 100

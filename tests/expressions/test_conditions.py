@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductorlite.errors import ExpressionFailed, InvalidExpression
-from conductorlite.expressions.conditions import SafeJavaScript, compile_condition, is_true
+from conductorlite.expressions.conditions import compile_condition, is_true
+from conductorlite.expressions.conditions.subset import SafeJavaScript
 from conductorlite.expressions.sources import Json
 
 _VALUES: dict[str, Any] = {

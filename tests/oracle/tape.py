@@ -45,7 +45,7 @@ LARGE = "large " * 300
 
 
 #: Kinds of nodes, the simplest first.
-KINDS = ("SIMPLE", "DO_WHILE", "FORK_JOIN", "SWITCH", "WAIT", "SIMPLE", "NOOP", "RARE")
+KINDS = ("SIMPLE", "DO_WHILE", "FORK_JOIN", "SWITCH", "WAIT", "SIMPLE", "NOOP", "RARE", "RARE")
 
 #: Registered under its name in every case.
 MOURN = {
@@ -79,7 +79,9 @@ class _Author:
         nestable = depth > 0 and self.budget > 0
         kind = KINDS[self.tape.pick(len(KINDS))]
         if kind == "RARE":
-            kind = ("SET_VARIABLE", "SUB_WORKFLOW", "SUB_WORKFLOW", "TERMINATE")[self.tape.pick(4)]
+            kind = ("SET_VARIABLE", "SUB_WORKFLOW", "INLINE", "SUB_WORKFLOW", "SET_VARIABLE", "INLINE", "TERMINATE")[
+                self.tape.pick(7)
+            ]
         if kind in ("DO_WHILE", "FORK_JOIN", "SWITCH", "SUB_WORKFLOW") and not nestable:
             kind = "SIMPLE"
         self.shape.kinds.add(kind)
@@ -95,6 +97,7 @@ class _Author:
             "SET_VARIABLE": self.variable,
             "SUB_WORKFLOW": self.child,
             "TERMINATE": self.terminate,
+            "INLINE": self.inline,
         }[kind]
         return make(depth, loops, inside)
 
@@ -165,6 +168,18 @@ class _Author:
     def variable(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
         task = self.base("v", "SET_VARIABLE")
         task["inputParameters"] = {f"x{self.tape.pick(2)}": "${workflow.input.n}", **self.inputs(loops)}
+        return [task]
+
+    def inline(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
+        task = self.forgiving(self.base("i", "INLINE"))
+        scripts = ("$.n + 1", "({x: $.n, y: [$.n]})", "$.missing.deeper", "$.n > 0 ? 'some' : 'none'")
+        python = self.tape.pick(4) == 3
+        task["inputParameters"] = {
+            **self.inputs(loops),
+            "evaluatorType": "python" if python else "javascript",
+            "expression": "return {'x': n}" if python else scripts[self.tape.pick(4)],
+        }
+        self.finished.append(task["taskReferenceName"])
         return [task]
 
     def terminate(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -19,8 +19,11 @@ from conductorlite.decisions import EventKind
 
 OPERATORS = (
     *("SIMPLE", "FORK_JOIN", "JOIN", "SWITCH", "DO_WHILE", "WAIT", "NOOP"),
-    *("SET_VARIABLE", "SUB_WORKFLOW", "TERMINATE"),
+    *("SET_VARIABLE", "SUB_WORKFLOW", "INLINE", "TERMINATE"),
 )
+
+#: A TERMINATE ends its workflow in the turn it is scheduled: of what happens to open tasks nothing can follow.
+AFTER_THE_END = ("START", "PAUSE", "RESUME", "TERMINATE", "RETRY", "CONTINUE", "COMPLETED")
 
 REPORTS = ("COMPLETED", "FAILED", "FAILED_WITH_TERMINAL_ERROR", "IN_PROGRESS", "CANCELED")
 
@@ -116,9 +119,10 @@ def test_slices_stores_and_laws_agree(shown: list[str]) -> None:
 
 @pytest.mark.deep
 def test_slices_stores_and_laws_agree_deep(shown: list[str]) -> None:
-    """2,000 random lives, with no empty cell in the operator × event matrix (20 or more in each)."""
-    tally = explore(2_000)
+    """4,000 random lives, with no empty cell in the operator × event matrix (20 or more in each)."""
+    tally = explore(4_000)
     shown.append(tally.table())
-    thin = {(o, e): tally.matrix[(o, e)] for o in OPERATORS for e in EVENTS if tally.matrix[(o, e)] < 20}
+    cells = [(o, e) for o in OPERATORS for e in EVENTS if o != "TERMINATE" or e in AFTER_THE_END]
+    thin = {cell: tally.matrix[cell] for cell in cells if tally.matrix[cell] < 20}
     assert not thin
     assert tally.deep_cases >= 0.3 * tally.cases

@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductorlite.errors import ExpressionFailed, InvalidExpression
-from conductorlite.expressions.conditions import SafeJavaScript, SafePython, ScriptTimedOut, compile_condition
+from conductorlite.expressions.conditions import ScriptTimedOut, compile_condition
+from conductorlite.expressions.conditions.subset import SafeJavaScript
 from conductorlite.expressions.javascript import FullJavaScript
+from conductorlite.expressions.python import SafePython
 
 VALUES: dict[str, Any] = {
     "loop": {"iteration": 2}, "limit": 3, "list": ["a", "b", "c"], "iterator": 2, "name": "fedex", "tier": None,

@@ -13,18 +13,13 @@ from typing import Final
 
 from conductorlite.errors import InvalidExpression
 from conductorlite.expressions.conditions.seam import Condition, Evaluator, ScriptTimedOut
-from conductorlite.expressions.conditions.subset import SafeJavaScript, ValueParam
-from conductorlite.expressions.javascript import JavaScript
-from conductorlite.expressions.python import SafePython
+from conductorlite.expressions.conditions.value_param import ValueParam
 from conductorlite.expressions.sources import Json
 
 __all__ = [
     "EVALUATORS",
     "Condition",
     "Evaluator",
-    "JavaScript",
-    "SafeJavaScript",
-    "SafePython",
     "ScriptTimedOut",
     "ValueParam",
     "compile_condition",
@@ -32,9 +27,29 @@ __all__ = [
 ]
 
 
+class _JavaScript:
+    """The evaluator of `expressions.javascript`, imported with the first script: most programs never have one."""
+
+    def compile(self, text: str) -> Condition:
+        """See `JavaScript.compile`."""
+        from conductorlite.expressions.javascript import JavaScript
+
+        return JavaScript().compile(text)
+
+
+class _Python:
+    """The evaluator of `expressions.python`, imported with the first script."""
+
+    def compile(self, text: str) -> Condition:
+        """See `SafePython.compile`."""
+        from conductorlite.expressions.python import SafePython
+
+        return SafePython().compile(text)
+
+
 #: The evaluators by Conductor's names.
 EVALUATORS: Final[Mapping[str, Evaluator]] = MappingProxyType(
-    {"javascript": JavaScript(), "graaljs": JavaScript(), "python": SafePython(), "value-param": ValueParam()}
+    {"javascript": _JavaScript(), "graaljs": _JavaScript(), "python": _Python(), "value-param": ValueParam()}
 )
 
 

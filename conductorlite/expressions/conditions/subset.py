@@ -1,4 +1,4 @@
-"""The two evaluators that need nothing installed: the safe subset of JavaScript, and `value-param`."""
+"""The safe subset of JavaScript, which needs nothing installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conductorlite.expressions.conditions.parser import Script, parse
 from conductorlite.expressions.conditions.seam import Condition
 from conductorlite.expressions.sources import Json
 
-__all__ = ["SafeJavaScript", "ValueParam"]
+__all__ = ["SafeJavaScript"]
 
 
 @attrs.frozen(kw_only=True)
@@ -33,22 +33,6 @@ class _ScriptCondition:
 
 
 @attrs.frozen(kw_only=True)
-class _ParameterCondition:
-    text: str
-
-    @property
-    def names(self) -> frozenset[str]:
-        return frozenset((self.text,))
-
-    @property
-    def everything(self) -> bool:
-        return False
-
-    def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
-        return values.get(self.text)
-
-
-@attrs.frozen(kw_only=True)
 class SafeJavaScript:
     """The subset: expressions, if/else, switch, variables, functions; no loops, no objects with behaviour, no clock.
 
@@ -61,12 +45,3 @@ class SafeJavaScript:
     def compile(self, text: str) -> Condition:
         """Parse the text; raises InvalidExpression, which names the construct if only full JavaScript has it."""
         return _ScriptCondition(text=text, script=parse(text), max_steps=self.max_steps)
-
-
-@attrs.frozen
-class ValueParam:
-    """`value-param`: the text is the literal key of one value, null when it is absent."""
-
-    def compile(self, text: str) -> Condition:
-        """Nothing to compile; never raises."""
-        return _ParameterCondition(text=text)

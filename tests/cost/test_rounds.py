@@ -1,0 +1,63 @@
+"""What a round of a loop costs, as counts: the same in the tenth as in the ten-thousandth, whatever is in the loop."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from rounds import BEYOND_THE_SUBSET, LOOPS, WINDOW, Profile, full, profile
+
+from conductorlite import InvalidExpression
+from conductorlite.expressions.conditions.subset import SafeJavaScript
+
+#: Rounds of the long run, and those of them that are compared.
+ROUNDS = {"children": 1_000, "kept": 1_000, "variables": 1_000, "scripted": 10_000}
+COUNTS = ("statements", "rows_read", "commits")
+
+#: The numbers in a round get longer, not more: 10,000 has three digits more than 10.
+DIGITS = 1.05
+
+
+@pytest.fixture(scope="session")
+def profiles(tmp_path_factory: pytest.TempPathFactory) -> object:
+    """Runs each loop once and keeps what its rounds cost."""
+    folder = tmp_path_factory.mktemp("rounds")
+
+    @cache
+    def of(shape: str) -> Profile:
+        return profile(folder / f"{shape}.db", LOOPS[shape](ROUNDS[shape]), ROUNDS[shape])
+
+    return of
+
+
+@pytest.mark.parametrize("shape", LOOPS)
+def test_a_late_round_costs_what_an_early_one_does(profiles: object, shape: str) -> None:
+    """Statements, rows read and commits of a round are equal at the 10th, the 100th and the last; its text nearly so."""
+    run: Profile = profiles(shape)  # type: ignore[operator]
+    places = [at for at in (10, 100, 1_000 - WINDOW, 10_000 - WINDOW) if at < ROUNDS[shape]]
+    for counted in COUNTS:
+        costs = [run.cost(counted, at) for at in places]
+        assert len(set(costs)) == 1, (counted, costs)
+    for counted in ("text_written", "text_read"):
+        costs = [run.cost(counted, at) for at in places]
+        assert max(costs) / min(costs) <= DIGITS, (counted, costs)
+
+
+def test_kept_rows_are_bounded(profiles: object) -> None:
+    """A loop with keepLastN has as many rows of tasks in its thousandth round as in its fiftieth."""
+    rows = profiles("kept").rows  # type: ignore[operator]
+    assert len(rows) == ROUNDS["kept"] // 100
+    assert max(rows) == min(rows) <= 20
+
+
+def test_a_round_with_full_javascript_costs_the_same(tmp_path: Path) -> None:
+    """A condition that only QuickJS understands reads no more of the execution in a late round than in an early one."""
+    pytest.importorskip("_quickjs")
+    with pytest.raises(InvalidExpression):
+        SafeJavaScript().compile(BEYOND_THE_SUBSET)
+    run = profile(tmp_path / "full.db", full(1_000), 1_000)
+    for counted in COUNTS:
+        assert run.cost(counted, 10) == run.cost(counted, 1_000 - WINDOW), counted
+    for counted in ("text_written", "text_read"):
+        assert run.cost(counted, 1_000 - WINDOW) / run.cost(counted, 10) <= DIGITS, counted

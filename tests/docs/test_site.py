@@ -1,0 +1,55 @@
+"""The documentation as a site."""
+
+from __future__ import annotations
+
+import html
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pages import DOCS, ROOT
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as documented; without MkDocs these tests are skipped."""
+    pytest.importorskip("mkdocs", reason="needs the extra docs")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", "mkdocs.yml", "--site-dir", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "WARNING" not in done.stderr
+    return folder
+
+
+def test_the_site_has_every_page(site: Path) -> None:
+    """The strict build gives no warning, and each page of docs/ is there, with the house beside them."""
+    pages = {page.relative_to(DOCS).with_suffix(".html") for page in DOCS.rglob("*.md")}
+    built = {page.relative_to(site) for page in site.rglob("*.html")} - {Path("404.html")}
+    assert built == pages | {Path("explanation/house.html")}
+    assert not list(site.rglob("*.py"))
+
+
+def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
+    """No link of a built page leads to a file that was not built."""
+    broken = []
+    for page in site.rglob("*.html"):
+        if page.name == "404.html":
+            continue
+        for target in re.findall(r'(?:href|src)="([^"#]+)', page.read_text(encoding="utf-8")):
+            if not re.match(r"[a-z]+:", target) and not (page.parent / html.unescape(target)).exists():
+                broken.append(f"{page.relative_to(site)}: {target}")
+    assert broken == []
+
+
+def test_what_is_written_is_what_is_shown(site: Path) -> None:
+    """No list, table or fence of a page has been taken for running text, and nothing is fetched from elsewhere."""
+    odd = []
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        if re.search(r"<p>(?:(?!</p>).)*(?:^- |^\||```|^\d\. )", text, re.MULTILINE | re.DOTALL):
+            odd.append(f"{page.relative_to(site)}: a list, table or fence within a paragraph")
+        odd += [f"{page.relative_to(site)}: {url}" for url in re.findall(r'<(?:script|link)[^>]*(https?://[^"]+)', text)]
+    assert odd == []

@@ -1,0 +1,135 @@
+"""The wheel: what is in it, and that it works in an empty environment with no extra and with each."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.deep
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+
+#: What each extra brings, as modules; an extra made of others brings what they bring.
+MODULES = {"javascript": {"_quickjs"}, "cli": {"click", "rich"}, "testing": {"hypothesis", "pytest"}}
+
+SMOKE = """
+import importlib.util, pathlib, sys
+import conductorlite
+from conductorlite import Engine, InvalidDefinition, MissingExtra, VirtualClock, Workers, WorkflowDef, WorkflowTask
+
+assert pathlib.Path(conductorlite.__file__).is_relative_to(sys.prefix), conductorlite.__file__
+assert not {"click", "rich", "_quickjs", "hypothesis", "pytest", "asyncio"} & set(sys.modules), "imported without need"
+
+workers = Workers()
+
+
+@workers.task("double")
+def double(n: int) -> dict:
+    return {"n": 2 * n}
+
+
+tasks = [
+    WorkflowTask(name="double", task_reference_name="d", input_parameters={"n": "${workflow.input.n}"}),
+    WorkflowTask(name="w", task_reference_name="w", type="WAIT", input_parameters={"duration": "30 days"}),
+    WorkflowTask(name="s", task_reference_name="s", type="INLINE",
+                 input_parameters={"expression": "$.n + 1", "n": "${d.output.n}"}),
+]
+definition = WorkflowDef(name="smoke", tasks=tasks, output_parameters={"n": "${s.output.result}"})
+for store in (None, "smoke.db"):
+    with Engine(store, workers=workers, clock=VirtualClock(0)) as engine:
+        assert engine.start(definition, {"n": 20}, workflow_id="smoke").result() == {"n": 41}
+        assert engine.check() == []
+        assert engine.clock.now() == 30 * 86_400_000
+
+there = {name for name in ("javascript", "cli", "testing") if all(map(importlib.util.find_spec, MODULES[name]))}
+assert there == WANTED, (there, WANTED)
+
+beyond = WorkflowTask(name="x", task_reference_name="x", type="INLINE", input_parameters={"expression": "/a/.test('cat')"})
+try:
+    run = Engine(clock=VirtualClock(0)).start(WorkflowDef(name="x", tasks=[beyond]))
+    assert "javascript" in there and run.result() == {"result": True}, run.workflow
+except InvalidDefinition as error:
+    assert "javascript" not in there and "pip install 'conductorlite[javascript]'" in str(error), error
+try:
+    from conductorlite.expressions import compile_condition
+    compile_condition("/a/.test('cat')")
+    assert "javascript" in there
+except MissingExtra as error:
+    assert "javascript" not in there and "pip install 'conductorlite[javascript]'" in str(error), error
+try:
+    import conductorlite.testing.strategies
+    assert "testing" in there
+except MissingExtra as error:
+    assert "testing" not in there and "pip install 'conductorlite[testing]'" in str(error), error
+print("fine")
+"""
+
+
+def _brings(extra: str) -> set[str]:
+    """The extras with modules of their own that an extra amounts to."""
+    found = {extra} & MODULES.keys()
+    for requirement in EXTRAS.get(extra, ()):
+        if requirement.startswith("conductorlite["):
+            for name in requirement.partition("[")[2].partition("]")[0].split(","):
+                found |= _brings(name.strip())
+    return found
+
+
+def _run(*command: str | Path, cwd: Path, expected: int = 0) -> str:
+    """What a command prints on both streams; PYTHON… variables and other environments are kept from it."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == expected, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from the repository."""
+    folder = tmp_path_factory.mktemp("dist")
+    command = ("-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--wheel-dir", folder, ROOT)
+    _run(sys.executable, *command, cwd=folder)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_what_is_in_the_wheel(wheel: Path) -> None:
+    """The package whole, typed and licensed, and nothing beside it: no tests, examples, documentation or leftovers."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        metadata = archive.read(next(name for name in names if name.endswith(".dist-info/METADATA"))).decode()
+    info = {name for name in names if ".dist-info/" in name}
+    package = {path.relative_to(ROOT).as_posix() for path in (ROOT / "conductorlite").rglob("*") if path.is_file()}
+    assert names - info == {name for name in package if "__pycache__" not in name}
+    assert "conductorlite/py.typed" in names
+    assert any(name.endswith("/licenses/LICENSE") for name in info)
+    assert "License-Expression: Apache-2.0" in metadata
+    assert sorted(EXTRAS) == sorted(line.split(": ")[1] for line in metadata.splitlines() if line.startswith("Provides-Extra"))
+
+
+@pytest.mark.parametrize("extra", ["", *EXTRAS])
+def test_it_works_in_an_empty_environment(wheel: Path, tmp_path: Path, extra: str) -> None:
+    """Installed with no extra or with one, workflows run, and what needs an extra that is absent names the pip command."""
+    _run(sys.executable, "-m", "venv", "env", cwd=tmp_path)
+    scripts = tmp_path / "env" / ("Scripts" if os.name == "nt" else "bin")
+    requirement = f"{wheel}[{extra}]" if extra else str(wheel)
+    _run(scripts / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement, cwd=tmp_path)
+    (tmp_path / "smoke.py").write_text(f"MODULES, WANTED = {MODULES!r}, {_brings(extra)!r}\n{SMOKE}", encoding="utf-8")
+    assert _run(scripts / "python", "-I", "-W", "error", "smoke.py", cwd=tmp_path) == "fine\n"
+    for name in PROJECT.get("scripts", ()):
+        if "cli" in _brings(extra):
+            assert PROJECT["name"] in _run(scripts / name, "--version", cwd=tmp_path)
+            assert "smoke" in _run(scripts / name, "list", "--db", "smoke.db", cwd=tmp_path)
+        else:
+            assert "pip install 'conductorlite[cli]'" in _run(scripts / name, "--version", cwd=tmp_path, expected=2)
+    assert "No broken requirements" in _run(scripts / "python", "-m", "pip", "check", cwd=tmp_path)
