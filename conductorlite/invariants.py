@@ -123,9 +123,10 @@ def nothing_of_the_ended(picture: Picture) -> Iterator[str]:
             yield f"{task.ref} is {task.status} in a {picture.workflow.status} workflow"
 
 
+#: What others send may come at any time; it is void in an ended workflow, and gone with the next turn.
 _LETTERS: Final = frozenset(
     {EventKind.REPORT, EventKind.EXTEND_LEASE, EventKind.POLL, EventKind.PAUSE, EventKind.RESUME, EventKind.TERMINATE,
-     EventKind.RETRY}
+     EventKind.RETRY, EventKind.CHILD_ENDED}
 )  # fmt: skip
 
 _DEADLINES: Final = {

@@ -63,19 +63,21 @@ class WorkerFace(Control):
 
     def _take_offered(self, queue: str, worker_id: str | None, count: int) -> list[Task]:
         taken: list[Task] = []
+        spare = 0
         while len(taken) < count:
             with self.backend.reading() as view:
-                offered = view.offered(queue, self.clock.now(), count - len(taken) + _SPARE)
-            progress = False
-            for message in offered[: count - len(taken) + _SPARE]:
+                offered = view.offered(queue, self.clock.now(), count - len(taken) + spare)
+            before = len(taken)
+            for message in offered:
                 if len(taken) == count:
                     break
                 task = self.take_message(message, worker_id)
-                progress = progress or task is not None
                 if task is not None:
                     taken.append(task)
-            if not progress:
+            if len(taken) == before and (spare or not offered):
                 break
+            # Others poll too, or what is offered is void: look further.
+            spare = _SPARE
         return [self._with_payloads(task) for task in taken]
 
     def take_message(self, message: Message, worker_id: str | None) -> Task | None:

@@ -61,7 +61,11 @@ def signature(function: Callable[..., Any]) -> Signature:
     names: dict[str, Any] = {}
     required: set[str] = set()
     context, anything = None, False
-    for parameter in inspect.signature(function).parameters.values():
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError:
+        raise InvalidInput(f"{function!r} does not tell what it takes; wrap it in a function") from None
+    for parameter in parameters.values():
         hint = hints.get(parameter.name, parameter.annotation)
         if hint is TaskContext or hint in ("TaskContext", "conductorlite.TaskContext"):
             context = parameter.name

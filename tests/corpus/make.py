@@ -40,7 +40,9 @@ def seq(text: str) -> list[J]:
 
 def switch(ref: str, cases: dict[str, list[J]], default: list[J] | None = None, script: str | None = None, **inputs: Any) -> J:
     """A SWITCH on a value, or by a script."""
-    how = {"evaluatorType": "javascript", "expression": script} if script else {"evaluatorType": "value-param", "expression": "case"}
+    how = (
+        {"evaluatorType": "javascript", "expression": script} if script else {"evaluatorType": "value-param", "expression": "case"}
+    )
     fields = {"defaultCase": default} if default is not None else {}
     return node(ref, "SWITCH", inputParameters=inputs or {"case": "${workflow.input.case}"}, decisionCases=cases, **how, **fields)
 

@@ -33,9 +33,7 @@ def trees() -> list[list[J]]:
         [*fork("F", [[s("S", "d", c1=seq("a b"))], seq("c")], "j", ["S", "c"]), *seq("z")],
         [s("S0", c=[*fork("F", [[s("S1", c=seq("a b"))], seq("c2")], "j", ["S1", "c2"]), *seq("y")]), *seq("z")],
         [
-            *fork(
-                "F1", [fork("F2", [[s("S", c=seq("a"))], seq("c")], "j2", ["S", "c"]), seq("e")], "j1", ["j2", "e"]
-            ),
+            *fork("F1", [fork("F2", [[s("S", c=seq("a"))], seq("c")], "j2", ["S", "c"]), seq("e")], "j1", ["j2", "e"]),
             *seq("z"),
         ],
         [w("W", *seq("a"), s("S", "c", c1=seq("b")), *seq("d")), *seq("z")],
@@ -73,7 +71,11 @@ LOOPS: list[tuple[str, J, J]] = [
     ("if ($.R['iteration'] < 4) { true; } else { false; }", {}, {}),
     ("if ($.iteration < 3) { true; } else { false; }", {"iteration": "${R.output.iteration}"}, {}),
     ("if ($.value > 0) { true; } else { false; }", {"value": 0}, {}),
-    ("if ( ($.R['iteration'] < $.K) || ($.T['response']['body'] > 10) ) { false; } else { true; }", {"K": 2}, {"response": {"body": 9}}),
+    (
+        "if ( ($.R['iteration'] < $.K) || ($.T['response']['body'] > 10) ) { false; } else { true; }",
+        {"K": 2},
+        {"response": {"body": 9}},
+    ),
     ("if ($.R['iteration'] < Math.ceil($.K/100)) {true;} else {false;}", {"K": 250}, {}),
     ("const a = 1; if ($.T.flag === true && $.R['iteration'] < 3) {true;} else {false;}", {}, {"flag": True}),
     ("(function () { if ($.R['iteration'] < $.K) { return true; } return false; })();", {"K": 2}, {}),
@@ -86,7 +88,11 @@ LOOPS: list[tuple[str, J, J]] = [
     ("$.status != 'Completed'", {"status": "${T.output.status}"}, {"status": "Completed"}),
     ("$.T['done'] != true && $.R['iteration'] < 10", {}, {"done": True}),
     ("$.T['route'] != 'done' && $.R['iteration'] < $.K", {"K": 3}, {"route": "again"}),
-    ("if ($.T['result']['route'] == 'done' || $.R['iteration'] >= 20) { false; } else { true; }", {}, {"result": {"route": "done"}}),
+    (
+        "if ($.T['result']['route'] == 'done' || $.R['iteration'] >= 20) { false; } else { true; }",
+        {},
+        {"result": {"route": "done"}},
+    ),
 ]
 
 #: Conditions of loops over a list.
@@ -107,17 +113,23 @@ SWITCHES: list[tuple[str, J, str]] = [
     ("$.tier == 'enterprise' ? 'big' : 'small'", {"tier": "free"}, "small"),
     ("$.a === true && $.b === true ? 'ready':'missing'", {"a": True, "b": True}, "ready"),
     ("$.count > 0 ? 'ready':'none'", {"count": 0}, "none"),
-    ("($.execute.output.confidence < 0.8 || $.execute.output.amount > 1000) ? 'review' : 'pass'",
-     {"execute": {"output": {"confidence": 0.9, "amount": 10}}}, "pass"),
+    (
+        "($.execute.output.confidence < 0.8 || $.execute.output.amount > 1000) ? 'review' : 'pass'",
+        {"execute": {"output": {"confidence": 0.9, "amount": 10}}},
+        "pass",
+    ),
     ("$.judge.output.result.approved ? 'yes' : 'no'", {"judge": {"output": {"result": {"approved": True}}}}, "yes"),
     ("$.totalAmount > 500 ? 'manual' : 'auto'", {"totalAmount": 501}, "manual"),
-    ("(function () { switch ($.kind) { case 'a': return 'first'; case 'b': return 'second'; default: return 'none'; } })();",
-     {"kind": "b"}, "second"),
+    (
+        "(function () { switch ($.kind) { case 'a': return 'first'; case 'b': return 'second'; default: return 'none'; } })();",
+        {"kind": "b"},
+        "second",
+    ),
     ("$.items.filter(i => i > 10).length > 0 ? 'some' : 'no'", {"items": [5, 50]}, "some"),
     ("'true'", {"x": 1}, "true"),
-    ("if ($.list.indexOf($.x) >= 0) { \"true\" } else { \"false\" }", {"list": ["p"], "x": "p"}, "true"),
+    ('if ($.list.indexOf($.x) >= 0) { "true" } else { "false" }', {"list": ["p"], "x": "p"}, "true"),
     ("$.valueCheck == null ? 'true' : 'false'", {"valueCheck": None}, "true"),
-]  # fmt: skip
+]
 
 #: Scripts of INLINE, in the order of the list.
 INLINES: list[tuple[str, J]] = [
@@ -176,16 +188,27 @@ def quoted() -> list[J]:
         tasks = [loop("R", [given("T", name="turn", item="${R.output.loopItem}")], condition, items="${workflow.input.list}")]
         given_list: dict[str, Any] = {"list": [3, 14, 15, 92]}
         found.append(
-            entry(f"a list while {condition or 'there is more'}", flow(f"list_{number}", tasks), input=given_list, outputs={"turn": output})
+            entry(
+                f"a list while {condition or 'there is more'}",
+                flow(f"list_{number}", tasks),
+                input=given_list,
+                outputs={"turn": output},
+            )
         )
     for number, (script, inputs, chosen) in enumerate(SWITCHES, 1):
-        tasks = [switch("choose", {chosen: seq("wanted")}, [given("wrong", "TERMINATE", terminationStatus="FAILED")], script, **inputs)]
+        tasks = [
+            switch("choose", {chosen: seq("wanted")}, [given("wrong", "TERMINATE", terminationStatus="FAILED")], script, **inputs)
+        ]
         found.append(entry(f"a choice by {script}", flow(f"switch_{number}", tasks)))
     for number, (script, inputs) in enumerate(INLINES, 1):
         tasks = [node("first"), inline("script", script, "graaljs" if number % 2 else "javascript", **inputs)]
         output = {"result": "${script.output.result}"}
         found.append(
-            entry(f"a script {script}", flow(f"inline_{number}", tasks, outputParameters=output), outputs={"first": {"path": "[1, 2]"}})
+            entry(
+                f"a script {script}",
+                flow(f"inline_{number}", tasks, outputParameters=output),
+                outputs={"first": {"path": "[1, 2]"}},
+            )
         )
     lambdas = [given(f"lambda_{n}", "LAMBDA", scriptExpression=text, input={"a": 1}) for n, text in enumerate(LAMBDAS, 1)]
     found.append(entry("scripts of the deprecated LAMBDA, carried out by a worker", flow("lambdas", lambdas)))

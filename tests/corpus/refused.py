@@ -13,22 +13,83 @@ def refused() -> list[J]:
     spread = {"forkTaskWorkflow": "one", "forkTaskWorkflowVersion": "1", "forkTaskInputs": "${workflow.input.all}"}
     return [
         entry("DYNAMIC", flow("dynamic", [node("d", "DYNAMIC", dynamicTaskNameParam="who", inputParameters={"who": "a"})])),
-        entry("two parameters", flow("fork_two", [
-            node("f", "FORK_JOIN_DYNAMIC", inputParameters={"tasks": "${workflow.input.t}", "inputs": "${workflow.input.i}"}, **dynamic),
-            joined])),
-        entry("the legacy parameter", flow("fork_legacy", [
-            node("f", "FORK_JOIN_DYNAMIC", inputParameters={"all": "${workflow.input.all}"}, dynamicForkJoinTasksParam="all"), joined])),
+        entry(
+            "two parameters",
+            flow(
+                "fork_two",
+                [
+                    node(
+                        "f",
+                        "FORK_JOIN_DYNAMIC",
+                        inputParameters={"tasks": "${workflow.input.t}", "inputs": "${workflow.input.i}"},
+                        **dynamic,
+                    ),
+                    joined,
+                ],
+            ),
+        ),
+        entry(
+            "the legacy parameter",
+            flow(
+                "fork_legacy",
+                [
+                    node(
+                        "f", "FORK_JOIN_DYNAMIC", inputParameters={"all": "${workflow.input.all}"}, dynamicForkJoinTasksParam="all"
+                    ),
+                    joined,
+                ],
+            ),
+        ),
         entry("one task many times", flow("fork_same", [given("f", "FORK_JOIN_DYNAMIC", **same), joined])),
         entry("one workflow many times", flow("fork_workflows", [given("f", "FORK_JOIN_DYNAMIC", **spread), joined])),
-        entry("a dynamic fork, its JOIN and the next", flow("fork_then", [given("FD", "FORK_JOIN_DYNAMIC", **same), joined, *seq("z")])),
-        entry("EXCLUSIVE_JOIN", flow("exclusive", [
-            switch("s", {"p": seq("a"), "q": seq("b")}, seq("c")),
-            node("x", "EXCLUSIVE_JOIN", joinOn=["a", "b"], defaultExclusiveJoinTask=["c"])])),
-        entry("DECISION by a parameter", flow("decision", [
-            node("d", "DECISION", caseValueParam="k", inputParameters={"k": "a"}, decisionCases={"a": seq("x")}, defaultCase=seq("y"))])),
-        entry("DECISION by a script", flow("decision_script", [
-            node("d", "DECISION", caseExpression="$.n == null ? 'true' : 'false'", inputParameters={"n": 1},
-                 decisionCases={"true": seq("x"), "false": []})])),
+        entry(
+            "a dynamic fork, its JOIN and the next",
+            flow("fork_then", [given("FD", "FORK_JOIN_DYNAMIC", **same), joined, *seq("z")]),
+        ),
+        entry(
+            "EXCLUSIVE_JOIN",
+            flow(
+                "exclusive",
+                [
+                    switch("s", {"p": seq("a"), "q": seq("b")}, seq("c")),
+                    node("x", "EXCLUSIVE_JOIN", joinOn=["a", "b"], defaultExclusiveJoinTask=["c"]),
+                ],
+            ),
+        ),
+        entry(
+            "DECISION by a parameter",
+            flow(
+                "decision",
+                [
+                    node(
+                        "d",
+                        "DECISION",
+                        caseValueParam="k",
+                        inputParameters={"k": "a"},
+                        decisionCases={"a": seq("x")},
+                        defaultCase=seq("y"),
+                    )
+                ],
+            ),
+        ),
+        entry(
+            "DECISION by a script",
+            flow(
+                "decision_script",
+                [
+                    node(
+                        "d",
+                        "DECISION",
+                        caseExpression="$.n == null ? 'true' : 'false'",
+                        inputParameters={"n": 1},
+                        decisionCases={"true": seq("x"), "false": []},
+                    )
+                ],
+            ),
+        ),
         entry("HUMAN", flow("human", [given("h", "HUMAN", form="approve", order="${workflow.input.id}")])),
-        entry("HUMAN inside a loop inside a fork", flow("human_deep", fork("f", [[loop("l", [node("h", "HUMAN")])], seq("b")], "j", ["l", "b"]))),
-    ]  # fmt: skip
+        entry(
+            "HUMAN inside a loop inside a fork",
+            flow("human_deep", fork("f", [[loop("l", [node("h", "HUMAN")])], seq("b")], "j", ["l", "b"])),
+        ),
+    ]

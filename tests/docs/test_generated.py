@@ -8,6 +8,8 @@ from types import ModuleType
 import pytest
 from pages import DOCS
 
+from conductorlite.plan import OPERATOR_TYPES
+
 
 def _generator() -> ModuleType:
     spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
@@ -31,3 +33,10 @@ def test_a_generated_page_is_up_to_date(name: str) -> None:
 def test_every_field_has_its_effect_written_down() -> None:
     """Of each field of the definitions it is said whether the engine acts upon it, and of no field that is gone."""
     assert GENERATOR.unexplained() == []
+
+
+def test_every_operator_is_described() -> None:
+    """The page on task types has a row for each type that the engine carries out itself, and for no other."""
+    page = (DOCS / "reference" / "task-types.md").read_text(encoding="utf-8")
+    rows = {line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")}
+    assert rows - {"type", "SIMPLE, or a type of your own"} == set(OPERATOR_TYPES)

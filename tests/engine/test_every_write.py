@@ -250,7 +250,9 @@ FAMILY = WorkflowDef(
                         "ticket",
                         "CALL",
                         async_complete=True,
-                        task_definition=TaskDef(name="ticket", retry_count=5, retry_delay_ms=5_000, response_timeout_ms=10_000, timeout_ms=0),
+                        task_definition=TaskDef(
+                            name="ticket", retry_count=5, retry_delay_ms=5_000, response_timeout_ms=10_000, timeout_ms=0
+                        ),
                     ),
                     _of(
                         "outer",

@@ -241,6 +241,8 @@ def test_registering_workers() -> None:
     with pytest.raises(AlreadyExists, match="'t'"):
         Workers().include(workers, workers)
 
+    with pytest.raises(InvalidInput, match="does not tell what it takes"):
+        workers.add("u", dict)
     with pytest.raises(InvalidInput, match="0 is below 1"):
         workers.task("u", concurrency=0)(lambda: None)
     with pytest.raises(InvalidInput, match="retry_cuont"):

@@ -1,0 +1,163 @@
+"""The corpus: definitions as Conductor's users write them are read, validated, written again without loss, and run to an end."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conductorlite import Engine, InvalidDefinition, TaskResult, TaskStatus, VirtualClock, WorkflowDef
+from conductorlite.codec import definition_text, workflow_def_from_json, workflow_def_to_json
+from conductorlite.plan.compile import OPERATOR_TYPES
+from conductorlite.plan.validate import validate
+from conductorlite.testing import ScriptedWorkers
+
+HERE = Path(__file__).parent
+QUOTED, WRITTEN, REFUSED = (
+    json.loads((HERE / f"{name}.json").read_text(encoding="utf-8")) for name in ("quoted", "written", "refused")
+)
+RUN = [*QUOTED, *WRITTEN]
+HAS_JAVASCRIPT = importlib.util.find_spec("_quickjs") is not None
+
+#: Values the codec leaves out, because they are the defaults of their fields, by their property; others that say nothing.
+DEFAULTS = {"restartable": True, "retryLogic": "FIXED", "workflowTaskType": "SIMPLE"}
+EMPTY: tuple[object, ...] = (None, {}, [], False, 0)
+
+
+def named(entry: dict[str, Any]) -> str:
+    """The id of a test."""
+    return str(entry["definition"]["name"])
+
+
+def nodes(document: Any) -> Iterator[dict[str, Any]]:
+    """Every task of a definition, those of inline definitions too."""
+    if isinstance(document, dict):
+        if "taskReferenceName" in document:
+            yield document
+        for value in document.values():
+            yield from nodes(value)
+    elif isinstance(document, list):
+        for value in document:
+            yield from nodes(value)
+
+
+def problems(definition: WorkflowDef) -> list[str]:
+    """Errors of a definition; a test of one that needs a missing extra is skipped."""
+    errors = [str(problem) for problem in validate(definition) if problem.severity == "error"]
+    if not HAS_JAVASCRIPT and any("conductorlite[javascript]" in error for error in errors):
+        pytest.skip("needs the extra javascript")
+    return errors
+
+
+def missing(before: Any, after: Any, path: str = "$") -> list[str]:
+    """Places of a document whose value is not there any more, or is another one."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        gone = [(key, value) for key, value in before.items() if key not in after and value not in EMPTY]
+        found = [f"{path}.{key} is gone" for key, value in gone if DEFAULTS.get(key) != value]
+        return found + [one for key in before if key in after for one in missing(before[key], after[key], f"{path}.{key}")]
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        return [one for n, pair in enumerate(zip(before, after, strict=True)) for one in missing(*pair, f"{path}[{n}]")]
+    return [] if before == after or str(before).lower() == str(after).lower() else [f"{path}: {before!r} became {after!r}"]
+
+
+@pytest.mark.parametrize("entry", [*RUN, *REFUSED], ids=named)
+def test_it_is_read_validated_and_written_without_loss(entry: dict[str, Any]) -> None:
+    """A definition of the corpus has no errors, is the same when read again, and keeps every value it was given."""
+    document = entry["definition"]
+    definition = workflow_def_from_json(json.dumps(document))
+    assert problems(definition) == []
+    again = workflow_def_to_json(definition)
+    assert workflow_def_from_json(again) == definition
+    assert definition_text(workflow_def_from_json(definition_text(definition))) == definition_text(definition)
+    # Values that equal the default of their field are left out; everything else is there.
+    assert missing(document, again) == []
+
+
+def settle_waits(engine: Engine) -> bool:
+    """Report on whatever waits for somebody, in every execution; whether there was any."""
+    found = False
+    for workflow_id in list(engine.workflow_ids()):
+        for task in engine.get(workflow_id).tasks:
+            if (
+                task.status is TaskStatus.IN_PROGRESS
+                and not task.lease
+                and ((task.task_type == "WAIT" and task.wait_until is None) or task.task_type in ("HTTP", "EVENT"))
+            ):
+                engine.update_task(TaskResult(workflow_id=workflow_id, task_id=task.task_id, status=TaskStatus.COMPLETED))
+                found = True
+    return found
+
+
+def scripted(entry: dict[str, Any]) -> ScriptedWorkers:
+    """A worker for every type of the entry, that does what the entry says."""
+    workers = ScriptedWorkers()
+    documents = [entry["definition"], *entry.get("registers", [])]
+    for task in nodes(documents):
+        kind = task.get("type", "SIMPLE")
+        queue = task["name"] if kind == "SIMPLE" else kind
+        if kind in OPERATOR_TYPES or queue in entry.get("idle", ()):
+            continue
+        script = workers[queue]
+        if script.steps:
+            continue
+        if queue in entry.get("fails", ()):
+            script.fails_terminally("as told")
+            continue
+        if queue in entry.get("fails_once", ()):
+            script.fails(1)
+        if queue in entry.get("dies_once", ()):
+            script.crashes(1)
+        script.returns(entry.get("outputs", {}).get(queue, {}))
+    return workers
+
+
+@pytest.mark.parametrize("entry", RUN, ids=named)
+def test_it_runs_to_its_end(entry: dict[str, Any]) -> None:
+    """A definition of the corpus ends as it says, with every law kept, and so do the executions it starts."""
+    definition = WorkflowDef.from_json(entry["definition"])
+    problems(definition)
+    with Engine(clock=VirtualClock(), workers=scripted(entry)) as engine:
+        for one in entry.get("registers", ()):
+            engine.register(WorkflowDef.from_json(one))
+        run = engine.start(definition, entry.get("input", {}))
+        for _ in range(50):
+            engine.run_until_idle()
+            if not settle_waits(engine):
+                break
+        assert str(run.status) == entry.get("ends", "COMPLETED"), run.workflow.reason
+        assert all(engine.status(workflow_id).terminal for workflow_id in engine.workflow_ids())
+        assert engine.check() == []
+
+
+@pytest.mark.parametrize("entry", REFUSED, ids=named)
+def test_what_is_not_carried_out_is_refused_by_name(entry: dict[str, Any]) -> None:
+    """A type this release does not carry out is named with its path when an execution is started, and nothing is stored."""
+    kinds = {task["type"] for task in nodes(entry["definition"])} - OPERATOR_TYPES - {"SIMPLE"}
+    with Engine(clock=VirtualClock()) as engine:
+        with pytest.raises(InvalidDefinition, match=rf"\.type: {kinds.pop()} is not carried out"):
+            engine.start(WorkflowDef.from_json(entry["definition"]))
+        assert list(engine.workflow_ids()) == []
+
+
+def test_the_corpus_is_as_large_as_it_says() -> None:
+    """There are eighty definitions and more beside the quoted ones, no two alike."""
+    assert len(WRITTEN) >= 80
+    texts = {json.dumps({**entry["definition"], "name": "", "how": {**entry, "definition": 0, "says": ""}}) for entry in WRITTEN}
+    assert len(texts) == len(WRITTEN)
+
+
+def test_the_files_are_those_of_the_script() -> None:
+    """What lies here is what make.py writes."""
+    sys.path.insert(0, str(HERE))
+    try:
+        from quoted import quoted
+        from refused import refused
+        from written import written
+    finally:
+        sys.path.remove(str(HERE))
+    assert (quoted(), written(), refused()) == (QUOTED, WRITTEN, REFUSED)

@@ -1,0 +1,298 @@
+"""Input meant to do harm, one function each: `python attacks.py NAME...` carries them out and prints what became of each as JSON.
+
+Each runs in a process of its own, forked from this one, so that its memory is its own.
+
+Each is given an engine and returns the execution it began, or raises. What is measured is from there to its end; the memory
+is that of the whole process. Afterwards a normal workflow must run on the same engine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from conductorlite import Engine, Run, VirtualClock, WorkflowDef
+from conductorlite.errors import ConductorliteError
+from conductorlite.testing import ScriptedWorkers
+
+J = dict[str, Any]
+MB = 1024 * 1024
+
+
+def node(ref: str, type: str = "SIMPLE", **fields: Any) -> J:
+    """A task."""
+    return {"name": ref, "taskReferenceName": ref, "type": type, **fields}
+
+
+def given(ref: str, type: str = "SIMPLE", **inputs: Any) -> J:
+    """A task with input."""
+    return node(ref, type, inputParameters=inputs)
+
+
+def flow(*tasks: J, **fields: Any) -> J:
+    """A definition."""
+    return {"name": "hostile", "version": 1, "tasks": list(tasks), **fields}
+
+
+def start(engine: Engine, document: J | str, input: Any = None) -> Run:
+    """Read, start."""
+    return engine.start(WorkflowDef.from_json(document), input)
+
+
+def inline(script: str, evaluator: str = "javascript", input: Any = None, **inputs: Any) -> Callable[[Engine], Run]:
+    """An INLINE with a script."""
+    values = {"expression": script, "evaluatorType": evaluator, **inputs}
+    return lambda engine: start(engine, flow(node("i", "INLINE", inputParameters=values)), input)
+
+
+def condition(script: str, evaluator: str = "javascript") -> Callable[[Engine], Run]:
+    """A loop condition."""
+    return lambda engine: start(
+        engine, flow(node("l", "DO_WHILE", loopCondition=script, evaluatorType=evaluator, loopOver=[node("n", "NOOP")]))
+    )
+
+
+def chosen(script: str) -> Callable[[Engine], Run]:
+    """A SWITCH by a script."""
+    fields: J = {"evaluatorType": "javascript", "expression": script, "decisionCases": {"a": [node("n", "NOOP")]}}
+    return lambda engine: start(engine, flow(node("s", "SWITCH", **fields)))
+
+
+def read(text: Any, input: Any = None) -> Callable[[Engine], Run]:
+    """A template."""
+    return lambda engine: start(engine, flow(given("t", x=text)), input)
+
+
+def nested(levels: int, inner: Any = 1, list_: bool = False) -> Any:
+    """A map in a map, or a list in a list."""
+    value = inner
+    for _ in range(levels):
+        value = [value] if list_ else {"a": value}
+    return value
+
+
+def tasks_in_tasks(kind: str) -> Callable[[Engine], Run]:
+    """A definition 1,000 deep, as text."""
+    shapes = {
+        "SWITCH": ('"evaluatorType":"value-param","expression":"c","decisionCases":{"a":[', "]}"),
+        "DO_WHILE": ('"loopCondition":"false","loopOver":[', "]"),
+        "FORK_JOIN": ('"forkTasks":[[', "]]"),
+        "SUB_WORKFLOW": ('"subWorkflowParam":{"workflowDefinition":{"name":"w","tasks":[', "]}}"),
+    }
+    opening, closing = shapes[kind]
+    heads = "".join(f'{{"name":"t{n}","taskReferenceName":"t{n}","type":"{kind}",{opening}' for n in range(1_000))
+    text = f'{{"name":"deep","tasks":[{heads}{{"name":"x","taskReferenceName":"x"}}{(closing + "}") * 1_000}]}}'
+    return lambda engine: start(engine, text)
+
+
+def ring(engine: Engine) -> Run:
+    """Workflows that start each other."""
+
+    def one(name: str, other: str) -> J:
+        return {**flow(node("c", "SUB_WORKFLOW", subWorkflowParam={"name": other})), "name": name}
+
+    for n in range(50):
+        engine.register(WorkflowDef.from_json(one(f"w{n}", f"w{(n + 1) % 50}")))
+    return engine.start("w0")
+
+
+def returning(output: Callable[[], Any]) -> Callable[[Engine], Run]:
+    """A worker that returns something."""
+
+    def attack(engine: Engine) -> Run:
+        engine.workers["t"].returns(output())  # type: ignore[attr-defined, index]
+        return start(engine, flow(given("t"), given("z", x="${t.output}")))
+
+    return attack
+
+
+def doubling(engine: Engine) -> Run:
+    """Each task's input holds the one before it twice."""
+    tasks = [given("t0", x="${workflow.input.x}")]
+    tasks += [given(f"t{n}", x=[f"${{t{n - 1}.input.x}}", f"${{t{n - 1}.input.x}}"]) for n in range(1, 41)]
+    return start(engine, flow(*tasks), {"x": "x" * 100})
+
+
+def growing(engine: Engine) -> Run:
+    """A variable that grows in every round."""
+    body = given("v", "SET_VARIABLE", x="${workflow.variables.x}${workflow.variables.x}")
+    loop = node("l", "DO_WHILE", loopCondition="$.l['iteration'] < 60", loopOver=[body])
+    return start(engine, flow(loop, variables={"x": "0123456789"}))
+
+
+def chain(count: int) -> J:
+    """Tasks one after another."""
+    return flow(*(given(f"t{n}", "NOOP") for n in range(count)))
+
+
+def wide(engine: Engine) -> Run:
+    """A fork of 10,000 branches."""
+    refs = [f"t{n}" for n in range(10_000)]
+    return start(
+        engine, flow(node("f", "FORK_JOIN", forkTasks=[[node(ref, "NOOP")] for ref in refs]), node("j", "JOIN", joinOn=refs))
+    )
+
+
+def long_list(engine: Engine) -> Run:
+    """A list of 100,000 items, of which ten are done."""
+    loop = node(
+        "l",
+        "DO_WHILE",
+        loopCondition="$.loopIndex < 9",
+        items="${workflow.input.all}",
+        loopOver=[given("t", item="${l.output.loopItem}")],
+    )
+    return start(engine, flow(loop), {"all": list(range(100_000))})
+
+
+PATTERN = "(a+)+$"
+ATTACKS: dict[str, Callable[[Engine], Run]] = {
+    # Scripts that do not end.
+    "endless loop, INLINE": inline("while (true) {}"),
+    "endless loop, loop condition": condition("while (true) {} true"),
+    "endless loop, SWITCH": chosen("for (;;) {}"),
+    "endless recursion": inline("function f(n) { return f(n + 1) + 1; } f(0);"),
+    "endless generator": inline("function* g() { for (;;) yield 1; } [...g()].length"),
+    "endless loop, caught": inline("for (;;) { try { for (;;) {} } catch (e) {} }"),
+    "endless loop, python": inline("while True:\n    pass\nreturn 1", "python"),
+    "endless comprehension, python": inline(
+        "return [x for a in range(100000) for b in range(100000) for x in range(1000)]", "python"
+    ),
+    # Scripts that want all memory.
+    "doubled text": inline("var s = 'x'; while (true) s += s;"),
+    "repeated text": inline("'x'.repeat(1e9)"),
+    "filled array": inline("new Array(1e9).fill(0)"),
+    "typed array": inline("new Uint8Array(2e9).length"),
+    "pushed for ever": inline("var a = []; for (;;) a.push(a.slice());"),
+    "joined array": inline("Array(1e8).join('xxxxxxxxxx').length"),
+    "padded text": inline("'x'.padEnd(1e9)"),
+    "repeated text, python": inline("return 'x' * 10**9", "python"),
+    "repeated list, python": inline("return [0] * 10**9", "python"),
+    "power, python": inline("return 10 ** 10 ** 8", "python"),
+    "shift, python": inline("return 1 << 10**10", "python"),
+    "doubled list, python": inline("a = [1]\nwhile True:\n    a = a + a\nreturn a", "python"),
+    "formatted number, python": inline("return f'{1:999999999}'", "python"),
+    # Regular expressions.
+    "pattern in a filter": read("${workflow.input.l[?(@ =~ /" + PATTERN + "/)]}", {"l": ["a" * 5_000 + "b"]}),
+    "pattern in a filter function": read("${$.workflow.input.l[?match(@, '" + PATTERN + "')]}", {"l": ["a" * 5_000 + "b"]}),
+    "pattern out of the input": read("${workflow.input.l[?search(@, '(.*a){25}$')]}", {"l": ["a" * 300 + "b"]}),
+    "pattern in a script": inline(f"/{PATTERN}/.test('a'.repeat(60) + 'b')"),
+    "pattern made in a script": inline("new RegExp('(x+x+)+y').test('x'.repeat(100))"),
+    "pattern replaced in a script": inline("'a'.repeat(100000).replace(/(a*)*b/g, 'x').length"),
+    # Depth.
+    **{f"1,000 deep, {kind}": tasks_in_tasks(kind) for kind in ("SWITCH", "DO_WHILE", "FORK_JOIN", "SUB_WORKFLOW")},
+    "1,000 deep, input": lambda engine: start(engine, flow(given("t", x="${workflow.input}")), nested(1_000)),
+    "1,000 deep, input of lists": lambda engine: start(engine, flow(given("t", x="${$..a}")), {"x": nested(1_000, list_=True)}),
+    "100,000 deep, input": lambda engine: start(engine, flow(given("t")), nested(100_000)),
+    "1,000 deep, template": lambda engine: start(engine, flow(given("t", x=nested(1_000, "${workflow.input.x}"))), {"x": 1}),
+    "100,000 deep, JSON text": lambda engine: start(engine, '{"name": "x", "tasks": ' + "[" * 100_000),
+    "1,000 deep, output": returning(lambda: nested(1_000)),
+    "1,000 deep, script result": inline("var a = 1; for (var i = 0; i < 1000; i++) a = [a]; a"),
+    "1,000 deep, script text": inline("(" * 1_000 + "1" + ")" * 1_000),
+    "1,000 deep, python text": inline("(" * 1_000 + "1" + ")" * 1_000, "python"),
+    "1,000 deep, path": read("${workflow.input" + ".a" * 1_000 + "}", nested(50)),
+    # Size.
+    "10 MB input, one text": lambda engine: start(engine, flow(given("t", x="${workflow.input.x}")), {"x": "x" * 10 * MB}),
+    "10 MB input, many numbers": lambda engine: start(
+        engine, flow(given("t", x="${workflow.input.x[0]}")), {"x": list(range(10**6, 10**6 + 1_300_000))}
+    ),
+    "10 MB output": returning(lambda: {"x": "x" * 10 * MB}),
+    "10 MB definition": lambda engine: start(engine, flow(given("t", x="x" * 10 * MB))),
+    "10 MB script": inline("1;" * 5 * MB),
+    "10 MB into a script": inline("$.x.length", input={"x": "x" * 10 * MB}, x="${workflow.input.x}"),
+    "100,000 items": long_list,
+    "10,000 tasks": lambda engine: start(engine, chain(10_000)),
+    "10,000 branches": wide,
+    # Circles and growth.
+    "circle of sub-workflows": ring,
+    "inputs that double": doubling,
+    "variables that double": growing,
+    # Odd values.
+    "integer of 5,000 digits": lambda engine: start(
+        engine, flow(given("t", x="${workflow.input.x} and ${workflow.input.x}")), {"x": 10**5_000}
+    ),
+    "integer of 5,000 digits, JSON text": lambda engine: start(
+        engine, '{"name": "x", "version": ' + "9" * 5_000 + ', "tasks": []}'
+    ),
+    "integer of 5,000 digits, script": inline("$.x + 1", input={"x": 10**5_000}, x="${workflow.input.x}"),
+    "integer of 5,000 digits, wait": lambda engine: start(engine, flow(given("w", "WAIT", duration="9" * 5_000 + "s"))),
+    "infinity": lambda engine: start(engine, flow(given("t")), {"x": float("inf")}),
+    "half a surrogate pair, input": lambda engine: start(engine, flow(given("t", x="${workflow.input.x}")), {"x": "\ud800"}),
+    "half a surrogate pair, definition": lambda engine: start(engine, flow(given("t\udfff", x="\ud800"))),
+    "half a surrogate pair, output": returning(lambda: {"x": "\udc00"}),
+    "half a surrogate pair, script": inline("'\\ud800'"),
+    "half a surrogate pair, script text": inline("'\ud800'"),
+    # Expressions.
+    "100,000 openings": read("${" * 100_000),
+    "100,000 openings and closings": read("${" * 100_000 + "}" * 100_000),
+    "1,000 nested expressions": read("${workflow.input." * 1_000 + "x" + "}" * 1_000, {"x": "x"}),
+    "100,000 expressions": read("${workflow.input.x}" * 100_000, {"x": 1}),
+    "a large value a thousand times": read("${workflow.input.x}" * 1_000, {"x": "x" * MB}),
+    "a large value a thousand times, whole": read(["${workflow.input.x}"] * 1_000, {"x": "x" * MB}),
+    "scans of scans": read("${$..*..*..*..*}", {"l": [[[1] * 20] * 20] * 20}),
+    "wildcards of wildcards": read("${workflow.input" + "[*]" * 3 + "..*..*}", {"l": [[[1] * 20] * 20] * 20}),
+}
+
+
+def carry_out(name: str) -> J:
+    """One attack, and a normal workflow after it."""
+    workers = ScriptedWorkers()
+    for known in ("t", "z", "normal", *(f"t{n}" for n in range(41))):
+        workers[known]
+    with Engine(clock=VirtualClock(), workers=workers) as engine:
+        began = time.monotonic()
+        try:
+            run = ATTACKS[name](engine)
+            engine.run_until_idle()
+            workflow = run.workflow
+            outcome = f"{workflow.status}: {workflow.reason}" if workflow.reason else str(workflow.status)
+            outcome = f"parked: {workflow.parked}" if workflow.parked else outcome
+        except (ConductorliteError, TypeError, ValueError) as error:
+            outcome = f"{type(error).__name__}: {error}"
+            if not isinstance(error, ConductorliteError):
+                outcome = f"UNNAMED {outcome}"
+        except BaseException as error:
+            outcome = f"UNNAMED {type(error).__name__}: {str(error)[:200]}"
+        seconds = time.monotonic() - began
+        normal = engine.start(WorkflowDef.from_json({**flow(given("normal")), "name": "normal"}))
+        engine.run_until_idle()
+        after = str(normal.status)
+        broken = [str(finding)[:200] for finding in engine.check(normal.workflow_id)]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.platform == "darwin" else 1024)
+    if sys.platform == "darwin":
+        peak /= 1024 * 1024
+    outcome = " ".join(outcome.encode("utf-8", "backslashreplace").decode().split())
+    return {"outcome": outcome[:300], "seconds": seconds, "mb": peak, "after": after, "broken": broken}
+
+
+def main(names: list[str]) -> None:
+    """Carry them out one after another, each in its process; one that does not end is stopped."""
+    for name in names:
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            # A machine in danger helps nobody: past this the attack fails as too large.
+            resource.setrlimit(resource.RLIMIT_AS, (2 * 1024 * MB, 2 * 1024 * MB))
+            signal.alarm(30)
+            print(json.dumps({"name": name, **carry_out(name)}), flush=True)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if status:
+            dead = {
+                "outcome": f"UNNAMED end of the process, status {status}",
+                "seconds": 30.0,
+                "mb": 2048.0,
+                "after": "",
+                "broken": [],
+            }
+            print(json.dumps({"name": name, **dead}), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or list(ATTACKS))
