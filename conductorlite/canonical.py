@@ -14,10 +14,15 @@ from typing import Any, Final
 
 from conductorlite.errors import InvalidInput
 
-__all__ = ["EMPTY", "INLINE_LIMIT", "MAX_DEPTH", "Payload", "canonical", "digest", "parse"]
+__all__ = ["EMPTY", "INLINE_LIMIT", "MAX_DEPTH", "MAX_SIZE", "Payload", "canonical", "digest", "parse"]
 
 #: Deepest nesting of maps and lists that is accepted; beyond it the JSON of other tools breaks too.
 MAX_DEPTH: Final = 200
+
+#: Size that a document may have: its characters of text, and `_ENTRY` for each entry of a map or list.
+MAX_SIZE: Final = 16 * 1024 * 1024
+_ENTRY: Final = 8
+_UNBOUNDED: Final = 2**62
 
 #: Bytes up to which a text is stored in its row; a longer one is stored once by hash and referenced.
 INLINE_LIMIT: Final = 1024
@@ -28,14 +33,18 @@ _SCALARS: Final = frozenset({str, int, bool, type(None)})
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False).encode
 
 
-def canonical(value: Any, *, where: str = "$") -> str:
+def canonical(value: Any, *, where: str = "$", bounded: bool = True) -> str:
     """Return the canonical JSON text of `value` (dict, list, tuple, str, int, float, bool, None).
 
     Raises InvalidInput, naming the JSON path below `where`, for NaN and infinities, keys that are not text, lone
-    surrogates, values of any other type, cycles and nesting deeper than `MAX_DEPTH`.
+    surrogates, values of any other type, cycles, nesting deeper than `MAX_DEPTH`, and, when `bounded`, for documents past
+    `MAX_SIZE`.
     """
-    _check(value, where)
-    text = _encode(value)
+    _check(value, where, MAX_SIZE if bounded else _UNBOUNDED)
+    try:
+        text = _encode(value)
+    except ValueError as error:  # Python refuses integers past 4,300 digits
+        raise InvalidInput(f"{where}: {error}") from None
     if not text.isascii():
         try:
             text.encode()
@@ -45,9 +54,13 @@ def canonical(value: Any, *, where: str = "$") -> str:
     return text
 
 
-def _check(value: Any, where: str) -> None:  # noqa: C901 - one loop over the kinds of JSON values, on the hot path
+def _check(value: Any, where: str, limit: int) -> None:  # noqa: C901 - one loop over the kinds of JSON values, on the hot path
     stack: list[tuple[Any, str, int]] = [(value, where, 0)]
+    size = len(value) if type(value) is str else 0
     while stack:
+        if size > limit:
+            # Counted before the text is made: what refers to one value a thousand times is small until then.
+            raise InvalidInput(f"{where}: larger than {limit // 1024 // 1024} MB")
         item, path, depth = stack.pop()
         kind = type(item)
         if kind in _SCALARS:
@@ -58,19 +71,27 @@ def _check(value: Any, where: str) -> None:  # noqa: C901 - one loop over the ki
         elif kind is dict or isinstance(item, Mapping):
             if depth >= MAX_DEPTH:
                 raise InvalidInput(f"{path[:200]}: nested deeper than {MAX_DEPTH} levels (or cyclic)")
+            size += _ENTRY * len(item)
             for key, entry in item.items():
                 if type(key) is not str:
                     raise InvalidInput(f"{path}: key {key!r} is not text")
-                if type(entry) not in _SCALARS:
+                if type(entry) is str:
+                    size += len(entry)
+                elif type(entry) not in _SCALARS:
                     stack.append((entry, f"{path}.{key}", depth + 1))
         elif kind is list or kind is tuple:
             if depth >= MAX_DEPTH:
                 raise InvalidInput(f"{path[:200]}: nested deeper than {MAX_DEPTH} levels (or cyclic)")
+            size += _ENTRY * len(item)
             for index, entry in enumerate(item):
-                if type(entry) not in _SCALARS:
+                if type(entry) is str:
+                    size += len(entry)
+                elif type(entry) not in _SCALARS:
                     stack.append((entry, f"{path}[{index}]", depth + 1))
         elif not isinstance(item, str | int):
             raise InvalidInput(f"{path}: a {kind.__name__} is not JSON")
+    if size > limit:
+        raise InvalidInput(f"{where}: larger than {limit // 1024 // 1024} MB")
 
 
 def parse(text: str | bytes, *, where: str = "$") -> Any:
@@ -115,11 +136,11 @@ class Payload:
         self._value: Any = Payload._UNPARSED
 
     @classmethod
-    def of(cls, value: Any, *, where: str = "$") -> Payload:
+    def of(cls, value: Any, *, where: str = "$", bounded: bool = True) -> Payload:
         """The payload of a value from outside or computed inside; raises InvalidInput as `canonical` does."""
         if value is None or value == {}:
             return EMPTY if value is not None else cls("null")
-        return cls(canonical(value, where=where))
+        return cls(canonical(value, where=where, bounded=bounded))
 
     @property
     def absent(self) -> bool:

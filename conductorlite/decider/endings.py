@@ -10,6 +10,7 @@ from conductorlite.canonical import EMPTY, Payload
 from conductorlite.decider.families import start_failure_workflow, tell_parent
 from conductorlite.decisions import EventKind
 from conductorlite.draft import Draft
+from conductorlite.errors import InvalidInput
 from conductorlite.executions import Task, WorkflowStatus
 from conductorlite.expressions import to_text
 from conductorlite.operators import DraftSource
@@ -104,7 +105,7 @@ def _end(
     if compensate:
         told = start_failure_workflow(draft, status, cause)
         if told:
-            put_out = draft.payload({**draft.value(put_out), **told})
+            put_out = Payload.of({**draft.value(put_out), **told}, bounded=False)
     draft.change(output=draft.keep(put_out))
     draft.move_workflow(status, reason=reason, payload=put_out)
     tell_parent(draft)
@@ -114,7 +115,11 @@ def _output(draft: Draft) -> Payload:
     """outputParameters if there are any, else the output of the task that was scheduled last."""
     template = draft.plan.output
     if template is not None:
-        return Payload.of(template.render(DraftSource(draft, template.reads)))
+        try:
+            return Payload.of(template.render(DraftSource(draft, template.reads)))
+        except InvalidInput as error:
+            # The workflow has ended all the same; Conductor fails to store it, and it stays RUNNING for ever.
+            return Payload.of({"conductor.output_error": f"Error: the output cannot be kept: {error}"})
     ref = draft.field("last_ref")
     return EMPTY if ref is None else draft.known(ref).output
 

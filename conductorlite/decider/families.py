@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from conductorlite.canonical import Payload
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, WorkflowStatus
@@ -65,7 +66,8 @@ def on_child_ended(draft: Draft, event: Event) -> None:
     if not status.successful:
         reason = f"Sub workflow {said['name']}/{said['workflowId']} failure reason: {said['reason'] or said['status']}"
     output = {**draft.value(task.output), **said["output"]}
-    draft.close(task, status, output=draft.payload(output), reason=reason, child_ended=True)
+    kept = draft.keep(Payload.of(output, bounded=False))
+    draft.close(task, status, output=kept, reason=reason, child_ended=True)
 
 
 # ---------------------------------------------------------------------- failure workflow

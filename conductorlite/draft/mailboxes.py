@@ -63,7 +63,7 @@ class Mailboxes(View):
                 posted_at=self.now,
                 sender=self.workflow.workflow_id,
                 sender_seq=self.next_number(),
-                data=Payload.of(dict(data)),
+                data=Payload.of(dict(data), bounded=False),
                 **{"due_at": self.clock, **fields},
             )
         )

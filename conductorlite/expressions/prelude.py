@@ -22,7 +22,7 @@ PRELUDE: Final = "\n" * FIRST_LINE + r"""(function () {
   const getOwn = Object.getOwnPropertyDescriptor, utc = Date.UTC, parseDate = Date.parse, source = getOwn(RegExp.prototype, 'source').get;
   const put = (owner, name, value) => define(owner, name, {__proto__: null, value, writable: true, configurable: true, enumerable: false});
 
-  let left = 300000000;
+  let left = 50000000;
   const charge = (cost) => {
     if (cost > 0 && (left -= cost) < 0) { left = 0; throw new Range('too much work for built-in functions'); }
   };

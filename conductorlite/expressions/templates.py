@@ -17,8 +17,8 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from conductorlite.canonical import MAX_DEPTH
-from conductorlite.errors import InvalidExpression
+from conductorlite.canonical import MAX_DEPTH, MAX_SIZE
+from conductorlite.errors import InvalidExpression, InvalidInput
 from conductorlite.expressions.jsonpath import Path, compile_path
 from conductorlite.expressions.pathtext import MAX_PATH
 from conductorlite.expressions.reads import NOTHING, Reads, reads_of_path, reads_of_prefix
@@ -208,7 +208,14 @@ _cached_string = lru_cache(maxsize=4096)(_compile_string)
 
 
 def _join(parts: list[str | _Compiled], source: Source) -> str:
-    return "".join([part if isinstance(part, str) else part.text(source) for part in parts])
+    texts, size = [], 0
+    for part in parts:
+        text = part if isinstance(part, str) else part.text(source)
+        size += len(text)
+        if size > MAX_SIZE:
+            raise InvalidInput(f"a text made of expressions is larger than {MAX_SIZE // 1024 // 1024} MB")
+        texts.append(text)
+    return "".join(texts)
 
 
 def _split(text: str, depth: int) -> list[str | _Compiled]:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from conductorlite.draft import Draft
-from conductorlite.executions import Task
+from conductorlite.errors import InvalidInput
+from conductorlite.executions import Task, TaskStatus
 from conductorlite.operators.do_while import next_round, reopened_loop, resume_loop, schedule_loop
 from conductorlite.operators.document import DraftSource
 from conductorlite.operators.fork import resume_fork, schedule_branch, schedule_fork
@@ -66,12 +67,35 @@ _AGAIN: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...], Task], None]]
 
 
 def schedule(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
-    """Schedule the first attempt at a node."""
-    _FIRST.get(node.task.type, schedule_worker)(draft, node, iterations)
+    """Schedule the first attempt at a node. One whose input would be too large has failed for good."""
+    try:
+        _FIRST.get(node.task.type, schedule_worker)(draft, node, iterations)
+    except InvalidInput as error:
+        _fail(draft, node, iterations, None, error)
 
 
 def reschedule(draft: Draft, node: Node, previous: Task, delay_ms: int) -> None:
     """Schedule the attempt after `previous`, for a worker `delay_ms` from now."""
+    try:
+        _schedule_again(draft, node, previous, delay_ms)
+    except InvalidInput as error:
+        _fail(draft, node, previous.iterations, previous, error)
+
+
+def _fail(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None, error: InvalidInput) -> None:
+    task = draft.create(
+        node,
+        iterations,
+        TaskStatus.FAILED_WITH_TERMINAL_ERROR,
+        previous=previous,
+        started_at=draft.now,
+        ended_at=draft.now,
+        reason=f"its input cannot be kept: {error}",
+    )
+    draft.queue.append(("advance", task.ref))
+
+
+def _schedule_again(draft: Draft, node: Node, previous: Task, delay_ms: int) -> None:
     again = _AGAIN.get(node.task.type)
     if again is not None:
         again(draft, node, previous.iterations, previous)

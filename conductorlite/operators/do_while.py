@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from conductorlite.draft import Draft
-from conductorlite.errors import ExpressionFailed
+from conductorlite.errors import ExpressionFailed, InvalidInput
 from conductorlite.executions import HistoryKind, Task, TaskStatus, printed_ref
 from conductorlite.expressions import MISSING, Json, is_true
 from conductorlite.operators.document import DraftSource, loop_output
@@ -39,24 +39,19 @@ def next_round(draft: Draft, ref: str) -> None:
     if loop.status.terminal or loop.open:
         return
     if loop.failed_child is not None:
-        draft.close(loop, TaskStatus.FAILED, output=draft.payload(loop_output(draft, loop)), reason=loop.failed_child)
+        _end(draft, loop, TaskStatus.FAILED, loop.failed_child)
         return
     node = draft.node(loop)
     try:
         items = _items(draft, node, loop)
         again = _again(draft, node, loop, items)
-    except ExpressionFailed as error:
-        draft.close(
-            loop,
-            TaskStatus.FAILED_WITH_TERMINAL_ERROR,
-            output=draft.payload(loop_output(draft, loop)),
-            reason=f"loop condition {node.task.loop_condition!r} failed: {error}",
-        )
+    except (ExpressionFailed, InvalidInput) as error:
+        reason = f"loop condition {node.task.loop_condition!r} failed: {error}"
+        _end(draft, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason)
         return
     _forget(draft, node, loop)
     if not again:
-        output = {"iteration": 0} if loop.round == 0 else loop_output(draft, loop)
-        draft.close(loop, TaskStatus.COMPLETED, output=draft.payload(output))
+        _end(draft, loop, TaskStatus.COMPLETED, None)
         return
     number = loop.round + 1
     output = {"iteration": number}
@@ -65,6 +60,16 @@ def next_round(draft: Draft, ref: str) -> None:
     draft.put(attrs.evolve(loop, round=number, output=draft.payload(output)))
     draft.journal(HistoryKind.ROUND, "IN_PROGRESS", ref=loop.ref, attempt=loop.attempt, number=number)
     _schedule_body(draft, node, loop, number)
+
+
+def _end(draft: Draft, loop: Task, status: TaskStatus, reason: str | None) -> None:
+    """End a loop with what its rounds put out; more than can be kept fails it for good."""
+    try:
+        output = draft.payload({"iteration": 0} if loop.round == 0 else loop_output(draft, loop))
+    except InvalidInput as error:
+        draft.close(loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=f"its output cannot be kept: {error}")
+    else:
+        draft.close(loop, status, output=output, reason=reason)
 
 
 def _kept(node: Node, loop: Task) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import attrs
 
 from conductorlite.draft import Draft
+from conductorlite.errors import InvalidInput
 from conductorlite.executions import Task, TaskStatus, printed_ref
 from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
@@ -68,7 +69,11 @@ def one_less(draft: Draft, ref: str) -> None:
 def _finish(draft: Draft, join: Task) -> None:
     tasks = [task for task in draft.known_tasks(joined_refs(draft, join)) if task is not None]
     outputs = draft.values(task.output for task in tasks)
-    output = draft.payload({task.ref: value for task, value in zip(tasks, outputs, strict=True) if value})
+    try:
+        output = draft.payload({task.ref: value for task, value in zip(tasks, outputs, strict=True) if value})
+    except InvalidInput as error:
+        draft.close(join, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=f"its output cannot be kept: {error}")
+        return
     failed = [task for task in tasks if not task.status.successful]
     weighty = [task for task in failed if not draft.node(task).task.optional]
     if weighty:
