@@ -133,7 +133,7 @@ def test_a_list_of_task_definitions_is_reported_by_index() -> None:
         ('{"name": "w", "version": 1e999}', "inf is not a JSON number"),
         (b'{"name": "\xff"}', "not UTF-8"),
         ('{"name": "\\ud800"}', "surrogate"),
-        ("[" * 5000, "nested deeper"),
+        ("[" * 5000 + "]" * 5000, "nested deeper"),
         ("1" * 5000, "digits"),
     ],
 )
