@@ -16,7 +16,7 @@ from typing import Final
 
 from conductorlite.decider.families import on_child_ended
 from conductorlite.decider.foresight import foresee
-from conductorlite.decider.progress import advance, executed, round_over, schedule_item
+from conductorlite.decider.progress import advance, executed, schedule_item
 from conductorlite.decider.reports import on_extend_lease, on_poll, on_report
 from conductorlite.decider.timeouts import (
     on_poll_timeout,
@@ -31,7 +31,7 @@ from conductorlite.decisions import Decision, Event, EventKind, Need, NotLoaded,
 from conductorlite.draft import Bounds, Draft
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import WorkflowStatus
-from conductorlite.operators import schedule_branch
+from conductorlite.operators import next_round, schedule_branch
 from conductorlite.plan import Plan
 
 __all__ = ["DECIDER_VERSION", "Bounds", "decide", "foresee"]
@@ -63,7 +63,7 @@ _STEPS: Final[Mapping[str, Callable[..., None]]] = {
     "branch": schedule_branch,
     "advance": advance,
     "executed": executed,
-    "round": round_over,
+    "round": next_round,
 }
 
 _NOWHERE: Final[Mapping[str, str]] = {}

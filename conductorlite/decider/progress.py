@@ -14,7 +14,7 @@ from conductorlite.operators import chosen_head, next_round, one_less, reschedul
 from conductorlite.plan import Node
 from conductorlite.policies import jitter, retry_delay
 
-__all__ = ["advance", "executed", "round_over", "schedule_item"]
+__all__ = ["advance", "executed", "schedule_item"]
 
 #: Never retried by themselves, whatever their definition says.
 _NEVER_RETRIED: Final = frozenset({"FORK_JOIN", "JOIN", "SWITCH", "DO_WHILE"})
@@ -125,9 +125,4 @@ def executed(draft: Draft, ref: str) -> None:
         if draft.open == 0:
             complete_workflow(draft)
     elif draft.known(owner).open == 0:
-        round_over(draft, owner)
-
-
-def round_over(draft: Draft, ref: str) -> None:
-    """Ask a loop for its next round."""
-    next_round(draft, ref)
+        next_round(draft, owner)
