@@ -46,9 +46,10 @@ class Driver:
         self._order = itertools.count()
         self._rotation = 0
         self._stopping = threading.Event()
-        #: Executions that ended while coroutines run, and whether anybody notes them down.
+        #: Executions that ended while functions run or are being handed out, and whether anybody notes them down.
         self._over: deque[str] = deque()
         self._noting = False
+        self._handing_out = False
 
     # ------------------------------------------------------------------ one unit of work
 
@@ -322,16 +323,20 @@ class Driver:
         """Hand offered tasks to free threads, and coroutines to the loop."""
         if not len(self.workers):
             return False
-        found = self._polled(_BATCH, threads=True)
-        for worker, task in found:
-            if worker.is_async and not self._noting:
-                self._noting = True
-                self.engine.listen(self._note)
-            self.workshop.dispatch(Call(worker=worker, task=task, beat_at=self._next_beat(worker, task)))
+        if not self._noting and any(worker.is_async for worker in self.workers):
+            self._noting = True
+            self.engine.listen(self._note)
+        self._handing_out = True  # an execution may end after its task was polled and before its function is among the calls
+        try:
+            found = self._polled(_BATCH, threads=True)
+            for worker, task in found:
+                self.workshop.dispatch(Call(worker=worker, task=task, beat_at=self._next_beat(worker, task)))
+        finally:
+            self._handing_out = False
         return bool(found)
 
     def _note(self, workflow: Workflow, _: Sequence[HistoryEvent]) -> None:
-        if workflow.status.terminal and len(self.workshop):
+        if workflow.status.terminal and (self._handing_out or len(self.workshop)):
             self._over.append(workflow.workflow_id)
 
     def _collect(self) -> bool:

@@ -98,15 +98,15 @@ class Workshop:
         self._coroutines_busy += running.worker.is_async
 
     def dispatch(self, running: Call) -> None:
-        """Begin a call in a thread or on the loop."""
+        """Begin a call in a thread or on the loop; it counts before its function can do anything."""
         worker, task = running.worker, running.task
+        self.begin(running)
         if worker.is_async:
             running.job = self._loop.submit(partial(call_async, worker, task, self._engine))
         else:
             if self._pool is None:
                 self._pool = Pool(self._workers.concurrency or _THREADS, self._engine.turns.wake)
             running.job = self._pool.submit(partial(call, worker, task, self._engine))
-        self.begin(running)
 
     def finished(self) -> list[Call]:
         """Calls whose function has returned."""

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from conductorlite import (
     Clock,
     Engine,
+    HistoryEvent,
     SystemClock,
     TaskContext,
     TaskFailedTerminally,
     TaskStatus,
     VirtualClock,
     Workers,
+    Workflow,
     WorkflowDef,
     WorkflowFailed,
     WorkflowTask,
@@ -163,6 +165,31 @@ def test_a_lost_lease_cancels(lost: str) -> None:
         assert canceled.wait(20)
         engine.stop()
         driver.join(20)
+        (task,) = run.workflow.tasks
+        assert [line.text for line in engine.task_logs(task.task_id)] == [
+            "worker 'endless' lost its lease while it ran; its coroutine was canceled"
+        ]
+
+
+def test_a_lease_lost_before_the_coroutine_began_cancels() -> None:
+    """An execution that ends right after its task was handed out, before the driver counts the call, is noticed all the same."""
+    workers = Workers()
+
+    @workers.task("endless")
+    async def endless() -> None:
+        await asyncio.Event().wait()
+
+    with Engine(workers=workers) as engine:
+        run = engine.start(one("endless"))
+
+        def terminate_at_once(workflow: Workflow, events: Sequence[HistoryEvent]) -> None:
+            if not workflow.status.terminal and any(event.status == TaskStatus.IN_PROGRESS for event in events):
+                other = threading.Thread(target=engine.terminate, args=(workflow.workflow_id,))
+                other.start()
+                other.join(20)
+
+        engine.listen(terminate_at_once)
+        assert engine.run_until_idle(TIMEOUT)
         (task,) = run.workflow.tasks
         assert [line.text for line in engine.task_logs(task.task_id)] == [
             "worker 'endless' lost its lease while it ran; its coroutine was canceled"
