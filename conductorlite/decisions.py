@@ -21,6 +21,7 @@ __all__ = [
     "NOTHING",
     "Decision",
     "DefinitionKey",
+    "Embedding",
     "Event",
     "EventKind",
     "Message",
@@ -56,6 +57,7 @@ class EventKind(StrEnum):
     WORKFLOW_TIMEOUT = "WORKFLOW_TIMEOUT"
     # other workflows
     CHILD_ENDED = "CHILD_ENDED"
+    STARTED = "STARTED"
     # the decider's own
     CONTINUE = "CONTINUE"
 
@@ -116,6 +118,15 @@ class Message:
 
 
 @attrs.frozen(kw_only=True, slots=True)
+class Embedding:
+    """What became of a definition made at run time: its hash and the texts to keep with it, or why it cannot be used."""
+
+    digest: str | None = None
+    texts: Mapping[str, str] = attrs.field(factory=dict)
+    problem: str = ""
+
+
+@attrs.frozen(kw_only=True, slots=True)
 class Need:
     """What a decision must see before it can be taken. Empty means nothing more."""
 
@@ -133,6 +144,10 @@ class Need:
     payloads: frozenset[str] = frozenset()
     #: Registered workflow definitions by name and version (None: the highest).
     definitions: frozenset[DefinitionKey] = frozenset()
+    #: Definitions made at run time that a task runs on: the hashes in its `grafts`.
+    grafts: frozenset[tuple[str, ...]] = frozenset()
+    #: Definitions (WorkflowDef, or JSON that may be one) that are to be embedded, by a name of the turn's own.
+    embeds: Mapping[str, object] = attrs.field(factory=dict)
 
     def __or__(self, other: Need) -> Need:
         return Need(
@@ -143,6 +158,8 @@ class Need:
             everything=self.everything or other.everything,
             payloads=self.payloads | other.payloads,
             definitions=self.definitions | other.definitions,
+            grafts=self.grafts | other.grafts,
+            embeds={**self.embeds, **other.embeds},
         )
 
     def __bool__(self) -> bool:
@@ -154,6 +171,8 @@ class Need:
             or self.everything
             or self.payloads
             or self.definitions
+            or self.grafts
+            or self.embeds
         )
 
 
@@ -179,6 +198,8 @@ class Snapshot:
     payloads: Mapping[str, Payload] = attrs.field(factory=dict)
     #: Hashes of the embedded forms; None when nothing is registered under that name.
     definitions: Mapping[DefinitionKey, str | None] = attrs.field(factory=dict)
+    #: What became of definitions made at run time.
+    embedded: Mapping[str, Embedding] = attrs.field(factory=dict)
     live_loaded: bool = False
     failed_loaded: bool = False
     everything_loaded: bool = False
@@ -217,6 +238,13 @@ class Snapshot:
             return self.definitions[(name, version)]
         except KeyError:
             raise NotLoaded(Need(definitions=frozenset({(name, version)}))) from None
+
+    def embedding(self, name: str, definition: object) -> Embedding:
+        """What became of a definition made at run time, known under a name of the turn's own; raises NotLoaded."""
+        try:
+            return self.embedded[name]
+        except KeyError:
+            raise NotLoaded(Need(embeds={name: definition})) from None
 
     def all_live(self) -> list[Task]:
         """Every live row, in order of scheduling; raises NotLoaded."""
@@ -283,7 +311,7 @@ class Decision:
     new. `consumed` are ids of stored events that were read; `timers` replace events of the same id in the own inbox;
     `cancelled` are ids to delete there; `release_held` lets every held event of the inbox go, due `released_at` or
     at its own later instant. `texts` are the large
-    payloads set by this turn. `replies` answer events by id and are not stored.
+    payloads set by this turn, `definitions` those it made, by hash. `replies` answer events by id and are not stored.
     """
 
     workflow: Workflow
@@ -293,6 +321,7 @@ class Decision:
     #: Printed references of which every attempt is deleted: rounds a loop keeps no longer.
     dropped: tuple[str, ...] = ()
     texts: tuple[Payload, ...] = ()
+    definitions: Mapping[str, str] = attrs.field(factory=dict)
     history: tuple[HistoryEvent, ...] = ()
     consumed: tuple[str, ...] = ()
     cancelled: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ from conductorlite import codec
 from conductorlite.canonical import EMPTY, Payload
 from conductorlite.clock import Clock
 from conductorlite.decider import DECIDER_VERSION, Bounds, decide, foresee
-from conductorlite.decisions import Decision, Event, EventKind, Need, Reply, Snapshot
+from conductorlite.decisions import Decision, Embedding, Event, EventKind, Need, Reply, Snapshot
 from conductorlite.definitions import Semantics
 from conductorlite.errors import (
     ConductorliteError,
@@ -34,7 +34,7 @@ from conductorlite.errors import (
 )
 from conductorlite.executions import HistoryEvent, Workflow
 from conductorlite.expressions import apply_workflow_input_template
-from conductorlite.plan import Plan, compile_plan
+from conductorlite.plan import Plan, compile_plan, grafted
 from conductorlite.ports import Backend, Lock, ReadingTransaction, WritingTransaction
 
 __all__ = ["Cache", "Listener", "Start", "Taken", "Turns", "letter"]
@@ -47,6 +47,8 @@ _BROKEN_TURNS: Final = 3
 
 #: Due events one turn reads.
 _EVENTS: Final = 200
+
+_NOTHING_MADE: Final[Mapping[str, str]] = {}
 
 #: Turns a verb takes on its own to finish what it began, before the driver has to.
 _FOLLOW_UPS: Final = 1_000
@@ -142,10 +144,13 @@ class Turns:
         #: Notified after every commit of this engine.
         self.committed = threading.Condition()
         self.commits = 0
+        #: How a definition made at run time is embedded; set by the engine.
+        self.embed: Callable[[ReadingTransaction, object, Semantics], Embedding] = _not_embedded
         #: How a name becomes the hash of an embedded definition and the texts it needs; set by the engine.
         self.resolve: Callable[[ReadingTransaction, str, int | None], tuple[str, Mapping[str, str]]] = _unresolved
         self._resolved: Cache[str, Mapping[str, str]] = Cache(256)
         self._plans: Cache[tuple[str, Semantics], Plan] = Cache(256)
+        self._grown: Cache[tuple[str, Semantics, tuple[str, ...]], Plan] = Cache(64)
         self._payloads: Cache[str, Payload] = Cache(256)
 
     # ------------------------------------------------------------------ taking turns
@@ -269,6 +274,8 @@ class Turns:
             parent_ref=parent.get("ref"),
             parent_attempt=parent.get("attempt", 0),
             parent_generation=parent.get("generation", 0),
+            depth=said["depth"],
+            created_by=said.get("createdBy"),
             task_to_domain=Payload.of(said.get("taskToDomain") or {}),
         )
         definition = self.plan(view, row).definition
@@ -288,6 +295,8 @@ class Turns:
             if event.kind is EventKind.START:
                 for digest, text in (self._resolved.get(event.data.value["definitionHash"]) or {}).items():
                     tx.embed(digest, text)
+        for digest, text in decision.definitions.items():
+            tx.embed(digest, text)
         tx.apply(decision)
 
     def announce(self, decision: Decision) -> None:
@@ -317,18 +326,23 @@ class Turns:
         plan = self.plan(view, workflow)
         snapshot = Snapshot(workflow=workflow, events=ordered)
         need = foresee(plan, workflow, ordered)
+        grown: dict[tuple[str, ...], Plan] = {}
         while True:
             if need:
                 snapshot = self.load(view, snapshot, need)
-            answer = self._guarded(plan, snapshot, now)
+                made = {digest: text for found in snapshot.embedded.values() for digest, text in found.texts.items()}
+                grown |= {chain: self.grown(view, workflow, chain, made) for chain in need.grafts}
+            answer = self._guarded(plan, snapshot, now, grown)
             if isinstance(answer, Decision):
                 return answer
             need = answer
 
-    def _guarded(self, plan: Plan, snapshot: Snapshot, now: int) -> Decision | Need:
+    def _guarded(
+        self, plan: Plan, snapshot: Snapshot, now: int, grown: Mapping[tuple[str, ...], Plan]
+    ) -> Decision | Need:
         """A decision; whatever else goes wrong in it is a broken invariant of that workflow, not a crash of the driver."""
         try:
-            return decide(plan, snapshot, now, environment=self.environment, bounds=self.bounds)
+            return decide(plan, snapshot, now, environment=self.environment, bounds=self.bounds, grown=grown)
         except ConductorliteError:
             raise
         except Exception as error:
@@ -340,6 +354,8 @@ class Turns:
         workflow_id = snapshot.workflow.workflow_id
         known = self.texts(view, workflow_id, need.payloads) if need.payloads else {}
         loaded = view.load(workflow_id, attrs.evolve(need, payloads=frozenset()) if need.payloads else need)
+        semantics = snapshot.workflow.semantics
+        made = {name: self.embed(view, definition, semantics) for name, definition in need.embeds.items()}
         return Snapshot(
             workflow=snapshot.workflow,
             events=snapshot.events,
@@ -347,6 +363,7 @@ class Turns:
             latest={**snapshot.latest, **loaded.latest},
             payloads={**snapshot.payloads, **known},
             definitions={**snapshot.definitions, **{key: self._resolve(view, *key) for key in need.definitions}},
+            embedded={**snapshot.embedded, **made},
             live_loaded=snapshot.live_loaded or need.live,
             failed_loaded=snapshot.failed_loaded or need.failed,
             everything_loaded=snapshot.everything_loaded or need.everything,
@@ -377,14 +394,31 @@ class Turns:
 
     def plan(self, view: ReadingTransaction, workflow: Workflow) -> Plan:
         """The compiled plan of an execution's embedded definition; raises StorageCorrupt when that is missing."""
-        key = (workflow.definition_hash, workflow.semantics)
-        plan = self._plans.get(key)
+        return self._plan(view, workflow, workflow.definition_hash, {})
+
+    def grown(
+        self, view: ReadingTransaction, workflow: Workflow, chain: tuple[str, ...], made: Mapping[str, str] = _NOTHING_MADE
+    ) -> Plan:
+        """The plan with the definitions of these hashes grown into it; `made` are texts that are not stored yet."""
+        if not chain:
+            return self.plan(view, workflow)
+        key = (workflow.definition_hash, workflow.semantics, chain)
+        plan = self._grown.get(key)
         if plan is None:
-            text = view.definition(workflow.definition_hash)
+            inner = self._plan(view, workflow, chain[-1], made)
+            root = inner.definition.tasks[0].task_reference_name
+            plan = grafted(self.grown(view, workflow, chain[:-1], made), root, chain[-1], inner)
+            self._grown.put(key, plan)
+        return plan
+
+    def _plan(self, view: ReadingTransaction, workflow: Workflow, digest: str, made: Mapping[str, str]) -> Plan:
+        plan = self._plans.get((digest, workflow.semantics))
+        if plan is None:
+            text = made.get(digest) or view.definition(digest)
             if text is None:
-                raise StorageCorrupt(f"the definition {workflow.definition_hash} of {workflow.workflow_id} is missing")
+                raise StorageCorrupt(f"the definition {digest} of {workflow.workflow_id} is missing")
             plan = compile_plan(codec.workflow_def_from_json(text), workflow.semantics)
-            self._plans.put(key, plan)
+            self._plans.put((digest, workflow.semantics), plan)
         return plan
 
     def know(self, digest: str, plan: Plan) -> None:
@@ -410,6 +444,10 @@ class Turns:
 def _addressed(decision: Decision | None) -> list[str]:
     """Other workflows a decision has written to, each once."""
     return [] if decision is None else list(dict.fromkeys(event.workflow_id for event in decision.outgoing.posted))
+
+
+def _not_embedded(view: ReadingTransaction, definition: object, semantics: Semantics) -> Embedding:
+    return Embedding(problem="nothing embeds definitions")
 
 
 def _unresolved(view: ReadingTransaction, name: str, version: int | None) -> tuple[str, Mapping[str, str]]:
