@@ -22,7 +22,7 @@ from conductorlite.definitions import (
 )
 from conductorlite.diagrams import mermaid
 from conductorlite.driver import Engine, Run
-from conductorlite.engine import AgendaEntry
+from conductorlite.engine import AgendaEntry, BulkReport
 from conductorlite.errors import (
     AlreadyExists,
     ClockError,
@@ -73,6 +73,7 @@ __all__ = [
     "AsyncEngine",
     "AsyncRun",
     "Bounds",
+    "BulkReport",
     "Clock",
     "ClockError",
     "ConductorliteError",

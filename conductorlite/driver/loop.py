@@ -18,7 +18,7 @@ from typing import Final
 from conductorlite.clock import VirtualClock
 from conductorlite.driver.workshop import Call, Workshop
 from conductorlite.engine import AgendaEntry, Queries
-from conductorlite.errors import ClockError, InvalidInput, InvariantBroken, StaleLease
+from conductorlite.errors import ClockError, InvalidInput, InvariantBroken, StaleLease, TaskNotFound
 from conductorlite.executions import HistoryEvent, Task, TaskResult, TaskStatus, Workflow
 from conductorlite.worker import Deferred, Worker, Workers
 from conductorlite.worker.calls import raised, returned_value
@@ -203,7 +203,10 @@ class Driver:
             alive = not beats or self.engine.extend_lease(held)
         except StaleLease:
             alive = False
-        stored = self.engine.task(held.task_id) if alive else held
+        try:
+            stored = self.engine.task(held.task_id) if alive else held
+        except TaskNotFound:  # run again, or removed
+            alive, stored = False, held
         if alive and stored.status is TaskStatus.IN_PROGRESS and stored.lease == held.lease:
             running.beat_at = self._next_beat(running.worker, stored)
         else:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from conductorlite.canonical import Payload
-from conductorlite.engine.workface import WorkerFace
+from conductorlite.engine.signals import Signals
 from conductorlite.errors import ExecutionNotFound
-from conductorlite.executions import HistoryEvent, Workflow, WorkflowStatus
+from conductorlite.executions import HistoryEvent, HistoryKind, Workflow, WorkflowStatus
 from conductorlite.explain import explain as in_words
 from conductorlite.invariants import Finding, Picture, findings
 from conductorlite.ports import ReadingTransaction
@@ -18,6 +18,9 @@ __all__ = ["AgendaEntry", "Queries"]
 
 #: Executions read in one page by `workflow_ids` and `check`.
 _PAGE = 500
+
+#: Lines of the journal whose payload says what has become of rows.
+_TELLING = (HistoryKind.ROUND, HistoryKind.VERB)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -34,7 +37,7 @@ class AgendaEntry:
     ref: str | None = None
 
 
-class Queries(WorkerFace):
+class Queries(Signals):
     """Verbs that look."""
 
     def get(self, workflow_id: str) -> Workflow:
@@ -134,6 +137,10 @@ class Queries(WorkerFace):
         if row is None:
             raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
         attempts = view.attempts(workflow_id)
+        history = view.history(workflow_id)
+        payloads = (line.payload for line in history if line.kind in _TELLING)
+        told = {payload.digest for payload in payloads if payload is not None and payload.absent}
+        texts = self.turns.texts(view, workflow_id, told) if told else {}
         messages = (view.message((workflow_id, ref)) for ref in dict.fromkeys(task.ref for task in attempts))
         return Picture(
             workflow=row,
@@ -142,7 +149,12 @@ class Queries(WorkerFace):
             attempts=tuple(attempts),
             inbox=tuple(view.inbox(workflow_id)),
             messages=tuple(message for message in messages if message is not None),
-            history=tuple(view.history(workflow_id)),
+            history=tuple(
+                attrs.evolve(line, payload=texts[line.payload.digest])
+                if line.payload is not None and line.payload.digest in told
+                else line
+                for line in history
+            ),
             undelivered=any(item.workflow_id == workflow_id for item in view.outbox(10_000)),
         )
 
