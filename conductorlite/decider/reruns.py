@@ -51,6 +51,8 @@ def on_rerun(draft: Draft, event: Event) -> None:
         draft.reply(event, Outcome.MISSING, f"the execution has no task {said['ref']!r}")
     elif target.skipped_ahead or draft.node(target).unreachable:
         draft.reply(event, Outcome.CONFLICT, f"the flow has not come to {target.ref!r}")
+    elif target.status is TaskStatus.SKIPPED and draft.node(target).behind_fork:
+        draft.reply(event, Outcome.CONFLICT, f"{target.ref!r} was skipped with its fork: rerun the fork")
     else:
         _run_from(draft, target, said)
 
