@@ -123,13 +123,13 @@ def _tls() -> ssl.SSLContext:
 
 async def _exchange(new_client: Callable[..., httpx.AsyncClient], request: Request, max_body: int) -> Reply:
     """Send a request and read the reply; raises what httpx does, and _Refused."""
-    timeout = dict.fromkeys(("read", "write"), request.read_timeout_ms / 1000)
-    timeout["connect"] = request.connection_timeout_ms / 1000
+    each = request.read_timeout_ms / 1000
+    timeout = (request.connection_timeout_ms / 1000, each, each, None)  # connect, read, write, wait for a pool
     given = {name.lower() for name, _ in request.headers}
     ours = {b"User-Agent": b"conductorlite", b"Accept-Encoding": b"identity", b"Connection": b"close"}
     headers = [*request.headers, *((name, value) for name, value in ours.items() if name.lower() not in given)]
     async with (
-        new_client(verify=_tls(), trust_env=False, follow_redirects=False, timeout={**timeout, "pool": None}) as client,
+        new_client(verify=_tls(), trust_env=False, follow_redirects=False, timeout=timeout) as client,
         client.stream(request.method, request.uri, headers=headers, content=request.body) as response,
     ):
         length = response.headers.get("content-length", "")
