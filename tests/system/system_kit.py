@@ -24,7 +24,7 @@ def node(kind: str, inputs: dict[str, Any], ref: str = "t", **fields: Any) -> Wo
 
 def carried_out(task: WorkflowTask, input: dict[str, Any] | None = None, *, store: Path | None = None, **options: Any) -> Task:
     """The last attempt at a workflow's only task, when nothing more happens; `options` are those of system_workers."""
-    started = {key: options.pop(key) for key in ("correlation_id", "task_to_domain") if key in options}
+    started = {key: options.pop(key) for key in ("correlation_id",) if key in options}
     with Engine(store, workers=system_workers(**options), clock=VirtualClock(0)) as engine:
         run = engine.start(WorkflowDef(name="flow", version=3, tasks=[task]), input, workflow_id="w1", **started)
         engine.run_until_idle()
