@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from system_kit import carried_out, node
 
-from conductorlite import Engine, SinkError, SubWorkflowParams, TaskResult, TaskStatus, VirtualClock, WorkflowDef
+from conductorlite import Engine, SinkError, SubWorkflowParams, TaskDef, TaskResult, TaskStatus, VirtualClock, WorkflowDef
 from conductorlite.system import MemorySink, system_workers
 
 
@@ -120,6 +120,18 @@ def test_a_refused_message_is_retried(error: Exception) -> None:
     task = carried_out(node("EVENT", {}, sink="kafka:t", retry_count=1), sinks={"kafka": again})
     assert (task.status, task.attempt) == (TaskStatus.COMPLETED, 1)
     assert len(set(again.ids)) == 2
+
+
+def test_a_retry_waits_for_its_delay() -> None:
+    """The second attempt is published when the retry delay is over, not before."""
+    sink = Broken(SinkError("away"), 1)
+    policy = TaskDef(name="t", retry_count=1, retry_delay_ms=30_000)
+    with Engine(workers=system_workers(sinks={"kafka": sink}), clock=VirtualClock(0)) as engine:
+        engine.start(WorkflowDef(name="w", tasks=[node("EVENT", {}, sink="kafka:t", task_definition=policy)]))
+        engine.advance("29s")
+        assert len(sink.ids) == 1
+        engine.advance("1s")
+        assert len(sink.ids) == 2
 
 
 def test_async_complete_publishes_once() -> None:

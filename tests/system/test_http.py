@@ -129,6 +129,21 @@ def test_headers_accept_and_nothing_from_elsewhere(server: Server, monkeypatch: 
     assert "Content-Type" not in headers
 
 
+def test_a_header_wins_over_the_field(server: Server) -> None:
+    """Accept and Content-Type among the headers are sent instead of the fields of that meaning, once."""
+    headers = {"accept": "text/html", "content-type": "application/x-www-form-urlencoded"}
+    asked(server.answers({}), "POST", headers=headers, accept="a/b", contentType="text/plain", body={"a": 1})
+    (sent,) = server.received
+    named = {name.lower(): text for name, text in sent.headers.items()}
+    assert (named["accept"], named["content-type"], sent.body) == ("text/html", "application/x-www-form-urlencoded", b"a=1")
+
+
+def test_the_address_is_taken_as_written(server: Server) -> None:
+    """What is percent-encoded stays so, braces are no variables, and what may not stand in an address is encoded."""
+    asked(server.answers({}) + "/a%20b/{c}?q=x y")
+    assert server.received[0].path == "/a%20b/%7Bc%7D?q=x%20y"
+
+
 @pytest.mark.parametrize("status", [400, 404, 500, 503])
 def test_another_status_fails_and_keeps_the_reply(server: Server, status: int) -> None:
     """A status beyond 2xx fails the task, retriable, and the whole reply stays readable."""
