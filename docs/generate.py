@@ -236,7 +236,7 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
     "TaskDef": {
         "name": "which tasks it is for",
         "description": _KEPT,
-        "retry_count": "automatic retries after the first attempt (default 3; without a definition 3 for SIMPLE, 0 for every other type)",
+        "retry_count": "automatic retries after the first attempt (default 3; 0 where there is no definition, SIMPLE apart)",
         "retry_logic": "how the delay grows (default FIXED)",
         "retry_delay_ms": "before a retry (default 60 s)",
         "backoff_scale_factor": "factor or base of the growth (default 1)",

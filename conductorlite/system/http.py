@@ -7,7 +7,6 @@ rule: Conductor's HttpTask; where we differ: the compatibility page.
 
 from __future__ import annotations
 
-import asyncio
 import zlib
 from collections.abc import Awaitable, Callable
 from functools import cache
@@ -66,6 +65,9 @@ def http_worker(*, deadline_ms: int, max_body: int) -> Callable[[TaskContext], A
         request = read_request(context.input)
         limit_ms = max(deadline_ms, request.connection_timeout_ms + request.read_timeout_ms)
         output: dict[str, Any] = {}
+        # Here, so that a program without HTTP tasks pays for neither.
+        import asyncio
+
         try:
             import httpx
         except ImportError:

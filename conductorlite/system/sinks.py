@@ -87,7 +87,7 @@ class MemorySink:
             if self._dedup and message_id in self._seen:
                 return
             if len(self._messages) >= self._capacity:
-                raise SinkError(f"the sink is full: it holds {self._capacity} messages")
+                raise SinkError(f"the sink is full: its capacity is {self._capacity}")
             self._messages.append(message)
             if self._dedup:
                 self._seen.add(message_id)

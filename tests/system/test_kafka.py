@@ -86,6 +86,6 @@ def test_without_a_sink_or_with_one_that_refuses() -> None:
     full.publish("kafka:x", {}, message_id="1")
     task = published({"kafka": full})
     assert task.status is TaskStatus.FAILED
-    assert task.reason == "The record was not published to kafka:orders: the sink is full: it holds 1 messages"
+    assert task.reason == "The record was not published to kafka:orders: the sink is full: its capacity is 1"
     with pytest.raises(SinkError):
         full.publish("kafka:x", {}, message_id="2")

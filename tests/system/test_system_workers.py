@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from system_kit import Server, node, serving
 
-from conductorlite import AsyncEngine, Engine, InvalidInput, TaskDef, TaskStatus, VirtualClock, Workers, WorkflowDef
+from conductorlite import AsyncEngine, Engine, InvalidInput, TaskContext, TaskDef, TaskStatus, VirtualClock, Workers, WorkflowDef
 from conductorlite.system import MemorySink, Sink, system_workers
+from conductorlite.testing import ScriptedWorkers
 
 INPUTS = {
     "HTTP": {"uri": "http://127.0.0.1:1", "method": "GET"},
@@ -55,6 +56,26 @@ def test_a_lost_worker_is_noticed() -> None:
         engine.poll("HTTP")
         engine.advance("600s")
         assert run.workflow.task("t").status is TaskStatus.TIMED_OUT
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+@pytest.mark.parametrize("stored", [False, True], ids=["memory", "sqlite"])
+def test_a_context_knows_its_execution(scripted: bool, stored: bool, tmp_path: Path) -> None:
+    """A worker's context has the execution's row, large values with their texts, also inside a scripted worker."""
+
+    def look(context: TaskContext) -> dict[str, object]:
+        row = context.workflow
+        return {"of": [row.name, row.version, row.correlation_id], "input": len(row.input_data["x"])}
+
+    workers = ScriptedWorkers()
+    if scripted:
+        workers["t"].does(look)
+    else:
+        workers.add("t", look)
+    with Engine(tmp_path / "s.db" if stored else None, workers=workers, clock=VirtualClock(0)) as engine:
+        definition = WorkflowDef(name="w", version=2, tasks=[node("SIMPLE", {})])
+        run = engine.start(definition, {"x": "y" * 5000}, correlation_id="c")
+        assert run.result() == {"of": ["w", 2, "c"], "input": 5000}
 
 
 def test_on_the_callers_loop() -> None:
