@@ -58,4 +58,4 @@ def destination_of(sink: Any, workflow_name: str, ref: str) -> str:
 
 
 def _kind(value: Any) -> str:
-    return "null" if value is None else "blank" if isinstance(value, str) else f"a {type(value).__name__}, not text"
+    return "null" if value is None else "blank" if isinstance(value, str) else "not text"

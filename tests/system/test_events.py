@@ -81,7 +81,7 @@ def test_the_sink_is_filled_in_once() -> None:
         ("sqs:q", None, {"kafka": MemorySink(), "conductor": MemorySink()}, "there are conductor, kafka ("),
         ("conductors:q", None, {"conductor": MemorySink()}, "no sink takes 'conductors'"),
         ("${workflow.input.x}", None, {}, "$.sink: is null; EVENT needs a destination"),
-        ("${workflow.input.x}", 5, {}, "$.sink: is a int, not text"),
+        ("${workflow.input.x}", 5, {}, "$.sink: is not text"),
         ("${workflow.input.x}", " ", {}, "$.sink: is blank"),
     ],
 )

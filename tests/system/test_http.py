@@ -287,6 +287,15 @@ def test_a_bad_peer_fails_the_task(behaviour: Any, reason: str) -> None:
     assert task.output_data == {}
 
 
+def test_a_bad_peer_behind_tls(server: Server) -> None:
+    """A peer that hangs in the handshake, or speaks no TLS, fails the task within the time for a connection."""
+    with misbehaving(hangs) as uri:
+        task = asked(uri.replace("http:", "https:"), connectionTimeOut=150)
+    assert (task.status, "no connection within 150 ms" in task.reason) == (TaskStatus.FAILED, True)
+    task = asked(server.answers({}).replace("http:", "https:"))
+    assert (task.status, "ConnectError" in task.reason) == (TaskStatus.FAILED, True)
+
+
 def test_the_requests_own_timeouts_may_be_longer_than_the_deadline() -> None:
     """The deadline never cuts what connectionTimeOut and readTimeOut together allow."""
     with misbehaving(hangs) as uri:
