@@ -25,6 +25,7 @@ def on_start(draft: Draft, event: Event) -> None:
         draft.move_workflow(WorkflowStatus.RUNNING, payload=draft.keep(draft.workflow.input))
         draft.keep(draft.workflow.variables)
         answer_start(draft, event)
+        draft.keep(draft.workflow.task_to_domain)
         at = draft.value(event.data).get("at")
         if at is not None and at > draft.now:
             draft.post(EventKind.START, EventKind.START, at)

@@ -49,13 +49,10 @@ class Queries(Signals):
             tasks = view.attempts(workflow_id)
             definition = self.turns.plan(view, row).definition
             absent = {p.digest for t in tasks for p in (t.input, t.output) if p.absent}
-            absent |= {p.digest for p in (row.input, row.output, row.variables, row.task_to_domain) if p.absent}
+            absent |= {p.digest for p in _payloads(row) if p.absent}
             texts = self.turns.texts(view, workflow_id, absent) if absent else {}
         return attrs.evolve(
-            row,
-            input=_filled(row.input, texts),
-            output=_filled(row.output, texts),
-            variables=_filled(row.variables, texts),
+            _whole(row, texts),
             tasks=tuple(
                 attrs.evolve(task, input=_filled(task.input, texts), output=_filled(task.output, texts))
                 if task.input.absent or task.output.absent
@@ -64,6 +61,15 @@ class Queries(Signals):
             ),
             definition=definition,
         )
+
+    def execution(self, workflow_id: str) -> Workflow:
+        """An execution's own row, without its tasks and its definition; raises ExecutionNotFound."""
+        with self.backend.reading() as view:
+            row = view.workflow(workflow_id)
+            if row is None:
+                raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+            absent = {p.digest for p in _payloads(row) if p.absent}
+            return _whole(row, self.turns.texts(view, workflow_id, absent) if absent else {})
 
     def history(self, workflow_id: str) -> Sequence[HistoryEvent]:
         """The journal of an execution, every payload with its text; raises ExecutionNotFound."""
@@ -157,6 +163,20 @@ class Queries(Signals):
             ),
             undelivered=any(item.workflow_id == workflow_id for item in view.outbox(10_000)),
         )
+
+
+def _payloads(row: Workflow) -> tuple[Payload, ...]:
+    return row.input, row.output, row.variables, row.task_to_domain
+
+
+def _whole(row: Workflow, texts: dict[str, Payload]) -> Workflow:
+    return attrs.evolve(
+        row,
+        input=_filled(row.input, texts),
+        output=_filled(row.output, texts),
+        variables=_filled(row.variables, texts),
+        task_to_domain=_filled(row.task_to_domain, texts),
+    )
 
 
 def _filled(payload: Payload, texts: dict[str, Payload]) -> Payload:

@@ -10,7 +10,7 @@ element of a loop's body, nothing (the loop counts its live tasks).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -230,7 +230,7 @@ def _node(
         policy=task_policy(task, semantics, operator=operator),
         operator=operator,
         template=compile_input(
-            dict(task.input_parameters), dict(definition.input_template) if merges and definition is not None else {}
+            _inputs(task), dict(definition.input_template) if merges and definition is not None else {}
         ),
         loops=place.loops,
         scopes=tuple((loop, depth) for depth, loop in enumerate(place.loops)),
@@ -249,6 +249,16 @@ def _node(
         condition=_condition(task, evaluators),
         items=_items(task),
     )
+
+
+def _inputs(task: WorkflowTask) -> dict[str, Any]:
+    """The input's templates. As Conductor's mappers do, fields of the task replace entries of the same name."""
+    inputs = dict(task.input_parameters)
+    if task.type == TaskType.EVENT:
+        inputs["sink"] = task.sink
+    if task.type in (TaskType.EVENT, TaskType.HTTP):
+        inputs["asyncComplete"] = task.async_complete
+    return inputs
 
 
 def _head(tasks: Sequence[WorkflowTask]) -> str | None:
