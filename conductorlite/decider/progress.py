@@ -17,7 +17,7 @@ from conductorlite.policies import jitter, retry_delay
 __all__ = ["advance", "executed", "schedule_item"]
 
 #: Never retried by themselves, whatever their definition says.
-_NEVER_RETRIED: Final = frozenset({"FORK_JOIN", "JOIN", "SWITCH", "DO_WHILE"})
+_NEVER_RETRIED: Final = frozenset({"FORK_JOIN", "JOIN", "EXCLUSIVE_JOIN", "SWITCH", "DECISION", "DO_WHILE"})
 
 
 def schedule_item(draft: Draft, ref: str, iterations: list[int]) -> None:
@@ -68,7 +68,7 @@ def _leave_round(draft: Draft, loop: Task) -> None:
 
 
 def _successor(draft: Draft, node: Node, task: Task) -> str | None:
-    if node.task.type == "SWITCH" and chosen_head(draft, task) is not None:
+    if chosen_head(draft, task) is not None:
         return None  # the case goes on in its place
     return node.successor
 

@@ -105,7 +105,7 @@ def on_continue(draft: Draft, event: Event) -> None:
 # ---------------------------------------------------------------------- retry
 
 #: Reopened as the row they are; every other type gets a new attempt.
-_IN_PLACE: Final = frozenset({"JOIN", "DO_WHILE"})
+_IN_PLACE: Final = frozenset({"JOIN", "EXCLUSIVE_JOIN", "DO_WHILE"})
 
 
 def on_retry(draft: Draft, event: Event) -> None:
@@ -154,6 +154,8 @@ def on_retry(draft: Draft, event: Event) -> None:
             _follow_up(draft, task)
         elif task.status is TaskStatus.IN_PROGRESS and draft.node(task).task.type == "DO_WHILE":
             resume_loop(draft, task)
+        elif task.status is TaskStatus.IN_PROGRESS and draft.node(task).task.type == "EXCLUSIVE_JOIN":
+            draft.queue.append(("choose", task.ref))
 
 
 def _left_behind(draft: Draft, task: Task) -> bool:
@@ -207,6 +209,6 @@ def _follow_up(draft: Draft, task: Task) -> None:
         resume_fork(draft, task)
         return
     draft.queue.append(("advance", task.ref))
-    head = chosen_head(draft, task) if kind == "SWITCH" else None
+    head = chosen_head(draft, task)
     if head is not None:
         draft.stack.append(("schedule", head, list(task.iterations)))

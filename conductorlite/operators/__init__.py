@@ -14,14 +14,16 @@ from conductorlite.errors import InvalidInput
 from conductorlite.executions import Task, TaskStatus
 from conductorlite.operators.do_while import next_round, reopened_loop, resume_loop, schedule_loop
 from conductorlite.operators.document import DraftSource
+from conductorlite.operators.exclusive_join import choose, schedule_exclusive_join
 from conductorlite.operators.fork import resume_fork, schedule_branch, schedule_fork
-from conductorlite.operators.inline import schedule_inline
+from conductorlite.operators.inline import schedule_inline, schedule_lambda
 from conductorlite.operators.join import one_less, recount_join, schedule_join
 from conductorlite.operators.sub_workflow import DEFINITION_HASH, child_start, schedule_sub_workflow
-from conductorlite.operators.switch import chosen_head, schedule_switch
+from conductorlite.operators.switch import chosen_head, schedule_decision, schedule_switch
 from conductorlite.operators.terminate import schedule_terminate
+from conductorlite.operators.transform import schedule_transform
 from conductorlite.operators.variables import schedule_set_variable
-from conductorlite.operators.wait import schedule_noop, schedule_wait
+from conductorlite.operators.wait import schedule_human, schedule_noop, schedule_wait
 from conductorlite.operators.worker import offer, schedule_worker, start_deadlines
 from conductorlite.plan import Node
 
@@ -29,6 +31,7 @@ __all__ = [
     "DEFINITION_HASH",
     "DraftSource",
     "child_start",
+    "choose",
     "chosen_head",
     "next_round",
     "offer",
@@ -54,6 +57,11 @@ _FIRST: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...]], None]]] = {
     "SET_VARIABLE": schedule_set_variable,
     "SUB_WORKFLOW": schedule_sub_workflow,
     "TERMINATE": schedule_terminate,
+    "DECISION": schedule_decision,
+    "EXCLUSIVE_JOIN": schedule_exclusive_join,
+    "HUMAN": schedule_human,
+    "LAMBDA": schedule_lambda,
+    "JSON_JQ_TRANSFORM": schedule_transform,
 }
 
 #: Those that are tried again as the operators they are; a retried one with a delay is a worker's task or a SUB_WORKFLOW.
@@ -63,6 +71,10 @@ _AGAIN: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...], Task], None]]
     "INLINE": schedule_inline,
     "SET_VARIABLE": schedule_set_variable,
     "TERMINATE": schedule_terminate,
+    "DECISION": schedule_decision,
+    "HUMAN": schedule_human,
+    "LAMBDA": schedule_lambda,
+    "JSON_JQ_TRANSFORM": schedule_transform,
 }
 
 

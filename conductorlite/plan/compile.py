@@ -26,6 +26,7 @@ from conductorlite.expressions import (
     compile_input,
     compile_template,
 )
+from conductorlite.plan.heralds import find_heralds
 from conductorlite.plan.tree import walk
 from conductorlite.plan.validate import validate
 from conductorlite.policies import TaskPolicy, task_policy
@@ -45,13 +46,19 @@ OPERATOR_TYPES: Final = frozenset(
         TaskType.SET_VARIABLE,
         TaskType.SUB_WORKFLOW,
         TaskType.TERMINATE,
+        TaskType.DECISION,
+        TaskType.EXCLUSIVE_JOIN,
+        TaskType.HUMAN,
+        TaskType.LAMBDA,
+        TaskType.JSON_JQ_TRANSFORM,
     }
 )
 
+#: Operators whose own input merges the template of their definition, as workers' tasks do (Conductor's mappers).
+_MERGES: Final = frozenset({TaskType.DO_WHILE, TaskType.INLINE, TaskType.LAMBDA, TaskType.JSON_JQ_TRANSFORM})
+
 #: Types that steer the flow and that this release does not carry out: no worker could stand in for them.
-_NOT_YET: Final = frozenset(
-    {TaskType.DYNAMIC, TaskType.FORK_JOIN_DYNAMIC, TaskType.EXCLUSIVE_JOIN, TaskType.DECISION, TaskType.HUMAN}
-)
+_NOT_YET: Final = frozenset({TaskType.DYNAMIC, TaskType.FORK_JOIN_DYNAMIC})
 
 #: How many nodes ahead the reads of a turn are foreseen.
 _FORESIGHT: Final = 64
@@ -75,13 +82,15 @@ class Node:
     join: str | None = None
     heads: tuple[str, ...] = ()
     inside: frozenset[str] = frozenset()
-    #: SWITCH: head per case (None: the case is empty), and what is done without a match.
+    #: EXCLUSIVE_JOIN: per joined reference, the nodes of which one that is live may still lead to it.
+    heralds: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
+    #: SWITCH, DECISION: head per case (None: the case is empty), and what is done without a match.
     cases: Mapping[str, str | None] = attrs.field(factory=dict)
     default_case: str | None = None
     #: DO_WHILE: first node of the body, the nodes directly in a round, and every node inside.
     body: str | None = None
     members: tuple[str, ...] = ()
-    #: DO_WHILE: condition and list. SWITCH: the expression.
+    #: DO_WHILE: condition and list. SWITCH, DECISION: the expression.
     condition: Condition | None = None
     items: Template | None = None
 
@@ -123,12 +132,16 @@ def compile_plan(
         text = "is not carried out by this release"
         raise InvalidDefinition([Problem(path=f"{p.path}.type", message=f"{p.task.type} {text}") for p in missing])
     places = {place.task.task_reference_name: place for place in _places(definition)}
+    heralds = find_heralds(definition)
     waiting: dict[str, list[str]] = {}
     inside: dict[str, set[str]] = {}
     members: dict[str, list[str]] = {}
     for ref, place in places.items():
         if place.task.type == TaskType.JOIN:
             for joined in dict.fromkeys(place.task.join_on):
+                waiting.setdefault(joined, []).append(ref)
+        elif place.task.type == TaskType.EXCLUSIVE_JOIN:
+            for joined in frozenset(heralds[ref]).union(*heralds[ref].values()):
                 waiting.setdefault(joined, []).append(ref)
         for outer in (*place.loops, *place.forks):
             inside.setdefault(outer, set()).add(ref)
@@ -141,6 +154,7 @@ def compile_plan(
             evaluators,
             joins=tuple(waiting.get(ref, ())),
             inside=frozenset(inside.get(ref, ())),
+            heralds=heralds.get(ref, {}),
             members=tuple(members.get(ref, ())),
         )
         for ref, place in places.items()
@@ -169,7 +183,7 @@ def _places(definition: WorkflowDef) -> Iterator[_Place]:
             following = tasks[index + 1].task_reference_name if index + 1 < len(tasks) else behind
             yield _Place(task, loops, forks, following)
             ref = task.task_reference_name
-            if task.type == TaskType.SWITCH:
+            if task.type in (TaskType.SWITCH, TaskType.DECISION):
                 for case in (*task.decision_cases.values(), task.default_case):
                     children.append((case, loops, forks, following))
             elif task.type == TaskType.FORK_JOIN:
@@ -186,14 +200,14 @@ def _node(
     *,
     joins: tuple[str, ...],
     inside: frozenset[str],
+    heralds: Mapping[str, frozenset[str]],
     members: tuple[str, ...],
 ) -> Node:
     task = place.task
     operator = task.type in OPERATOR_TYPES
     fork = task.type == TaskType.FORK_JOIN
     definition = task.task_definition
-    # Only tasks that are given their own input merge the template of their definition (Conductor: workers', DO_WHILE, INLINE).
-    merges = definition is not None and (not operator or task.type in (TaskType.DO_WHILE, TaskType.INLINE))
+    merges = definition is not None and (not operator or task.type in _MERGES)
     return Node(
         ref=task.task_reference_name,
         task=task,
@@ -208,6 +222,7 @@ def _node(
         join=place.successor if fork else None,
         heads=tuple(branch[0].task_reference_name for branch in task.fork_tasks) if fork else (),
         inside=inside,
+        heralds=heralds,
         cases={case: _head(tasks) for case, tasks in task.decision_cases.items()},
         default_case=_head(task.default_case),
         body=_head(task.loop_over),
@@ -224,6 +239,10 @@ def _head(tasks: Sequence[WorkflowTask]) -> str | None:
 def _condition(task: WorkflowTask, evaluators: Mapping[str, Evaluator]) -> Condition | None:
     if task.type == TaskType.SWITCH:
         kind, text = task.evaluator_type or "value-param", task.expression or ""
+    elif task.type == TaskType.DECISION and (task.case_expression or "").strip():
+        kind, text = "javascript", task.case_expression or ""
+    elif task.type == TaskType.DECISION:
+        kind, text = "value-param", task.case_value_param or ""
     elif task.type == TaskType.DO_WHILE and (task.loop_condition or "").strip():
         kind, text = task.evaluator_type or "javascript", task.loop_condition or ""
     else:
