@@ -92,7 +92,7 @@ def settle_at_once(
 
 
 def _evaluate(values: dict[str, Any], now: int, task_id: str) -> Json:
-    evaluator, text = values.get("evaluatorType"), values.get("expression")
+    evaluator = values.get("evaluatorType")
     if evaluator is None:
         evaluator = "javascript"
     if not isinstance(evaluator, str):

@@ -342,19 +342,15 @@ def test_an_id_that_is_taken(bench: Bench) -> None:
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
 
 
-@pytest.mark.parametrize("kind", ["DYNAMIC", "EXCLUSIVE_JOIN", "DECISION", "HUMAN"])
-def test_types_that_are_not_carried_out_are_refused(bench: Bench, kind: str) -> None:
+def test_types_that_are_not_carried_out_are_refused(bench: Bench) -> None:
     """A type that steers the flow and is not built in yet is refused by name, with its path, before anything is stored."""
-    needed = {"dynamic_task_name_param": "d", "join_on": ["n"], "case_value_param": "d", "decision_cases": {"a": [noop("x")]}}
-    wanted = {"DYNAMIC": ["dynamic_task_name_param"], "EXCLUSIVE_JOIN": ["join_on"],
-              "DECISION": ["case_value_param", "decision_cases"], "HUMAN": []}[kind]  # fmt: skip
     task = WorkflowTask(
         name="t",
         task_reference_name="t",
-        type=kind,
+        type="DYNAMIC",
         input_parameters={"d": "${workflow.input.d}"},
-        **{field: needed[field] for field in wanted},
+        dynamic_task_name_param="d",
     )
-    with pytest.raises(InvalidDefinition, match=rf"\$\.tasks\[1\]\.type: {kind} is not carried out"):
+    with pytest.raises(InvalidDefinition, match=r"\$\.tasks\[1\]\.type: DYNAMIC is not carried out"):
         bench.engine.start(flow(noop("n"), task))
     assert list(bench.engine.workflow_ids()) == []
