@@ -15,7 +15,7 @@ pytest.importorskip("jq")
 
 from conductorlite.errors import ExpressionFailed, InvalidExpression
 from conductorlite.expressions.jq import compile_jq
-from conductorlite.sandbox import Limits, helpers
+from conductorlite.sandbox import Limits, processes
 
 SHORT = Limits(seconds=0.2)
 
@@ -138,7 +138,7 @@ def test_what_failed_is_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
     program = compile_jq("[repeat(2)]", limits)
     with pytest.raises(ExpressionFailed):
         program.evaluate({})
-    monkeypatch.setattr(helpers, "_start", None)
+    monkeypatch.setattr(processes, "_start", None)
     with pytest.raises(ExpressionFailed, match="takes longer than"):
         program.evaluate({})
 
@@ -148,7 +148,7 @@ def test_an_idle_process_that_was_killed_is_replaced() -> None:
     """A helper that died between two programs costs nothing but a new one."""
     limits = Limits(seconds=1.4)
     assert ask(".a", {"a": 1}, limits=limits) == [1]
-    (helper,) = helpers._idle[limits]
+    (helper,) = processes._idle[limits]
     os.kill(helper.process.pid, signal.SIGKILL)
     assert ask(".a", {"a": 2}, limits=limits) == [2]
 
@@ -158,7 +158,7 @@ def test_a_process_that_has_grown_is_replaced() -> None:
     """What a program may still take does not depend on those before it."""
     limits = Limits(seconds=1.3)
     assert ask('("x" * 120000000) | length', limits=limits) == [120_000_000]
-    assert not helpers._idle[limits]
+    assert not processes._idle[limits]
 
 
 def test_threads_have_processes_of_their_own() -> None:
@@ -183,7 +183,7 @@ def test_a_forked_process_starts_its_own() -> None:
     assert ask(".a", {"a": "before"}) == ["before"]
     child = os.fork()
     if child == 0:
-        left = any(helpers._idle.values())
+        left = any(processes._idle.values())
         os._exit(0 if not left and ask(".a", {"a": "child"}) == ["child"] else 1)
     assert ask(".a", {"a": "parent"}) == ["parent"]
     assert os.waitpid(child, 0)[1] == 0
