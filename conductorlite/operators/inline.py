@@ -1,8 +1,9 @@
 """INLINE and LAMBDA: evaluate a script on their own input and keep the answer as `result`.
 
-Source of the rule: Conductor's `Inline.execute` and `Lambda.execute`. The script is part of the input, so `${…}` in it is substituted before; the
-rest of the input is what it reads. An INLINE whose script fails has failed for good, unless it ran out of time; a LAMBDA, whose
-script is the body of a function, may always be retried. The answer is decided once and kept: what the script may know of clock and chance is the instant of the turn and the task's id.
+Source of the rule: Conductor's `Inline.execute` and `Lambda.execute`. The script is part of the input, so `${…}` in it is
+substituted before; the rest of the input is what it reads. An INLINE whose script fails has failed for good, unless it ran out
+of time; a LAMBDA, whose script is the body of a function, may always be retried. The answer is decided once and kept: what the
+script may know of clock and chance is the instant of the turn and the task's id.
 """
 
 from __future__ import annotations

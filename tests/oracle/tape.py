@@ -207,16 +207,21 @@ class _Author:
     def human(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
         task = self.forgiving(self.base("h", "HUMAN"))
         task["inputParameters"] = self.inputs(loops)
-        if self.tape.pick(2):
+        self.limited(task)
+        self.finished.append(task["taskReferenceName"])
+        return [task]
+
+    def limited(self, task: dict[str, Any]) -> None:
+        """Mostly with timeouts: what waits for others meets every event while it is open."""
+        if self.tape.pick(3):
             task["taskDefinition"] = {
                 "name": task["name"],
                 "retryCount": self.tape.pick(2),
-                "timeoutSeconds": (0, 9)[self.tape.pick(2)],
-                "responseTimeoutSeconds": (0, 6)[self.tape.pick(2)],
+                "timeoutSeconds": (5, 0, 9)[self.tape.pick(3)],
+                "responseTimeoutSeconds": (0, 0, 4)[self.tape.pick(3)],
+                "totalTimeoutSeconds": (0, 0, 12, 6)[self.tape.pick(4)],
                 "timeoutPolicy": ("RETRY", "ALERT_ONLY", "TIME_OUT_WF")[self.tape.pick(3)],
             }
-        self.finished.append(task["taskReferenceName"])
-        return [task]
 
     def decision(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
         """A SWITCH in other words."""
@@ -239,8 +244,7 @@ class _Author:
         join["joinOn"] = refs
         if default and self.tape.pick(4):
             join["defaultExclusiveJoinTask"] = default
-        if self.tape.chance(6):
-            join["taskDefinition"] = {"name": join["name"], "timeoutSeconds": 9, "responseTimeoutSeconds": 6}
+        self.limited(join)
         self.shape.kinds.add("EXCLUSIVE_JOIN")
         self.finished.append(join["taskReferenceName"])
         return join
@@ -288,7 +292,7 @@ class _Author:
         fork = self.base("f", "FORK_JOIN")
         branches = [self.sequence(depth - 1, loops, around) for _ in range(1 + self.tape.pick(3))]
         fork["forkTasks"] = branches
-        if len(branches) > 1 and self.tape.chance(3):
+        if len(branches) > 1 and self.tape.chance(2):
             # What is joined runs, or is still to come, in another branch.
             refs = [task["taskReferenceName"] for task in branches[1]]
             branches[0].append(self.joining(refs[:1] if self.tape.pick(2) else refs, refs[-1:]))
