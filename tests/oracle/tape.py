@@ -219,7 +219,7 @@ class _Author:
                 "retryCount": self.tape.pick(2),
                 "timeoutSeconds": (5, 0, 9)[self.tape.pick(3)],
                 "responseTimeoutSeconds": (0, 0, 4)[self.tape.pick(3)],
-                "totalTimeoutSeconds": (0, 0, 12, 6)[self.tape.pick(4)],
+                "totalTimeoutSeconds": (0, 0, 12, 10)[self.tape.pick(4)],
                 "timeoutPolicy": ("RETRY", "ALERT_ONLY", "TIME_OUT_WF")[self.tape.pick(3)],
             }
 
