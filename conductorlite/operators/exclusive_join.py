@@ -49,7 +49,7 @@ def choose(draft: Draft, ref: str) -> None:
             draft.close(join, TaskStatus.FAILED, output=ended[0].output, reason="; ".join(told))
             return
     names = ", ".join(dict.fromkeys((*node.task.join_on, *node.task.default_exclusive_join_task)))
-    draft.close(join, TaskStatus.FAILED, reason=f"none of the tasks it joins was scheduled: {names}")
+    draft.close(join, TaskStatus.FAILED, reason=f"none of the tasks it joins has run: {names}")
 
 
 def _scheduled(draft: Draft, node: Node, join: Task, refs: Sequence[str]) -> tuple[list[Task], bool]:

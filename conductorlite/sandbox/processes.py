@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -135,6 +136,7 @@ def _folder() -> str | None:
 
 
 def _start(limits: Limits) -> _Helper:
+    _tidy_later()
     bounds = {"seconds": limits.seconds, "bytes": limits.memory_bytes, "output": limits.output_characters}
     # Isolated from the user's environment and folders; a session of its own, so that ^C is for the program and not for it.
     command = [sys.executable, "-I", "-S", str(_CHILD), _folder() or "", json.dumps(bounds)]
@@ -179,6 +181,9 @@ def _forget_all() -> None:
             helpers.pop().forget()
 
 
-atexit.register(_end_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+@cache
+def _tidy_later() -> None:
+    """Once, with the first helper: importing this module does nothing."""
+    atexit.register(_end_all)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_forget_all)

@@ -240,7 +240,7 @@ def test_an_optional_failure_is_a_good_end(bench: Bench) -> None:
 def test_none_that_was_scheduled(bench: Bench) -> None:
     """When none of what it names was scheduled or can still be, it fails and says so; in Conductor it waits for ever."""
     bench.start(flow(switch("s", {"a": simples("a"), "b": simples("b")}), exclusive("e", "a", default=("b",))), {"case": "c"})
-    assert (bench.statuses()["e"], bench.task("e").reason) == ("FAILED", "none of the tasks it joins was scheduled: a, b")
+    assert (bench.statuses()["e"], bench.task("e").reason) == ("FAILED", "none of the tasks it joins has run: a, b")
     assert bench.status_of_workflow() is WorkflowStatus.FAILED
 
 
@@ -364,6 +364,18 @@ def test_a_lambda_returns(bench: Bench, script: str, result: Any) -> None:
     """The script is the body of a function over the input; without `return` the result is null."""
     bench.start(flow(lambda_(script, n="${workflow.input.n}")), {"n": 4})
     assert (bench.statuses()["f"], bench.task("f").output_data) == ("COMPLETED", {"result": result})
+
+
+def test_a_lambda_in_full_javascript(bench: Bench) -> None:
+    """What is beyond the safe subset runs with the extra, as in an INLINE."""
+    pytest.importorskip("_quickjs")
+    bench.start(flow(lambda_("let s = 0;\nfor (const i of [1, 2, $.n]) { s += i; }\nreturn s;", n=4)))
+    assert bench.task("f").output_data == {"result": 7}
+    bench.start(flow(lambda_("for (;;) { nothing.at.all(); }")))
+    assert (bench.statuses()["f"], bench.task("f").reason) == (
+        "FAILED",
+        "ReferenceError: nothing is not defined at line 1",
+    )
 
 
 def test_a_lambda_that_fails_may_be_retried(bench: Bench) -> None:
