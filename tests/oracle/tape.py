@@ -333,8 +333,8 @@ def draw_definition(tape: Tape) -> tuple[dict[str, Any], dict[str, Any], Shape]:
         value["note"] = LARGE
     tasks = author.sequence(3, (), ())
     definition: dict[str, Any] = {"name": "drawn", "tasks": tasks}
-    if tape.chance(4):
-        definition |= {"timeoutSeconds": 30 + tape.pick(30), "timeoutPolicy": ("TIME_OUT_WF", "ALERT_ONLY")[tape.pick(2)]}
+    if tape.chance(3):
+        definition |= {"timeoutSeconds": 12 + tape.pick(48), "timeoutPolicy": ("TIME_OUT_WF", "ALERT_ONLY")[tape.pick(2)]}
     if tape.chance(4):
         definition["failureWorkflow"] = ("mourn", "missing", "$workflow.input.bad")[tape.pick(3)]
     if author.finished and tape.pick(2):

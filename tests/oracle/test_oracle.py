@@ -120,8 +120,8 @@ def test_slices_stores_and_laws_agree(shown: list[str]) -> None:
 
 @pytest.mark.deep
 def test_slices_stores_and_laws_agree_deep(shown: list[str]) -> None:
-    """4,000 random lives, with no empty cell in the operator × event matrix (20 or more in each)."""
-    tally = explore(4_000)
+    """10,000 random lives, with no empty cell in the operator × event matrix (20 or more in each)."""
+    tally = explore(10_000)
     shown.append(tally.table())
     cells = [(o, e) for o in OPERATORS for e in EVENTS if o != "TERMINATE" or e in AFTER_THE_END]
     thin = {cell: tally.matrix[cell] for cell in cells if tally.matrix[cell] < 20}
