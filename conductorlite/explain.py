@@ -142,7 +142,7 @@ class _Case:
     def open_tasks(self) -> Iterator[str]:
         waiting = [task for task in self.workflow.tasks if not task.retried and not task.status.terminal]
         # A loop is explained by what is open in it, a JOIN by what it waits for: workers and timers come first.
-        waiting.sort(key=lambda task: task.task_type in (TaskType.JOIN, TaskType.DO_WHILE))
+        waiting.sort(key=lambda task: task.task_type in (TaskType.JOIN, TaskType.EXCLUSIVE_JOIN, TaskType.DO_WHILE))
         for task in waiting[:_TOLD]:
             yield self.waits(task) + "."
         if len(waiting) > _TOLD:
@@ -252,6 +252,19 @@ class _Case:
         waits = f"waits for {_listed(missing)}" if missing else "waits for its turn"
         return f"{waits} ({len(refs) - len(missing)} of {len(refs)} ended){self.deadline(task)}"
 
+    def joining_one(self, task: Task) -> str:
+        place = self.places.get(task.base_ref)
+        for refs in (place.task.join_on, place.task.default_exclusive_join_task) if place else ():
+            named = dict.fromkeys(printed_ref(ref, task.iterations) for ref in refs)
+            rows = [self.last[ref] for ref in named if ref in self.last and self.last[ref].status is not TaskStatus.SKIPPED]
+            still = [row.ref for row in rows if row.live]
+            come = [ref for ref in named if ref not in self.last]
+            if still or (rows and come):
+                later = f" ({_listed(come)} not scheduled yet)" if still and come else ""
+                first = f"the first of {_listed(still)}" if len(still) > 1 else _listed(still or come)
+                return f"waits for {first} to end{later}{self.deadline(task)}"
+        return f"waits to see which of the tasks it joins will be scheduled{self.deadline(task)}"
+
     def looping(self, task: Task) -> str:
         return f"is in round {task.round}" if task.round else "has not begun its first round"
 
@@ -309,9 +322,14 @@ class _Case:
             return None
         row = self.newest.get(place.parent.task_reference_name)
         taken = None if row is None else row.output_data.get("selectedCase")
+        if row is not None and place.parent.type == TaskType.DECISION:
+            taken = next(iter(row.output_data.get("caseOutput", ())), None)
         if row is None or taken is None:
             return None
-        if place.case == (taken if taken in place.parent.decision_cases else None):
+        cases = place.parent.decision_cases
+        # An empty case of a DECISION stands for its default.
+        there = taken in cases and (place.parent.type == TaskType.SWITCH or bool(cases[taken]))
+        if place.case == (taken if there else None):
             return None
         here = "the default case" if place.case is None else f"the case {place.case!r}"
         return f"{row.ref} took the case {str(taken)!r}, and this is in {here}"
@@ -323,6 +341,7 @@ _WAITS: Final[dict[str, Callable[[_Case, Task], str]]] = {
     TaskType.WAIT: _Case.waiting,
     TaskType.HUMAN: _Case.waiting,
     TaskType.JOIN: _Case.joining,
+    TaskType.EXCLUSIVE_JOIN: _Case.joining_one,
     TaskType.DO_WHILE: _Case.looping,
     TaskType.SUB_WORKFLOW: _Case.below,
 }

@@ -33,7 +33,7 @@ from conductorlite.decisions import Decision, Event, EventKind, Need, NotLoaded,
 from conductorlite.draft import Bounds, Draft
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import WorkflowStatus
-from conductorlite.operators import next_round, schedule_branch
+from conductorlite.operators import choose, next_round, schedule_branch
 from conductorlite.plan import Plan
 
 __all__ = ["DECIDER_VERSION", "Bounds", "decide", "foresee"]
@@ -72,6 +72,7 @@ _STEPS: Final[Mapping[str, Callable[..., None]]] = {
     "advance": advance,
     "executed": executed,
     "round": next_round,
+    "choose": choose,
 }
 
 _NOWHERE: Final[Mapping[str, str]] = {}

@@ -18,7 +18,9 @@ from conductorlite.policies import jitter, retry_delay
 __all__ = ["advance", "executed", "schedule_item"]
 
 #: Never retried by themselves, whatever their definition says.
-_NEVER_RETRIED: Final = frozenset({"FORK_JOIN", "FORK_JOIN_DYNAMIC", "JOIN", "SWITCH", "DO_WHILE"})
+_NEVER_RETRIED: Final = frozenset(
+    {"FORK_JOIN", "FORK_JOIN_DYNAMIC", "JOIN", "EXCLUSIVE_JOIN", "SWITCH", "DECISION", "DO_WHILE"}
+)
 
 
 def schedule_item(
@@ -92,7 +94,7 @@ def _leave(draft: Draft, scope: Task) -> None:
 
 
 def _successor(draft: Draft, node: Node, task: Task) -> str | None:
-    if node.task.type == "SWITCH" and chosen_head(draft, task) is not None:
+    if chosen_head(draft, task) is not None:
         return None  # the case goes on in its place
     return node.successor
 

@@ -33,7 +33,7 @@ from conductorlite.operators import (
 __all__ = ["follow_up_all", "on_child_reopened", "on_retry", "recount", "reopen", "reopen_workflow", "tell_parent_reopened"]
 
 #: Reopened as the row they are; every other type gets a new attempt.
-_IN_PLACE: Final = frozenset({"JOIN", "DO_WHILE"})
+_IN_PLACE: Final = frozenset({"JOIN", "EXCLUSIVE_JOIN", "DO_WHILE"})
 
 
 def on_retry(draft: Draft, event: Event) -> None:
@@ -174,6 +174,8 @@ def follow_up_all(draft: Draft, left: Collection[str]) -> None:
             resume_loop(draft, task)
         elif node.task.type == "JOIN":
             branches_ended(draft, task)
+        elif node.task.type == "EXCLUSIVE_JOIN":
+            draft.queue.append(("choose", task.ref))
 
 
 def _follow_up(draft: Draft, task: Task) -> None:
@@ -183,7 +185,7 @@ def _follow_up(draft: Draft, task: Task) -> None:
         resume_fork(draft, task)
         return
     draft.queue.append(("advance", task.ref))
-    head = chosen_head(draft, task) if kind == "SWITCH" else None
+    head = chosen_head(draft, task)
     if head is not None:
         draft.follow(task, head, task.iterations)
 

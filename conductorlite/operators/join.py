@@ -14,6 +14,7 @@ import attrs
 from conductorlite.draft import Draft
 from conductorlite.errors import InvalidInput
 from conductorlite.executions import Task, TaskStatus, printed_ref
+from conductorlite.operators.exclusive_join import choose
 from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
 
@@ -99,6 +100,9 @@ def one_less(draft: Draft, ref: str) -> None:
     """Count one arrival at a JOIN; the last one ends it. Nothing happens when the JOIN was not scheduled or has ended."""
     join = draft.task(ref)
     if join is None or join.status.terminal:
+        return
+    if draft.node(join).task.type == "EXCLUSIVE_JOIN":
+        choose(draft, ref)
         return
     join = draft.put(attrs.evolve(join, waiting=join.waiting - 1))
     branches_ended(draft, join)

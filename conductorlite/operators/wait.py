@@ -1,7 +1,7 @@
-"""WAIT and NOOP: time passes, or nothing does.
+"""WAIT, HUMAN and NOOP: time passes, a person acts, or nothing happens.
 
 A WAIT is one dated event. Without duration and until it waits for a report. A duration or instant that cannot be read fails
-the task for good, with the text quoted. (In Conductor a bad duration wedges the workflow.)
+the task for good, with the text quoted. (In Conductor a bad duration wedges the workflow.) A HUMAN always waits for a report.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from conductorlite.operators.document import rendered
 from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
 
-__all__ = ["schedule_noop", "schedule_wait"]
+__all__ = ["schedule_human", "schedule_noop", "schedule_wait"]
 
 
 def schedule_wait(
@@ -50,6 +50,22 @@ def schedule_wait(
         return
     if until is not None:
         draft.set_timer(task, EventKind.WAIT_ENDS, until)
+    start_deadlines(draft, node, task, previous)
+
+
+def schedule_human(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+    """Wait for somebody to report on the task; it times out only if its definition says so."""
+    ref = printed_ref(node.ref, iterations)
+    task_id = draft.task_id(ref, 0 if previous is None else previous.attempt + 1)
+    values = rendered(draft, node, iterations, task_id)
+    task = draft.create(
+        node,
+        iterations,
+        TaskStatus.IN_PROGRESS,
+        previous=previous,
+        input=draft.payload(values),
+        started_at=draft.now,
+    )
     start_deadlines(draft, node, task, previous)
 
 

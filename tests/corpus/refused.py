@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from make import J, entry, flow, fork, given, loop, node, seq, switch
+from make import J, entry, flow, given, node, seq
 
 
 def refused() -> list[J]:
@@ -45,51 +45,5 @@ def refused() -> list[J]:
         entry(
             "a dynamic fork, its JOIN and the next",
             flow("fork_then", [given("FD", "FORK_JOIN_DYNAMIC", **same), joined, *seq("z")]),
-        ),
-        entry(
-            "EXCLUSIVE_JOIN",
-            flow(
-                "exclusive",
-                [
-                    switch("s", {"p": seq("a"), "q": seq("b")}, seq("c")),
-                    node("x", "EXCLUSIVE_JOIN", joinOn=["a", "b"], defaultExclusiveJoinTask=["c"]),
-                ],
-            ),
-        ),
-        entry(
-            "DECISION by a parameter",
-            flow(
-                "decision",
-                [
-                    node(
-                        "d",
-                        "DECISION",
-                        caseValueParam="k",
-                        inputParameters={"k": "a"},
-                        decisionCases={"a": seq("x")},
-                        defaultCase=seq("y"),
-                    )
-                ],
-            ),
-        ),
-        entry(
-            "DECISION by a script",
-            flow(
-                "decision_script",
-                [
-                    node(
-                        "d",
-                        "DECISION",
-                        caseExpression="$.n == null ? 'true' : 'false'",
-                        inputParameters={"n": 1},
-                        decisionCases={"true": seq("x"), "false": []},
-                    )
-                ],
-            ),
-        ),
-        entry("HUMAN", flow("human", [given("h", "HUMAN", form="approve", order="${workflow.input.id}")])),
-        entry(
-            "HUMAN inside a loop inside a fork",
-            flow("human_deep", fork("f", [[loop("l", [node("h", "HUMAN")])], seq("b")], "j", ["l", "b"])),
         ),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from leaves import of_leaves
 from make import J, child, entry, flow, fork, given, inline, loop, node, seq, sub, switch
 
 
@@ -839,4 +840,5 @@ def of_families() -> list[J]:
 
 def written() -> list[J]:
     """All of it."""
-    return [*of_workflows(), *of_retries(), *of_tasks(), *of_templates(), *of_branches(), *of_loops(), *of_families()]
+    made = [*of_workflows(), *of_retries(), *of_tasks(), *of_templates(), *of_branches(), *of_loops(), *of_families()]
+    return [*made, *of_leaves()]

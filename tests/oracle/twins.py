@@ -265,7 +265,7 @@ class Twins:
 
     def _signal(self, index: int, engine: Engine, a: int, b: int) -> object:
         tasks = [task for one in self.ids(engine) for task in engine.get(one).tasks]
-        waits = [task for task in tasks if task.task_type == "WAIT" and not task.status.terminal]
+        waits = [task for task in tasks if task.task_type in ("WAIT", "HUMAN") and not task.status.terminal]
         return self._send(engine, attrs.evolve(waits[a % len(waits)], lease=0), b, 8) if waits else None
 
     def _next(self, index: int, engine: Engine, a: int, b: int) -> object:
