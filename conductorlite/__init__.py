@@ -62,6 +62,7 @@ from conductorlite.executions import (
     WorkflowStatus,
 )
 from conductorlite.invariants import Finding
+from conductorlite.migration import DefinitionDiff, MigrationPlan, Verdict, diff, plan_migration
 from conductorlite.plan import validate, validate_task_def
 from conductorlite.worker import TaskContext, Workers
 
@@ -77,6 +78,7 @@ __all__ = [
     "ClockError",
     "ConductorliteError",
     "Conflict",
+    "DefinitionDiff",
     "DefinitionNotFound",
     "Engine",
     "EngineClosed",
@@ -90,6 +92,7 @@ __all__ = [
     "InvalidExpression",
     "InvalidInput",
     "InvariantBroken",
+    "MigrationPlan",
     "MissingExtra",
     "NotFound",
     "Problem",
@@ -118,6 +121,7 @@ __all__ = [
     "TaskStatus",
     "TaskType",
     "TimeoutPolicy",
+    "Verdict",
     "VirtualClock",
     "Workers",
     "Workflow",
@@ -126,7 +130,9 @@ __all__ = [
     "WorkflowStatus",
     "WorkflowTask",
     "WorkflowTimeoutPolicy",
+    "diff",
     "mermaid",
+    "plan_migration",
     "validate",
     "validate_task_def",
 ]

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from conductorlite.canonical import EMPTY, Payload
 from conductorlite.executions import HistoryEvent, Task, Workflow
+
+if TYPE_CHECKING:
+    from conductorlite.plan import Plan
 
 __all__ = [
     "NOTHING",
@@ -29,6 +32,7 @@ __all__ = [
     "NotLoaded",
     "Outcome",
     "Outgoing",
+    "Renamed",
     "Reply",
     "Snapshot",
 ]
@@ -43,6 +47,7 @@ class EventKind(StrEnum):
     RESUME = "RESUME"
     TERMINATE = "TERMINATE"
     RETRY = "RETRY"
+    MIGRATE = "MIGRATE"
     # the worker's side
     POLL = "POLL"
     REPORT = "REPORT"
@@ -133,6 +138,10 @@ class Need:
     payloads: frozenset[str] = frozenset()
     #: Registered workflow definitions by name and version (None: the highest).
     definitions: frozenset[DefinitionKey] = frozenset()
+    #: Hashes of embedded definitions: their compiled plans.
+    plans: frozenset[str] = frozenset()
+    #: Every letter in the inbox, held and future ones too.
+    inbox: bool = False
 
     def __or__(self, other: Need) -> Need:
         return Need(
@@ -143,6 +152,8 @@ class Need:
             everything=self.everything or other.everything,
             payloads=self.payloads | other.payloads,
             definitions=self.definitions | other.definitions,
+            plans=self.plans | other.plans,
+            inbox=self.inbox or other.inbox,
         )
 
     def __bool__(self) -> bool:
@@ -154,6 +165,8 @@ class Need:
             or self.everything
             or self.payloads
             or self.definitions
+            or self.plans
+            or self.inbox
         )
 
 
@@ -179,6 +192,10 @@ class Snapshot:
     payloads: Mapping[str, Payload] = attrs.field(factory=dict)
     #: Hashes of the embedded forms; None when nothing is registered under that name.
     definitions: Mapping[DefinitionKey, str | None] = attrs.field(factory=dict)
+    #: Compiled plans by the hash of their embedded definition.
+    plans: Mapping[str, Plan] = attrs.field(factory=dict)
+    #: The whole inbox; None when it was not loaded.
+    inbox: tuple[Event, ...] | None = None
     live_loaded: bool = False
     failed_loaded: bool = False
     everything_loaded: bool = False
@@ -217,6 +234,19 @@ class Snapshot:
             return self.definitions[(name, version)]
         except KeyError:
             raise NotLoaded(Need(definitions=frozenset({(name, version)}))) from None
+
+    def plan_of(self, digest: str) -> Plan:
+        """The compiled plan of an embedded definition; raises NotLoaded."""
+        try:
+            return self.plans[digest]
+        except KeyError:
+            raise NotLoaded(Need(plans=frozenset({digest}))) from None
+
+    def letters(self) -> tuple[Event, ...]:
+        """Every letter in the inbox, in inbox order; raises NotLoaded."""
+        if self.inbox is None:
+            raise NotLoaded(Need(inbox=True))
+        return self.inbox
 
     def all_live(self) -> list[Task]:
         """Every live row, in order of scheduling; raises NotLoaded."""
@@ -276,6 +306,15 @@ class Outgoing:
 
 
 @attrs.frozen(kw_only=True, slots=True)
+class Renamed:
+    """Every attempt at the printed reference `ref` is called `new_ref` from now on, and is of the node `new_base_ref`."""
+
+    ref: str
+    new_ref: str
+    new_base_ref: str
+
+
+@attrs.frozen(kw_only=True, slots=True)
 class Decision:
     """Everything one turn changes, grouped by where it goes.
 
@@ -292,6 +331,8 @@ class Decision:
     updated: tuple[Task, ...] = ()
     #: Printed references of which every attempt is deleted: rounds a loop keeps no longer.
     dropped: tuple[str, ...] = ()
+    #: After the other changes of rows, which name them as they were. No new name is one that is there.
+    renamed: tuple[Renamed, ...] = ()
     texts: tuple[Payload, ...] = ()
     history: tuple[HistoryEvent, ...] = ()
     consumed: tuple[str, ...] = ()
@@ -300,7 +341,7 @@ class Decision:
     release_held: bool = False
     released_at: int = 0
     outgoing: Outgoing = attrs.field(factory=Outgoing)
-    #: The turn was cut at its limits; a CONTINUE event in `timers` carries the rest.
+    #: The turn was cut: at its limits, where a CONTINUE event in `timers` carries the rest, or before a migration.
     more: bool = False
     replies: Mapping[str, Reply] = attrs.field(factory=dict)
 
@@ -312,6 +353,7 @@ class Decision:
             or self.inserted
             or self.updated
             or self.dropped
+            or self.renamed
             or self.history
             or self.consumed
             or self.cancelled

@@ -346,6 +346,7 @@ class HistoryKind(StrEnum):
     TASK = "TASK"
     ROUND = "ROUND"
     ALERT = "ALERT"
+    MIGRATED = "MIGRATED"
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -353,7 +354,8 @@ class HistoryEvent:
     """One line of the journal: at `at`, the workflow or an attempt of `ref` took `status`.
 
     `payload` is the input when something begins and the output when it ends. ROUND: a loop entered round `number`. ALERT: a
-    deadline passed whose policy is ALERT_ONLY, named by `status`. The journal holds no fence, lease or engine name: the same
+    deadline passed whose policy is ALERT_ONLY, named by `status`. MIGRATED: the execution moved to another definition; the
+    payload holds `from`, `to` (version and hash) and `renamed`, printed references before and after. The journal holds no fence, lease or engine name: the same
     definition, input, outcomes, seed and clock give the same bytes on every backend.
     """
 

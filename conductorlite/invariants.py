@@ -90,7 +90,9 @@ def counters_equal_counts(picture: Picture) -> Iterator[str]:
     if picture.workflow.open != live.get(None, 0):
         yield f"the workflow counts {picture.workflow.open} live tasks, there are {live.get(None, 0)}"
     for task in last.values():
-        node = picture.plan.nodes[task.base_ref]
+        node = picture.plan.nodes.get(task.base_ref)
+        if node is None:
+            continue  # it had ended when the execution moved to a definition without it
         if node.task.type == "DO_WHILE" and task.open != live.get(task.ref, 0):
             yield f"{task.ref}: counts {task.open} live tasks, there are {live.get(task.ref, 0)}"
         if node.task.type == "JOIN" and not task.status.terminal:
@@ -126,7 +128,7 @@ def nothing_of_the_ended(picture: Picture) -> Iterator[str]:
 #: What others send may come at any time; it is void in an ended workflow, and gone with the next turn.
 _LETTERS: Final = frozenset(
     {EventKind.REPORT, EventKind.EXTEND_LEASE, EventKind.POLL, EventKind.PAUSE, EventKind.RESUME, EventKind.TERMINATE,
-     EventKind.RETRY, EventKind.CHILD_ENDED}
+     EventKind.RETRY, EventKind.MIGRATE, EventKind.CHILD_ENDED}
 )  # fmt: skip
 
 _DEADLINES: Final = {
@@ -195,6 +197,9 @@ def transitions_are_in_the_table(picture: Picture) -> Iterator[str]:
                 yield f"line {line.n}: the workflow goes from {status} to {after}"
             reopened = status is not None and status.terminal
             status = after
+        elif line.kind is HistoryKind.MIGRATED:
+            names = _renamed(line)
+            tasks = {(names.get(ref or "", ref), attempt): told for (ref, attempt), told in tasks.items()}
         elif line.kind is HistoryKind.TASK:
             key = (line.ref, line.attempt)
             before, now = tasks.get(key), TaskStatus(line.status)
@@ -204,6 +209,12 @@ def transitions_are_in_the_table(picture: Picture) -> Iterator[str]:
             if status is not None and status.terminal and not now.terminal:
                 yield f"line {line.n}: {line.ref} becomes {now} in a {status} workflow"
             tasks[key] = now
+
+
+def _renamed(line: HistoryEvent) -> dict[str, str]:
+    """Printed references before and after a migration."""
+    names: dict[str, str] = line.payload.value["renamed"] if line.payload is not None else {}
+    return names
 
 
 def the_journal_replays_to_the_rows(picture: Picture) -> Iterator[str]:
@@ -219,6 +230,10 @@ def the_journal_replays_to_the_rows(picture: Picture) -> Iterator[str]:
         elif line.kind is HistoryKind.ROUND and line.status == "DROPPED":
             gone = set(line.payload.value["dropped"]) if line.payload is not None else set()
             statuses = {key: told for key, told in statuses.items() if key[0] not in gone}
+        elif line.kind is HistoryKind.MIGRATED:
+            names = _renamed(line)
+            statuses = {(names.get(ref or "", ref), attempt): told for (ref, attempt), told in statuses.items()}
+            rounds = {names.get(ref or "", ref): number for ref, number in rounds.items()}
         elif line.kind is HistoryKind.ROUND:
             rounds[line.ref] = line.number
     if {(task.ref, task.attempt) for task in picture.attempts} != set(statuses):

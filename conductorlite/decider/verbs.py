@@ -196,7 +196,7 @@ def _reopen(draft: Draft, task: Task) -> None:
 def _recount(draft: Draft) -> None:
     """The counters of JOINs follow the rows: what is tried again has to arrive again."""
     for task in draft.everything():
-        if draft.node(task).task.type == "JOIN" and not task.status.terminal:
+        if not task.status.terminal and draft.node(task).task.type == "JOIN":
             draft.put(attrs.evolve(task, waiting=recount_join(draft, task)))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from conductorlite.canonical import Payload
-from conductorlite.decisions import Event, Message, Need, NotLoaded, Reply, Snapshot
+from conductorlite.decisions import Event, Message, Need, NotLoaded, Renamed, Reply, Snapshot
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import HistoryEvent, Task, Workflow, WorkflowStatus, printed_ref
 from conductorlite.plan import Node, Plan
@@ -62,6 +62,7 @@ class View:
         self._rows: dict[tuple[str, int], Task] = {}
         self._last: dict[str, Task] = {}
         self._dropped: dict[str, None] = {}
+        self._renamed: list[Renamed] = []
         self._newest: dict[str, str] = {}
         self._ids: dict[tuple[str, int, int], str] = {}
         self._inserted: set[tuple[str, int]] = set()

@@ -9,7 +9,7 @@ import attrs
 from conductorlite.canonical import Payload
 from conductorlite.engine.workface import WorkerFace
 from conductorlite.errors import ExecutionNotFound
-from conductorlite.executions import HistoryEvent, Workflow, WorkflowStatus
+from conductorlite.executions import HistoryEvent, HistoryKind, Workflow, WorkflowStatus
 from conductorlite.explain import explain as in_words
 from conductorlite.invariants import Finding, Picture, findings
 from conductorlite.ports import ReadingTransaction
@@ -141,9 +141,17 @@ class Queries(WorkerFace):
             attempts=tuple(attempts),
             inbox=tuple(view.inbox(workflow_id)),
             messages=tuple(message for message in messages if message is not None),
-            history=tuple(view.history(workflow_id)),
+            history=tuple(self._with_names(view, workflow_id)),
             undelivered=any(item.workflow_id == workflow_id for item in view.outbox(10_000)),
         )
+
+    def _with_names(self, view: ReadingTransaction, workflow_id: str) -> Iterator[HistoryEvent]:
+        """The journal; the lines that say which rows are gone, or called otherwise, with their texts however long."""
+        for line in view.history(workflow_id):
+            payload = line.payload
+            if payload is not None and payload.absent and line.kind in (HistoryKind.ROUND, HistoryKind.MIGRATED):
+                line = attrs.evolve(line, payload=_filled(payload, self.turns.texts(view, workflow_id, [payload.digest])))
+            yield line
 
 
 def _filled(payload: Payload, texts: dict[str, Payload]) -> Payload:

@@ -340,6 +340,7 @@ class Turns:
         workflow_id = snapshot.workflow.workflow_id
         known = self.texts(view, workflow_id, need.payloads) if need.payloads else {}
         loaded = view.load(workflow_id, attrs.evolve(need, payloads=frozenset()) if need.payloads else need)
+        plans = {digest: self.plan(view, attrs.evolve(snapshot.workflow, definition_hash=digest)) for digest in need.plans}
         return Snapshot(
             workflow=snapshot.workflow,
             events=snapshot.events,
@@ -347,6 +348,8 @@ class Turns:
             latest={**snapshot.latest, **loaded.latest},
             payloads={**snapshot.payloads, **known},
             definitions={**snapshot.definitions, **{key: self._resolve(view, *key) for key in need.definitions}},
+            plans={**snapshot.plans, **plans},
+            inbox=tuple(view.inbox(workflow_id)) if need.inbox else snapshot.inbox,
             live_loaded=snapshot.live_loaded or need.live,
             failed_loaded=snapshot.failed_loaded or need.failed,
             everything_loaded=snapshot.everything_loaded or need.everything,

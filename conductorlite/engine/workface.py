@@ -9,7 +9,7 @@ import attrs
 from conductorlite.canonical import Payload
 from conductorlite.clock import Span, to_span
 from conductorlite.decisions import Event, EventKind, Message, Outcome
-from conductorlite.engine.control import Control
+from conductorlite.engine.migrations import Migrations
 from conductorlite.engine.turns import Taken, letter
 from conductorlite.errors import ExecutionNotFound, InvalidInput, StaleLease, TaskNotFound
 from conductorlite.executions import REPORTABLE, Task, TaskLog, TaskResult, TaskStatus
@@ -26,7 +26,7 @@ _REASON_LENGTH = 500
 _GLANCE_MS = 100
 
 
-class WorkerFace(Control):
+class WorkerFace(Migrations):
     """Verbs of those who carry out tasks."""
 
     def poll(
