@@ -355,8 +355,8 @@ class HistoryEvent:
 
     `payload` is the input when something begins and the output when it ends. ROUND: a loop entered round `number`. ALERT: a
     deadline passed whose policy is ALERT_ONLY, named by `status`. MIGRATED: the execution moved to another definition; the
-    payload holds `from`, `to` (version and hash) and `renamed`, printed references before and after. The journal holds no fence, lease or engine name: the same
-    definition, input, outcomes, seed and clock give the same bytes on every backend.
+    payload holds `from` and `to` (version and hash) and `renamed` (printed references before and after). The journal holds no
+    fence, lease or engine name: the same definition, input, outcomes, seed and clock give the same bytes on every backend.
     """
 
     n: int

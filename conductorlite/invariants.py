@@ -90,9 +90,9 @@ def counters_equal_counts(picture: Picture) -> Iterator[str]:
     if picture.workflow.open != live.get(None, 0):
         yield f"the workflow counts {picture.workflow.open} live tasks, there are {live.get(None, 0)}"
     for task in last.values():
-        node = picture.plan.nodes.get(task.base_ref)
-        if node is None:
+        if task.base_ref not in picture.plan.nodes:
             continue  # it had ended when the execution moved to a definition without it
+        node = picture.plan.nodes[task.base_ref]
         if node.task.type == "DO_WHILE" and task.open != live.get(task.ref, 0):
             yield f"{task.ref}: counts {task.open} live tasks, there are {live.get(task.ref, 0)}"
         if node.task.type == "JOIN" and not task.status.terminal:

@@ -96,7 +96,10 @@ class Draft(Mailboxes):
         return task
 
     def task_id(self, ref: str, attempt: int, generation: int | None = None) -> str:
-        """Id of an attempt (by default of the present generation), derived from its identity. The head is the workflow's, so that ids of one execution lie together."""
+        """Id of an attempt, by default of the present generation, derived from its identity.
+
+        The head is the workflow's, so that ids of one execution lie together.
+        """
         workflow = self.workflow
         key = (ref, attempt, self.field("generation") if generation is None else generation)
         known = self._ids.get(key)

@@ -190,13 +190,15 @@ class _Move:
         if task.live:
             self.block(f"{task.ref}: is {_state(task)}, and the new definition has no {name!r}; `refs` says if it was renamed")
         elif not task.status.successful:
-            self.block(f"{task.ref}: ended {task.status}, which counts when the execution ends, and the new definition has no {name!r}")
+            counts = "which counts when the execution ends"
+            self.block(f"{task.ref}: ended {task.status}, {counts}, and the new definition has no {name!r}")
 
     def _live(self, task: Task, spot: Spot, there: Spot) -> None:
         if renamed(spot.around, self.refs) != renamed(there.around, {}):
             self.block(f"{task.ref}: is {_state(task)} and {_elsewhere(spot, there)}")
         kind = spot.task.type
-        if kind == "FORK_JOIN_DYNAMIC" or (kind == "JOIN" and spot.previous is not None and spot.previous.type == "FORK_JOIN_DYNAMIC"):
+        forked = None if kind != "JOIN" or spot.previous is None else spot.previous.type
+        if "FORK_JOIN_DYNAMIC" in (kind, forked):
             self.block(f"{task.ref}: belongs to a dynamic fork in progress; wait until its JOIN has ended")
         elif kind == "FORK_JOIN":
             heads = [self.name(head) for head in self.old.nodes[task.base_ref].heads]
@@ -293,7 +295,7 @@ class _Move:
             if {step.ref for step in spot.around} & told:
                 continue
             told.add(ref)
-            if ref in now or not set(spot.loops) & open_loops and ref in later:
+            if ref in now or (ref in later and not set(spot.loops) & open_loops):
                 self.notes.append(f"{ref}: is new and will run")
             elif ref in later:
                 self.notes.append(f"{ref}: is new and runs from the next round on")
