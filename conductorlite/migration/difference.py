@@ -132,7 +132,8 @@ def _moved(before: Mapping[str, Spot], after: Mapping[str, Spot]) -> Iterator[tu
         if _list(spot, same) == before[ref].around:
             lists.setdefault(before[ref].around, []).append(ref)
         else:
-            yield ref, (in_words(before[ref].around), in_words(spot.around))
+            was, now = in_words(before[ref].around), in_words(spot.around)
+            yield ref, (was, now if now != was else now.replace("a branch", "another branch", 1))
     for around, refs in lists.items():
         steady = _longest_rise([before[ref].index for ref in refs])
         yield from ((ref, (in_words(around),) * 2) for place, ref in enumerate(refs) if place not in steady)

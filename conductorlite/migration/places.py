@@ -50,16 +50,21 @@ class Spot:
 def spots(definition: WorkflowDef) -> dict[str, Spot]:
     """Every task by its reference, in document order; inline sub-workflows are not entered."""
     found: dict[str, Spot] = {}
-    lists: list[tuple[Sequence[WorkflowTask], tuple[Step, ...]]] = [(definition.tasks, ())]
-    while lists:
-        tasks, around = lists.pop()
-        inner = []
-        for index, task in enumerate(tasks):
-            before = tasks[index - 1] if index else None
-            found[task.task_reference_name] = Spot(task=task, around=around, index=index, previous=before)
-            inner += [(below, (*around, step)) for step, below in _inside(task)]
-        lists.extend(reversed(inner))
+    pending = _listed(definition.tasks, ())
+    while pending:
+        spot = pending.pop()
+        found[spot.task.task_reference_name] = spot
+        inner = [_listed(tasks, (*spot.around, step)) for step, tasks in _inside(spot.task)]
+        pending += [below for listed in reversed(inner) for below in listed]
     return found
+
+
+def _listed(tasks: Sequence[WorkflowTask], around: tuple[Step, ...]) -> list[Spot]:
+    """The tasks of one list, last first, as a stack wants them."""
+    return [
+        Spot(task=tasks[index], around=around, index=index, previous=tasks[index - 1] if index else None)
+        for index in reversed(range(len(tasks)))
+    ]
 
 
 def _inside(task: WorkflowTask) -> Iterator[tuple[Step, Sequence[WorkflowTask]]]:

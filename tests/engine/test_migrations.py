@@ -143,7 +143,8 @@ def test_a_renamed_task_keeps_its_lease(bench: Bench) -> None:
     held = bench.take("a")
     after = simple("c", input_parameters={"x": "${b.output.x}"})
     plan = bench.engine.migrate(bench.workflow_id, version_2(simple("b"), after), refs={"a": "b"})
-    assert (plan.verdict, plan.live) == (Verdict.SAFE_WITH_MAP, {"a": "IN_PROGRESS, becomes b, what changed holds from the next attempt on"})
+    assert plan.verdict is Verdict.SAFE_WITH_MAP
+    assert plan.live == {"a": "IN_PROGRESS, becomes b, what changed holds from the next attempt on"}
     assert bench.task("b").task_id == held.task_id
     assert bench.engine.extend_lease(held)
     result = TaskResult(
@@ -391,10 +392,9 @@ def test_the_next_attempt_is_the_new_definitions(bench: Bench) -> None:
     """A live task keeps its input; its retry gets the new input, name and retry budget."""
     bench.start(flow(simple("a", {"retry_count": 0}, input_parameters={"v": 1})))
     held = bench.take("a")
-    plan = bench.engine.migrate(
-        bench.workflow_id,
-        version_2(attrs.evolve(simple("a", input_parameters={"v": 2}), name="a_new", task_definition=task_def("a_new", retry_count=1, retry_delay_s=0))),
-    )
+    policy = task_def("a_new", retry_count=1, retry_delay_s=0)
+    changed = attrs.evolve(simple("a", input_parameters={"v": 2}), name="a_new", task_definition=policy)
+    plan = bench.engine.migrate(bench.workflow_id, version_2(changed))
     assert plan.live == {"a": "IN_PROGRESS, what changed holds from the next attempt on"}
     assert bench.task("a").input_data == {"v": 1}
     bench.report(held, "FAILED")
