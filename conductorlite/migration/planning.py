@@ -234,7 +234,7 @@ class _Move:
                 self.block(f"{printed_ref(ref, at)}: has run already, and would run again where the new definition has it")
         for task in self.rows:
             if task.live and not task.status.terminal and self.old.nodes[task.base_ref].task.type == "JOIN":
-                self._join(task, names, will)
+                self._join(task, names, was_names, will)
         self._reads({ref for ref, _ in will})
         self._remarks(will)
 
@@ -246,7 +246,7 @@ class _Move:
         if not self.rows and plan.first is not None:
             yield plan.first, ()
 
-    def _join(self, join: Task, names: Mapping[str, Task], will: set[Place]) -> None:
+    def _join(self, join: Task, names: Mapping[str, Task], was: set[Place], will: set[Place]) -> None:
         """What a waiting JOIN waits for must be able to come, and be no less than what has begun."""
         old = {self.name(ref) for ref in self.old.nodes[join.base_ref].task.join_on}
         new = list(dict.fromkeys(self.new.nodes[self.name(join.base_ref)].task.join_on))
@@ -255,8 +255,10 @@ class _Move:
             if rows[ref] is not None:
                 self.block(f"{join.ref}: joins {ref!r}, which has begun; the new definition does not join it")
         for ref in new:
-            if ref not in old and rows[ref] is None and (ref, join.iterations) not in will:
-                self.block(f"{join.ref}: would wait for {ref!r}, which never runs: its branch was not there when the fork began")
+            place = (ref, join.iterations)
+            # What would never have come before either is none of the new definition's doing.
+            if rows[ref] is None and place not in will and (ref not in old or place in was):
+                self.block(f"{join.ref}: would wait for {ref!r}, which never runs where the new definition has it")
         waiting = sum(row is None or row.live for row in (rows[ref] for ref in new)) + (join.seq == 0)
         if old != set(new) and waiting == 0:
             self.block(f"{join.ref}: would have nothing left to wait for")

@@ -307,6 +307,13 @@ BLOCKED: Sequence[tuple[str, WorkflowDef, Sequence[str], WorkflowDef, str]] = (
         "j: would wait for 'b', which never runs",
     ),
     (
+        "out of reach",
+        flow(fork("f", [simple("a"), simple("b")]), join("j", "b")),
+        (),
+        version_2(fork("f", [simple("b"), simple("a")]), join("j", "b")),
+        "j: would wait for 'b', which never runs where the new definition has it",
+    ),
+    (
         "fork gone",
         flow(fork("f", [simple("a")]), join("j", "a")),
         (),
