@@ -14,6 +14,11 @@ def task(ref: str, kind: str = "SIMPLE", **fields: Any) -> dict[str, Any]:
     return {"name": ref, "taskReferenceName": ref, "type": kind, **fields}
 
 
+def child(*tasks: dict[str, Any]) -> dict[str, Any]:
+    """A sub-workflow with its definition inside."""
+    return task("c", "SUB_WORKFLOW", subWorkflowParam={"workflowDefinition": {"name": "in", "tasks": list(tasks)}})
+
+
 def flow(*tasks: dict[str, Any], **fields: Any) -> WorkflowDef:
     """A definition out of JSON."""
     return WorkflowDef.from_json({"name": "order", "tasks": list(tasks), **fields})
@@ -66,7 +71,11 @@ order 1 → 3:
         pytest.param(
             flow(task("s", "SWITCH", decisionCases={"x": [task("a")], "y": [task("b")]})),
             flow(task("s", "SWITCH", decisionCases={"x": [task("b")], "z": [task("a")]})),
-            ["  ~ s: decisionCases", "  > b: from case 'y' of 's' to case 'x' of 's'", "  > a: from case 'x' of 's' to case 'z' of 's'"],
+            [
+                "  ~ s: decisionCases",
+                "  > b: from case 'y' of 's' to case 'x' of 's'",
+                "  > a: from case 'x' of 's' to case 'z' of 's'",
+            ],
             id="cases",
         ),
         pytest.param(
@@ -81,12 +90,16 @@ order 1 → 3:
         pytest.param(
             flow(task("l", "DO_WHILE", loopOver=[task("a")], loopCondition="false"), task("b")),
             flow(task("l", "DO_WHILE", loopOver=[task("b")], loopCondition="true"), task("a")),
-            ["  ~ l: loopCondition", "  > b: from the workflow itself to the loop 'l'", "  > a: from the loop 'l' to the workflow itself"],
+            [
+                "  ~ l: loopCondition",
+                "  > b: from the workflow itself to the loop 'l'",
+                "  > a: from the loop 'l' to the workflow itself",
+            ],
             id="loops",
         ),
         pytest.param(
-            flow(task("c", "SUB_WORKFLOW", subWorkflowParam={"workflowDefinition": {"name": "in", "tasks": [task("x")]}})),
-            flow(task("c", "SUB_WORKFLOW", subWorkflowParam={"workflowDefinition": {"name": "in", "tasks": [task("x"), task("y")]}})),
+            flow(child(task("x"))),
+            flow(child(task("x"), task("y"))),
             ["  ~ c: subWorkflowParam.workflowDefinition", "  c / in 1 → 1:", "  c / + y"],
             id="inline sub-workflow",
         ),
@@ -97,9 +110,9 @@ order 1 → 3:
             id="registered sub-workflow",
         ),
         pytest.param(
-            flow({"name": "charge", "taskReferenceName": "a"}, task("w", "WAIT", inputParameters={"duration": "1s"}), task("x")),
-            flow({"name": "charge", "taskReferenceName": "b"}, task("v", "WAIT", inputParameters={"duration": "1s"}), task("y", "WAIT")),
-            ["  + b", "  + v", "  + y", "  - a", "  - w", "  - x", "  ? a → b: perhaps renamed", "  ? w → v: perhaps renamed"],
+            flow(task("a", name="charge"), task("w", "WAIT", inputParameters={"duration": "1s"}), task("x")),
+            flow(task("b", name="charge"), task("v", "WAIT", inputParameters={"duration": "1s"}), task("y", "WAIT")),
+            [*["  + b", "  + v", "  + y", "  - a", "  - w", "  - x"], "  ? a → b: perhaps renamed", "  ? w → v: perhaps renamed"],
             id="renamed",
         ),
     ],

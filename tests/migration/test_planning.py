@@ -8,8 +8,15 @@ import pytest
 from conductorlite import Engine, InvalidDefinition, TaskResult, TaskStatus, Verdict, Workflow, WorkflowDef, plan_migration
 from conductorlite.executions import Task
 
-OLD = WorkflowDef.from_json({"name": "order", "tasks": [{"name": n, "taskReferenceName": n} for n in ("charge", "pack", "ship")]})
-NEW = WorkflowDef.from_json({"name": "order", "version": 2, "tasks": [{"name": n, "taskReferenceName": n} for n in ("charge", "wrap", "ship")]})
+
+def order(version: int, *refs: str) -> WorkflowDef:
+    """A definition of tasks one after the other."""
+    tasks = [{"name": ref, "taskReferenceName": ref} for ref in refs]
+    return WorkflowDef.from_json({"name": "order", "version": version, "tasks": tasks})
+
+
+OLD = order(1, "charge", "pack", "ship")
+NEW = order(2, "charge", "wrap", "ship")
 
 
 @pytest.fixture
@@ -43,7 +50,7 @@ def test_nothing_is_changed(packing: Workflow) -> None:
 def test_an_invalid_definition(packing: Workflow) -> None:
     """A definition that could not be started is refused before anything is looked at."""
     with pytest.raises(InvalidDefinition):
-        plan_migration(packing, OLD, WorkflowDef.from_json({"name": "order", "tasks": [{"name": "a", "taskReferenceName": "j", "type": "JOIN"}]}))
+        plan_migration(packing, OLD, order(2, "same", "same"))
 
 
 def test_what_a_dynamic_fork_made(packing: Workflow) -> None:
