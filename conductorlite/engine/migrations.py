@@ -40,9 +40,10 @@ class Migrations(Control):
         `to` is a definition, which need not be registered, or a registered version (default: the highest). It is embedded
         as at a start: later registrations change nothing. `refs` maps references to those they are called in the new
         definition. What has ended stays; what is live must have its place in the new definition; what follows is the new
-        one's. The plan is checked again in the turn that moves the execution. With `dry_run` nothing is changed, and a plan that
-        is BLOCKED is returned. Raises ExecutionNotFound, DefinitionNotFound, InvalidDefinition, and Conflict with the
-        reasons when the plan is BLOCKED or the execution is parked.
+        one's. The plan is checked again in the turn that moves the execution; while another engine holds the execution's
+        lock, the move waits in the inbox like any letter. With `dry_run` nothing is changed, and a plan that is BLOCKED is
+        returned. Raises ExecutionNotFound, DefinitionNotFound, InvalidDefinition, and Conflict with the reasons when the
+        plan is BLOCKED or the execution is parked.
         """
         # What is due comes first: it may move what the plan is about.
         self._row(workflow_id)

@@ -65,7 +65,11 @@ _PLACED: Final = frozenset(
 
 
 def diff(old: WorkflowDef, new: WorkflowDef) -> DefinitionDiff:
-    """What tells `new` from `old`, task definitions and inline sub-workflows included."""
+    """What tells `new` from `old`, task definitions and inline sub-workflows included.
+
+    Compare like with like: the definition of an execution holds the registered task definitions and the pinned sub-workflows,
+    which a definition as it was written does not.
+    """
     before, after = spots(old), spots(new)
     kept = [ref for ref in after if ref in before]
     changed = {ref: tuple(_changes(before[ref].task, after[ref].task)) for ref in kept}

@@ -54,6 +54,9 @@ def test_what_follows_is_the_new_definitions(bench: Bench) -> None:
         "c: is gone; it had not begun",
     )
     assert (bench.workflow.version, bench.workflow.definition and bench.workflow.definition.version) == (2, 2)
+    assert bench.engine.explain(bench.workflow_id, "early") == (
+        "early has not run yet: the execution began with another definition, behind it."
+    )
     bench.do("b")
     bench.do("late")
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
