@@ -63,6 +63,7 @@ from conductorlite.executions import (
     WorkflowStatus,
 )
 from conductorlite.invariants import Finding
+from conductorlite.migration import DefinitionDiff, MigrationPlan, Verdict, diff, plan_migration
 from conductorlite.plan import validate, validate_task_def
 from conductorlite.worker import TaskContext, Workers
 
@@ -79,6 +80,7 @@ __all__ = [
     "ClockError",
     "ConductorliteError",
     "Conflict",
+    "DefinitionDiff",
     "DefinitionNotFound",
     "Engine",
     "EngineClosed",
@@ -92,6 +94,7 @@ __all__ = [
     "InvalidExpression",
     "InvalidInput",
     "InvariantBroken",
+    "MigrationPlan",
     "MissingExtra",
     "NotFound",
     "Problem",
@@ -121,6 +124,7 @@ __all__ = [
     "TaskStatus",
     "TaskType",
     "TimeoutPolicy",
+    "Verdict",
     "VirtualClock",
     "Workers",
     "Workflow",
@@ -129,7 +133,9 @@ __all__ = [
     "WorkflowStatus",
     "WorkflowTask",
     "WorkflowTimeoutPolicy",
+    "diff",
     "mermaid",
+    "plan_migration",
     "validate",
     "validate_task_def",
 ]

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from conductorlite.canonical import EMPTY, Payload
 from conductorlite.executions import HistoryEvent, Task, Workflow
+
+if TYPE_CHECKING:
+    from conductorlite.plan import Plan
 
 __all__ = [
     "NOTHING",
@@ -30,6 +33,7 @@ __all__ = [
     "NotLoaded",
     "Outcome",
     "Outgoing",
+    "Renamed",
     "Reply",
     "Snapshot",
 ]
@@ -48,6 +52,7 @@ class EventKind(StrEnum):
     RERUN = "RERUN"
     SKIP = "SKIP"
     VARIABLES = "VARIABLES"
+    MIGRATE = "MIGRATE"
     # the worker's side
     POLL = "POLL"
     REPORT = "REPORT"
@@ -153,6 +158,10 @@ class Need:
     grafts: frozenset[tuple[str, ...]] = frozenset()
     #: Definitions (WorkflowDef, or JSON that may be one) that are to be embedded, by a name of the turn's own.
     embeds: Mapping[str, object] = attrs.field(factory=dict)
+    #: Hashes of embedded definitions: their compiled plans.
+    plans: frozenset[str] = frozenset()
+    #: Every letter in the inbox, held and future ones too.
+    inbox: bool = False
 
     def __or__(self, other: Need) -> Need:
         return Need(
@@ -165,6 +174,8 @@ class Need:
             definitions=self.definitions | other.definitions,
             grafts=self.grafts | other.grafts,
             embeds={**self.embeds, **other.embeds},
+            plans=self.plans | other.plans,
+            inbox=self.inbox or other.inbox,
         )
 
     def __bool__(self) -> bool:
@@ -178,6 +189,8 @@ class Need:
             or self.definitions
             or self.grafts
             or self.embeds
+            or self.plans
+            or self.inbox
         )
 
 
@@ -210,6 +223,10 @@ class Snapshot:
     definitions: Mapping[DefinitionKey, str | None] = attrs.field(factory=dict)
     #: What became of definitions made at run time.
     embedded: Mapping[str, Embedding] = attrs.field(factory=dict)
+    #: Compiled plans by the hash of their embedded definition.
+    plans: Mapping[str, Plan] = attrs.field(factory=dict)
+    #: The whole inbox; None when it was not loaded.
+    inbox: tuple[Event, ...] | None = None
     live_loaded: bool = False
     failed_loaded: bool = False
     everything_loaded: bool = False
@@ -255,6 +272,18 @@ class Snapshot:
             return self.embedded[name]
         except KeyError:
             raise NotLoaded(Need(embeds={name: definition})) from None
+    def plan_of(self, digest: str) -> Plan:
+        """The compiled plan of an embedded definition; raises NotLoaded."""
+        try:
+            return self.plans[digest]
+        except KeyError:
+            raise NotLoaded(Need(plans=frozenset({digest}))) from None
+
+    def letters(self) -> tuple[Event, ...]:
+        """Every letter in the inbox, in inbox order; raises NotLoaded."""
+        if self.inbox is None:
+            raise NotLoaded(Need(inbox=True))
+        return self.inbox
 
     def all_live(self) -> list[Task]:
         """Every live row, in order of scheduling; raises NotLoaded."""
@@ -316,6 +345,15 @@ class Outgoing:
 
 
 @attrs.frozen(kw_only=True, slots=True)
+class Renamed:
+    """Every attempt at the printed reference `ref` is called `new_ref` from now on, and is of the node `new_base_ref`."""
+
+    ref: str
+    new_ref: str
+    new_base_ref: str
+
+
+@attrs.frozen(kw_only=True, slots=True)
 class Decision:
     """Everything one turn changes, grouped by where it goes.
 
@@ -333,6 +371,8 @@ class Decision:
     #: Printed references of which every attempt is deleted, before rows are inserted: rounds a loop keeps no longer, what is
     #: run again.
     dropped: tuple[str, ...] = ()
+    #: After the other changes of rows, which name them as they were. No new name is one that is there.
+    renamed: tuple[Renamed, ...] = ()
     texts: tuple[Payload, ...] = ()
     definitions: Mapping[str, str] = attrs.field(factory=dict)
     history: tuple[HistoryEvent, ...] = ()
@@ -342,7 +382,7 @@ class Decision:
     release_held: bool = False
     released_at: int = 0
     outgoing: Outgoing = attrs.field(factory=Outgoing)
-    #: The turn was cut at its limits; a CONTINUE event in `timers` carries the rest.
+    #: The turn was cut: at its limits, where a CONTINUE event in `timers` carries the rest, or before a migration.
     more: bool = False
     replies: Mapping[str, Reply] = attrs.field(factory=dict)
 
@@ -354,6 +394,7 @@ class Decision:
             or self.inserted
             or self.updated
             or self.dropped
+            or self.renamed
             or self.history
             or self.consumed
             or self.cancelled

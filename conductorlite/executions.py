@@ -367,6 +367,7 @@ class HistoryKind(StrEnum):
     ROUND = "ROUND"
     ALERT = "ALERT"
     VERB = "VERB"
+    MIGRATED = "MIGRATED"
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -375,8 +376,9 @@ class HistoryEvent:
 
     `payload` is the input when something begins and the output when it ends. ROUND: a loop entered round `number`. ALERT: a
     deadline passed whose policy is ALERT_ONLY, named by `status`. VERB: the verb `status` was used where no status tells of it;
-    `payload` says what was given, and which references it `dropped`. The journal holds no fence, lease or engine name: the same
-    definition, input, outcomes, seed and clock give the same bytes on every backend.
+    `payload` says what was given, and which references it `dropped`. MIGRATED: the execution moved to another definition; the
+    payload holds `from` and `to` (version and hash) and `renamed` (printed references before and after). The journal holds no
+    fence, lease or engine name: the same definition, input, outcomes, seed and clock give the same bytes on every backend.
     """
 
     n: int

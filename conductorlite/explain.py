@@ -301,7 +301,8 @@ class _Case:
                 return text + chosen
             nearest = place.before or place.parent
             if nearest is None:
-                return text + "the execution has not begun"
+                begun = "the execution began with another definition, behind it"
+                return text + (begun if self.workflow.tasks else "the execution has not begun")
             row = self.newest.get(nearest.task_reference_name)
             if row is not None:
                 return f"{text}{row.ref}, {'before' if place.before else 'around'} it, is {row.status}{self.instead(row)}"

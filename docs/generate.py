@@ -332,7 +332,7 @@ def _default(field: attrs.Attribute[Any]) -> str:
 
 _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
     "Definitions": ("register", "workflow_def", "task_def", "workflow_defs", "task_defs"),
-    "Run control": ("start", "start_workflow", "pause", "resume", "terminate", "retry", "decide"),
+    "Run control": ("start", "start_workflow", "pause", "resume", "terminate", "retry", "migrate", "migrate_all", "decide"),
     "For workers": ("poll", "update_task", "extend_lease", "log", "task", "task_logs"),
     "Looking": ("get", "status", "run", "history", "explain", "agenda", "next_wakeup", "workflow_ids", "check"),
     "Driving": ("tick", "settle", "advance", "run_until_idle", "run_forever", "stop", "wait", "listen", "close"),

@@ -17,6 +17,7 @@ from conductorlite.driver import Engine
 from conductorlite.engine import AgendaEntry, BulkReport, Listener
 from conductorlite.executions import HistoryEvent, Task, TaskLog, TaskResult, TaskStatus, Workflow, WorkflowStatus
 from conductorlite.invariants import Finding
+from conductorlite.migration import MigrationPlan
 from conductorlite.ports import Backend, Lock
 from conductorlite.worker import Workers
 
@@ -220,6 +221,29 @@ class AsyncEngine:
     ) -> BulkReport:
         """`Engine.bulk`, awaited; `verb` is one of `Engine`'s."""
         return await self._call(self._engine.bulk, verb, workflow_ids, *args, **kwargs)
+
+    async def migrate(
+        self,
+        workflow_id: str,
+        to: WorkflowDef | int | None = None,
+        *,
+        refs: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+    ) -> MigrationPlan:
+        """`Engine.migrate`, awaited."""
+        return await self._call(self._engine.migrate, workflow_id, to, refs=refs, dry_run=dry_run)
+
+    async def migrate_all(
+        self,
+        name: str,
+        from_version: int,
+        to: WorkflowDef | int | None = None,
+        *,
+        refs: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+    ) -> dict[str, MigrationPlan | str]:
+        """`Engine.migrate_all`, awaited."""
+        return await self._call(self._engine.migrate_all, name, from_version, to, refs=refs, dry_run=dry_run)
 
     async def decide(self, workflow_id: str) -> None:
         """`Engine.decide`, awaited."""

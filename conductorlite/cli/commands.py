@@ -12,6 +12,7 @@ import click
 from conductorlite.cli.driving import drive
 from conductorlite.cli.exits import Exit
 from conductorlite.cli.looking import LOOKING, explained
+from conductorlite.cli.moving import MOVING
 from conductorlite.cli.reading import read_definition, read_input, read_task_defs, read_workers, with_system_workers
 from conductorlite.cli.shared import Setting, command_options
 from conductorlite.clock import to_span
@@ -235,5 +236,5 @@ def _status(setting: Setting, engine: Engine, workflow_id: str) -> None:
         setting.screen.line(f"{workflow_id} is {status}")
 
 
-for _command in LOOKING:
+for _command in (*LOOKING, *MOVING):
     program.add_command(_command)

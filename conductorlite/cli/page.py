@@ -41,6 +41,8 @@ _JSON = """
 | `agenda` | a list of `time`, `kind`, `workflowId`, `referenceTaskName` |
 | `check` | `checked`, and `findings`: a list of `law`, `workflowId`, `text` |
 | `diagram` | `mermaid` |
+| `diff` | `name`, `from`, `to`, `fields`, `added`, `removed`, `changed`, `moved`, `perhapsRenamed`, `inside` |
+| `migrate` | per execution: `verdict`, `reasons`, `notes`, `live`, `renamed`; with `--all` an `error` if it was not moved |
 | `validate` | `valid`, and `problems`: a list of `path`, `message`, `severity` |
 """
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from conductorlite.decider.families import on_child_ended, on_started
 from conductorlite.decider.foresight import foresee
+from conductorlite.decider.migrations import on_migrate
 from conductorlite.decider.progress import advance, executed, schedule_item
 from conductorlite.decider.reopening import on_child_reopened, on_retry
 from conductorlite.decider.reports import on_extend_lease, on_poll, on_report
@@ -51,6 +52,7 @@ _HANDLERS: Final[Mapping[EventKind, Callable[[Draft, Event], None]]] = {
     EventKind.RERUN: on_rerun,
     EventKind.SKIP: on_skip,
     EventKind.VARIABLES: on_variables,
+    EventKind.MIGRATE: on_migrate,
     EventKind.POLL: on_poll,
     EventKind.REPORT: on_report,
     EventKind.EXTEND_LEASE: on_extend_lease,
@@ -97,7 +99,10 @@ def decide(
     """
     draft = Draft(plan, snapshot, now, environment, bounds, grown)
     missing: list[Need] = []
-    for event in snapshot.events:
+    # A migration comes after all else that is due, and takes a turn of its own: it looks at rows as they are stored.
+    events = sorted(snapshot.events, key=lambda event: event.kind is EventKind.MIGRATE)
+    for number, event in enumerate(events):
+        draft.more = draft.more or (number > 0 and event.kind is EventKind.MIGRATE)
         if draft.more:
             break
         draft.now = max(draft.now, event.posted_at)
@@ -127,6 +132,8 @@ def _together(needs: list[Need]) -> Need:
         everything=any(need.everything for need in needs),
         payloads=frozenset().union(*(need.payloads for need in needs)),
         definitions=frozenset().union(*(need.definitions for need in needs)),
+        plans=frozenset().union(*(need.plans for need in needs)),
+        inbox=any(need.inbox for need in needs),
     )
 
 

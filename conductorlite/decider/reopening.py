@@ -154,7 +154,10 @@ def recount(draft: Draft) -> None:
     draft.recount()
     permitted = 0
     for task in draft.everything():
-        node = draft.node(task).task
+        placed = draft.placed(task)
+        if placed is None:
+            continue
+        node = placed.task
         if node.type == "JOIN" and not task.status.terminal:
             draft.put(attrs.evolve(task, waiting=recount_join(draft, task)))
         if task.executed and not task.status.successful and node.permissive and not node.optional:
@@ -165,12 +168,13 @@ def recount(draft: Draft) -> None:
 def follow_up_all(draft: Draft, left: Collection[str]) -> None:
     """Go on with what has ended without being followed up (`left`), loops between two rounds, JOINs that wait for nothing."""
     for task in draft.everything():
-        node = draft.node(task)
         if task.ref in left:
             _follow_up(draft, task)
-        elif task.status is not TaskStatus.IN_PROGRESS:
             continue
-        elif node.task.type == "DO_WHILE":
+        node = draft.node(task) if task.status is TaskStatus.IN_PROGRESS else None
+        if node is None:
+            continue
+        if node.task.type == "DO_WHILE":
             resume_loop(draft, task)
         elif node.task.type == "JOIN":
             branches_ended(draft, task)

@@ -49,8 +49,8 @@ def on_rerun(draft: Draft, event: Event) -> None:
     target = draft.latest(said["ref"]) if draft.task(said["ref"]) is None else draft.known(said["ref"])
     if target is None:
         draft.reply(event, Outcome.MISSING, f"the execution has no task {said['ref']!r}")
-    elif target.skipped_ahead or draft.node(target).unreachable:
-        draft.reply(event, Outcome.CONFLICT, f"the flow has not come to {target.ref!r}")
+    elif target.skipped_ahead or (placed := draft.placed(target)) is None or placed.unreachable:
+        draft.reply(event, Outcome.CONFLICT, f"the flow does not come to {target.ref!r}")
     elif target.status is TaskStatus.SKIPPED and draft.node(target).behind_fork:
         draft.reply(event, Outcome.CONFLICT, f"{target.ref!r} was skipped with its fork: rerun the fork")
     else:
@@ -203,14 +203,15 @@ def _go_on(draft: Draft, task: Task, fields: dict[str, Any]) -> None:
 
 
 def _innermost_first(draft: Draft, tasks: list[Task]) -> list[Task]:
-    return sorted(tasks, key=lambda task: -len(draft.node(task).scopes))
+    return sorted(tasks, key=lambda task: -len(placed.scopes) if (placed := draft.placed(task)) is not None else 0)
 
 
 def _place(draft: Draft, target: Task, task: Task) -> _Place:
     """Where a task stands in the flow as seen from `target`."""
-    mine, other = draft.node(target).route, draft.node(task).route
-    if not other:
+    placed = draft.placed(task)
+    if placed is None or placed.unreachable:
         return _Place.BESIDE
+    mine, other = draft.node(target).route, placed.route
     depth = 0
     for (my_list, my_index, body), (its_list, its_index, _) in zip(mine, other, strict=False):
         if my_list != its_list:

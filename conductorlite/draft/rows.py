@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from conductorlite.canonical import EMPTY, Payload
-from conductorlite.decisions import Decision, EventKind, Outgoing
+from conductorlite.decisions import Decision, Event, EventKind, Outgoing, Renamed
 from conductorlite.draft.mailboxes import Mailboxes
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import (
@@ -96,10 +96,13 @@ class Draft(Mailboxes):
         self._store(None, task)
         return task
 
-    def task_id(self, ref: str, attempt: int) -> str:
-        """Id of an attempt, derived from its identity. The head is the workflow's, so that ids of one execution lie together."""
+    def task_id(self, ref: str, attempt: int, generation: int | None = None) -> str:
+        """Id of an attempt, by default of the present generation, derived from its identity.
+
+        The head is the workflow's, so that ids of one execution lie together.
+        """
         workflow = self.workflow
-        key = (ref, attempt, self.field("generation"))
+        key = (ref, attempt, self.field("generation") if generation is None else generation)
         known = self._ids.get(key)
         if known is None:
             head = derive_id("workflow", workflow.workflow_id)[:8]
@@ -256,6 +259,28 @@ class Draft(Mailboxes):
         changes: dict[str, Any] = {"ended_at": self.now, "updated_at": self.now, "lease": 0, **self._drop_timers(task)}
         return self.put(attrs.evolve(task, status=TaskStatus.CANCELED, **changes))
 
+    def rename(self, task: Task, new_ref: str, new_base_ref: str) -> None:
+        """Give all attempts at a printed reference another name: ids, leases and generations stay, so reports still arrive.
+
+        Its message is put under the new name; its letters are the caller's to send on. To be done last in a turn.
+        """
+        self._renamed.append(Renamed(ref=task.ref, new_ref=new_ref, new_base_ref=new_base_ref))
+        if task.status is TaskStatus.SCHEDULED:
+            self.remove_message(task)
+            self.offer(attrs.evolve(task, ref=new_ref, base_ref=new_base_ref))
+
+    def addressee(self, event: Event) -> Task | None:
+        """The last attempt at the reference a letter names, also when it was renamed after the letter was written.
+
+        The id of an attempt is derived from the name under which it began, and is never changed.
+        """
+        ref = event.ref or ""
+        task = self.task(ref)
+        if task is not None or not ref:
+            return task
+        born = self.task_id(ref, event.attempt, event.generation)
+        return next((row for row in self.all_live() if row.task_id == born), None)
+
     def decision(self) -> Decision:
         """Everything the turn changes, grouped by where it goes."""
         inserted = [row for key, row in self._rows.items() if key in self._inserted]
@@ -277,6 +302,7 @@ class Draft(Mailboxes):
             inserted=tuple(inserted),
             updated=tuple(updated),
             dropped=tuple(self._dropped),
+            renamed=tuple(self._renamed),
             texts=tuple(self._texts.values()),
             definitions=self._definitions,
             history=tuple(self._history),

@@ -1,6 +1,6 @@
 """The verbs, one file per family, each family built on the one before.
 
-metadata ◁ control ◁ reruns ◁ workface ◁ signals ◁ queries.
+metadata ◁ control ◁ migrations ◁ reruns ◁ workface ◁ signals ◁ queries.
 """
 
 from conductorlite.engine.queries import AgendaEntry, Queries

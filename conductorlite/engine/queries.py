@@ -20,7 +20,7 @@ __all__ = ["AgendaEntry", "Queries"]
 _PAGE = 500
 
 #: Lines of the journal whose payload says what has become of rows.
-_TELLING = (HistoryKind.ROUND, HistoryKind.VERB)
+_TELLING = (HistoryKind.ROUND, HistoryKind.VERB, HistoryKind.MIGRATED)
 
 
 @attrs.frozen(kw_only=True, slots=True)

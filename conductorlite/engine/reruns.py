@@ -9,7 +9,7 @@ import attrs
 
 from conductorlite.canonical import Payload
 from conductorlite.decisions import EventKind
-from conductorlite.engine.control import Control
+from conductorlite.engine.migrations import Migrations
 from conductorlite.errors import ConductorliteError, TaskNotFound
 from conductorlite.ports import ReadingTransaction
 
@@ -26,7 +26,7 @@ class BulkReport:
     failed: Mapping[str, ConductorliteError] = attrs.field(factory=dict)
 
 
-class Reruns(Control):
+class Reruns(Migrations):
     """Verbs on what an execution has done."""
 
     def retry(self, workflow_id: str, *, resume_subworkflow_tasks: bool = False) -> None:

@@ -356,6 +356,7 @@ class Turns:
         loaded = view.load(workflow_id, attrs.evolve(need, payloads=frozenset()) if need.payloads else need)
         semantics = snapshot.workflow.semantics
         made = {name: self.embed(view, definition, semantics) for name, definition in need.embeds.items()}
+        plans = {digest: self.plan(view, attrs.evolve(snapshot.workflow, definition_hash=digest)) for digest in need.plans}
         return Snapshot(
             workflow=snapshot.workflow,
             events=snapshot.events,
@@ -364,6 +365,8 @@ class Turns:
             payloads={**snapshot.payloads, **known},
             definitions={**snapshot.definitions, **{key: self._resolve(view, *key) for key in need.definitions}},
             embedded={**snapshot.embedded, **made},
+            plans={**snapshot.plans, **plans},
+            inbox=tuple(view.inbox(workflow_id)) if need.inbox else snapshot.inbox,
             live_loaded=snapshot.live_loaded or need.live,
             failed_loaded=snapshot.failed_loaded or need.failed,
             everything_loaded=snapshot.everything_loaded or need.everything,

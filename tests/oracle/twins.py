@@ -35,9 +35,10 @@ from conductorlite.backends.memory import MemoryBackend
 from conductorlite.backends.sqlite import SQLiteBackend
 from conductorlite.canonical import canonical
 from conductorlite.decider import decide
-from conductorlite.decisions import Decision, Event, Need, Snapshot
+from conductorlite.decisions import Decision, Event, EventKind, Need, Snapshot
 from conductorlite.engine.turns import Turns
 from conductorlite.executions import Workflow
+from conductorlite.plan import Plan
 from conductorlite.plan.tree import walk
 from conductorlite.ports import Backend, ReadingTransaction
 
@@ -78,6 +79,8 @@ class Checked(Turns):
             tasks=rows,
             payloads=self.texts(view, workflow.workflow_id, digests) if digests else {},
             definitions={(name, None): self._resolve(view, name, None) for name in ("mourn", "missing", "nonsense")},
+            plans=self._targets(view, workflow, ordered),
+            inbox=tuple(view.inbox(workflow.workflow_id)),
             everything_loaded=True,
         )
         answer = decide(plan, whole, now, environment=self.environment, bounds=self.bounds)
@@ -88,8 +91,13 @@ class Checked(Turns):
         self._record(plan.nodes, rows.values(), sliced, ordered)
         return sliced
 
+    def _targets(self, view: ReadingTransaction, workflow: Workflow, events: Sequence[Event]) -> dict[str, Plan]:
+        hashes = [event.data.value["definitionHash"] for event in events if event.kind is EventKind.MIGRATE]
+        return {digest: self.plan(view, attrs.evolve(workflow, definition_hash=digest)) for digest in hashes}
+
     def _record(self, nodes: Any, rows: Any, decision: Decision, events: Sequence[Event]) -> None:
-        kinds = {nodes[task.base_ref].task.type for task in (*rows, *decision.inserted) if task is not None}
+        known = [task for task in (*rows, *decision.inserted) if task is not None and task.base_ref in nodes]
+        kinds = {nodes[task.base_ref].task.type for task in known}
         for event in events:
             if event.event_id in decision.replies:
                 name = str(event.kind)

@@ -12,7 +12,7 @@ from conductorlite.backends.memory.ordered import Ordered
 from conductorlite.backends.memory.reads import MemoryReads
 from conductorlite.backends.memory.store import Execution, Store
 from conductorlite.canonical import INLINE_LIMIT, Payload
-from conductorlite.decisions import Decision, Event, Message, MessageKey, Outgoing
+from conductorlite.decisions import Decision, Event, Message, MessageKey, Outgoing, Renamed
 from conductorlite.errors import AlreadyExists, FencedOut, InvariantBroken
 from conductorlite.executions import HistoryEvent, Task, TaskLog, Workflow
 from conductorlite.ports import RelayItem
@@ -117,6 +117,8 @@ class MemoryWrites(MemoryReads):
             if (task.ref, task.attempt) in execution.attempts or task.task_id in store.task_ids:
                 raise InvariantBroken(f"{task.workflow_id}: rows contradict the store: {task.ref} exists")
             self._put_task(execution, None, _thin_task(task))
+        for renamed in decision.renamed:
+            self._rename_task(execution, renamed)
         for text in decision.texts:
             if text.text is not None and text.digest not in execution.texts:
                 store.put(execution.texts, text.digest, text.text)
@@ -139,6 +141,15 @@ class MemoryWrites(MemoryReads):
             if old.iterations:
                 store.discard(execution.loops[old.base_ref], (old.seq, old.attempt, old.ref))
         store.drop(execution.last, ref)
+
+    def _rename_task(self, execution: Execution, renamed: Renamed) -> None:
+        if renamed.new_ref in execution.last:
+            raise InvariantBroken(f"{execution.workflow_id}: rows contradict the store: {renamed.new_ref} exists")
+        attempts = range(execution.last.get(renamed.ref, -1) + 1)
+        rows = [execution.attempts[(renamed.ref, attempt)] for attempt in attempts]
+        self._drop_task(execution, renamed.ref)
+        for row in rows:
+            self._put_task(execution, None, attrs.evolve(row, ref=renamed.new_ref, base_ref=renamed.new_base_ref))
 
     def _put_task(self, execution: Execution, old: Task | None, new: Task) -> None:
         store = self._store

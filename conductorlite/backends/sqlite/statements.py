@@ -63,6 +63,7 @@ UPDATE_TASK: Final = (
     f"UPDATE tasks SET {_setting(TASK_COLUMNS[: -len(TASK_IDENTITY)])}"
     f" WHERE {' AND '.join(f'{column} = ?' for column in TASK_IDENTITY)}"
 )
+RENAME_TASK: Final = "UPDATE tasks SET ref = ?, base_ref = ? WHERE workflow_id = ? AND ref = ?"
 TASK_LAST: Final = f"SELECT {_TASK} FROM tasks WHERE workflow_id = ? AND ref = ? ORDER BY attempt DESC LIMIT 1"
 #: Many references at once; `json_each` walks the argument, not the table.
 TASKS_LAST: Final = (

@@ -91,6 +91,9 @@ class SQLiteWrites(SQLiteReads):
             self._update(decision.workflow, decision.updated)
         if decision.inserted:
             self._executemany(sql.INSERT_TASK, map(task_row, decision.inserted))
+        if decision.renamed:
+            names = [(one.new_ref, one.new_base_ref, workflow_id, one.ref) for one in decision.renamed]
+            self._executemany(sql.RENAME_TASK, names)
         if decision.texts:
             texts = [(workflow_id, text.digest, text.text) for text in decision.texts if text.text is not None]
             self._executemany(sql.INSERT_TEXT, texts)
