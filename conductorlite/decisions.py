@@ -56,6 +56,7 @@ class EventKind(StrEnum):
     WORKFLOW_TIMEOUT = "WORKFLOW_TIMEOUT"
     # other workflows
     CHILD_ENDED = "CHILD_ENDED"
+    STARTED = "STARTED"
     # the decider's own
     CONTINUE = "CONTINUE"
 
@@ -133,6 +134,8 @@ class Need:
     payloads: frozenset[str] = frozenset()
     #: Registered workflow definitions by name and version (None: the highest).
     definitions: frozenset[DefinitionKey] = frozenset()
+    #: Task types: when workers last polled for them, by domain.
+    polls: frozenset[str] = frozenset()
 
     def __or__(self, other: Need) -> Need:
         return Need(
@@ -143,6 +146,7 @@ class Need:
             everything=self.everything or other.everything,
             payloads=self.payloads | other.payloads,
             definitions=self.definitions | other.definitions,
+            polls=self.polls | other.polls,
         )
 
     def __bool__(self) -> bool:
@@ -154,6 +158,7 @@ class Need:
             or self.everything
             or self.payloads
             or self.definitions
+            or self.polls
         )
 
 
@@ -179,6 +184,8 @@ class Snapshot:
     payloads: Mapping[str, Payload] = attrs.field(factory=dict)
     #: Hashes of the embedded forms; None when nothing is registered under that name.
     definitions: Mapping[DefinitionKey, str | None] = attrs.field(factory=dict)
+    #: By task type: the instant of the last poll in each domain, epoch ms.
+    polls: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict)
     live_loaded: bool = False
     failed_loaded: bool = False
     everything_loaded: bool = False
@@ -217,6 +224,13 @@ class Snapshot:
             return self.definitions[(name, version)]
         except KeyError:
             raise NotLoaded(Need(definitions=frozenset({(name, version)}))) from None
+
+    def polls_of(self, task_type: str) -> Mapping[str, int]:
+        """The instant of the last poll for a task type in each domain that was ever polled; raises NotLoaded."""
+        try:
+            return self.polls[task_type]
+        except KeyError:
+            raise NotLoaded(Need(polls=frozenset({task_type}))) from None
 
     def all_live(self) -> list[Task]:
         """Every live row, in order of scheduling; raises NotLoaded."""
@@ -280,7 +294,7 @@ class Decision:
     """Everything one turn changes, grouped by where it goes.
 
     `workflow` is the new row (its `fence` is the one that was read; the backend raises it). `created` says that the row is
-    new. `consumed` are ids of stored events that were read; `timers` replace events of the same id in the own inbox;
+    new; its idempotency key, if it has one, is claimed with it, from the execution `replaces` if that is given. `consumed` are ids of stored events that were read; `timers` replace events of the same id in the own inbox;
     `cancelled` are ids to delete there; `release_held` lets every held event of the inbox go, due `released_at` or
     at its own later instant. `texts` are the large
     payloads set by this turn. `replies` answer events by id and are not stored.
@@ -288,6 +302,8 @@ class Decision:
 
     workflow: Workflow
     created: bool = False
+    #: The execution that gives up the idempotency key to this one.
+    replaces: str | None = None
     inserted: tuple[Task, ...] = ()
     updated: tuple[Task, ...] = ()
     #: Printed references of which every attempt is deleted: rounds a loop keeps no longer.

@@ -53,6 +53,7 @@ __all__ = [
     "InvalidExpression",
     "InvalidInput",
     "InvariantBroken",
+    "KeyTaken",
     "MissingExtra",
     "NotFound",
     "ResultTimeout",
@@ -128,6 +129,14 @@ class Conflict(ConductorliteError):
 
 class AlreadyExists(Conflict):
     """A definition with that name and version, or an execution with that id, exists already."""
+
+
+class KeyTaken(AlreadyExists):
+    """An idempotency key belongs to another execution of that workflow; `workflow_id` is its id."""
+
+    def __init__(self, workflow_id: str, text: str) -> None:
+        self.workflow_id = workflow_id
+        super().__init__(text)
 
 
 class StaleLease(Conflict):

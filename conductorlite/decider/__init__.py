@@ -113,6 +113,7 @@ def _together(needs: list[Need]) -> Need:
         everything=any(need.everything for need in needs),
         payloads=frozenset().union(*(need.payloads for need in needs)),
         definitions=frozenset().union(*(need.definitions for need in needs)),
+        polls=frozenset().union(*(need.polls for need in needs)),
     )
 
 
