@@ -12,7 +12,7 @@ from typing import Any
 from conductorlite.aio.run import AsyncRun
 from conductorlite.clock import Clock, Instant, Span
 from conductorlite.decider import Bounds
-from conductorlite.definitions import Semantics, TaskDef, WorkflowDef
+from conductorlite.definitions import IdempotencyStrategy, Semantics, TaskDef, WorkflowDef
 from conductorlite.driver import Engine
 from conductorlite.engine import AgendaEntry, Listener
 from conductorlite.executions import HistoryEvent, Task, TaskLog, TaskResult, Workflow, WorkflowStatus
@@ -100,6 +100,9 @@ class AsyncEngine:
         at: Instant | None = None,
         delay: Span | None = None,
         created_by: str | None = None,
+        task_to_domain: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
     ) -> AsyncRun:
         """`Engine.start`, awaited; the handle's `result` is awaited too."""
         run = await self._call(
@@ -113,6 +116,9 @@ class AsyncEngine:
             at=at,
             delay=delay,
             created_by=created_by,
+            task_to_domain=task_to_domain,
+            idempotency_key=idempotency_key,
+            idempotency_strategy=idempotency_strategy,
         )
         return AsyncRun(self, run.workflow_id)
 
@@ -128,6 +134,9 @@ class AsyncEngine:
         at: Instant | None = None,
         delay: Span | None = None,
         created_by: str | None = None,
+        task_to_domain: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
     ) -> str:
         """`Engine.start_workflow`, awaited."""
         return await self._call(
@@ -141,6 +150,9 @@ class AsyncEngine:
             at=at,
             delay=delay,
             created_by=created_by,
+            task_to_domain=task_to_domain,
+            idempotency_key=idempotency_key,
+            idempotency_strategy=idempotency_strategy,
         )
 
     async def run(self, workflow_id: str) -> AsyncRun:

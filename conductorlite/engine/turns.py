@@ -20,7 +20,8 @@ from conductorlite.canonical import EMPTY, Payload
 from conductorlite.clock import Clock
 from conductorlite.decider import DECIDER_VERSION, Bounds, decide, foresee
 from conductorlite.decisions import Decision, Event, EventKind, Need, Reply, Snapshot
-from conductorlite.definitions import Semantics
+from conductorlite.definitions import IdempotencyStrategy, Semantics
+from conductorlite.engine.keys import refuse_letter, replaced, start_letter, strategy_of
 from conductorlite.errors import (
     ConductorliteError,
     ExecutionNotFound,
@@ -28,6 +29,7 @@ from conductorlite.errors import (
     InvalidDefinition,
     InvalidExpression,
     InvariantBroken,
+    KeyTaken,
     MissingExtra,
     NotFound,
     StorageCorrupt,
@@ -37,7 +39,7 @@ from conductorlite.expressions import apply_workflow_input_template
 from conductorlite.plan import Plan, compile_plan
 from conductorlite.ports import Backend, Lock, ReadingTransaction, WritingTransaction
 
-__all__ = ["Cache", "Listener", "Start", "Taken", "Turns", "letter"]
+__all__ = ["Along", "Cache", "Listener", "Start", "Taken", "Turns", "letter"]
 
 #: How often a turn that is fenced out decides anew before it leaves its events in the inbox.
 _TRIES: Final = 8
@@ -52,6 +54,10 @@ _EVENTS: Final = 200
 _FOLLOW_UPS: Final = 1_000
 
 
+#: What is written in the same commit as a turn.
+Along = Callable[[WritingTransaction], None]
+
+
 class Listener(Protocol):
     """Told after each commit what happened in it, at most once; must be quick and must not raise."""
 
@@ -64,6 +70,8 @@ class Start:
 
     workflow: Workflow
     definitions: Mapping[str, str] = attrs.field(factory=dict)
+    #: What happens when another execution holds the workflow's idempotency key.
+    strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -150,13 +158,16 @@ class Turns:
 
     # ------------------------------------------------------------------ taking turns
 
-    def take(self, workflow_id: str, events: Sequence[Event] = (), *, started: Start | None = None) -> Taken:
+    def take(
+        self, workflow_id: str, events: Sequence[Event] = (), *, started: Start | None = None, along: Along | None = None
+    ) -> Taken:
         """Take one turn over what is due and `events`, and the turns that directly follow from it.
 
-        `started` is what a new workflow begins with. Raises ExecutionNotFound, AlreadyExists, InvariantBroken (the
-        turn is rolled back and counted) and StorageErrors; then nothing of the turn is stored.
+        `started` is what a new workflow begins with; `along` writes something more in the same commit. Raises
+        ExecutionNotFound, AlreadyExists, KeyTaken, InvariantBroken (the turn is rolled back and counted) and StorageErrors;
+        then nothing of the turn is stored.
         """
-        taken = self._take(workflow_id, events, started)
+        taken = self._take(workflow_id, events, started, along)
         rounds = 0
         latest = taken.decision
         family = _addressed(latest)
@@ -181,14 +192,22 @@ class Turns:
             except InvariantBroken:
                 continue  # counted on its own row; whoever wrote to it is not to blame
 
-    def _take(self, workflow_id: str, events: Sequence[Event], started: Start | None) -> Taken:
+    def _take(
+        self, workflow_id: str, events: Sequence[Event], started: Start | None, along: Along | None = None
+    ) -> Taken:
         if self.lock is not None and not self.lock.try_acquire(workflow_id):
             return self._leave(workflow_id, events)
         try:
             for _ in range(_TRIES):
                 try:
-                    decision = self._decide_and_commit(workflow_id, events, started)
+                    decision = self._decide_and_commit(workflow_id, events, started, along)
                 except FencedOut:
+                    continue
+                except KeyTaken:
+                    if started is not None:
+                        raise
+                    if self._refuse(workflow_id):
+                        return Taken(decision=None, replies={})
                     continue
                 except ExecutionNotFound:
                     if events:
@@ -215,19 +234,19 @@ class Turns:
         return Taken(decision=None, replies={}, posted=True)
 
     def _decide_and_commit(
-        self, workflow_id: str, events: Sequence[Event], started: Start | None
+        self, workflow_id: str, events: Sequence[Event], started: Start | None, along: Along | None
     ) -> Decision | None:
         if self.read_inside:
             with self.backend.writing() as tx:
                 workflow, decision = self._read_and_decide(tx, workflow_id, events, started)
                 if decision is not None and not decision.empty:
-                    self._apply(tx, decision, started)
+                    self._apply(tx, decision, started, along)
         else:
             with self.backend.reading() as view:
                 workflow, decision = self._read_and_decide(view, workflow_id, events, started)
             if decision is not None and not decision.empty:
                 with self.backend.writing() as tx:
-                    self._apply(tx, decision, started)
+                    self._apply(tx, decision, started, along)
         if decision is None:
             self._keep_parked(workflow, events)
         elif not decision.empty:
@@ -246,14 +265,19 @@ class Turns:
 
     def _begun(self, view: ReadingTransaction, workflow_id: str) -> Workflow | None:
         """The row of an execution that a START letter of another one brings into being."""
-        due = view.due_events(workflow_id, self.clock.now(), _EVENTS)
-        letters = [event for event in due if event.kind is EventKind.START]
-        if not letters:
+        found = start_letter(view, workflow_id, self.clock.now())
+        if found is None:
             return None
-        said = letters[0].data.value
+        row = self._begun_by(view, found)
+        # Before anything is decided on: an execution whose key is taken takes no turn.
+        replaced(view, row.name, row.idempotency_key, strategy_of(found))
+        return row
+
+    def _begun_by(self, view: ReadingTransaction, found: Event) -> Workflow:
+        said = found.data.value
         parent = said.get("parent") or {}
         row = Workflow(
-            workflow_id=workflow_id,
+            workflow_id=found.workflow_id,
             name=said["name"],
             version=said["version"],
             definition_hash=said["definitionHash"],
@@ -261,10 +285,11 @@ class Turns:
             decider_version=DECIDER_VERSION,
             seed=said["seed"],
             created_at=self.clock.now(),
-            updated_at=letters[0].posted_at,
+            updated_at=found.posted_at,
             correlation_id=said.get("correlationId"),
+            idempotency_key=said.get("idempotencyKey"),
             priority=said["priority"],
-            parent_workflow_id=letters[0].sender if parent else None,
+            parent_workflow_id=found.sender if parent else None,
             parent_task_id=parent.get("taskId"),
             parent_ref=parent.get("ref"),
             parent_attempt=parent.get("attempt", 0),
@@ -280,7 +305,23 @@ class Turns:
             variables=Payload.of(dict(definition.variables)),
         )
 
-    def _apply(self, tx: WritingTransaction, decision: Decision, started: Start | None) -> None:
+    def _refuse(self, workflow_id: str) -> bool:
+        """Answer a START letter whose idempotency key is taken; False when it is not any more."""
+        now = self.clock.now()
+        with self.backend.writing() as tx:
+            found = start_letter(tx, workflow_id, now)
+            refused = found is not None and refuse_letter(tx, found, self._begun_by(tx, found), now)
+        if refused:
+            self.wake()
+        return refused
+
+    def _apply(self, tx: WritingTransaction, decision: Decision, started: Start | None, along: Along | None) -> None:
+        workflow = decision.workflow
+        if decision.created and workflow.idempotency_key is not None:
+            asked = start_letter(tx, workflow.workflow_id, self.clock.now()) if started is None else None
+            strategy = strategy_of(asked) if started is None else started.strategy
+            holder = replaced(tx, workflow.name, workflow.idempotency_key, strategy)
+            decision = attrs.evolve(decision, replaces=holder)
         if started is not None:
             for digest, text in started.definitions.items():
                 tx.embed(digest, text)
@@ -289,6 +330,8 @@ class Turns:
                 for digest, text in (self._resolved.get(event.data.value["definitionHash"]) or {}).items():
                     tx.embed(digest, text)
         tx.apply(decision)
+        if along is not None:
+            along(tx)
 
     def announce(self, decision: Decision) -> None:
         """Wake sleepers and tell listeners of a committed decision."""
@@ -347,6 +390,7 @@ class Turns:
             latest={**snapshot.latest, **loaded.latest},
             payloads={**snapshot.payloads, **known},
             definitions={**snapshot.definitions, **{key: self._resolve(view, *key) for key in need.definitions}},
+            polls={**snapshot.polls, **{kind: _last_polls(view, kind) for kind in need.polls}},
             live_loaded=snapshot.live_loaded or need.live,
             failed_loaded=snapshot.failed_loaded or need.failed,
             everything_loaded=snapshot.everything_loaded or need.everything,
@@ -410,6 +454,11 @@ class Turns:
 def _addressed(decision: Decision | None) -> list[str]:
     """Other workflows a decision has written to, each once."""
     return [] if decision is None else list(dict.fromkeys(event.workflow_id for event in decision.outgoing.posted))
+
+
+def _last_polls(view: ReadingTransaction, task_type: str) -> dict[str, int]:
+    """The instant of the last poll for a task type in each domain."""
+    return {poll.domain: poll.last_poll_time for poll in view.poll_data(task_type) if poll.domain is not None}
 
 
 def _unresolved(view: ReadingTransaction, name: str, version: int | None) -> tuple[str, Mapping[str, str]]:

@@ -10,9 +10,10 @@ from conductorlite.canonical import Payload
 from conductorlite.clock import Span, to_span
 from conductorlite.decisions import Event, EventKind, Message, Outcome
 from conductorlite.engine.control import Control
-from conductorlite.engine.turns import Taken, letter
-from conductorlite.errors import ExecutionNotFound, InvalidInput, StaleLease, TaskNotFound
-from conductorlite.executions import REPORTABLE, Task, TaskLog, TaskResult, TaskStatus
+from conductorlite.engine.domains import Rider
+from conductorlite.engine.turns import Along, Taken, letter
+from conductorlite.errors import ExecutionNotFound, InvalidInput, StaleLease, StorageBusy, StorageFull, TaskNotFound
+from conductorlite.executions import REPORTABLE, PollData, Task, TaskLog, TaskResult, TaskStatus
 
 __all__ = ["WorkerFace"]
 
@@ -42,7 +43,8 @@ class WorkerFace(Control):
 
         Higher priorities come first, then those offered longest. With `timeout` (ms, timedelta or text) the call waits that
         long for a first task; on a virtual clock, where time does not pass by waiting, it returns at once. The input is
-        `task.input_data`; the report must carry `task.lease`. Raises InvalidInput when `count` is below 1.
+        `task.input_data`; the report must carry `task.lease`. The poll itself is recorded, see `poll_data`: at most once a
+        second for a worker, type and domain. Raises InvalidInput when `count` is below 1.
         """
         if count < 1:
             raise InvalidInput(f"count {count} is below 1")
@@ -50,7 +52,11 @@ class WorkerFace(Control):
         until = self.clock.now() + to_span(timeout)
         while True:
             seen = self.turns.commits
-            taken = self._take_offered(queue, worker_id, count)
+            now = self.clock.now()
+            poll = PollData(queue_name=task_type, domain=domain or None, worker_id=worker_id, last_poll_time=now)
+            rider = Rider(self._polls.noted(poll))
+            taken = self._take_offered(queue, worker_id, count, rider)
+            self._record(rider)
             now = self.clock.now()
             if taken or now >= until or self.clock.virtual:
                 return taken
@@ -61,7 +67,19 @@ class WorkerFace(Control):
                     wake_at = min(until, now + _GLANCE_MS, *([] if next_at is None or next_at <= now else [next_at]))
                     self.clock.wait(self.turns.committed, wake_at)
 
-    def _take_offered(self, queue: str, worker_id: str | None, count: int) -> list[Task]:
+    def _record(self, rider: Rider) -> None:
+        """Write polls that no turn has taken along. They are a hint: what cannot be written now is written with a later one."""
+        if not rider.polls:
+            return
+        if not rider.aboard:
+            try:
+                with self.backend.writing() as tx:
+                    rider(tx)
+            except (StorageBusy, StorageFull):
+                return
+        self._polls.wrote(rider.polls)
+
+    def _take_offered(self, queue: str, worker_id: str | None, count: int, along: Along) -> list[Task]:
         taken: list[Task] = []
         spare = 0
         while len(taken) < count:
@@ -71,7 +89,7 @@ class WorkerFace(Control):
             for message in offered:
                 if len(taken) == count:
                     break
-                task = self.take_message(message, worker_id)
+                task = self.take_message(message, worker_id, along)
                 if task is not None:
                     taken.append(task)
             if len(taken) == before and (spare or not offered):
@@ -80,7 +98,7 @@ class WorkerFace(Control):
             spare = _SPARE
         return [self._with_payloads(task) for task in taken]
 
-    def take_message(self, message: Message, worker_id: str | None) -> Task | None:
+    def take_message(self, message: Message, worker_id: str | None, along: Along | None = None) -> Task | None:
         """Take one offered task, or None when somebody else has it or it is void (then its message is dropped)."""
         now = self.clock.now()
         event = attrs.evolve(
@@ -90,7 +108,7 @@ class WorkerFace(Control):
             generation=message.generation,
         )
         try:
-            taken = self.turns.take(message.workflow_id, [event])
+            taken = self.turns.take(message.workflow_id, [event], along=along)
         except ExecutionNotFound:
             with self.backend.writing() as tx:
                 tx.discard([message])
