@@ -7,6 +7,7 @@ from conductorlite.aio import AsyncEngine, AsyncRun
 from conductorlite.clock import Clock, SystemClock, VirtualClock
 from conductorlite.decider import Bounds
 from conductorlite.definitions import (
+    IdempotencyStrategy,
     Problem,
     RateLimitConfig,
     RetryLogic,
@@ -37,6 +38,7 @@ from conductorlite.errors import (
     InvalidExpression,
     InvalidInput,
     InvariantBroken,
+    KeyTaken,
     MissingExtra,
     NotFound,
     ResultTimeout,
@@ -54,6 +56,7 @@ from conductorlite.errors import (
 from conductorlite.executions import (
     HistoryEvent,
     HistoryKind,
+    PollData,
     Task,
     TaskLog,
     TaskResult,
@@ -86,12 +89,15 @@ __all__ = [
     "Finding",
     "HistoryEvent",
     "HistoryKind",
+    "IdempotencyStrategy",
     "InvalidDefinition",
     "InvalidExpression",
     "InvalidInput",
     "InvariantBroken",
+    "KeyTaken",
     "MissingExtra",
     "NotFound",
+    "PollData",
     "Problem",
     "RateLimitConfig",
     "ResultTimeout",

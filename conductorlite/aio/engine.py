@@ -15,7 +15,7 @@ from conductorlite.decider import Bounds
 from conductorlite.definitions import IdempotencyStrategy, Semantics, TaskDef, WorkflowDef
 from conductorlite.driver import Engine
 from conductorlite.engine import AgendaEntry, Listener
-from conductorlite.executions import HistoryEvent, Task, TaskLog, TaskResult, Workflow, WorkflowStatus
+from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, TaskResult, Workflow, WorkflowStatus
 from conductorlite.invariants import Finding
 from conductorlite.ports import Backend, Lock
 from conductorlite.worker import Workers
@@ -175,6 +175,10 @@ class AsyncEngine:
         """`Engine.retry`, awaited."""
         await self._call(self._engine.retry, workflow_id)
 
+    async def remove(self, workflow_id: str) -> None:
+        """`Engine.remove`, awaited."""
+        await self._call(self._engine.remove, workflow_id)
+
     async def decide(self, workflow_id: str) -> None:
         """`Engine.decide`, awaited."""
         await self._call(self._engine.decide, workflow_id)
@@ -231,6 +235,43 @@ class AsyncEngine:
     def workflow_ids(self, status: WorkflowStatus | None = None) -> AsyncIterator[str]:
         """`Engine.workflow_ids`, iterated with `async for`."""
         return self._bridge.each(self._engine.workflow_ids(status))
+
+    async def executions(
+        self,
+        name: str | None = None,
+        *,
+        correlation_id: str | None = None,
+        status: WorkflowStatus | None = None,
+        parent_workflow_id: str | None = None,
+        limit: int = 100,
+        after: tuple[int, str] | None = None,
+    ) -> list[Workflow]:
+        """`Engine.executions`, awaited."""
+        return await self._call(
+            self._engine.executions,
+            name,
+            correlation_id=correlation_id,
+            status=status,
+            parent_workflow_id=parent_workflow_id,
+            limit=limit,
+            after=after,
+        )
+
+    async def correlated(self, name: str, correlation_id: str, *, include_closed: bool = False) -> list[Workflow]:
+        """`Engine.correlated`, awaited."""
+        return await self._call(self._engine.correlated, name, correlation_id, include_closed=include_closed)
+
+    async def children(self, workflow_id: str) -> list[Workflow]:
+        """`Engine.children`, awaited."""
+        return await self._call(self._engine.children, workflow_id)
+
+    async def poll_data(self, task_type: str | None = None) -> Sequence[PollData]:
+        """`Engine.poll_data`, awaited."""
+        return await self._call(self._engine.poll_data, task_type)
+
+    async def queue_sizes(self) -> Mapping[str, int]:
+        """`Engine.queue_sizes`, awaited."""
+        return await self._call(self._engine.queue_sizes)
 
     async def agenda(self, limit: int = 100) -> list[AgendaEntry]:
         """`Engine.agenda`, awaited."""

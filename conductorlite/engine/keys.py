@@ -7,7 +7,8 @@ OSS accepts them and enforces none.
 
 from __future__ import annotations
 
-import attrs
+from collections.abc import Mapping
+from typing import Any, Final
 
 from conductorlite.canonical import Payload
 from conductorlite.decisions import Event, EventKind
@@ -19,10 +20,10 @@ from conductorlite.ports import ExecutionReads, WritingTransaction
 __all__ = ["MAX_KEY", "checked_key", "checked_strategy", "refuse_letter", "replaced", "start_letter", "strategy_of"]
 
 #: Longest idempotency key, in characters.
-MAX_KEY = 255
+MAX_KEY: Final = 255
 
 #: Due events looked at for the letter that begins an execution.
-_LETTERS = 200
+_LETTERS: Final = 200
 
 
 def checked_key(key: str | None) -> str | None:
@@ -87,14 +88,16 @@ def refuse_letter(tx: WritingTransaction, letter: Event, row: Workflow, now: int
     return True
 
 
-def _answer(letter: Event, answer: dict[str, object], data: Payload, now: int) -> Event:
-    asked = Event(
+def _answer(letter: Event, answer: Mapping[str, Any], data: Payload, now: int) -> Event:
+    return Event(
         workflow_id=letter.sender,
         event_id=f"{EventKind.STARTED}:{letter.workflow_id}",
         kind=EventKind.STARTED,
         due_at=now,
         posted_at=max(now, letter.posted_at),
         sender=letter.workflow_id,
+        ref=answer["ref"],
+        attempt=answer["attempt"],
+        generation=answer["generation"],
         data=data,
     )
-    return attrs.evolve(asked, **{name: answer[name] for name in ("ref", "attempt", "generation")})

@@ -138,14 +138,17 @@ class WorkerFace(Control):
 
         A report on an attempt that has ended, or whose execution has ended, changes nothing: the late COMPLETED of Conductor's
         task life cycle.
-        Raises TaskNotFound, InvalidInput (output that is not JSON, a status that cannot be reported) and StaleLease when
+        Raises TaskNotFound (also when the execution was removed), InvalidInput (output that is not JSON, a status that cannot be reported) and StaleLease when
         `result.lease` is older than the task's; then nothing is changed.
         """
         with self.backend.reading() as view:
             task = view.task_by_id(result.task_id)
         if task is None or task.workflow_id != result.workflow_id:
             raise TaskNotFound(f"execution {result.workflow_id!r} has no task {result.task_id!r}")
-        self.report(task, result)
+        try:
+            self.report(task, result)
+        except ExecutionNotFound:
+            raise TaskNotFound(f"execution {result.workflow_id!r} was removed") from None
         return self.task(result.task_id)
 
     def report(self, task: Task, result: TaskResult) -> Taken:
@@ -208,9 +211,11 @@ class WorkerFace(Control):
         )
 
     def log(self, task: Task, *lines: str) -> None:
-        """Keep lines of text with a task, stamped now."""
+        """Keep lines of text with a task, stamped now; those of an execution that was removed meanwhile are dropped."""
         now = self.clock.now()
         with self.backend.writing() as tx:
+            if tx.workflow(task.workflow_id) is None:
+                return
             tx.log(task.workflow_id, [TaskLog(task_id=task.task_id, at=now, text=str(line)) for line in lines])
 
     def task(self, task_id: str) -> Task:
