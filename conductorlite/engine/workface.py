@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import attrs
 
@@ -12,7 +13,15 @@ from conductorlite.decisions import Event, EventKind, Message, Outcome
 from conductorlite.engine.control import Control
 from conductorlite.engine.domains import Rider
 from conductorlite.engine.turns import Along, Taken, letter
-from conductorlite.errors import ExecutionNotFound, InvalidInput, StaleLease, StorageBusy, StorageFull, TaskNotFound
+from conductorlite.errors import (
+    ExecutionNotFound,
+    InvalidInput,
+    StaleLease,
+    StorageBusy,
+    StorageCorrupt,
+    StorageFull,
+    TaskNotFound,
+)
 from conductorlite.executions import REPORTABLE, PollData, Task, TaskLog, TaskResult, TaskStatus
 
 __all__ = ["WorkerFace"]
@@ -96,7 +105,11 @@ class WorkerFace(Control):
                 break
             # Others poll too, or what is offered is void: look further.
             spare = _SPARE
-        return [self._with_payloads(task) for task in taken]
+        whole: list[Task] = []
+        for task in taken:
+            with suppress(TaskNotFound):  # ended and removed by somebody else since
+                whole.append(self._with_payloads(task))
+        return whole
 
     def take_message(self, message: Message, worker_id: str | None, along: Along | None = None) -> Task | None:
         """Take one offered task, or None when somebody else has it or it is void (then its message is dropped)."""
@@ -126,7 +139,12 @@ class WorkerFace(Control):
         if not absent:
             return task
         with self.backend.reading() as view:
-            texts = self.turns.texts(view, task.workflow_id, absent)
+            try:
+                texts = self.turns.texts(view, task.workflow_id, absent)
+            except StorageCorrupt:
+                if view.workflow(task.workflow_id) is not None:
+                    raise
+                raise TaskNotFound(f"execution {task.workflow_id!r} was removed") from None
         return attrs.evolve(
             task,
             input=texts.get(task.input.digest, task.input) if task.input.absent else task.input,
