@@ -294,10 +294,10 @@ class Decision:
     """Everything one turn changes, grouped by where it goes.
 
     `workflow` is the new row (its `fence` is the one that was read; the backend raises it). `created` says that the row is
-    new; its idempotency key, if it has one, is claimed with it, from the execution `replaces` if that is given. `consumed` are ids of stored events that were read; `timers` replace events of the same id in the own inbox;
-    `cancelled` are ids to delete there; `release_held` lets every held event of the inbox go, due `released_at` or
-    at its own later instant. `texts` are the large
-    payloads set by this turn. `replies` answer events by id and are not stored.
+    new; its idempotency key, if it has one, is claimed with it, from the execution `replaces` if that is given. `consumed`
+    are ids of stored events that were read; `timers` replace events of the same id in the own inbox; `cancelled` are ids to
+    delete there; `release_held` lets every held event of the inbox go, due `released_at` or at its own later instant.
+    `texts` are the large payloads set by this turn. `replies` answer events by id and are not stored.
     """
 
     workflow: Workflow

@@ -14,6 +14,7 @@ The tree::
      │    └── TaskNotFound
      ├── Conflict                     the verb does not fit the execution's status
      │    ├── AlreadyExists           a definition or an execution of that identity exists
+     │    │    └── KeyTaken           another execution has the idempotency key
      │    └── StaleLease              a report with a lease older than the task's
      ├── ClockError                   a clock was moved backwards, or while a worker was running
      ├── EngineClosed                 the engine or its backend was closed, or forked

@@ -226,7 +226,7 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
     "SubWorkflowParams": {
         "name": "a registered workflow; with an inline definition only shown",
         "version": "the highest if not given; looked up and pinned when the parent starts",
-        "task_to_domain": "goes into the child's row; the parent's if not given. See [Route work with domains](../how-to/route-work-with-domains.md)",
+        "task_to_domain": "goes into the child's row; the parent's if not given ([domains](../how-to/route-work-with-domains.md))",
         "workflow_definition": "an inline definition, instead of a registered one",
         "idempotency_key": _LATER,
         "idempotency_strategy": _LATER,

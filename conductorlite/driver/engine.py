@@ -77,7 +77,10 @@ class Engine(Queries):
         idempotency_key: str | None = None,
         idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
     ) -> Run:
-        """Start an execution and return a handle on it, or on the one that holds the key; see `start_workflow` for arguments and errors."""
+        """Start an execution and return a handle on it, or on the one that holds the idempotency key.
+
+        See `start_workflow` for arguments and errors.
+        """
         self.declared_task_defs = self.workers.task_defs
         workflow_id = self.start_workflow(
             workflow,

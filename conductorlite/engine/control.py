@@ -12,7 +12,7 @@ from conductorlite.decisions import EventKind, Outcome
 from conductorlite.definitions import IdempotencyStrategy, WorkflowDef
 from conductorlite.engine.domains import checked_domains
 from conductorlite.engine.keys import checked_key, checked_strategy, replaced
-from conductorlite.engine.metadata import Metadata
+from conductorlite.engine.metadata import Embedded, Metadata
 from conductorlite.engine.turns import Start, Taken, letter
 from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, KeyTaken
 from conductorlite.executions import Workflow, WorkflowStatus
@@ -61,18 +61,34 @@ class Control(Metadata):
             raise InvalidInput("give `at` or `delay`, not both")
         given = Payload.of(dict(input) if input is not None else {}, where="input")
         now = self.clock.now()
-        domains = Payload.of(checked_domains(task_to_domain))
+        first = to_instant(at) if at is not None else now + to_span(delay) if delay is not None else None
+        asked = {
+            "correlation_id": correlation_id,
+            "priority": priority,
+            "created_by": created_by,
+            "idempotency_key": key,
+            "task_to_domain": Payload.of(checked_domains(task_to_domain)),
+        }
         try:
             with self.backend.reading() as view:
                 embedded = self.embedded(view, workflow, version)
                 replaced(view, embedded.name, key, strategy)
+            row = self._new_row(embedded, workflow_id or self._ids(), given, now, asked)
+            self._begin(row, embedded, first, strategy)
         except KeyTaken as taken:
-            return _existing(taken, strategy)
+            if strategy is IdempotencyStrategy.RETURN_EXISTING:
+                return taken.workflow_id
+            raise
+        return row.workflow_id
+
+    def _new_row(
+        self, embedded: Embedded, workflow_id: str, given: Payload, now: int, asked: Mapping[str, Any]
+    ) -> Workflow:
         definition = embedded.plan.definition
         if definition.input_template:
             given = Payload.of(apply_workflow_input_template(given.fresh(), definition.input_template))
-        row = Workflow(
-            workflow_id=workflow_id or self._ids(),
+        return Workflow(
+            workflow_id=workflow_id,
             name=embedded.name,
             version=embedded.version,
             definition_hash=embedded.digest,
@@ -81,25 +97,18 @@ class Control(Metadata):
             seed=self.seed,
             created_at=now,
             updated_at=now,
-            correlation_id=correlation_id,
-            priority=priority,
-            created_by=created_by,
-            idempotency_key=key,
             input=given,
             variables=Payload.of(dict(definition.variables)),
-            task_to_domain=domains,
+            **asked,
         )
-        first = to_instant(at) if at is not None else now + to_span(delay) if delay is not None else None
-        event = letter(row.workflow_id, EventKind.START, now, None if first is None else {"at": first})
+
+    def _begin(self, row: Workflow, embedded: Embedded, first: int | None, strategy: IdempotencyStrategy) -> None:
+        """Take the first turn of a new execution, whose first task is due at `first` (None: now)."""
+        event = letter(row.workflow_id, EventKind.START, row.created_at, None if first is None else {"at": first})
         # Stored with the first execution that uses it, in the same commit.
         new = {digest: text for digest, text in embedded.texts.items() if digest not in self._stored_definitions}
-        begun = Start(workflow=row, definitions=new, strategy=strategy)
-        try:
-            self.turns.take(row.workflow_id, [event], started=begun)
-        except KeyTaken as taken:
-            return _existing(taken, strategy)
+        self.turns.take(row.workflow_id, [event], started=Start(workflow=row, definitions=new, strategy=strategy))
         self._stored_definitions.update(new)
-        return row.workflow_id
 
     def pause(self, workflow_id: str) -> None:
         """Schedule nothing more until `resume`; tasks that are queued or with a worker go on, their reports are accepted.
@@ -160,10 +169,3 @@ class Control(Metadata):
         if row is None:
             raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
         return row
-
-
-def _existing(taken: KeyTaken, strategy: IdempotencyStrategy) -> str:
-    """The execution that was started with the key before, if that is what was asked for; else raises what it was given."""
-    if strategy is IdempotencyStrategy.RETURN_EXISTING:
-        return taken.workflow_id
-    raise taken

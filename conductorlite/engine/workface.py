@@ -77,7 +77,7 @@ class WorkerFace(Control):
                     self.clock.wait(self.turns.committed, wake_at)
 
     def _record(self, rider: Rider) -> None:
-        """Write polls that no turn has taken along. They are a hint: what cannot be written now is written with a later one."""
+        """Write polls that no turn has taken along. A busy or full store is no error: a later poll is written instead."""
         if not rider.polls:
             return
         if not rider.aboard:
@@ -156,8 +156,8 @@ class WorkerFace(Control):
 
         A report on an attempt that has ended, or whose execution has ended, changes nothing: the late COMPLETED of Conductor's
         task life cycle.
-        Raises TaskNotFound (also when the execution was removed), InvalidInput (output that is not JSON, a status that cannot be reported) and StaleLease when
-        `result.lease` is older than the task's; then nothing is changed.
+        Raises TaskNotFound (also when the execution was removed), InvalidInput (output that is not JSON, a status that cannot
+        be reported) and StaleLease when `result.lease` is older than the task's; then nothing is changed.
         """
         with self.backend.reading() as view:
             task = view.task_by_id(result.task_id)

@@ -47,6 +47,6 @@ def _active(draft: Draft, task_type: str, entry: str) -> str | None:
     if candidates:
         polls = draft.snapshot.polls_of(task_type)
         for name in candidates:
-            if polls.get(name, 0) > draft.clock - POLLED_LATELY_MS:
+            if name in polls and polls[name] > draft.clock - POLLED_LATELY_MS:
                 return name
     return None if names[-1].upper() == _NONE else names[-1]

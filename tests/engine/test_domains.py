@@ -60,6 +60,15 @@ def test_which_domain_when_nobody_has_polled(bench: Bench, domains: dict[str, st
     assert bench.task("a").domain == (queue.rpartition(":")[0] or None)
 
 
+def test_a_clock_at_its_beginning(store: Backend) -> None:
+    """A domain nobody has ever polled for is not polled lately, also when the clock reads 0."""
+    engine = Engine(store, clock=VirtualClock(0))
+    engine.start(ONE, task_to_domain={"a": "eu,us"})
+    engine.settle()
+    assert engine.queue_sizes() == {"us:a": 1}
+    engine.close()
+
+
 @pytest.mark.parametrize(
     ("polled", "after_s", "queue"),
     [
@@ -97,10 +106,22 @@ def test_the_domain_is_chosen_at_each_scheduling(bench: Bench) -> None:
     assert bench.task("a__2").domain == "us"
 
 
+def test_the_retry_verb_chooses_again(bench: Bench) -> None:
+    """A new attempt that a person asks for goes where workers are now, not where the failed one was."""
+    bench.start(flow(simple("a", {"retry_count": 0})), task_to_domain={"a": "eu,us"})
+    bench.engine.settle()
+    (task,) = bench.engine.poll("a", domain="us")
+    bench.report(task, "FAILED")
+    bench.engine.poll("a", domain="eu")
+    bench.engine.retry(bench.workflow_id)
+    assert [bench.task("a", n).domain for n in (0, 1)] == ["us", "eu"]
+
+
 def test_types_of_the_server_have_no_domain(bench: Bench) -> None:
     """HTTP and its like go to their own queue whatever `*` says; a user-defined type follows it."""
     kinds = ["HTTP", "EVENT", "KAFKA_PUBLISH", "JSON_JQ_TRANSFORM", "USER_DEFINED", "MY_OWN"]
-    inputs = {"uri": "x", "method": "GET", "kafka_request": {"topic": "t", "value": 1, "bootStrapServers": "b"}, "queryExpression": "."}
+    kafka = {"topic": "t", "value": 1, "bootStrapServers": "b"}
+    inputs = {"uri": "x", "method": "GET", "kafka_request": kafka, "queryExpression": "."}
     for kind in kinds:
         task = WorkflowTask(name="n", task_reference_name="t", type=kind, sink="conductor", input_parameters=inputs)
         bench.start(flow(task), task_to_domain={"*": "eu"})

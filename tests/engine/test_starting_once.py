@@ -91,7 +91,7 @@ def test_bad_keys(bench: Bench, key: Any) -> None:
     """An empty key, one of more than 255 characters and one that is no text are refused; so is a strategy nobody knows."""
     with pytest.raises(InvalidInput, match="idempotency key"):
         bench.engine.start(ORDER, idempotency_key=key)
-    with pytest.raises(InvalidInput, match="NEVER.*FAIL, RETURN_EXISTING, FAIL_ON_RUNNING"):
+    with pytest.raises(InvalidInput, match=r"NEVER.*FAIL, RETURN_EXISTING, FAIL_ON_RUNNING"):
         bench.engine.start(ORDER, idempotency_key="k", idempotency_strategy="NEVER")  # type: ignore[arg-type]
     bench.start(ORDER, idempotency_key="x" * 255)
 

@@ -7,8 +7,9 @@ tells whose it is.
 Layout. What a turn touches lies together: tasks, history, inbox and messages are WITHOUT ROWID and clustered by
 workflow. Rows that may be wide (workflows, texts, definitions) are ordinary tables, because an index b-tree spills
 rows over 1 KB into overflow pages. Every secondary index on a hot table is partial or serves a statement of every
-turn: each one costs a page in the log of each commit. Nothing here may run ANALYZE: plans must not depend on what a
-store held when it was analysed.
+turn: each one costs a page in the log of each commit. Those of workflows, along which executions are listed, hold only
+what a turn does not change, and the status. Nothing here may run ANALYZE: plans must not depend on what a store held
+when it was analysed.
 
 The DDL is plain SQL: sqlite-utils makes STRICT tables, but neither WITHOUT ROWID ones nor partial indexes.
 """
@@ -33,7 +34,8 @@ CREATE TABLE workflows (
     updated_at INTEGER NOT NULL, ended_at INTEGER NOT NULL, last_retried_at INTEGER NOT NULL, timeout_at INTEGER,
     correlation_id TEXT, priority INTEGER NOT NULL, parent_workflow_id TEXT, parent_task_id TEXT,
     parent_ref TEXT, parent_attempt INTEGER NOT NULL, parent_generation INTEGER NOT NULL, event TEXT,
-    created_by TEXT, idempotency_key TEXT, input TEXT NOT NULL, output TEXT NOT NULL, variables TEXT NOT NULL, task_to_domain TEXT NOT NULL,
+    created_by TEXT, idempotency_key TEXT,
+    input TEXT NOT NULL, output TEXT NOT NULL, variables TEXT NOT NULL, task_to_domain TEXT NOT NULL,
     reason TEXT, failed_refs TEXT NOT NULL, failed_task_names TEXT NOT NULL, failed_task_id TEXT,
     task_seq INTEGER NOT NULL, history_seq INTEGER NOT NULL, sequence INTEGER NOT NULL, open INTEGER NOT NULL,
     permitted_failures INTEGER NOT NULL, last_ref TEXT, parked TEXT, broken_turns INTEGER NOT NULL

@@ -77,9 +77,9 @@ class SQLiteWrites(SQLiteReads):
         place = (workflow.name, workflow.idempotency_key)
         if self._execute(sql.CLAIM_KEY, (*place, workflow.workflow_id)).rowcount:
             return
-        if decision.replaces is not None:
-            if self._execute(sql.MOVE_KEY, (workflow.workflow_id, *place, decision.replaces)).rowcount:
-                return
+        moved = (workflow.workflow_id, *place, decision.replaces)
+        if decision.replaces is not None and self._execute(sql.MOVE_KEY, moved).rowcount:
+            return
         holder = self._execute(sql.KEY_HOLDER, place).fetchone()[0]
         raise KeyTaken(holder, f"idempotency key {workflow.idempotency_key!r} of {workflow.name!r} belongs to {holder!r}")
 
