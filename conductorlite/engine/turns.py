@@ -287,7 +287,7 @@ class Turns:
             created_at=self.clock.now(),
             updated_at=found.posted_at,
             correlation_id=said.get("correlationId"),
-            idempotency_key=said.get("idempotencyKey"),
+            idempotency_key=said.get("idempotencyKey") or None,
             priority=said["priority"],
             parent_workflow_id=found.sender if parent else None,
             parent_task_id=parent.get("taskId"),

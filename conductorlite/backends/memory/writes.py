@@ -54,6 +54,11 @@ def _thin_workflow(workflow: Workflow) -> Workflow:
     )
 
 
+def _listed(workflow: Workflow) -> tuple[object, ...]:
+    """What may change of that under which an execution is listed."""
+    return workflow.status, workflow.name, workflow.correlation_id
+
+
 def _indexes(workflow: Workflow | None) -> dict[tuple[str, str], tuple[int, str]]:
     """Under what an execution is listed, and its place there."""
     if workflow is None:
@@ -122,7 +127,7 @@ class MemoryWrites(MemoryReads):
         if old is not None and new is None:
             store.drop(store.workflows, old.workflow_id)
             store.discard(store.ids, (old.workflow_id,))
-        if old is None or new is None or new.status is not old.status:
+        if old is None or new is None or _listed(old) != _listed(new):
             before, after = _indexes(old), _indexes(new)
             for index, key in before.items() - after.items():
                 store.discard(store.created[index], key)

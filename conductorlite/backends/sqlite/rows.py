@@ -70,8 +70,8 @@ def _payload(cell: str) -> Payload:
 
 # -- workflows ---------------------------------------------------------------------------------------------------------
 
-#: What an update never changes, beside the id: most of it is indexed, and an untouched index is an untouched page.
-WORKFLOW_IDENTITY: Final = ("name", "created_at", "correlation_id", "parent_workflow_id", "idempotency_key")
+#: What the usual turn does not change, beside the id, the first three never: an untouched index is an untouched page.
+WORKFLOW_IDENTITY: Final = ("created_at", "parent_workflow_id", "idempotency_key", "name", "correlation_id")
 _WORKFLOW_SPECIAL: Final = (
     *("semantics", "input", "output", "variables", "task_to_domain", "failed_refs", "failed_task_names"),
     *WORKFLOW_IDENTITY,

@@ -42,14 +42,15 @@ WORKFLOW: Final = f"SELECT {', '.join(WORKFLOW_COLUMNS)} FROM workflows WHERE wo
 INSERT_WORKFLOW: Final = (
     f"INSERT INTO workflows ({', '.join(WORKFLOW_COLUMNS)}) VALUES ({_marks(WORKFLOW_COLUMNS[:-2])}, ? + 1, ?)"
 )
-#: The fence is compared and set by the same statement. The usual turn keeps the status, whose index is then left alone.
+#: The fence is compared and set by the same statement. The usual turn keeps the status, the name and the correlation id,
+#: whose indexes are then left alone.
 UPDATE_WORKFLOW: Final = (
     f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:CHANGING])}, fence = fence + 1"
-    " WHERE workflow_id = ? AND fence = ? AND status = ?"
+    " WHERE name = ? AND correlation_id IS ? AND workflow_id = ? AND fence = ? AND status = ?"
 )
 UPDATE_WORKFLOW_AND_STATUS: Final = (
-    f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:CHANGING])}, status = ?, fence = fence + 1"
-    " WHERE workflow_id = ? AND fence = ?"
+    f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:CHANGING])}, status = ?, name = ?, correlation_id = ?,"
+    " fence = fence + 1 WHERE workflow_id = ? AND fence = ?"
 )
 WORKFLOW_EXISTS: Final = "SELECT 1 FROM workflows WHERE workflow_id = ?"
 #: A parked workflow is not due: its letters are held until it is released.

@@ -93,8 +93,8 @@ class SQLiteWrites(SQLiteReads):
                 if self._execute(sql.WORKFLOW_EXISTS, (workflow.workflow_id,)).fetchone() is None:
                     raise
                 raise AlreadyExists(f"an execution {workflow.workflow_id!r} exists already") from None
-        elif self._execute(sql.UPDATE_WORKFLOW, (*row[: sql.CHANGING], *row[-3:])).rowcount == 0:
-            moved = (*row[: sql.CHANGING], row[-1], row[-3], row[-2])
+        elif self._execute(sql.UPDATE_WORKFLOW, (*row[: sql.CHANGING], *row[-5:])).rowcount == 0:
+            moved = (*row[: sql.CHANGING], row[-1], *row[-5:-1])
             if self._execute(sql.UPDATE_WORKFLOW_AND_STATUS, moved).rowcount == 0:
                 raise FencedOut(f"{workflow.workflow_id}: another turn committed after fence {workflow.fence} was read")
 

@@ -228,6 +228,8 @@ def _decision(tx: WritingTransaction, turn: Turn) -> Decision:
             fence=row.fence - turn.late,
             status=turn.status,
             output=turn.payload,
+            name=turn.name,
+            correlation_id=turn.correlation_id,
             task_seq=row.task_seq + len(turn.rows),
             history_seq=row.history_seq + 1,
         ),

@@ -64,6 +64,19 @@ class LookupConformance:
             assert _listed(tx) == _listed(tx, name="order") == ["b"]
             assert _listed(tx, status=WorkflowStatus.FAILED) == []
 
+    def test_a_listing_follows_name_and_correlation_id(self, backend: Backend) -> None:
+        """A decision that changes the name or the correlation id of an execution changes where it is listed."""
+        _create(backend, "a", correlation_id="c")
+        with backend.writing() as tx:
+            for fields in ({"correlation_id": "d"}, {"name": "other"}, {"correlation_id": None}):
+                row = tx.workflow("a")
+                assert row is not None
+                changed = attrs.evolve(row, **fields)
+                tx.apply(Decision(workflow=changed))
+                assert tx.workflow("a") == attrs.evolve(changed, fence=row.fence + 1)
+            assert _listed(tx, name="order") == _listed(tx, correlation_id="c") == _listed(tx, correlation_id="d") == []
+            assert _listed(tx, name="other") == _listed(tx) == ["a"]
+
     def test_a_key_belongs_to_one_execution_of_a_name(self, backend: Backend) -> None:
         """A second execution of the same name and key raises KeyTaken naming the first, and nothing of it is stored."""
         _create(backend, "w", idempotency_key="k")
