@@ -21,6 +21,7 @@ __all__ = [
     "NOTHING",
     "Decision",
     "DefinitionKey",
+    "Embedding",
     "Event",
     "EventKind",
     "Message",
@@ -117,6 +118,15 @@ class Message:
 
 
 @attrs.frozen(kw_only=True, slots=True)
+class Embedding:
+    """What became of a definition made at run time: its hash and the texts to keep with it, or why it cannot be used."""
+
+    digest: str | None = None
+    texts: Mapping[str, str] = attrs.field(factory=dict)
+    problem: str = ""
+
+
+@attrs.frozen(kw_only=True, slots=True)
 class Need:
     """What a decision must see before it can be taken. Empty means nothing more."""
 
@@ -136,6 +146,10 @@ class Need:
     definitions: frozenset[DefinitionKey] = frozenset()
     #: Task types: when workers last polled for them, by domain.
     polls: frozenset[str] = frozenset()
+    #: Definitions made at run time that a task runs on: the hashes in its `grafts`.
+    grafts: frozenset[tuple[str, ...]] = frozenset()
+    #: Definitions (WorkflowDef, or JSON that may be one) that are to be embedded, by a name of the turn's own.
+    embeds: Mapping[str, object] = attrs.field(factory=dict)
 
     def __or__(self, other: Need) -> Need:
         return Need(
@@ -147,6 +161,8 @@ class Need:
             payloads=self.payloads | other.payloads,
             definitions=self.definitions | other.definitions,
             polls=self.polls | other.polls,
+            grafts=self.grafts | other.grafts,
+            embeds={**self.embeds, **other.embeds},
         )
 
     def __bool__(self) -> bool:
@@ -159,6 +175,8 @@ class Need:
             or self.payloads
             or self.definitions
             or self.polls
+            or self.grafts
+            or self.embeds
         )
 
 
@@ -186,6 +204,8 @@ class Snapshot:
     definitions: Mapping[DefinitionKey, str | None] = attrs.field(factory=dict)
     #: By task type: the instant of the last poll in each domain, epoch ms.
     polls: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict)
+    #: What became of definitions made at run time.
+    embedded: Mapping[str, Embedding] = attrs.field(factory=dict)
     live_loaded: bool = False
     failed_loaded: bool = False
     everything_loaded: bool = False
@@ -231,6 +251,13 @@ class Snapshot:
             return self.polls[task_type]
         except KeyError:
             raise NotLoaded(Need(polls=frozenset({task_type}))) from None
+
+    def embedding(self, name: str, definition: object) -> Embedding:
+        """What became of a definition made at run time, known under a name of the turn's own; raises NotLoaded."""
+        try:
+            return self.embedded[name]
+        except KeyError:
+            raise NotLoaded(Need(embeds={name: definition})) from None
 
     def all_live(self) -> list[Task]:
         """Every live row, in order of scheduling; raises NotLoaded."""
@@ -297,7 +324,8 @@ class Decision:
     new; its idempotency key, if it has one, is claimed with it, from the execution `replaces` if that is given. `consumed`
     are ids of stored events that were read; `timers` replace events of the same id in the own inbox; `cancelled` are ids to
     delete there; `release_held` lets every held event of the inbox go, due `released_at` or at its own later instant.
-    `texts` are the large payloads set by this turn. `replies` answer events by id and are not stored.
+    `texts` are the large payloads set by this turn, `definitions` those it made, by hash. `replies` answer events by id and
+    are not stored.
     """
 
     workflow: Workflow
@@ -309,6 +337,7 @@ class Decision:
     #: Printed references of which every attempt is deleted: rounds a loop keeps no longer.
     dropped: tuple[str, ...] = ()
     texts: tuple[Payload, ...] = ()
+    definitions: Mapping[str, str] = attrs.field(factory=dict)
     history: tuple[HistoryEvent, ...] = ()
     consumed: tuple[str, ...] = ()
     cancelled: tuple[str, ...] = ()

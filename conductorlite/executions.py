@@ -177,6 +177,8 @@ class Task:
     name: str
     status: TaskStatus
     iterations: tuple[int, ...] = ()
+    #: Hashes of the definitions made at run time that hold its node (DYNAMIC, FORK_JOIN_DYNAMIC), outermost first.
+    grafts: tuple[str, ...] = ()
     #: 0 for the first attempt: Conductor's retryCount.
     attempt: int = 0
     #: Attempt at which the present retry budget began: raised by the retry verb.
@@ -214,7 +216,7 @@ class Task:
     sub_workflow_id: str | None = None
     #: DO_WHILE: the round it is in, from 1.
     round: int = 0
-    #: DO_WHILE: live tasks directly inside the present round.
+    #: DO_WHILE: live tasks directly inside the present round. JOIN of a dynamic fork: live tasks directly in its branches.
     open: int = 0
     #: JOIN: joined references that have not ended, plus one while its fork is still scheduling branches.
     waiting: int = 0
@@ -230,7 +232,17 @@ class Task:
     @property
     def live(self) -> bool:
         """Whether the attempt still holds the execution open."""
-        return not self.retried and not (self.executed and self.status.terminal)
+        return not self.retried and not (self.executed and self.status.terminal) and not self.skipped_ahead
+
+    @property
+    def skipped_ahead(self) -> bool:
+        """Whether it was skipped before the flow has come to it."""
+        return self.status is TaskStatus.SKIPPED and self.seq == 0
+
+    @property
+    def passed(self) -> bool:
+        """Whether the flow has gone past the attempt."""
+        return not self.live and not self.skipped_ahead
 
     @property
     def failed(self) -> bool:
@@ -291,6 +303,8 @@ class Workflow:
     parent_ref: str | None = None
     parent_attempt: int = 0
     parent_generation: int = 0
+    #: How many executions above this one have started it: a child of a child has 2.
+    depth: int = 0
     event: str | None = None
     created_by: str | None = None
     #: Under which key it was started, once: unique among the executions of this name.

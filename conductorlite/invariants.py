@@ -6,7 +6,7 @@ the journal: each is compared with what the rows say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -25,7 +25,7 @@ from conductorlite.executions import (
     WorkflowStatus,
     printed_ref,
 )
-from conductorlite.plan import Plan
+from conductorlite.plan import Node, Plan
 
 __all__ = ["INVARIANTS", "Finding", "Picture", "findings"]
 
@@ -40,6 +40,8 @@ class Picture:
     inbox: Sequence[Event]
     messages: Sequence[Message]
     history: Sequence[HistoryEvent]
+    #: The plan with what was made at run time, by the grafts of tasks.
+    grown: Mapping[tuple[str, ...], Plan] = attrs.field(factory=dict)
     #: Outgoing parts wait to be relayed: the queue may lag behind the rows.
     undelivered: bool = False
 
@@ -47,6 +49,10 @@ class Picture:
     def last(self) -> dict[str, Task]:
         """The last attempt at each printed reference."""
         return {task.ref: task for task in sorted(self.attempts, key=lambda task: task.attempt)}
+
+    def node(self, task: Task) -> Node:
+        """The node a row was made from."""
+        return self.grown.get(task.grafts, self.plan).nodes[task.base_ref]
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -83,19 +89,19 @@ def counters_equal_counts(picture: Picture) -> Iterator[str]:
     live: dict[str | None, int] = {}
     for task in last.values():
         if task.live:
-            node = picture.plan.nodes[task.base_ref]
-            loop = last[printed_ref(node.loops[-1], task.iterations[:-1])] if node.loops else None
-            owner = loop.ref if loop is not None and loop.live else None
+            scopes = picture.node(task).scopes
+            scope = last[printed_ref(scopes[-1][0], task.iterations[: scopes[-1][1]])] if scopes else None
+            owner = scope.ref if scope is not None and scope.live else None
             live[owner] = live.get(owner, 0) + 1
     if picture.workflow.open != live.get(None, 0):
         yield f"the workflow counts {picture.workflow.open} live tasks, there are {live.get(None, 0)}"
     for task in last.values():
-        node = picture.plan.nodes[task.base_ref]
-        if node.task.type == "DO_WHILE" and task.open != live.get(task.ref, 0):
+        node = picture.node(task)
+        if task.open != live.get(task.ref, 0):
             yield f"{task.ref}: counts {task.open} live tasks, there are {live.get(task.ref, 0)}"
         if node.task.type == "JOIN" and not task.status.terminal:
-            refs = [printed_ref(ref, task.iterations) for ref in dict.fromkeys(node.task.join_on)]
-            waiting = sum(ref not in last or last[ref].live for ref in refs) + (task.seq == 0)
+            refs = [printed_ref(ref, task.iterations) for ref in dict.fromkeys(() if node.collects else node.task.join_on)]
+            waiting = sum(ref not in last or not last[ref].passed for ref in refs) + (task.seq == 0)
             if task.waiting != waiting:
                 yield f"{task.ref}: waits for {task.waiting}, {waiting} have not ended"
 
@@ -126,7 +132,7 @@ def nothing_of_the_ended(picture: Picture) -> Iterator[str]:
 #: What others send may come at any time; it is void in an ended workflow, and gone with the next turn.
 _LETTERS: Final = frozenset(
     {EventKind.REPORT, EventKind.EXTEND_LEASE, EventKind.POLL, EventKind.PAUSE, EventKind.RESUME, EventKind.TERMINATE,
-     EventKind.RETRY, EventKind.CHILD_ENDED}
+     EventKind.RETRY, EventKind.CHILD_ENDED, EventKind.STARTED}
 )  # fmt: skip
 
 _DEADLINES: Final = {

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from conductorlite.decider.families import on_child_ended
+from conductorlite.decider.families import on_child_ended, on_started
 from conductorlite.decider.foresight import foresee
 from conductorlite.decider.progress import advance, executed, schedule_item
 from conductorlite.decider.reports import on_extend_lease, on_poll, on_report
@@ -55,6 +55,7 @@ _HANDLERS: Final[Mapping[EventKind, Callable[[Draft, Event], None]]] = {
     EventKind.TOTAL_TIMEOUT: on_total_timeout,
     EventKind.WORKFLOW_TIMEOUT: on_workflow_timeout,
     EventKind.CHILD_ENDED: on_child_ended,
+    EventKind.STARTED: on_started,
     EventKind.CONTINUE: on_continue,
 }
 
@@ -67,6 +68,7 @@ _STEPS: Final[Mapping[str, Callable[..., None]]] = {
 }
 
 _NOWHERE: Final[Mapping[str, str]] = {}
+_UNGROWN: Final[Mapping[tuple[str, ...], Plan]] = {}
 
 
 def decide(
@@ -76,14 +78,16 @@ def decide(
     *,
     environment: Mapping[str, str] = _NOWHERE,
     bounds: Bounds = Bounds(),  # noqa: B008 - frozen
+    grown: Mapping[tuple[str, ...], Plan] = _UNGROWN,
 ) -> Need | Decision:
     """Take one turn over the events of the snapshot.
 
     `now` is the raw clock in epoch ms; rows are stamped with the latest of it, the workflow's last change and the events'
     posting, so time never runs back within a workflow. `environment` is what `${NAME}` and `${workflow.env.NAME}` resolve to.
+    `grown` is the plan with what was made at run time, by the hashes a task carries in `grafts`.
     Returns a Need when the snapshot holds too little. Raises InvariantBroken when a law does not hold.
     """
-    draft = Draft(plan, snapshot, now, environment, bounds)
+    draft = Draft(plan, snapshot, now, environment, bounds, grown)
     missing: list[Need] = []
     for event in snapshot.events:
         if draft.more:
@@ -106,6 +110,8 @@ def decide(
 
 def _together(needs: list[Need]) -> Need:
     return Need(
+        grafts=frozenset().union(*(need.grafts for need in needs)),
+        embeds={name: definition for need in needs for name, definition in need.embeds.items()},
         refs=frozenset().union(*(need.refs for need in needs)),
         latest_of=frozenset().union(*(need.latest_of for need in needs)),
         live=any(need.live for need in needs),

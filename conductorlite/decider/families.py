@@ -10,13 +10,14 @@ from typing import Any, Final
 
 from conductorlite.canonical import Payload
 from conductorlite.decisions import Event, EventKind, Outcome
+from conductorlite.definitions import MAX_NESTING
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, WorkflowStatus
 from conductorlite.expressions import compile_template, to_text
 from conductorlite.operators import DraftSource, child_start
 from conductorlite.policies import derive_id
 
-__all__ = ["on_child_ended", "start_failure_workflow", "tell_parent"]
+__all__ = ["answer_start", "on_child_ended", "on_started", "start_failure_workflow", "tell_parent"]
 
 _ENDS: Final[Mapping[str, TaskStatus]] = {
     WorkflowStatus.COMPLETED: TaskStatus.COMPLETED,
@@ -70,6 +71,32 @@ def on_child_ended(draft: Draft, event: Event) -> None:
     draft.close(task, status, output=kept, reason=reason, child_ended=True)
 
 
+def on_started(draft: Draft, event: Event) -> None:
+    """End the START_WORKFLOW task whose execution has begun, or could not."""
+    task = draft.task(event.ref or "")
+    if (
+        task is None
+        or draft.status.terminal
+        or task.status.terminal
+        or (task.attempt, task.generation) != (event.attempt, event.generation)
+    ):
+        draft.reply(event, Outcome.IGNORED, "the task does not wait for this execution any more")
+        return
+    said = draft.value(event.data)
+    if "error" in said:
+        draft.close(task, TaskStatus.FAILED, reason=said["error"])
+    else:
+        draft.close(task, TaskStatus.COMPLETED, output=draft.payload({"workflowId": said["workflowId"]}))
+
+
+def answer_start(draft: Draft, event: Event) -> None:
+    """Tell the START_WORKFLOW task that this execution has begun."""
+    answer = draft.value(event.data).get("answer")
+    if answer:
+        event_id = f"{EventKind.STARTED}:{draft.workflow.workflow_id}"
+        draft.post_to(event.sender, event_id, EventKind.STARTED, {"workflowId": draft.workflow.workflow_id}, **answer)
+
+
 # ---------------------------------------------------------------------- failure workflow
 
 #: Under which key of the failed execution's output its failure workflow is named.
@@ -88,6 +115,8 @@ def start_failure_workflow(draft: Draft, status: WorkflowStatus, failed: Task | 
     name = _name(draft, wanted)
     if not name:
         return {_OUTPUT_KEY: f"Error: failureWorkflow {wanted!r} names nothing"}
+    if draft.workflow.depth >= MAX_NESTING:
+        return {_OUTPUT_KEY: f"Error: failure workflow {name!r}: executions that start each other are nested too deep"}
     digest = draft.snapshot.definition(name, definition.failure_workflow_version)
     if digest is None:
         return {_OUTPUT_KEY: f"Error: failure workflow {name!r} is not registered or not valid"}

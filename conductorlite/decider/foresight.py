@@ -17,6 +17,7 @@ _ENDING = frozenset(
     {
         EventKind.REPORT,
         EventKind.CHILD_ENDED,
+        EventKind.STARTED,
         EventKind.WAIT_ENDS,
         EventKind.POLL_TIMEOUT,
         EventKind.RESPONSE_TIMEOUT,

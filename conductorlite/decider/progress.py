@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -10,19 +11,19 @@ from conductorlite.decider.endings import complete_workflow, fail_workflow, term
 from conductorlite.draft import Draft
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import Task, TaskStatus, WorkflowStatus, printed_ref
-from conductorlite.operators import chosen_head, next_round, one_less, reschedule, schedule
+from conductorlite.operators import chosen_head, one_less, reschedule, schedule, scope_is_empty
 from conductorlite.plan import Node
 from conductorlite.policies import jitter, retry_delay
 
 __all__ = ["advance", "executed", "schedule_item"]
 
 #: Never retried by themselves, whatever their definition says.
-_NEVER_RETRIED: Final = frozenset({"FORK_JOIN", "JOIN", "SWITCH", "DO_WHILE"})
+_NEVER_RETRIED: Final = frozenset({"FORK_JOIN", "FORK_JOIN_DYNAMIC", "JOIN", "SWITCH", "DO_WHILE"})
 
 
-def schedule_item(draft: Draft, ref: str, iterations: list[int]) -> None:
+def schedule_item(draft: Draft, ref: str, iterations: list[int], grafts: Sequence[str] = ()) -> None:
     """Schedule the first attempt at a node, unless a reopened execution has one already."""
-    node = draft.plan.nodes[ref]
+    node = draft.plan_of(grafts).nodes[ref]
     place = tuple(iterations)
     if draft.reopening and draft.task(printed_ref(ref, place)) is not None:
         return
@@ -44,25 +45,28 @@ def advance(draft: Draft, ref: str) -> None:
     elif node.task.type == "TERMINATE":
         terminate_workflow(draft, task)
         return
-    if node.task.type == "DO_WHILE" and task.open:
-        _leave_round(draft, task)
+    if task.open:
+        _leave(draft, task)
     # Last in, first out: the task stays live until everything that its successor schedules has its row.
     draft.queue.appendleft(("executed", ref))
     successor = _successor(draft, node, task)
     if successor is not None and not task.succeeded_before:
-        draft.stack.append(("schedule", successor, list(task.iterations)))
+        draft.follow(task, successor, task.iterations)
 
 
-def _leave_round(draft: Draft, loop: Task) -> None:
-    """A loop was ended by a report while its round was open: what is live inside it ends with it, and nothing follows."""
-    depth = len(loop.iterations)
+def _leave(draft: Draft, scope: Task) -> None:
+    """A loop, or the JOIN of a dynamic fork, was ended by a report or a timeout while something in it was live.
+
+    What is live inside ends with it, and nothing follows.
+    """
+    depth = len(scope.iterations)
     inside = [
         task
         for task in draft.all_live()
-        if task.iterations[:depth] == loop.iterations and loop.base_ref in draft.node(task).loops
+        if task.iterations[:depth] == scope.iterations and (scope.base_ref, depth) in draft.node(task).scopes
     ]
-    # Innermost first: a loop counts what is live in it as long as it is live itself.
-    for ref in [task.ref for task in sorted(inside, key=lambda task: -len(task.iterations))]:
+    # Innermost first: a scope counts what is live in it as long as it is live itself.
+    for ref in [task.ref for task in sorted(inside, key=lambda task: -len(draft.node(task).scopes))]:
         task = draft.known(ref)
         draft.put(attrs.evolve(task if task.status.terminal else draft.cancel(task), executed=True))
 
@@ -70,6 +74,8 @@ def _leave_round(draft: Draft, loop: Task) -> None:
 def _successor(draft: Draft, node: Node, task: Task) -> str | None:
     if node.task.type == "SWITCH" and chosen_head(draft, task) is not None:
         return None  # the case goes on in its place
+    if node.join is not None and task.status is not TaskStatus.COMPLETED:
+        return draft.plan_of(node.grafts).nodes[node.join].successor  # it forked nothing: there is nothing to join
     return node.successor
 
 
@@ -125,4 +131,4 @@ def executed(draft: Draft, ref: str) -> None:
         if draft.open == 0:
             complete_workflow(draft)
     elif draft.known(owner).open == 0:
-        next_round(draft, owner)
+        scope_is_empty(draft, owner)

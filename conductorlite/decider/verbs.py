@@ -12,6 +12,7 @@ import attrs
 
 from conductorlite.canonical import EMPTY
 from conductorlite.decider.endings import complete_workflow, fail_workflow, set_workflow_timeout
+from conductorlite.decider.families import answer_start
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, WorkflowStatus, printed_ref
@@ -34,6 +35,7 @@ def on_start(draft: Draft, event: Event) -> None:
     if first_time:
         draft.move_workflow(WorkflowStatus.RUNNING, payload=draft.keep(draft.workflow.input))
         draft.keep(draft.workflow.variables)
+        answer_start(draft, event)
         at = draft.value(event.data).get("at")
         if at is not None and at > draft.now:
             draft.post(EventKind.START, EventKind.START, at)
@@ -203,10 +205,10 @@ def _recount(draft: Draft) -> None:
 def _follow_up(draft: Draft, task: Task) -> None:
     """Schedule what a finished task had not scheduled yet when its turn was cut or its workflow paused."""
     kind = draft.node(task).task.type
-    if kind == "FORK_JOIN":
+    if kind in ("FORK_JOIN", "FORK_JOIN_DYNAMIC"):
         resume_fork(draft, task)
         return
     draft.queue.append(("advance", task.ref))
     head = chosen_head(draft, task) if kind == "SWITCH" else None
     if head is not None:
-        draft.stack.append(("schedule", head, list(task.iterations)))
+        draft.follow(task, head, task.iterations)

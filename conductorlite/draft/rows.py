@@ -82,6 +82,7 @@ class Draft(Mailboxes):
             name=node.task.name,
             status=status,
             iterations=iterations,
+            grafts=node.grafts,
             attempt=attempt,
             generation=self.field("generation"),
             seq=self.next_place(ref) if in_order else 0,
@@ -244,6 +245,7 @@ class Draft(Mailboxes):
             updated=tuple(updated),
             dropped=tuple(self._dropped),
             texts=tuple(self._texts.values()),
+            definitions=self._definitions,
             history=tuple(self._history),
             consumed=tuple(self._consumed),
             cancelled=tuple(event_id for event_id in self._cancelled if event_id not in self._timers),
@@ -262,4 +264,4 @@ def _task_type(node: Node) -> str:
     kind = node.task.type
     if kind == "SIMPLE":
         return node.task.name
-    return "FORK" if kind == "FORK_JOIN" else str(kind)
+    return "FORK" if kind in ("FORK_JOIN", "FORK_JOIN_DYNAMIC") else str(kind)

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from conductorlite.canonical import Payload
-from conductorlite.decisions import Event, Message, Need, NotLoaded, Reply, Snapshot
+from conductorlite.decisions import Embedding, Event, Message, Need, NotLoaded, Reply, Snapshot
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import HistoryEvent, Task, Workflow, WorkflowStatus, printed_ref
 from conductorlite.plan import Node, Plan
@@ -38,8 +38,11 @@ class View:
         now: int,
         environment: Mapping[str, str],
         bounds: Bounds,
+        grown: Mapping[tuple[str, ...], Plan],
     ) -> None:
         self.plan = plan
+        #: The plan with what was made at run time, by the hashes of the definitions it was made from.
+        self.grown = grown
         self.snapshot = snapshot
         self.environment = environment
         self.bounds = bounds
@@ -66,6 +69,7 @@ class View:
         self._ids: dict[tuple[str, int, int], str] = {}
         self._inserted: set[tuple[str, int]] = set()
         self._texts: dict[str, Payload] = {}
+        self._definitions: dict[str, str] = {}
         self._history: list[HistoryEvent] = []
         self._consumed: list[str] = []
         self._timers: dict[str, Event] = {}
@@ -105,9 +109,8 @@ class View:
     def latest(self, base_ref: str) -> Task | None:
         """The row of a definition reference that was scheduled last, of any round; None when there is none."""
         node = self.plan.nodes.get(base_ref)
-        if node is None:
-            return None
-        if not node.loops:
+        # What is not in the definition may have been forked at run time, in a loop or not.
+        if node is not None and not node.loops:
             return self.task(base_ref)
         ref = self._newest.get(base_ref)
         if ref is not None:
@@ -149,24 +152,52 @@ class View:
         rows.update(self._last)
         return sorted((task for task in rows.values() if wanted(task)), key=lambda task: task.seq)
 
+    def plan_of(self, grafts: Iterable[str]) -> Plan:
+        """The plan as a task with these grafts sees it; raises NotLoaded."""
+        chain = tuple(grafts)
+        if not chain:
+            return self.plan
+        try:
+            return self.grown[chain]
+        except KeyError:
+            raise NotLoaded(Need(grafts=frozenset({chain}))) from None
+
     def node(self, task: Task) -> Node:
-        """The node a row was made from."""
-        return self.plan.nodes[task.base_ref]
+        """The node a row was made from; raises NotLoaded."""
+        return self.plan_of(task.grafts).nodes[task.base_ref]
+
+    def embed(self, name: str, definition: object) -> Embedding:
+        """Keep a definition made at run time (a WorkflowDef, or JSON that may be one); raises NotLoaded.
+
+        `name` is the turn's own, the same for the same definition.
+        """
+        found = self.snapshot.embedding(name, definition)
+        self._definitions.update(found.texts)
+        return found
 
     def owner(self, task: Task) -> str | None:
-        """Printed reference of the DO_WHILE that counts the task; None when the workflow does.
+        """Printed reference of the DO_WHILE, or of the JOIN behind the dynamic fork, that counts the task; None when the
+        workflow does.
 
-        A task of a loop that is over is the workflow's: it was retried on its own, after a loop that bore its failure.
+        A task of a scope that is over is the workflow's: it was retried on its own, after a loop that bore its failure.
         """
-        if not task.iterations:
+        scopes = self.node(task).scopes
+        if not scopes:
             return None
-        loop = self.known(printed_ref(self.node(task).loops[-1], task.iterations[:-1]))
-        return loop.ref if loop.live else None
+        scope, depth = scopes[-1]
+        row = self.known(printed_ref(scope, task.iterations[:depth]))
+        return row.ref if row.live else None
 
     def joins_of(self, task: Task) -> list[str]:
         """Printed references of the JOINs that count the task."""
-        joins = (self.plan.nodes[join] for join in self.node(task).joins)
+        nodes = self.plan_of(task.grafts).nodes
+        joins = (nodes[join] for join in nodes[task.base_ref].joins)
         return [printed_ref(join.ref, task.iterations[: len(join.loops)]) for join in joins]
+
+    def follow(self, task: Task, ref: str, iterations: tuple[int, ...]) -> None:
+        """Put the scheduling of a node on the work list; `ref` is as the plan of `task` knows it."""
+        node = self.plan_of(task.grafts).nodes[ref]
+        self.stack.append(("schedule", ref, list(iterations), *((list(node.grafts),) if node.grafts else ())))
 
     @property
     def status(self) -> WorkflowStatus:

@@ -66,8 +66,8 @@ def strategy_of(letter: Event | None) -> IdempotencyStrategy:
     return IdempotencyStrategy.FAIL if said is None else IdempotencyStrategy(said)
 
 
-def refuse_letter(tx: WritingTransaction, letter: Event, row: Workflow, now: int) -> bool:
-    """Consume the START letter of an execution whose key is taken and answer its sender; False when the key is free by now.
+def refuse_letter(tx: WritingTransaction, letter: Event, row: Workflow, now: int) -> tuple[str, ...] | None:
+    """Consume the START letter of an execution whose key is taken and answer its sender; None when the key is free by now.
 
     Who wants an answer says `answer` (`ref`, `attempt`, `generation` of the task that asked). It gets an event STARTED:
     `workflowId` and `existing` for RETURN_EXISTING, else `error`.
@@ -75,7 +75,7 @@ def refuse_letter(tx: WritingTransaction, letter: Event, row: Workflow, now: int
     strategy = strategy_of(letter)
     try:
         replaced(tx, row.name, row.idempotency_key, strategy)
-        return False
+        return None
     except KeyTaken as taken:
         if strategy is IdempotencyStrategy.RETURN_EXISTING:
             data: dict[str, object] = {"workflowId": taken.workflow_id, "existing": True}
@@ -83,9 +83,10 @@ def refuse_letter(tx: WritingTransaction, letter: Event, row: Workflow, now: int
             data = {"error": str(taken)}
     answer = letter.data.value.get("answer")
     tx.remove(letter.workflow_id)
-    if answer is not None:
-        tx.post([_answer(letter, answer, Payload.of(data), now)])
-    return True
+    if answer is None:
+        return ()
+    tx.post([_answer(letter, answer, Payload.of(data), now)])
+    return (letter.sender,)
 
 
 def _answer(letter: Event, answer: Mapping[str, Any], data: Payload, now: int) -> Event:

@@ -14,7 +14,8 @@ from typing import Any
 import attrs
 
 from conductorlite import codec
-from conductorlite.canonical import digest
+from conductorlite.canonical import canonical, digest
+from conductorlite.decisions import Embedding
 from conductorlite.definitions import (
     MAX_NESTING,
     Problem,
@@ -26,7 +27,15 @@ from conductorlite.definitions import (
     WorkflowTask,
 )
 from conductorlite.engine.core import Core
-from conductorlite.errors import AlreadyExists, DefinitionNotFound, InvalidDefinition
+from conductorlite.errors import (
+    AlreadyExists,
+    DefinitionNotFound,
+    InvalidDefinition,
+    InvalidExpression,
+    InvalidInput,
+    MissingExtra,
+    NotFound,
+)
 from conductorlite.operators import DEFINITION_HASH
 from conductorlite.plan import OPERATOR_TYPES, Plan, compile_plan, validate, validate_task_def
 from conductorlite.ports import MetadataReads
@@ -51,6 +60,7 @@ class Metadata(Core):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.turns.resolve = self.resolve
+        self.turns.embed = self.embed
 
     def register(
         self, *definitions: WorkflowDef | TaskDef, overwrite: bool = True
@@ -119,6 +129,20 @@ class Metadata(Core):
         found = self.embedded(view, name, version)
         return found.digest, found.texts
 
+    def embed(self, view: MetadataReads, definition: object, semantics: Semantics) -> Embedding:
+        """A definition made at run time as an execution keeps it, or what is wrong with it."""
+        try:
+            if not isinstance(definition, WorkflowDef):
+                definition = codec.workflow_def_from_json(canonical(definition))
+            key = (codec.definition_text(definition), view.registry_version(), semantics)
+            known = self._embedded.get(key)
+            if known is None:
+                known = self._embed(view, definition, semantics)
+                self._embedded.put(key, known)
+        except (NotFound, InvalidDefinition, InvalidExpression, InvalidInput, MissingExtra) as error:
+            return Embedding(problem=str(error))
+        return Embedding(digest=known.digest, texts=known.texts)
+
     def _embed(
         self, view: MetadataReads, definition: WorkflowDef, semantics: Semantics, chain: tuple[str, ...] = ()
     ) -> Embedded:
@@ -162,8 +186,7 @@ class Metadata(Core):
             return params
         inline = params.workflow_definition
         if isinstance(inline, str) or (inline is None and "${" in (params.name or "")):
-            text = f"task {task.task_reference_name!r}: a sub-workflow given by an expression is not supported"
-            raise InvalidDefinition([Problem(path="$", message=text)])
+            return params  # known when it is scheduled
         if inline is None:
             text = _registered(into.view, params.name or "", params.version)
             inline = codec.workflow_def_from_json(text)

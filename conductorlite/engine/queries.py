@@ -138,6 +138,7 @@ class Queries(Records):
         return Picture(
             workflow=row,
             plan=self.turns.plan(view, row),
+            grown={chain: self.turns.grown(view, row, chain) for chain in {task.grafts for task in attempts}},
             attempts=tuple(attempts),
             inbox=tuple(view.inbox(workflow_id)),
             messages=tuple(message for message in messages if message is not None),

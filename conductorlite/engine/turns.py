@@ -19,7 +19,7 @@ from conductorlite import codec
 from conductorlite.canonical import EMPTY, Payload
 from conductorlite.clock import Clock
 from conductorlite.decider import DECIDER_VERSION, Bounds, decide, foresee
-from conductorlite.decisions import Decision, Event, EventKind, Need, Reply, Snapshot
+from conductorlite.decisions import Decision, Embedding, Event, EventKind, Need, Reply, Snapshot
 from conductorlite.definitions import IdempotencyStrategy, Semantics
 from conductorlite.engine.keys import refuse_letter, replaced, start_letter, strategy_of
 from conductorlite.errors import (
@@ -36,7 +36,7 @@ from conductorlite.errors import (
 )
 from conductorlite.executions import HistoryEvent, Workflow
 from conductorlite.expressions import apply_workflow_input_template
-from conductorlite.plan import Plan, compile_plan
+from conductorlite.plan import Plan, compile_plan, grafted
 from conductorlite.ports import Backend, Lock, ReadingTransaction, WritingTransaction
 
 __all__ = ["Along", "Cache", "Listener", "Start", "Taken", "Turns", "letter"]
@@ -49,6 +49,8 @@ _BROKEN_TURNS: Final = 3
 
 #: Due events one turn reads.
 _EVENTS: Final = 200
+
+_NOTHING_MADE: Final[Mapping[str, str]] = {}
 
 #: Turns a verb takes on its own to finish what it began, before the driver has to.
 _FOLLOW_UPS: Final = 1_000
@@ -82,6 +84,8 @@ class Taken:
     replies: Mapping[str, Reply]
     #: The events could not be handled now and lie in the inbox.
     posted: bool = False
+    #: Who was told that an execution could not begin.
+    answered: tuple[str, ...] = ()
 
 
 def letter(workflow_id: str, kind: EventKind, now: int, data: Mapping[str, object] | None = None) -> Event:
@@ -150,10 +154,13 @@ class Turns:
         #: Notified after every commit of this engine.
         self.committed = threading.Condition()
         self.commits = 0
+        #: How a definition made at run time is embedded; set by the engine.
+        self.embed: Callable[[ReadingTransaction, object, Semantics], Embedding] = _not_embedded
         #: How a name becomes the hash of an embedded definition and the texts it needs; set by the engine.
         self.resolve: Callable[[ReadingTransaction, str, int | None], tuple[str, Mapping[str, str]]] = _unresolved
         self._resolved: Cache[str, Mapping[str, str]] = Cache(256)
         self._plans: Cache[tuple[str, Semantics], Plan] = Cache(256)
+        self._grown: Cache[tuple[str, Semantics, tuple[str, ...]], Plan] = Cache(64)
         self._payloads: Cache[str, Payload] = Cache(256)
 
     # ------------------------------------------------------------------ taking turns
@@ -170,14 +177,14 @@ class Turns:
         taken = self._take(workflow_id, events, started, along)
         rounds = 0
         latest = taken.decision
-        family = _addressed(latest)
+        family = _addressed(taken)
         while latest is not None and (latest.more or latest.release_held) and rounds < _FOLLOW_UPS:
             rounds += 1
             missing = [event for event in events if event.event_id not in taken.replies]
             follow = self._take(workflow_id, missing, None)
             taken = attrs.evolve(taken, replies={**taken.replies, **follow.replies})
             latest = follow.decision
-            family += _addressed(latest)
+            family += _addressed(follow)
         if self.backend.one_commit:
             self._take_family(family)
         return taken
@@ -188,7 +195,7 @@ class Turns:
             if not family:
                 return
             try:
-                family += _addressed(self._take(family.pop(0), (), None).decision)
+                family += _addressed(self._take(family.pop(0), (), None))
             except InvariantBroken:
                 continue  # counted on its own row; whoever wrote to it is not to blame
 
@@ -206,8 +213,9 @@ class Turns:
                 except KeyTaken:
                     if started is not None:
                         raise
-                    if self._refuse(workflow_id):
-                        return Taken(decision=None, replies={})
+                    answered = self._refuse(workflow_id)
+                    if answered is not None:
+                        return Taken(decision=None, replies={}, answered=answered)
                     continue
                 except ExecutionNotFound:
                     if events:
@@ -294,6 +302,8 @@ class Turns:
             parent_ref=parent.get("ref"),
             parent_attempt=parent.get("attempt", 0),
             parent_generation=parent.get("generation", 0),
+            depth=said["depth"],
+            created_by=said.get("createdBy"),
             task_to_domain=Payload.of(said.get("taskToDomain") or {}),
         )
         definition = self.plan(view, row).definition
@@ -305,15 +315,15 @@ class Turns:
             variables=Payload.of(dict(definition.variables)),
         )
 
-    def _refuse(self, workflow_id: str) -> bool:
-        """Answer a START letter whose idempotency key is taken; False when it is not any more."""
+    def _refuse(self, workflow_id: str) -> tuple[str, ...] | None:
+        """Answer a START letter whose idempotency key is taken, and say who was told; None when it is not taken any more."""
         now = self.clock.now()
         with self.backend.writing() as tx:
             found = start_letter(tx, workflow_id, now)
-            refused = found is not None and refuse_letter(tx, found, self._begun_by(tx, found), now)
-        if refused:
+            told = None if found is None else refuse_letter(tx, found, self._begun_by(tx, found), now)
+        if told is not None:
             self.wake()
-        return refused
+        return told
 
     def _apply(self, tx: WritingTransaction, decision: Decision, started: Start | None, along: Along | None) -> None:
         workflow = decision.workflow
@@ -329,6 +339,8 @@ class Turns:
             if event.kind is EventKind.START:
                 for digest, text in (self._resolved.get(event.data.value["definitionHash"]) or {}).items():
                     tx.embed(digest, text)
+        for digest, text in decision.definitions.items():
+            tx.embed(digest, text)
         tx.apply(decision)
         if along is not None:
             along(tx)
@@ -360,18 +372,23 @@ class Turns:
         plan = self.plan(view, workflow)
         snapshot = Snapshot(workflow=workflow, events=ordered)
         need = foresee(plan, workflow, ordered)
+        grown: dict[tuple[str, ...], Plan] = {}
         while True:
             if need:
                 snapshot = self.load(view, snapshot, need)
-            answer = self._guarded(plan, snapshot, now)
+                made = {digest: text for found in snapshot.embedded.values() for digest, text in found.texts.items()}
+                grown |= {chain: self.grown(view, workflow, chain, made) for chain in need.grafts}
+            answer = self._guarded(plan, snapshot, now, grown)
             if isinstance(answer, Decision):
                 return answer
             need = answer
 
-    def _guarded(self, plan: Plan, snapshot: Snapshot, now: int) -> Decision | Need:
+    def _guarded(
+        self, plan: Plan, snapshot: Snapshot, now: int, grown: Mapping[tuple[str, ...], Plan]
+    ) -> Decision | Need:
         """A decision; whatever else goes wrong in it is a broken invariant of that workflow, not a crash of the driver."""
         try:
-            return decide(plan, snapshot, now, environment=self.environment, bounds=self.bounds)
+            return decide(plan, snapshot, now, environment=self.environment, bounds=self.bounds, grown=grown)
         except ConductorliteError:
             raise
         except Exception as error:
@@ -383,6 +400,8 @@ class Turns:
         workflow_id = snapshot.workflow.workflow_id
         known = self.texts(view, workflow_id, need.payloads) if need.payloads else {}
         loaded = view.load(workflow_id, attrs.evolve(need, payloads=frozenset()) if need.payloads else need)
+        semantics = snapshot.workflow.semantics
+        made = {name: self.embed(view, definition, semantics) for name, definition in need.embeds.items()}
         return Snapshot(
             workflow=snapshot.workflow,
             events=snapshot.events,
@@ -391,6 +410,7 @@ class Turns:
             payloads={**snapshot.payloads, **known},
             definitions={**snapshot.definitions, **{key: self._resolve(view, *key) for key in need.definitions}},
             polls={**snapshot.polls, **{kind: _last_polls(view, kind) for kind in need.polls}},
+            embedded={**snapshot.embedded, **made},
             live_loaded=snapshot.live_loaded or need.live,
             failed_loaded=snapshot.failed_loaded or need.failed,
             everything_loaded=snapshot.everything_loaded or need.everything,
@@ -421,14 +441,31 @@ class Turns:
 
     def plan(self, view: ReadingTransaction, workflow: Workflow) -> Plan:
         """The compiled plan of an execution's embedded definition; raises StorageCorrupt when that is missing."""
-        key = (workflow.definition_hash, workflow.semantics)
-        plan = self._plans.get(key)
+        return self._plan(view, workflow, workflow.definition_hash, {})
+
+    def grown(
+        self, view: ReadingTransaction, workflow: Workflow, chain: tuple[str, ...], made: Mapping[str, str] = _NOTHING_MADE
+    ) -> Plan:
+        """The plan with the definitions of these hashes grown into it; `made` are texts that are not stored yet."""
+        if not chain:
+            return self.plan(view, workflow)
+        key = (workflow.definition_hash, workflow.semantics, chain)
+        plan = self._grown.get(key)
         if plan is None:
-            text = view.definition(workflow.definition_hash)
+            inner = self._plan(view, workflow, chain[-1], made)
+            root = inner.definition.tasks[0].task_reference_name
+            plan = grafted(self.grown(view, workflow, chain[:-1], made), root, chain[-1], inner)
+            self._grown.put(key, plan)
+        return plan
+
+    def _plan(self, view: ReadingTransaction, workflow: Workflow, digest: str, made: Mapping[str, str]) -> Plan:
+        plan = self._plans.get((digest, workflow.semantics))
+        if plan is None:
+            text = made.get(digest) or view.definition(digest)
             if text is None:
-                raise StorageCorrupt(f"the definition {workflow.definition_hash} of {workflow.workflow_id} is missing")
+                raise StorageCorrupt(f"the definition {digest} of {workflow.workflow_id} is missing")
             plan = compile_plan(codec.workflow_def_from_json(text), workflow.semantics)
-            self._plans.put(key, plan)
+            self._plans.put((digest, workflow.semantics), plan)
         return plan
 
     def know(self, digest: str, plan: Plan) -> None:
@@ -451,14 +488,19 @@ class Turns:
             tx.park(workflow.workflow_id, workflow.broken_turns, workflow.parked)
 
 
-def _addressed(decision: Decision | None) -> list[str]:
-    """Other workflows a decision has written to, each once."""
-    return [] if decision is None else list(dict.fromkeys(event.workflow_id for event in decision.outgoing.posted))
+def _addressed(taken: Taken) -> list[str]:
+    """Other workflows a turn has written to, each once."""
+    posted = () if taken.decision is None else taken.decision.outgoing.posted
+    return list(dict.fromkeys((*taken.answered, *(event.workflow_id for event in posted))))
 
 
 def _last_polls(view: ReadingTransaction, task_type: str) -> dict[str, int]:
     """The instant of the last poll for a task type in each domain."""
     return {poll.domain: poll.last_poll_time for poll in view.poll_data(task_type) if poll.domain is not None}
+
+
+def _not_embedded(view: ReadingTransaction, definition: object, semantics: Semantics) -> Embedding:
+    return Embedding(problem="nothing embeds definitions")
 
 
 def _unresolved(view: ReadingTransaction, name: str, version: int | None) -> tuple[str, Mapping[str, str]]:

@@ -14,9 +14,12 @@ from conductorlite.errors import InvalidInput
 from conductorlite.executions import Task, TaskStatus
 from conductorlite.operators.do_while import next_round, reopened_loop, resume_loop, schedule_loop
 from conductorlite.operators.document import DraftSource
+from conductorlite.operators.dynamic import resolve_dynamic
+from conductorlite.operators.dynamic_fork import schedule_dynamic_fork
 from conductorlite.operators.fork import resume_fork, schedule_branch, schedule_fork
 from conductorlite.operators.inline import schedule_inline
-from conductorlite.operators.join import one_less, recount_join, schedule_join
+from conductorlite.operators.join import branches_ended, one_less, recount_join, schedule_join
+from conductorlite.operators.start_workflow import schedule_start_workflow
 from conductorlite.operators.sub_workflow import DEFINITION_HASH, child_start, schedule_sub_workflow
 from conductorlite.operators.switch import chosen_head, schedule_switch
 from conductorlite.operators.terminate import schedule_terminate
@@ -40,6 +43,7 @@ __all__ = [
     "resume_loop",
     "schedule",
     "schedule_branch",
+    "scope_is_empty",
     "start_deadlines",
 ]
 
@@ -54,6 +58,8 @@ _FIRST: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...]], None]]] = {
     "SET_VARIABLE": schedule_set_variable,
     "SUB_WORKFLOW": schedule_sub_workflow,
     "TERMINATE": schedule_terminate,
+    "FORK_JOIN_DYNAMIC": schedule_dynamic_fork,
+    "START_WORKFLOW": schedule_start_workflow,
 }
 
 #: Those that are tried again as the operators they are; a retried one with a delay is a worker's task or a SUB_WORKFLOW.
@@ -63,13 +69,17 @@ _AGAIN: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...], Task], None]]
     "INLINE": schedule_inline,
     "SET_VARIABLE": schedule_set_variable,
     "TERMINATE": schedule_terminate,
+    "FORK_JOIN_DYNAMIC": schedule_dynamic_fork,
 }
 
 
 def schedule(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
     """Schedule the first attempt at a node. One whose input would be too large has failed for good."""
     try:
-        _FIRST.get(node.task.type, schedule_worker)(draft, node, iterations)
+        if node.task.type == "DYNAMIC":
+            resolve_dynamic(draft, node, iterations, None, lambda found: schedule(draft, found, iterations))
+        else:
+            _FIRST.get(node.task.type, schedule_worker)(draft, node, iterations)
     except InvalidInput as error:
         _fail(draft, node, iterations, None, error)
 
@@ -97,9 +107,28 @@ def _fail(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task 
 
 def _schedule_again(draft: Draft, node: Node, previous: Task, delay_ms: int) -> None:
     again = _AGAIN.get(node.task.type)
-    if again is not None:
+    if node.task.type == "DYNAMIC":  # nothing it could stand for was found
+        resolve_dynamic(
+            draft,
+            node,
+            previous.iterations,
+            previous,
+            lambda found: _schedule_again(draft, found, previous, delay_ms),
+        )
+    elif again is not None:
         again(draft, node, previous.iterations, previous)
     elif node.task.type == "SUB_WORKFLOW":
         schedule_sub_workflow(draft, node, previous.iterations, previous, delay_ms)
+    elif node.task.type == "START_WORKFLOW":
+        schedule_start_workflow(draft, node, previous.iterations, previous, delay_ms)
     else:
         schedule_worker(draft, node, previous.iterations, previous, delay_ms)
+
+
+def scope_is_empty(draft: Draft, ref: str) -> None:
+    """Nothing is live any more in a loop's round, or in the branches of a dynamic fork: go on."""
+    task = draft.known(ref)
+    if draft.node(task).collects:
+        branches_ended(draft, task)
+    else:
+        next_round(draft, ref)

@@ -104,7 +104,8 @@ def _forget(draft: Draft, node: Node, loop: Task) -> None:
 
 
 def _schedule_body(draft: Draft, node: Node, loop: Task, number: int) -> None:
-    draft.stack.append(("schedule", node.body, [*loop.iterations, number]))
+    if node.body is not None:
+        draft.follow(loop, node.body, (*loop.iterations, number))
 
 
 def _items(draft: Draft, node: Node, loop: Task) -> list[Json] | None:

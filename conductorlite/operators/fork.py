@@ -6,15 +6,21 @@ between), but it takes its place in the order behind the heads, as in Conductor.
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
+from conductorlite.definitions import TaskType
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, printed_ref
 from conductorlite.operators.document import DraftSource
 from conductorlite.operators.join import create_join, one_less
 from conductorlite.plan import Node
 
-__all__ = ["resume_fork", "schedule_branch", "schedule_fork"]
+__all__ = ["FORKED_DEFINITION", "resume_fork", "schedule_branch", "schedule_fork"]
+
+#: Where a dynamic fork keeps the hash of the definition made of its branches.
+FORKED_DEFINITION: Final = "forkedDefinitionHash"
 
 
 def schedule_fork(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
@@ -29,7 +35,7 @@ def schedule_fork(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None
         ended_at=draft.now,
     )
     if node.join is not None:
-        join = draft.plan.nodes[node.join]
+        join = draft.plan_of(node.grafts).nodes[node.join]
         create_join(draft, join, iterations, forked=node.inside)
     draft.stack.append(("branch", fork.ref, 0))
 
@@ -37,16 +43,29 @@ def schedule_fork(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None
 def schedule_branch(draft: Draft, ref: str, index: int) -> None:
     """Schedule the head of one branch; behind the last one, the JOIN takes its place."""
     fork = draft.known(ref)
-    node = draft.node(fork)
+    node = _grown(draft, fork)
     if index < len(node.heads):
         draft.stack.append(("branch", ref, index + 1))
-        draft.stack.append(("schedule", node.heads[index], list(fork.iterations)))
+        head = draft.plan_of((*fork.grafts, *_graft(draft, fork))).nodes[node.heads[index]]
+        draft.stack.append(("schedule", head.ref, list(fork.iterations), list(head.grafts)))
         return
     if node.join is not None:
         join = draft.known(printed_ref(node.join, fork.iterations))
         draft.put(attrs.evolve(join, seq=draft.next_place(join.ref)))
         one_less(draft, join.ref)
     draft.queue.append(("advance", ref))
+
+
+def _graft(draft: Draft, fork: Task) -> tuple[str, ...]:
+    """The hash of the definition a dynamic fork has made of its branches; nothing for any other."""
+    if draft.node(fork).task.type != TaskType.FORK_JOIN_DYNAMIC:
+        return ()
+    digest = draft.value(fork.input).get(FORKED_DEFINITION)
+    return (digest,) if digest else ()
+
+
+def _grown(draft: Draft, fork: Task) -> Node:
+    return draft.plan_of((*fork.grafts, *_graft(draft, fork))).nodes[fork.base_ref]
 
 
 def resume_fork(draft: Draft, fork: Task) -> None:

@@ -1,8 +1,10 @@
 """JOIN: ends when every joined reference has ended.
 
 The row counts what it still waits for, so an arrival costs one row whatever the width. The joined rows are read once, at the
-end, for the output and the status. Source of the rule: Conductor's `Join.execute`, without its race (it may look at a failed
-attempt before the retry is scheduled; here only ends without a retry are counted) and without its polling.
+end, for the output and the status. Behind a dynamic fork it counts, like a loop, what is live in the branches: a branch may be a
+sequence or hold operators, and only its own end is the end of it. Source of the rule: Conductor's `Join.execute`, without its
+race (it may look at a failed attempt before the retry is scheduled; here only ends without a retry are counted) and without
+its polling.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from conductorlite.executions import Task, TaskStatus, printed_ref
 from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
 
-__all__ = ["create_join", "joined_refs", "one_less", "recount_join", "schedule_join"]
+__all__ = ["branches_ended", "create_collecting_join", "create_join", "joined_refs", "one_less", "recount_join", "schedule_join"]
 
 
 def schedule_join(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
@@ -41,18 +43,29 @@ def create_join(draft: Draft, node: Node, iterations: tuple[int, ...], *, forked
     return start_deadlines(draft, node, join)
 
 
+def create_collecting_join(draft: Draft, node: Node, iterations: tuple[int, ...], refs: list[str]) -> Task:
+    """Create the row behind a dynamic fork. `refs` are the last tasks of its branches."""
+    given = draft.payload({"joinOn": refs})
+    join = draft.create(
+        node, iterations, TaskStatus.IN_PROGRESS, input=given, in_order=False, started_at=draft.now, waiting=1
+    )
+    return start_deadlines(draft, node, join)
+
+
 def _ended(draft: Draft, refs: list[str]) -> int:
-    return sum(task is not None and not task.live for task in draft.known_tasks(refs))
+    return sum(task is not None and task.passed for task in draft.known_tasks(refs))
 
 
 def joined_refs(draft: Draft, join: Task) -> list[str]:
     """Printed references the JOIN waits for, each once."""
-    return [printed_ref(ref, join.iterations) for ref in dict.fromkeys(draft.node(join).task.join_on)]
+    node = draft.node(join)
+    refs = draft.value(join.input)["joinOn"] if node.collects else node.task.join_on
+    return [printed_ref(ref, join.iterations) for ref in dict.fromkeys(refs)]
 
 
 def recount_join(draft: Draft, join: Task) -> int:
     """How many ends the JOIN waits for, counted over the rows."""
-    refs = joined_refs(draft, join)
+    refs = [] if draft.node(join).collects else joined_refs(draft, join)
     return len(refs) - _ended(draft, refs) + (join.seq == 0)
 
 
@@ -62,7 +75,12 @@ def one_less(draft: Draft, ref: str) -> None:
     if join is None or join.status.terminal:
         return
     join = draft.put(attrs.evolve(join, waiting=join.waiting - 1))
-    if join.waiting == 0:
+    branches_ended(draft, join)
+
+
+def branches_ended(draft: Draft, join: Task) -> None:
+    """End a JOIN that waits for nothing any more."""
+    if not join.status.terminal and join.waiting == 0 and join.open == 0:
         _finish(draft, join)
 
 

@@ -1,6 +1,7 @@
 """SUB_WORKFLOW: another execution, started by letter and heard of by letter.
 
-The definition was pinned when the parent started: its hash stands in the embedded task. The child's id is derived from the
+The definition was pinned when the parent started: its hash stands in the embedded task. Only one that an expression names or
+holds is looked up when the task is scheduled. The child's id is derived from the
 attempt, so deciding twice starts one child; every attempt starts a child of its own. Source of the rules: Conductor's
 `SubWorkflow`; a child without inputParameters gets an empty input, and the parent's priority unless one is given.
 """
@@ -9,15 +10,22 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from conductorlite.decisions import EventKind
+import attrs
+
+from conductorlite.decisions import Embedding, EventKind
+from conductorlite.definitions import MAX_NESTING, SubWorkflowParams
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, printed_ref
+from conductorlite.expressions import compile_template, to_text
 from conductorlite.operators.document import DraftSource
 from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
 from conductorlite.policies import derive_id
 
 __all__ = ["DEFINITION_HASH", "child_start", "schedule_sub_workflow"]
+
+#: What an expression for the definition has resolved to.
+_INLINE: Final = "conductorlite:inline"
 
 #: Where an embedded task keeps the hash of the definition its child runs on.
 DEFINITION_HASH: Final = "conductorlite:definitionHash"
@@ -29,11 +37,24 @@ def schedule_sub_workflow(
     """Create the row and post the child's start, after the node's startDelay or the retry's delay."""
     ref = printed_ref(node.ref, iterations)
     attempt = 0 if previous is None else previous.attempt + 1
-    params = node.task.sub_workflow_param
-    if params is None:
-        raise ValueError(f"{node.ref}: a SUB_WORKFLOW without subWorkflowParam got past the validator")
+    params = _resolved(draft, node)
     values = node.template.render(DraftSource(draft, node.template.reads, draft.task_id(ref, attempt)))
     workflow = draft.workflow
+    found = _definition(draft, params, f"{ref}#{attempt}")
+    if found.digest is None or workflow.depth >= MAX_NESTING:
+        problem = found.problem or f"executions are nested deeper than {MAX_NESTING}"
+        task = draft.create(
+            node,
+            iterations,
+            TaskStatus.FAILED,
+            previous=previous,
+            input=draft.payload({"subWorkflowName": params.name, "workflowInput": values}),
+            started_at=draft.now,
+            ended_at=draft.now,
+            reason=problem,
+        )
+        draft.queue.append(("advance", task.ref))
+        return
     child_id = derive_id("child", workflow.seed, workflow.workflow_id, ref, attempt, draft.field("generation"))
     delay = node.task.start_delay_ms if delay_ms is None else delay_ms
     priority = params.priority if isinstance(params.priority, int) else workflow.priority
@@ -59,10 +80,54 @@ def schedule_sub_workflow(
         sub_workflow_id=child_id,
     )
     task = start_deadlines(draft, node, task, previous)
-    start = child_start(draft, params.extra[DEFINITION_HASH], params.name or "", params.version or 1, values)
+    start = child_start(draft, found.digest, params.name or "", params.version or 1, values)
     start |= {"priority": priority, "taskToDomain": dict(domains)}
     start["parent"] = {"taskId": task.task_id, "ref": ref, "attempt": attempt, "generation": task.generation}
     draft.post_to(child_id, EventKind.START, EventKind.START, start, due_at=task.due_at)
+
+
+def _resolved(draft: Draft, node: Node) -> SubWorkflowParams:
+    """The parameters with their expressions resolved."""
+    params = node.task.sub_workflow_param
+    if params is None:
+        raise ValueError(f"{node.ref}: a SUB_WORKFLOW without subWorkflowParam got past the validator")
+    given = {
+        "name": params.name,
+        "priority": params.priority,
+        "taskToDomain": None if params.task_to_domain is None else dict(params.task_to_domain),
+        "definition": params.workflow_definition if isinstance(params.workflow_definition, str) else None,
+    }
+    template = compile_template(given)
+    values = template.render(DraftSource(draft, template.reads))
+    priority, domains = values["priority"], values["taskToDomain"]
+    if isinstance(priority, str) and priority.isdecimal():
+        priority = int(priority)
+    return attrs.evolve(
+        params,
+        name=None if values["name"] is None else to_text(values["name"]),
+        priority=priority if isinstance(priority, int) and not isinstance(priority, bool) and 0 <= priority <= 99 else None,
+        task_to_domain=domains,
+        workflow_definition=None,
+        extra={**params.extra, _INLINE: values["definition"]} if given["definition"] is not None else params.extra,
+    )
+
+
+def _definition(draft: Draft, params: SubWorkflowParams, name: str) -> Embedding:
+    """What the child runs on: pinned when the parent started, or looked up now if an expression names or holds it."""
+    pinned = params.extra.get(DEFINITION_HASH)
+    if pinned is not None:
+        return Embedding(digest=pinned)
+    if _INLINE in params.extra:
+        given = params.extra[_INLINE]
+        if not isinstance(given, dict):
+            return Embedding(problem="subWorkflowParam.workflowDefinition does not resolve to a definition")
+        found = draft.embed(name, given)
+        return found if found.digest else attrs.evolve(found, problem=f"subWorkflowParam.workflowDefinition: {found.problem}")
+    if not params.name:
+        return Embedding(problem="subWorkflowParam.name resolves to nothing")
+    digest = draft.snapshot.definition(params.name, params.version)
+    version = "" if params.version is None else f" version {params.version}"
+    return Embedding(digest=digest, problem="" if digest else f"workflow {params.name!r}{version} is not registered or not valid")
 
 
 def child_start(draft: Draft, digest: str, name: str, version: int, values: Any) -> dict[str, Any]:
@@ -74,6 +139,7 @@ def child_start(draft: Draft, digest: str, name: str, version: int, values: Any)
         "input": values,
         "correlationId": draft.workflow.correlation_id,
         "priority": draft.workflow.priority,
+        "depth": draft.workflow.depth + 1,
         "semantics": str(draft.workflow.semantics),
         "seed": draft.workflow.seed,
     }

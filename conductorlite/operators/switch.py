@@ -51,7 +51,7 @@ def schedule_switch(draft: Draft, node: Node, iterations: tuple[int, ...], previ
     )
     draft.queue.append(("advance", task.ref))
     if head is not None:
-        draft.stack.append(("schedule", head, list(iterations)))
+        draft.follow(task, head, iterations)
 
 
 def _head(node: Node, case: str) -> str | None:

@@ -45,16 +45,23 @@ OPERATOR_TYPES: Final = frozenset(
         TaskType.SET_VARIABLE,
         TaskType.SUB_WORKFLOW,
         TaskType.TERMINATE,
+        TaskType.DYNAMIC,
+        TaskType.FORK_JOIN_DYNAMIC,
+        TaskType.START_WORKFLOW,
     }
 )
 
 #: Types that steer the flow and that this release does not carry out: no worker could stand in for them.
 _NOT_YET: Final = frozenset(
-    {TaskType.DYNAMIC, TaskType.FORK_JOIN_DYNAMIC, TaskType.EXCLUSIVE_JOIN, TaskType.DECISION, TaskType.HUMAN}
+    {TaskType.EXCLUSIVE_JOIN, TaskType.DECISION, TaskType.HUMAN}
 )
 
 #: How many nodes ahead the reads of a turn are foreseen.
 _FORESIGHT: Final = 64
+
+
+#: One step on the way down to a node: the list it is in, its place there, and whether the list is the body of a loop.
+Step = tuple[str, int, bool]
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -68,11 +75,19 @@ class Node:
     template: InputTemplate
     #: Enclosing DO_WHILE references, outermost first.
     loops: tuple[str, ...] = ()
+    #: What counts the live tasks inside it, outermost first: loops and JOINs of dynamic forks, each with its number of loops.
+    scopes: tuple[tuple[str, int], ...] = ()
+    #: The way down from the workflow, this node's own place last.
+    route: tuple[Step, ...] = ()
+    #: Hashes of the definitions made at run time that hold this node, outermost first.
+    grafts: tuple[str, ...] = ()
     successor: str | None = None
     #: JOIN references that count this node, in the order of the definition.
     joins: tuple[str, ...] = ()
-    #: FORK_JOIN: the JOIN behind it, the heads of its branches, and every node inside it.
+    #: FORK_JOIN, FORK_JOIN_DYNAMIC: the JOIN behind it, the heads of its branches, and every node inside it.
     join: str | None = None
+    #: JOIN: whether it is behind a dynamic fork, and counts what is live in the branches.
+    collects: bool = False
     heads: tuple[str, ...] = ()
     inside: frozenset[str] = frozenset()
     #: SWITCH: head per case (None: the case is empty), and what is done without a match.
@@ -107,6 +122,9 @@ class _Place:
     loops: tuple[str, ...]
     forks: tuple[str, ...]
     successor: str | None
+    route: tuple[Step, ...]
+    #: Right behind a dynamic fork.
+    collects: bool
 
 
 def compile_plan(
@@ -160,22 +178,26 @@ def compile_plan(
 def _places(definition: WorkflowDef) -> Iterator[_Place]:
     """Every node in pre-order. A stack, not recursion: definitions may nest deeper than Python's."""
     none: tuple[str, ...] = ()
-    lists: list[tuple[Sequence[WorkflowTask], tuple[str, ...], tuple[str, ...], str | None]]
-    lists = [(definition.tasks, none, none, None)]
+    lists: list[tuple[Sequence[WorkflowTask], tuple[str, ...], tuple[str, ...], str | None, tuple[Step, ...]]]
+    lists = [(definition.tasks, none, none, None, (("", 0, False),))]
     while lists:
-        tasks, loops, forks, behind = lists.pop()
+        tasks, loops, forks, behind, way = lists.pop()
+        (name, _, body), above = way[-1], way[:-1]
         children = []
         for index, task in enumerate(tasks):
             following = tasks[index + 1].task_reference_name if index + 1 < len(tasks) else behind
-            yield _Place(task, loops, forks, following)
+            route = (*above, (name, index, body))
+            collects = index > 0 and tasks[index - 1].type == TaskType.FORK_JOIN_DYNAMIC
+            yield _Place(task, loops, forks, following, route, collects)
             ref = task.task_reference_name
             if task.type == TaskType.SWITCH:
-                for case in (*task.decision_cases.values(), task.default_case):
-                    children.append((case, loops, forks, following))
+                for number, case in enumerate((*task.decision_cases.values(), task.default_case)):
+                    children.append((case, loops, forks, following, (*route, (f"{ref}/{number}", 0, False))))
             elif task.type == TaskType.FORK_JOIN:
-                children.extend((branch, loops, (*forks, ref), None) for branch in task.fork_tasks)
+                for number, branch in enumerate(task.fork_tasks):
+                    children.append((branch, loops, (*forks, ref), None, (*route, (f"{ref}/{number}", 0, False))))
             elif task.type == TaskType.DO_WHILE:
-                children.append((task.loop_over, (*loops, ref), forks, None))
+                children.append((task.loop_over, (*loops, ref), forks, None, (*route, (ref, 0, True))))
         lists.extend(reversed(children))
 
 
@@ -190,7 +212,8 @@ def _node(
 ) -> Node:
     task = place.task
     operator = task.type in OPERATOR_TYPES
-    fork = task.type == TaskType.FORK_JOIN
+    static = task.type == TaskType.FORK_JOIN
+    fork = static or task.type == TaskType.FORK_JOIN_DYNAMIC
     definition = task.task_definition
     # Only tasks that are given their own input merge the template of their definition (Conductor: workers', DO_WHILE, INLINE).
     merges = definition is not None and (not operator or task.type in (TaskType.DO_WHILE, TaskType.INLINE))
@@ -203,10 +226,13 @@ def _node(
             dict(task.input_parameters), dict(definition.input_template) if merges and definition is not None else {}
         ),
         loops=place.loops,
+        scopes=tuple((loop, depth) for depth, loop in enumerate(place.loops)),
+        route=place.route,
         successor=None if fork else place.successor,
         joins=joins,
         join=place.successor if fork else None,
-        heads=tuple(branch[0].task_reference_name for branch in task.fork_tasks) if fork else (),
+        heads=tuple(branch[0].task_reference_name for branch in task.fork_tasks) if static else (),
+        collects=place.collects,
         inside=inside,
         cases={case: _head(tasks) for case, tasks in task.decision_cases.items()},
         default_case=_head(task.default_case),

@@ -16,8 +16,10 @@ from conductorlite import (
     IdempotencyStrategy,
     InvalidInput,
     KeyTaken,
+    TaskStatus,
     VirtualClock,
-    WorkflowStatus,
+    WorkflowDef,
+    WorkflowTask,
 )
 from conductorlite.backends.memory import MemoryBackend
 from conductorlite.backends.sqlite import SQLiteBackend
@@ -30,6 +32,7 @@ from conductorlite.testing import Crash, FaultyBackend
 ORDER = flow(simple("a"), name="order")
 EXISTING = IdempotencyStrategy.RETURN_EXISTING
 UNLESS_RUNNING = IdempotencyStrategy.FAIL_ON_RUNNING
+ANSWER = {"ref": "begin", "attempt": 2, "generation": 1}
 
 
 def ids(bench: Bench) -> list[str]:
@@ -156,70 +159,79 @@ def test_a_crash_at_any_write_leaves_one_or_none(new_store: Callable[[], Backend
             raise AssertionError("the start has more writes than were tried")
 
 
-# ---------------------------------------------------------------------- begun by a letter
+# ---------------------------------------------------------------------- begun by a START_WORKFLOW
 
 
-def letter_to(bench: Bench, child: str, **said: Any) -> None:
-    """Post what another execution would: the start of `child` with what the letter says."""
-    sender = bench.engine.get(bench.workflow_id)
-    data = {
-        "definitionHash": sender.definition_hash,
-        "name": sender.name,
-        "version": sender.version,
-        "input": {},
-        "priority": 0,
-        "semantics": "ORKES",
-        "seed": "",
-        **said,
-    }
-    event = Event(
-        workflow_id=child, event_id="START", kind=EventKind.START, due_at=T0, posted_at=T0, sender="asker",
-        data=Payload.of(data),
-    )  # fmt: skip
-    with bench.engine.backend.writing() as tx:
-        tx.post([event])
+def asker(strategy: str | None = None, key: str = "k") -> WorkflowDef:
+    """A workflow that starts an order with a key, and then has a task `z`."""
+    request = {"name": "order", "idempotencyKey": key, "idempotencyStrategy": strategy}
+    begin = WorkflowTask(
+        name="begin", task_reference_name="begin", type="START_WORKFLOW", input_parameters={"startWorkflow": request}
+    )
+    return flow(begin, simple("z"), name="asker")
 
 
-ANSWER = {"ref": "begin", "attempt": 2, "generation": 1}
-
-
-@pytest.mark.parametrize("strategy", [*IdempotencyStrategy])
-def test_a_letter_whose_key_is_taken_is_answered(bench: Bench, strategy: IdempotencyStrategy) -> None:
-    """Its sender is told which execution there is, or why none was begun; the letter is gone and nothing was created."""
-    bench.start(ORDER, idempotency_key="k")
-    letter_to(bench, "child", idempotencyKey="k", idempotencyStrategy=str(strategy), answer=ANSWER)
-    bench.engine.turns.take("child")
-    with bench.engine.backend.writing() as tx:
-        (told,) = tx.inbox("asker")
-        assert tx.inbox("child") == []
-        tx.remove("asker")
-    assert (told.kind, told.ref, told.attempt, told.generation) == (EventKind.STARTED, "begin", 2, 1)
-    if strategy is EXISTING:
-        assert told.data.value == {"workflowId": "w1", "existing": True}
-    else:
-        assert list(told.data.value) == ["error"]
-        assert "'w1', which is RUNNING" in told.data.value["error"]
-    assert ids(bench) == ["w1"]
-
-
-def test_a_letter_claims_its_key(bench: Bench) -> None:
-    """An execution begun by a letter holds the key the letter names, from one that has ended if the strategy says so."""
-    bench.start(ORDER, idempotency_key="k")
-    bench.engine.terminate("w1")
-    letter_to(bench, "child", idempotencyKey="k", idempotencyStrategy="FAIL_ON_RUNNING", answer=ANSWER)
+@pytest.mark.parametrize("strategy", [*IdempotencyStrategy, None])
+def test_a_start_workflow_whose_key_is_taken(bench: Bench, strategy: IdempotencyStrategy | None) -> None:
+    """Its task ends with the execution there is, or fails and says which one has the key; nothing is created."""
+    bench.engine.register(ORDER)
+    first = bench.engine.start("order", idempotency_key="k")
+    bench.start(asker(strategy))
     bench.engine.settle()
-    assert bench.engine.status("child") is WorkflowStatus.RUNNING
-    assert bench.engine.start_workflow(ORDER, idempotency_key="k", idempotency_strategy=EXISTING) == "child"
+    begin = bench.task("begin")
+    if strategy is EXISTING:
+        assert (begin.status, begin.output_data) == (TaskStatus.COMPLETED, {"workflowId": first.workflow_id})
+        assert bench.task("z").status is TaskStatus.SCHEDULED
+    else:
+        assert begin.status is TaskStatus.FAILED
+        assert f"{first.workflow_id!r}, which is RUNNING" in (begin.reason or "")
+    assert ids(bench) == [first.workflow_id, bench.workflow_id]
+
+
+def test_a_start_workflow_claims_its_key(bench: Bench) -> None:
+    """The execution it begins holds the key, from one that has ended if the strategy says so; an empty key is none."""
+    bench.engine.register(ORDER)
+    first = bench.engine.start("order", idempotency_key="k")
+    bench.engine.terminate(first.workflow_id)
+    bench.start(asker("FAIL_ON_RUNNING"))
+    bench.engine.settle()
+    begun = bench.task("begin").output_data["workflowId"]
+    assert bench.engine.get(begun).idempotency_key == "k"
+    assert bench.engine.start_workflow("order", idempotency_key="k", idempotency_strategy=EXISTING) == begun
+    for _ in range(2):
+        bench.start(asker(key=""))
+        bench.engine.settle()
+        assert bench.engine.get(bench.task("begin").output_data["workflowId"]).idempotency_key is None
 
 
 def test_a_letter_without_a_wish_for_an_answer_is_dropped(bench: Bench) -> None:
     """When nobody asked to be told, nobody is; the driver does not stumble over it."""
-    bench.start(ORDER, idempotency_key="k")
+    run = bench.start(ORDER, idempotency_key="k")
     letter_to(bench, "child", idempotencyKey="k")
     bench.engine.settle()
     with bench.engine.backend.reading() as view:
-        assert view.inbox("child") == view.inbox("asker") == []
-    assert ids(bench) == ["w1"]
+        assert view.inbox("child") == []
+    assert ids(bench) == [run.workflow_id]
+
+
+def letter_to(bench: Bench, child: str, **said: Any) -> None:
+    """Post the start of `child`, an execution like the one under test."""
+    row = bench.workflow
+    data = {
+        **{"definitionHash": row.definition_hash, "name": row.name, "version": row.version, "input": {}},
+        **{"priority": 0, "semantics": "ORKES", "seed": "", "depth": 1, **said},
+    }
+    start = Event(
+        workflow_id=child,
+        event_id="START",
+        kind=EventKind.START,
+        due_at=T0,
+        posted_at=T0,
+        sender="asker",
+        data=Payload.of(data),
+    )
+    with bench.engine.backend.writing() as tx:
+        tx.post([start])
 
 
 class Overtaken:
@@ -252,13 +264,13 @@ def test_a_key_that_is_taken_between_reading_and_writing(store: Backend) -> None
 def test_a_letter_whose_key_is_taken_meanwhile(store: Backend) -> None:
     """An execution begun by a letter loses the same race: it is not created, its sender is answered."""
     bench = Bench(store)
-    bench.start(ORDER)
+    bench.engine.register(ORDER)
+    bench.start(asker("RETURN_EXISTING"))
+    bench.engine.terminate(bench.workflow_id)
     letter_to(bench, "child", idempotencyKey="k", idempotencyStrategy="RETURN_EXISTING", answer=ANSWER)
-    other = Engine(store, clock=bench.clock)
-    late = Overtaken(store, lambda: other.start(ORDER, workflow_id="first", idempotency_key="k"))
-    Engine(late, clock=bench.clock).turns.take("child")  # type: ignore[arg-type]
+    late = Overtaken(store, lambda: bench.engine.start(asker(key=""), workflow_id="first", idempotency_key="k"))
+    taken = Engine(late, clock=bench.clock).turns.take("child")  # type: ignore[arg-type]
+    assert (taken.decision, taken.answered) == (None, ("asker",))
     with store.reading() as view:
-        (told,) = view.inbox("asker")
-        assert told.data.value == {"workflowId": "first", "existing": True}
         assert view.workflow("child") is None
     store.close()

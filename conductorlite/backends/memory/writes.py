@@ -19,7 +19,7 @@ from conductorlite.ports import RelayItem
 
 __all__ = ["MemoryWrites"]
 
-_identity: Final = attrgetter("task_id", "base_ref", "iterations")
+_identity: Final = attrgetter("task_id", "base_ref", "iterations", "grafts")
 
 
 def _thin(payload: Payload) -> Payload:

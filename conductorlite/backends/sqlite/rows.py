@@ -127,7 +127,7 @@ def workflow_of(row: Row) -> Workflow:
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
 #: What an update never changes: half of it is indexed, and an untouched index is an untouched page.
-TASK_IDENTITY: Final = ("workflow_id", "ref", "attempt", "task_id", "base_ref", "iterations")
+TASK_IDENTITY: Final = ("workflow_id", "ref", "attempt", "task_id", "base_ref", "iterations", "grafts")
 _TASK_SPECIAL: Final = ("status", "input", "output", "retried", "executed", "succeeded_before")
 _TASK_PLAIN: Final = _plain(Task, _TASK_SPECIAL + TASK_IDENTITY)
 TASK_COLUMNS: Final = (*_TASK_PLAIN, "live", "failed", *_TASK_SPECIAL, *TASK_IDENTITY)
@@ -153,13 +153,14 @@ def task_row(task: Task) -> Row:
         task.task_id,
         task.base_ref,
         ",".join(map(str, task.iterations)) if task.iterations else "",
+        ",".join(task.grafts),
     )
 
 
 def task_of(row: Row) -> Task:
     """The attempt of a row in the order of TASK_COLUMNS."""
-    status, given, output, retried, executed, succeeded = row[-12:-6]
-    workflow_id, ref, attempt, task_id, base, rounds = row[-6:]
+    status, given, output, retried, executed, succeeded = row[-13:-7]
+    workflow_id, ref, attempt, task_id, base, rounds, grafts = row[-7:]
     return Task(
         **dict(zip(_TASK_PLAIN, row, strict=False)),
         status=_TASK_STATUS[status],
@@ -174,6 +175,7 @@ def task_of(row: Row) -> Task:
         task_id=task_id,
         base_ref=base,
         iterations=tuple(map(int, rounds.split(","))) if rounds else (),
+        grafts=tuple(grafts.split(",")) if grafts else (),
     )
 
 

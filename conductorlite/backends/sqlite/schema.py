@@ -33,7 +33,7 @@ CREATE TABLE workflows (
     fence INTEGER NOT NULL, generation INTEGER NOT NULL, created_at INTEGER NOT NULL, started_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL, ended_at INTEGER NOT NULL, last_retried_at INTEGER NOT NULL, timeout_at INTEGER,
     correlation_id TEXT, priority INTEGER NOT NULL, parent_workflow_id TEXT, parent_task_id TEXT,
-    parent_ref TEXT, parent_attempt INTEGER NOT NULL, parent_generation INTEGER NOT NULL, event TEXT,
+    parent_ref TEXT, parent_attempt INTEGER NOT NULL, parent_generation INTEGER NOT NULL, depth INTEGER NOT NULL, event TEXT,
     created_by TEXT, idempotency_key TEXT,
     input TEXT NOT NULL, output TEXT NOT NULL, variables TEXT NOT NULL, task_to_domain TEXT NOT NULL,
     reason TEXT, failed_refs TEXT NOT NULL, failed_task_names TEXT NOT NULL, failed_task_id TEXT,
@@ -56,7 +56,7 @@ CREATE INDEX idempotency_keys_workflow ON idempotency_keys (workflow_id);
 
 CREATE TABLE tasks (
     workflow_id TEXT NOT NULL, ref TEXT NOT NULL, attempt INTEGER NOT NULL, task_id TEXT NOT NULL,
-    base_ref TEXT NOT NULL, iterations TEXT NOT NULL, seq INTEGER NOT NULL, task_type TEXT NOT NULL,
+    base_ref TEXT NOT NULL, iterations TEXT NOT NULL, grafts TEXT NOT NULL, seq INTEGER NOT NULL, task_type TEXT NOT NULL,
     name TEXT NOT NULL, status TEXT NOT NULL, first_attempt INTEGER NOT NULL, generation INTEGER NOT NULL,
     input TEXT NOT NULL, output TEXT NOT NULL, reason TEXT, traceback TEXT, worker_id TEXT, domain TEXT,
     lease INTEGER NOT NULL, poll_count INTEGER NOT NULL, scheduled_at INTEGER NOT NULL,

@@ -1,0 +1,122 @@
+"""START_WORKFLOW: starts another execution by letter and goes on as soon as it has begun.
+
+Nothing ties the two together afterwards. Source of the rule: Conductor's `StartWorkflow`; idempotency keys, which it accepts and
+ignores, hold here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conductorlite.decisions import Embedding, EventKind
+from conductorlite.definitions import MAX_NESTING, IdempotencyStrategy
+from conductorlite.draft import Draft
+from conductorlite.executions import Task, TaskStatus, printed_ref
+from conductorlite.operators.document import DraftSource
+from conductorlite.operators.sub_workflow import child_start
+from conductorlite.operators.worker import start_deadlines
+from conductorlite.plan import Node
+from conductorlite.policies import derive_id
+
+__all__ = ["schedule_start_workflow"]
+
+
+def schedule_start_workflow(
+    draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None, delay_ms: int | None = None
+) -> None:
+    """Create the row and post the start, after the node's startDelay or the retry's delay; its answer ends the task."""
+    ref = printed_ref(node.ref, iterations)
+    attempt = 0 if previous is None else previous.attempt + 1
+    values = node.template.render(DraftSource(draft, node.template.reads, draft.task_id(ref, attempt)))
+    given = values.get("startWorkflow")
+    problem = _problem(draft, given)
+    request: dict[str, Any] = given if isinstance(given, dict) else {}
+    found = Embedding(problem=problem) if problem else _definition(draft, request, f"{ref}#{attempt}")
+    if found.digest is None:
+        task = draft.create(
+            node,
+            iterations,
+            TaskStatus.FAILED,
+            previous=previous,
+            input=draft.payload(values),
+            started_at=draft.now,
+            ended_at=draft.now,
+            reason=found.problem,
+        )
+        draft.queue.append(("advance", task.ref))
+        return
+    delay = node.task.start_delay_ms if delay_ms is None else delay_ms
+    task = draft.create(
+        node,
+        iterations,
+        TaskStatus.IN_PROGRESS,
+        previous=previous,
+        input=draft.payload(values),
+        started_at=draft.now,
+        due_at=draft.after(delay),
+        start_delay_ms=delay,
+    )
+    task = start_deadlines(draft, node, task, previous)
+    workflow = draft.workflow
+    inherited = draft.value(workflow.task_to_domain)
+    name, version = request.get("name") or "", request.get("version") or 0
+    start = child_start(draft, found.digest, name, version, request.get("input") or {})
+    start |= {
+        "priority": request.get("priority") or 0,
+        "correlationId": request.get("correlationId") or workflow.correlation_id,
+        "taskToDomain": request.get("taskToDomain") or inherited,
+        "createdBy": request.get("createdBy"),
+        "idempotencyKey": request.get("idempotencyKey"),
+        "idempotencyStrategy": request.get("idempotencyStrategy"),
+        "answer": {"ref": ref, "attempt": task.attempt, "generation": task.generation},
+    }
+    started_id = derive_id("started", workflow.seed, workflow.workflow_id, ref, attempt, draft.field("generation"))
+    draft.post_to(started_id, EventKind.START, EventKind.START, start, due_at=task.due_at)
+
+
+def _definition(draft: Draft, request: dict[str, Any], key: str) -> Embedding:
+    inline = request.get("workflowDef")
+    if inline is not None:
+        found = draft.embed(key, inline)
+        return found if found.digest else Embedding(problem=f"startWorkflow.workflowDef: {found.problem}")
+    name, version = request["name"], request.get("version")
+    digest = draft.snapshot.definition(name, version)
+    which = f"workflow {name!r}" if version is None else f"workflow {name!r} version {version}"
+    return Embedding(digest=digest, problem="" if digest else f"startWorkflow: {which} is not registered or not valid")
+
+
+def _problem(draft: Draft, request: Any) -> str:
+    """What is wrong with a request; the empty text when nothing is."""
+    if request is None:
+        return "Missing 'startWorkflow' in input data."
+    if not isinstance(request, dict):
+        return "startWorkflow is not a map"
+    if draft.workflow.depth >= MAX_NESTING:
+        return f"startWorkflow: executions that start each other are nested deeper than {MAX_NESTING}"
+    if request.get("workflowDef") is None and not (isinstance(request.get("name"), str) and request["name"]):
+        return "startWorkflow.name is missing"
+    for key, kinds in _KINDS.items():
+        value = request.get(key)
+        if value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
+            return f"startWorkflow.{key} is {str(value)[:60]!r}, not {_NAMES[kinds]}"
+    if not 0 <= (request.get("priority") or 0) <= 99:
+        return f"startWorkflow.priority {request['priority']} is not between 0 and 99"
+    strategy = request.get("idempotencyStrategy")
+    if strategy is not None and strategy not in list(IdempotencyStrategy):
+        return f"startWorkflow.idempotencyStrategy {strategy!r} is none of {', '.join(IdempotencyStrategy)}"
+    return ""
+
+
+_KINDS: dict[str, type] = {
+    "name": str,
+    "version": int,
+    "correlationId": str,
+    "input": dict,
+    "taskToDomain": dict,
+    "workflowDef": dict,
+    "priority": int,
+    "createdBy": str,
+    "idempotencyKey": str,
+    "idempotencyStrategy": str,
+}
+_NAMES: dict[type, str] = {str: "a text", int: "an integer", dict: "a map"}

@@ -1,0 +1,74 @@
+"""grafted(): a plan with what was made at run time put in its place.
+
+The branches of a FORK_JOIN_DYNAMIC and the task that a DYNAMIC stands for are known only when they are scheduled. They are made
+into a definition of their own, embedded by hash like every other, and compiled. Here that plan's nodes are given the
+surroundings of the node they grow from: its loops, its scopes, its place in the flow. Tasks carry the hashes (`grafts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from conductorlite.definitions import TaskType
+from conductorlite.plan.compile import Node, Plan
+
+__all__ = ["ALONE", "grafted"]
+
+#: What a DYNAMIC may turn out to be, besides workers' tasks: types that stand alone.
+ALONE: Final = frozenset(
+    {
+        TaskType.WAIT,
+        TaskType.NOOP,
+        TaskType.INLINE,
+        TaskType.SET_VARIABLE,
+        TaskType.SUB_WORKFLOW,
+        TaskType.START_WORKFLOW,
+        TaskType.TERMINATE,
+        TaskType.HUMAN,
+        TaskType.LAMBDA,
+        TaskType.JSON_JQ_TRANSFORM,
+    }
+)
+
+
+def grafted(plan: Plan, root: str, digest: str, inner: Plan) -> Plan:
+    """The plan with the nodes of `inner` grown from its node `root`, a DYNAMIC or a FORK_JOIN_DYNAMIC."""
+    outer = plan.nodes[root]
+    grow = _branches if outer.task.type == TaskType.FORK_JOIN_DYNAMIC else _stand_in
+    grown = dict(grow(outer, (*outer.grafts, digest), inner.nodes))
+    return attrs.evolve(plan, nodes={**plan.nodes, **grown}, ahead={**inner.ahead, **plan.ahead})
+
+
+def _stand_in(outer: Node, grafts: tuple[str, ...], nodes: Mapping[str, Node]) -> Iterator[tuple[str, Node]]:
+    """The one node of a DYNAMIC: what it is, where the DYNAMIC stands."""
+    node = nodes[outer.ref]
+    yield outer.ref, attrs.evolve(
+        node,
+        grafts=grafts,
+        loops=outer.loops,
+        scopes=outer.scopes,
+        route=outer.route,
+        successor=outer.successor,
+        joins=outer.joins,
+    )
+
+
+def _branches(outer: Node, grafts: tuple[str, ...], nodes: Mapping[str, Node]) -> Iterator[tuple[str, Node]]:
+    """The branches of a dynamic fork; the JOIN behind it counts what is live in them."""
+    depth = len(outer.loops)
+    around = outer.scopes if outer.join is None else (*outer.scopes, (outer.join, depth))
+    for ref, node in nodes.items():
+        if ref == outer.ref:
+            yield ref, attrs.evolve(outer, heads=node.heads, inside=node.inside)
+        elif ref != outer.join:
+            yield ref, attrs.evolve(
+                node,
+                grafts=grafts,
+                loops=(*outer.loops, *node.loops),
+                scopes=(*around, *((scope, number + depth) for scope, number in node.scopes)),
+                route=(*outer.route, *node.route[1:]),
+                joins=tuple(join for join in node.joins if join != outer.join),
+            )
