@@ -13,9 +13,9 @@ from typing import Final
 
 from conductorlite.errors import InvalidInput
 from conductorlite.executions import PollData
-from conductorlite.ports import WritingTransaction
+from conductorlite.ports import QueueReads, WritingTransaction
 
-__all__ = ["Polls", "Rider", "checked_domains"]
+__all__ = ["Polls", "Rider", "checked_domains", "last_polls"]
 
 #: How long a poll of the same worker for the same type and domain is not written again, ms.
 _INTERVAL: Final = 1_000
@@ -35,6 +35,11 @@ def checked_domains(given: Mapping[str, str] | None) -> dict[str, str]:
         if not isinstance(task_type, str) or not isinstance(domain, str):
             raise InvalidInput(f"task_to_domain: {task_type!r}: {domain!r} is not a task type and a domain, both texts")
     return domains
+
+
+def last_polls(view: QueueReads, task_type: str) -> dict[str, int]:
+    """The instant of the last poll for a task type in each domain."""
+    return {poll.domain: poll.last_poll_time for poll in view.poll_data(task_type) if poll.domain is not None}
 
 
 class Polls:

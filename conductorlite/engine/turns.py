@@ -9,9 +9,8 @@ listeners told after the commit, never inside.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Protocol
 
 import attrs
 
@@ -21,6 +20,8 @@ from conductorlite.clock import Clock
 from conductorlite.decider import DECIDER_VERSION, Bounds, decide, foresee
 from conductorlite.decisions import Decision, Embedding, Event, EventKind, Need, Reply, Snapshot
 from conductorlite.definitions import IdempotencyStrategy, Semantics
+from conductorlite.engine.cache import Cache
+from conductorlite.engine.domains import last_polls
 from conductorlite.engine.keys import refuse_letter, replaced, start_letter, strategy_of
 from conductorlite.errors import (
     ConductorliteError,
@@ -39,7 +40,7 @@ from conductorlite.expressions import apply_workflow_input_template
 from conductorlite.plan import Plan, compile_plan, grafted
 from conductorlite.ports import Backend, Lock, ReadingTransaction, WritingTransaction
 
-__all__ = ["Along", "Cache", "Listener", "Start", "Taken", "Turns", "letter"]
+__all__ = ["Along", "Listener", "Start", "Taken", "Turns", "letter"]
 
 #: How often a turn that is fenced out decides anew before it leaves its events in the inbox.
 _TRIES: Final = 8
@@ -100,35 +101,6 @@ def letter(workflow_id: str, kind: EventKind, now: int, data: Mapping[str, objec
         posted_at=now,
         data=payload,
     )
-
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-class Cache(Generic[K, V]):
-    """A bounded dict that forgets what was not used for longest. Thread-safe."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._held: OrderedDict[K, V] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: K) -> V | None:
-        """The value, or None."""
-        with self._lock:
-            value = self._held.get(key)
-            if value is not None:
-                self._held.move_to_end(key)
-            return value
-
-    def put(self, key: K, value: V) -> None:
-        """Keep a value."""
-        with self._lock:
-            self._held[key] = value
-            self._held.move_to_end(key)
-            while len(self._held) > self._size:
-                self._held.popitem(last=False)
 
 
 class Turns:
@@ -409,7 +381,7 @@ class Turns:
             latest={**snapshot.latest, **loaded.latest},
             payloads={**snapshot.payloads, **known},
             definitions={**snapshot.definitions, **{key: self._resolve(view, *key) for key in need.definitions}},
-            polls={**snapshot.polls, **{kind: _last_polls(view, kind) for kind in need.polls}},
+            polls={**snapshot.polls, **{kind: last_polls(view, kind) for kind in need.polls}},
             embedded={**snapshot.embedded, **made},
             live_loaded=snapshot.live_loaded or need.live,
             failed_loaded=snapshot.failed_loaded or need.failed,
@@ -492,11 +464,6 @@ def _addressed(taken: Taken) -> list[str]:
     """Other workflows a turn has written to, each once."""
     posted = () if taken.decision is None else taken.decision.outgoing.posted
     return list(dict.fromkeys((*taken.answered, *(event.workflow_id for event in posted))))
-
-
-def _last_polls(view: ReadingTransaction, task_type: str) -> dict[str, int]:
-    """The instant of the last poll for a task type in each domain."""
-    return {poll.domain: poll.last_poll_time for poll in view.poll_data(task_type) if poll.domain is not None}
 
 
 def _not_embedded(view: ReadingTransaction, definition: object, semantics: Semantics) -> Embedding:
