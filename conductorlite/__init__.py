@@ -23,7 +23,7 @@ from conductorlite.definitions import (
 )
 from conductorlite.diagrams import mermaid
 from conductorlite.driver import Engine, Run
-from conductorlite.engine import AgendaEntry
+from conductorlite.engine import AgendaEntry, BulkReport
 from conductorlite.errors import (
     AlreadyExists,
     ClockError,
@@ -43,6 +43,7 @@ from conductorlite.errors import (
     NotFound,
     ResultTimeout,
     SchemaTooNew,
+    SinkError,
     StaleLease,
     StorageBusy,
     StorageCorrupt,
@@ -76,6 +77,7 @@ __all__ = [
     "AsyncEngine",
     "AsyncRun",
     "Bounds",
+    "BulkReport",
     "Clock",
     "ClockError",
     "ConductorliteError",
@@ -106,6 +108,7 @@ __all__ = [
     "SchemaTooNew",
     "Semantics",
     "Severity",
+    "SinkError",
     "StaleLease",
     "StorageBusy",
     "StorageCorrupt",

@@ -44,6 +44,10 @@ class EventKind(StrEnum):
     RESUME = "RESUME"
     TERMINATE = "TERMINATE"
     RETRY = "RETRY"
+    RESTART = "RESTART"
+    RERUN = "RERUN"
+    SKIP = "SKIP"
+    VARIABLES = "VARIABLES"
     # the worker's side
     POLL = "POLL"
     REPORT = "REPORT"
@@ -58,6 +62,7 @@ class EventKind(StrEnum):
     # other workflows
     CHILD_ENDED = "CHILD_ENDED"
     STARTED = "STARTED"
+    CHILD_REOPENED = "CHILD_REOPENED"
     # the decider's own
     CONTINUE = "CONTINUE"
 
@@ -191,6 +196,11 @@ class NotLoaded(Exception):
         super().__init__(need)
 
 
+def _scheduling(task: Task) -> tuple[int, str]:
+    # Those that were skipped ahead have no place of their own yet.
+    return (task.seq, task.ref)
+
+
 @attrs.frozen(kw_only=True, slots=True)
 class Snapshot:
     """The part of an execution that a turn has loaded. Only last attempts are held."""
@@ -264,20 +274,20 @@ class Snapshot:
         if not (self.live_loaded or self.everything_loaded):
             raise NotLoaded(Need(live=True))
         rows = [task for task in self.tasks.values() if task is not None and task.live]
-        return sorted(rows, key=lambda task: task.seq)
+        return sorted(rows, key=_scheduling)
 
     def all_failed(self) -> list[Task]:
         """Every row that ended in failure, in order of scheduling; raises NotLoaded."""
         if not (self.failed_loaded or self.everything_loaded):
             raise NotLoaded(Need(failed=True))
         rows = [task for task in self.tasks.values() if task is not None and task.failed]
-        return sorted(rows, key=lambda task: task.seq)
+        return sorted(rows, key=_scheduling)
 
     def everything(self) -> list[Task]:
         """Every last attempt, in order of scheduling; raises NotLoaded."""
         if not self.everything_loaded:
             raise NotLoaded(Need(everything=True))
-        return sorted((task for task in self.tasks.values() if task is not None), key=lambda task: task.seq)
+        return sorted((task for task in self.tasks.values() if task is not None), key=_scheduling)
 
 
 class Outcome(StrEnum):
@@ -290,6 +300,8 @@ class Outcome(StrEnum):
     STALE = "STALE"
     #: The verb does not fit the status; nothing changed.
     CONFLICT = "CONFLICT"
+    #: The verb names a task that is not there; nothing changed.
+    MISSING = "MISSING"
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -334,7 +346,8 @@ class Decision:
     replaces: str | None = None
     inserted: tuple[Task, ...] = ()
     updated: tuple[Task, ...] = ()
-    #: Printed references of which every attempt is deleted: rounds a loop keeps no longer.
+    #: Printed references of which every attempt is deleted, before rows are inserted: rounds a loop keeps no longer, what is
+    #: run again.
     dropped: tuple[str, ...] = ()
     texts: tuple[Payload, ...] = ()
     definitions: Mapping[str, str] = attrs.field(factory=dict)

@@ -20,6 +20,7 @@ The tree::
      ├── EngineClosed                 the engine or its backend was closed, or forked
      ├── ResultTimeout (TimeoutError) the result did not come in time, or never can
      ├── WorkflowFailed               the awaited execution ended unsuccessfully
+     ├── SinkError                    raised *by a sink*: it did not take a message; may be retried
      ├── TaskFailedTerminally         raised *by a worker*: fail, and do not retry
      ├── StorageError
      │    ├── StorageBusy             another writer held the store for too long
@@ -59,6 +60,7 @@ __all__ = [
     "NotFound",
     "ResultTimeout",
     "SchemaTooNew",
+    "SinkError",
     "StaleLease",
     "StorageBusy",
     "StorageCorrupt",
@@ -175,6 +177,10 @@ class WorkflowFailed(ConductorliteError):
 
 class TaskFailedTerminally(ConductorliteError):
     """Raise this in a worker to fail its task without a retry (FAILED_WITH_TERMINAL_ERROR)."""
+
+
+class SinkError(ConductorliteError):
+    """Raise this in a sink that cannot take a message: the task that publishes it fails, and may be retried."""
 
 
 class StorageError(ConductorliteError):

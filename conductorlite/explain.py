@@ -26,6 +26,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _UNITS: Final = ((86_400_000, "day"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
+#: Types whose workers we ship and nobody gets unasked, and where they are: a test compares this with what is there.
+_SHIPPED: Final = frozenset({TaskType.HTTP, TaskType.EVENT, TaskType.KAFKA_PUBLISH})
+_SHIPPED_IN: Final = "conductorlite.system.system_workers"
+
 _DEADLINES: Final = {
     "poll_timeout_at": "poll timeout",
     "response_timeout_at": "response timeout",
@@ -212,7 +216,9 @@ class _Case:
         queue = f"type {task.task_type}" + (f" in domain {task.domain}" if task.domain else "")
         if task.due_at <= self.now:
             again = f", {self.attempt(task)}" if task.attempt > task.first_attempt else ""
-            return f"{_named(task)} waits for a worker of {queue} {self.since(task.due_at)}{again}{self.deadline(task)}"
+            shipped = f" ({_SHIPPED_IN} has one; include it)" if task.task_type in _SHIPPED else ""
+            waits = f"waits for a worker of {queue}{shipped} {self.since(task.due_at)}"
+            return f"{_named(task)} {waits}{again}{self.deadline(task)}"
         before = self.attempt_before(task)
         if before is not None:
             return (

@@ -201,6 +201,10 @@ def transitions_are_in_the_table(picture: Picture) -> Iterator[str]:
                 yield f"line {line.n}: the workflow goes from {status} to {after}"
             reopened = status is not None and status.terminal
             status = after
+        elif line.kind is HistoryKind.VERB or line.status == "DROPPED":
+            reopened = reopened or line.kind is HistoryKind.VERB
+            gone = _dropped(line)
+            tasks = {key: told for key, told in tasks.items() if key[0] not in gone}
         elif line.kind is HistoryKind.TASK:
             key = (line.ref, line.attempt)
             before, now = tasks.get(key), TaskStatus(line.status)
@@ -222,9 +226,11 @@ def the_journal_replays_to_the_rows(picture: Picture) -> Iterator[str]:
             statuses[(line.ref, line.attempt)] = line
         elif line.kind is HistoryKind.WORKFLOW:
             workflow = line
-        elif line.kind is HistoryKind.ROUND and line.status == "DROPPED":
-            gone = set(line.payload.value["dropped"]) if line.payload is not None else set()
+        elif line.kind is HistoryKind.VERB or line.status == "DROPPED":
+            gone = _dropped(line)
             statuses = {key: told for key, told in statuses.items() if key[0] not in gone}
+            if line.kind is HistoryKind.VERB:
+                rounds = {ref: number for ref, number in rounds.items() if ref not in gone}
         elif line.kind is HistoryKind.ROUND:
             rounds[line.ref] = line.number
     if {(task.ref, task.attempt) for task in picture.attempts} != set(statuses):
@@ -241,6 +247,11 @@ def the_journal_replays_to_the_rows(picture: Picture) -> Iterator[str]:
             yield f"{task.ref} is in round {task.round}, the journal says {rounds.get(task.ref)}"
     if workflow is None or workflow.status != picture.workflow.status:
         yield f"the workflow is {picture.workflow.status}, the journal says {workflow and workflow.status}"
+
+
+def _dropped(line: HistoryEvent) -> set[str]:
+    """References of which the line says that every attempt is gone."""
+    return set() if line.payload is None else set(line.payload.value.get("dropped", ()))
 
 
 #: Every law, by name.

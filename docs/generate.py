@@ -216,7 +216,7 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "loop_condition": "DO_WHILE: asked after each round",
         "items": "DO_WHILE: one round per item",
         "script_expression": _LATER,
-        "sink": _LATER,
+        "sink": "EVENT: where to, see [Call HTTP services and publish events](../how-to/call-http-and-publish-events.md)",
         "rate_limited": _LATER,
         "cache_config": f"{_KEPT}, as in Conductor",
         "on_state_change": _LATER,
@@ -236,7 +236,7 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
     "TaskDef": {
         "name": "which tasks it is for",
         "description": _KEPT,
-        "retry_count": "automatic retries after the first attempt (default 3; operators without a definition 0)",
+        "retry_count": "automatic retries after the first attempt (default 3; 0 where there is no definition, SIMPLE apart)",
         "retry_logic": "how the delay grows (default FIXED)",
         "retry_delay_ms": "before a retry (default 60 s)",
         "backoff_scale_factor": "factor or base of the growth (default 1)",
@@ -339,7 +339,7 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
     "Driving": ("tick", "settle", "advance", "run_until_idle", "run_forever", "stop", "wait", "listen", "close"),
 }
 
-_INTERNAL: Final = frozenset({"report", "report_event", "take_message", "embed", "embedded", "resolve"})
+_INTERNAL: Final = frozenset({"execution", "report", "report_event", "take_message", "embed", "embedded", "resolve"})
 
 
 def verbs() -> str:

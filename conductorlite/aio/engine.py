@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 from conductorlite.aio.run import AsyncRun
 from conductorlite.clock import Clock, Instant, Span
 from conductorlite.decider import Bounds
 from conductorlite.definitions import IdempotencyStrategy, Semantics, TaskDef, WorkflowDef
 from conductorlite.driver import Engine
-from conductorlite.engine import AgendaEntry, Listener
-from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, TaskResult, Workflow, WorkflowStatus
+from conductorlite.engine import AgendaEntry, BulkReport, Listener
+from conductorlite.executions import (
+    HistoryEvent,
+    PollData,
+    Task,
+    TaskLog,
+    TaskResult,
+    TaskStatus,
+    Workflow,
+    WorkflowStatus,
+)
 from conductorlite.invariants import Finding
 from conductorlite.ports import Backend, Lock
 from conductorlite.worker import Workers
 
 __all__ = ["AsyncEngine"]
+
+P = ParamSpec("P")
 
 
 class AsyncEngine:
@@ -171,9 +182,65 @@ class AsyncEngine:
         """`Engine.terminate`, awaited."""
         await self._call(self._engine.terminate, workflow_id, reason)
 
-    async def retry(self, workflow_id: str) -> None:
+    async def retry(self, workflow_id: str, *, resume_subworkflow_tasks: bool = False) -> None:
         """`Engine.retry`, awaited."""
-        await self._call(self._engine.retry, workflow_id)
+        await self._call(self._engine.retry, workflow_id, resume_subworkflow_tasks=resume_subworkflow_tasks)
+
+    async def restart(self, workflow_id: str, *, use_latest_definitions: bool = False) -> None:
+        """`Engine.restart`, awaited."""
+        await self._call(self._engine.restart, workflow_id, use_latest_definitions=use_latest_definitions)
+
+    async def rerun(
+        self,
+        workflow_id: str,
+        *,
+        from_task: str | None = None,
+        input: Mapping[str, Any] | None = None,
+        task_input: Mapping[str, Any] | None = None,
+        correlation_id: str | None = None,
+    ) -> None:
+        """`Engine.rerun`, awaited."""
+        await self._call(
+            self._engine.rerun,
+            workflow_id,
+            from_task=from_task,
+            input=input,
+            task_input=task_input,
+            correlation_id=correlation_id,
+        )
+
+    async def skip_task(
+        self,
+        workflow_id: str,
+        ref: str,
+        *,
+        input: Mapping[str, Any] | None = None,
+        output: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`Engine.skip_task`, awaited."""
+        await self._call(self._engine.skip_task, workflow_id, ref, input=input, output=output)
+
+    async def update_variables(self, workflow_id: str, variables: Mapping[str, Any]) -> None:
+        """`Engine.update_variables`, awaited."""
+        await self._call(self._engine.update_variables, workflow_id, variables)
+
+    async def signal(
+        self,
+        workflow_id: str,
+        output: Mapping[str, Any] | None = None,
+        *,
+        task: str | None = None,
+        status: TaskStatus = TaskStatus.COMPLETED,
+        reason: str | None = None,
+    ) -> Task:
+        """`Engine.signal`, awaited."""
+        return await self._call(self._engine.signal, workflow_id, output, task=task, status=status, reason=reason)
+
+    async def bulk(
+        self, verb: Callable[Concatenate[Any, str, P], object], workflow_ids: Iterable[str], /, *args: P.args, **kwargs: P.kwargs
+    ) -> BulkReport:
+        """`Engine.bulk`, awaited; `verb` is one of `Engine`'s."""
+        return await self._call(self._engine.bulk, verb, workflow_ids, *args, **kwargs)
 
     async def remove(self, workflow_id: str) -> None:
         """`Engine.remove`, awaited."""

@@ -12,7 +12,7 @@ import click
 from conductorlite.cli.driving import drive
 from conductorlite.cli.exits import Exit
 from conductorlite.cli.looking import LOOKING, explained
-from conductorlite.cli.reading import read_definition, read_input, read_task_defs, read_workers
+from conductorlite.cli.reading import read_definition, read_input, read_task_defs, read_workers, with_system_workers
 from conductorlite.cli.shared import Setting, command_options
 from conductorlite.clock import to_span
 from conductorlite.codec.executions import workflow_to_json
@@ -93,12 +93,13 @@ def run_(setting: Setting, definition: str | None, given: str | None, workers: t
     """Start an execution, or go on with the one named by --id, and drive it to its end.
 
     DEFINITION is a JSON file or a registered name; it may be left out when the execution exists. Run the same command again
-    after an interruption: with the same --id it goes on where it was. On a terminal a progress bar is shown.
+    after an interruption: with the same --id it goes on where it was. On a terminal a progress bar is shown. HTTP, EVENT and
+    KAFKA_PUBLISH tasks are carried out by the system workers where --workers has none for them.
     """
     if definition is None and workflow_id is None:
         raise click.UsageError("give a DEFINITION, or the --id of an execution")
     timeout_ms = None if timeout is None else to_span(timeout)
-    sets = read_workers(workers)
+    sets = with_system_workers(read_workers(workers))
     with setting.engine(create=definition is not None, workers=sets) as engine:
         known = None if workflow_id is None else _existing(engine, workflow_id, needed=definition is None)
         if known is None:

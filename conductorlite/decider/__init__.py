@@ -17,7 +17,9 @@ from typing import Final
 from conductorlite.decider.families import on_child_ended, on_started
 from conductorlite.decider.foresight import foresee
 from conductorlite.decider.progress import advance, executed, schedule_item
+from conductorlite.decider.reopening import on_child_reopened, on_retry
 from conductorlite.decider.reports import on_extend_lease, on_poll, on_report
+from conductorlite.decider.reruns import on_rerun, on_restart
 from conductorlite.decider.timeouts import (
     on_poll_timeout,
     on_response_timeout,
@@ -26,7 +28,7 @@ from conductorlite.decider.timeouts import (
     on_wait_ends,
     on_workflow_timeout,
 )
-from conductorlite.decider.verbs import on_continue, on_pause, on_resume, on_retry, on_start, on_terminate
+from conductorlite.decider.verbs import on_continue, on_pause, on_resume, on_skip, on_start, on_terminate, on_variables
 from conductorlite.decisions import Decision, Event, EventKind, Need, NotLoaded, Outcome, Snapshot
 from conductorlite.draft import Bounds, Draft
 from conductorlite.errors import InvariantBroken
@@ -45,6 +47,10 @@ _HANDLERS: Final[Mapping[EventKind, Callable[[Draft, Event], None]]] = {
     EventKind.RESUME: on_resume,
     EventKind.TERMINATE: on_terminate,
     EventKind.RETRY: on_retry,
+    EventKind.RESTART: on_restart,
+    EventKind.RERUN: on_rerun,
+    EventKind.SKIP: on_skip,
+    EventKind.VARIABLES: on_variables,
     EventKind.POLL: on_poll,
     EventKind.REPORT: on_report,
     EventKind.EXTEND_LEASE: on_extend_lease,
@@ -56,6 +62,7 @@ _HANDLERS: Final[Mapping[EventKind, Callable[[Draft, Event], None]]] = {
     EventKind.WORKFLOW_TIMEOUT: on_workflow_timeout,
     EventKind.CHILD_ENDED: on_child_ended,
     EventKind.STARTED: on_started,
+    EventKind.CHILD_REOPENED: on_child_reopened,
     EventKind.CONTINUE: on_continue,
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from conductorlite.decisions import Event, EventKind, Need
 from conductorlite.executions import Workflow, printed_ref
 from conductorlite.expressions import Reads
-from conductorlite.plan import Plan
+from conductorlite.plan import Plan, split_ref
 
 __all__ = ["foresee"]
 
@@ -35,7 +35,7 @@ def foresee(plan: Plan, workflow: Workflow, events: tuple[Event, ...]) -> Need:
     for event in events:
         if event.kind is EventKind.TERMINATE:
             live = True
-        elif event.kind is EventKind.RETRY:
+        elif event.kind in (EventKind.RETRY, EventKind.RESTART, EventKind.RERUN, EventKind.CHILD_REOPENED):
             everything = True
         if event.ref is None:
             continue
@@ -68,15 +68,3 @@ def _foresee_reads(plan: Plan, reads: Reads, refs: set[str], latest: set[str]) -
             latest.add(root)
         else:
             refs.add(root)
-
-
-def split_ref(plan: Plan, ref: str) -> tuple[str, tuple[int, ...]]:
-    """A printed reference taken apart with the help of the plan, which knows every definition reference."""
-    base = ref
-    numbers: list[int] = []
-    while base not in plan.nodes:
-        head, delimiter, number = base.rpartition("__")
-        if not delimiter or not number.isdigit():
-            return ref, ()
-        base, numbers = head, [int(number), *numbers]
-    return base, tuple(numbers)

@@ -86,7 +86,8 @@ def on_report(draft: Draft, event: Event) -> None:
         "worker_id": result.get("workerId") or task.worker_id,
         "traceback": result.get("traceback"),
     }
-    output = draft.payload(result.get("output") or {})
+    given = result.get("output") or {}
+    output = draft.payload({**draft.value(task.output), **given} if result.get("merge") else given)
     if status is TaskStatus.COMPLETED and _completes_later(draft, task, result):
         _handed_over(draft, task, {**said, "output": output})
     elif status is TaskStatus.IN_PROGRESS:

@@ -139,7 +139,7 @@ class Draft(Mailboxes):
                 payload=payload,
             )
         change = task.live - (before is not None and before.live)
-        if change:
+        if change and self.counting:
             self._count(task, change)
 
     def _check(self, before: Task | None, task: Task, verb: bool) -> None:
@@ -164,6 +164,7 @@ class Draft(Mailboxes):
 
     def drop(self, tasks: list[Task]) -> None:
         """Delete ended tasks that are kept no longer, with all their attempts; the journal still tells of them."""
+        gone = {task.ref for task in tasks}
         for task in tasks:
             if task.live:
                 raise InvariantBroken(f"task {task.ref!r} is dropped while it is live")
@@ -171,6 +172,39 @@ class Draft(Mailboxes):
             self._last.pop(task.ref, None)
             if self._newest.get(task.base_ref) == task.ref:
                 del self._newest[task.base_ref]
+        for key in [key for key in self._rows if key[0] in gone]:
+            del self._rows[key]
+            self._inserted.discard(key)
+
+    def take_back(self, tasks: list[Task]) -> None:
+        """Delete tasks that are to be run again, whatever they are at: what is open is canceled first."""
+        for task in tasks:
+            task = self.known(task.ref)
+            if not task.status.terminal:
+                task = self.cancel(task)
+            self.cancel_timer(f"{EventKind.CONTINUE}:{task.ref}")
+            if task.live:
+                self.put(attrs.evolve(task, executed=True))
+        self.drop([self.known(task.ref) for task in tasks])
+
+    def start_order_again(self) -> None:
+        """Number tasks from 1 again: all that were have been taken back."""
+        self._task_seq = 0
+        self._changes["last_ref"] = None
+
+    def recount(self) -> None:
+        """Count anew what is live in every scope; everything must be loaded."""
+        self.counting = True
+        live: dict[str | None, int] = {}
+        rows = self.everything()
+        for task in rows:
+            if task.live:
+                owner = self.owner(task)
+                live[owner] = live.get(owner, 0) + 1
+        for task in rows:
+            if task.open != live.get(task.ref, 0):
+                self.put(attrs.evolve(self.known(task.ref), open=live.get(task.ref, 0)))
+        self._open = live.get(None, 0)
 
     def close(
         self,
@@ -224,9 +258,8 @@ class Draft(Mailboxes):
 
     def decision(self) -> Decision:
         """Everything the turn changes, grouped by where it goes."""
-        kept = [key for key in self._rows if key[0] not in self._dropped]
-        inserted = [self._rows[key] for key in kept if key in self._inserted]
-        updated = [self._rows[key] for key in kept if key not in self._inserted]
+        inserted = [row for key, row in self._rows.items() if key in self._inserted]
+        updated = [row for key, row in self._rows.items() if key not in self._inserted]
         workflow = attrs.evolve(
             self.workflow,
             **self._changes,

@@ -56,6 +56,10 @@ class View:
         self.replies: dict[str, Reply] = {}
         #: Set while an execution is being reopened: what is scheduled may exist already.
         self.reopening = False
+        #: Cleared while a verb rearranges rows; then the counters are counted anew.
+        self.counting = True
+        #: Inputs that replace what would be rendered, by printed reference.
+        self.given: dict[str, Mapping[str, Any]] = {}
         self.more = False
         self._created = self.workflow.history_seq == 0
         self._changes: dict[str, Any] = {}
@@ -150,7 +154,7 @@ class View:
     def _overlaid(self, stored: list[Task], wanted: Any) -> list[Task]:
         rows = {task.ref: task for task in stored if task.ref not in self._dropped}
         rows.update(self._last)
-        return sorted((task for task in rows.values() if wanted(task)), key=lambda task: task.seq)
+        return sorted((task for task in rows.values() if wanted(task)), key=lambda task: (task.seq, task.ref))
 
     def plan_of(self, grafts: Iterable[str]) -> Plan:
         """The plan as a task with these grafts sees it; raises NotLoaded."""

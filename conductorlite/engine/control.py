@@ -14,7 +14,7 @@ from conductorlite.engine.domains import checked_domains
 from conductorlite.engine.keys import checked_key, checked_strategy, replaced
 from conductorlite.engine.metadata import Embedded, Metadata
 from conductorlite.engine.turns import Start, Taken, letter
-from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, KeyTaken
+from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, KeyTaken, TaskNotFound
 from conductorlite.executions import Workflow, WorkflowStatus
 from conductorlite.expressions import apply_workflow_input_template
 
@@ -141,15 +141,6 @@ class Control(Metadata):
         """
         self._verb(workflow_id, EventKind.TERMINATE, {} if reason is None else {"reason": reason})
 
-    def retry(self, workflow_id: str) -> None:
-        """Reopen an execution that ended FAILED, TIMED_OUT or TERMINATED where it failed.
-
-        Every reference that failed or was canceled gets a new attempt at once, with a fresh retry budget; JOINs and loops go
-        on in place; the workflow's timeout starts again. Raises ExecutionNotFound, and Conflict when the execution is running,
-        paused or completed, or nothing in it can be retried.
-        """
-        self._verb(workflow_id, EventKind.RETRY)
-
     def decide(self, workflow_id: str) -> None:
         """Take the execution's turn now, if anything is due. Raises ExecutionNotFound, InvariantBroken."""
         self._row(workflow_id)
@@ -161,6 +152,8 @@ class Control(Metadata):
         reply = taken.replies.get(event.event_id)
         if reply is not None and reply.outcome is Outcome.CONFLICT:
             raise Conflict(f"{workflow_id}: {reply.message}")
+        if reply is not None and reply.outcome is Outcome.MISSING:
+            raise TaskNotFound(f"{workflow_id}: {reply.message}")
         return taken
 
     def _row(self, workflow_id: str) -> Workflow:

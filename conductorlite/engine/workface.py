@@ -10,8 +10,8 @@ import attrs
 from conductorlite.canonical import Payload
 from conductorlite.clock import Span, to_span
 from conductorlite.decisions import Event, EventKind, Message, Outcome
-from conductorlite.engine.control import Control
 from conductorlite.engine.domains import Rider
+from conductorlite.engine.reruns import Reruns
 from conductorlite.engine.turns import Along, Taken, letter
 from conductorlite.errors import (
     ExecutionNotFound,
@@ -36,7 +36,7 @@ _REASON_LENGTH = 500
 _GLANCE_MS = 100
 
 
-class WorkerFace(Control):
+class WorkerFace(Reruns):
     """Verbs of those who carry out tasks."""
 
     def poll(
@@ -181,8 +181,8 @@ class WorkerFace(Control):
             self.log(task, *result.logs)
         return taken
 
-    def report_event(self, task: Task, result: TaskResult) -> Event:
-        """A report as a letter; raises InvalidInput."""
+    def report_event(self, task: Task, result: TaskResult, *, merge: bool = False) -> Event:
+        """A report as a letter, its output laid over the task's with `merge`; raises InvalidInput."""
         if result.status not in REPORTABLE:
             raise InvalidInput(f"{result.status} cannot be reported; use one of {', '.join(sorted(REPORTABLE))}")
         if result.callback_after_ms < 0:
@@ -198,6 +198,7 @@ class WorkerFace(Control):
             "callbackAfterMs": result.callback_after_ms,
             "workerId": result.worker_id,
             "lease": result.lease,
+            "merge": merge or None,
         }
         given = {name: value for name, value in data.items() if value is not None}
         return self._task_letter(task, EventKind.REPORT, Payload.of(given, where=f"report on {task.ref!r}"))

@@ -12,30 +12,33 @@ from typing import Final
 from conductorlite.draft import Draft
 from conductorlite.errors import InvalidInput
 from conductorlite.executions import Task, TaskStatus
-from conductorlite.operators.do_while import next_round, reopened_loop, resume_loop, schedule_loop
+from conductorlite.operators.do_while import next_round, reopened_loop, resume_loop, schedule_loop, set_round
 from conductorlite.operators.document import DraftSource
 from conductorlite.operators.dynamic import resolve_dynamic
 from conductorlite.operators.dynamic_fork import schedule_dynamic_fork
 from conductorlite.operators.fork import resume_fork, schedule_branch, schedule_fork
 from conductorlite.operators.inline import schedule_inline
-from conductorlite.operators.join import branches_ended, one_less, recount_join, schedule_join
+from conductorlite.operators.join import branches_ended, one_less, pass_over_join, recount_join, schedule_join
 from conductorlite.operators.start_workflow import schedule_start_workflow
-from conductorlite.operators.sub_workflow import DEFINITION_HASH, child_start, schedule_sub_workflow
+from conductorlite.operators.sub_workflow import DEFINITION_HASH, child_start, schedule_sub_workflow, start_child
 from conductorlite.operators.switch import chosen_head, schedule_switch
 from conductorlite.operators.terminate import schedule_terminate
-from conductorlite.operators.variables import schedule_set_variable
+from conductorlite.operators.variables import VARIABLES_LIMIT, schedule_set_variable
 from conductorlite.operators.wait import schedule_noop, schedule_wait
 from conductorlite.operators.worker import offer, schedule_worker, start_deadlines
 from conductorlite.plan import Node
 
 __all__ = [
     "DEFINITION_HASH",
+    "VARIABLES_LIMIT",
     "DraftSource",
+    "branches_ended",
     "child_start",
     "chosen_head",
     "next_round",
     "offer",
     "one_less",
+    "pass_over_join",
     "recount_join",
     "reopened_loop",
     "reschedule",
@@ -44,6 +47,8 @@ __all__ = [
     "schedule",
     "schedule_branch",
     "scope_is_empty",
+    "set_round",
+    "start_child",
     "start_deadlines",
 ]
 

@@ -15,7 +15,7 @@ from conductorlite.errors import ExpressionFailed, InvalidExpression, InvalidInp
 from conductorlite.executions import Task, TaskStatus, printed_ref
 from conductorlite.expressions import Condition, Json, compile_condition
 from conductorlite.expressions.conditions import ScriptTimedOut
-from conductorlite.operators.document import DraftSource
+from conductorlite.operators.document import rendered
 from conductorlite.plan import Node
 
 __all__ = ["schedule_inline"]
@@ -33,7 +33,7 @@ def schedule_inline(draft: Draft, node: Node, iterations: tuple[int, ...], previ
     """Evaluate, and create the row, already over."""
     ref = printed_ref(node.ref, iterations)
     task_id = draft.task_id(ref, 0 if previous is None else previous.attempt + 1)
-    values = node.template.render(DraftSource(draft, node.template.reads, task_id))
+    values = rendered(draft, node, iterations, task_id)
     reason: str | None = None
     status = TaskStatus.COMPLETED
     try:

@@ -17,7 +17,16 @@ from conductorlite.executions import Task, TaskStatus, printed_ref
 from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
 
-__all__ = ["branches_ended", "create_collecting_join", "create_join", "joined_refs", "one_less", "recount_join", "schedule_join"]
+__all__ = [
+    "branches_ended",
+    "create_collecting_join",
+    "create_join",
+    "joined_refs",
+    "one_less",
+    "pass_over_join",
+    "recount_join",
+    "schedule_join",
+]
 
 
 def schedule_join(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
@@ -43,13 +52,30 @@ def create_join(draft: Draft, node: Node, iterations: tuple[int, ...], *, forked
     return start_deadlines(draft, node, join)
 
 
-def create_collecting_join(draft: Draft, node: Node, iterations: tuple[int, ...], refs: list[str]) -> Task:
-    """Create the row behind a dynamic fork. `refs` are the last tasks of its branches."""
+def create_collecting_join(
+    draft: Draft, node: Node, iterations: tuple[int, ...], refs: list[str], *, retried: bool
+) -> Task:
+    """Create the row behind a dynamic fork, or reopen it for one that is `retried`. `refs` are the last tasks of its branches."""
     given = draft.payload({"joinOn": refs})
+    passed = draft.task(printed_ref(node.ref, iterations)) if retried else None
+    if passed is not None:
+        # The fork was malformed at first, and nothing joined: what follows has been scheduled.
+        again = attrs.evolve(
+            passed, status=TaskStatus.IN_PROGRESS, input=given, seq=0, waiting=1, executed=False, succeeded_before=True, ended_at=0
+        )
+        return start_deadlines(draft, node, draft.put(again, verb=True))
     join = draft.create(
         node, iterations, TaskStatus.IN_PROGRESS, input=given, in_order=False, started_at=draft.now, waiting=1
     )
     return start_deadlines(draft, node, join)
+
+
+def pass_over_join(draft: Draft, node: Node, fork: Task) -> None:
+    """Skip the JOIN of a fork that was skipped, or whose failure is borne: there is nothing to join."""
+    join = draft.plan_of(node.grafts).nodes[str(node.join)]
+    if draft.task(printed_ref(join.ref, fork.iterations)) is None:
+        task = draft.create(join, fork.iterations, TaskStatus.SKIPPED, started_at=draft.now, ended_at=draft.now)
+        draft.queue.append(("advance", task.ref))
 
 
 def _ended(draft: Draft, refs: list[str]) -> int:

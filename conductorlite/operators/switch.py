@@ -11,7 +11,7 @@ from conductorlite.draft import Draft
 from conductorlite.errors import ExpressionFailed
 from conductorlite.executions import Task, TaskStatus, printed_ref
 from conductorlite.expressions import to_text
-from conductorlite.operators.document import DraftSource
+from conductorlite.operators.document import rendered
 from conductorlite.plan import Node
 
 __all__ = ["chosen_head", "schedule_switch"]
@@ -19,7 +19,7 @@ __all__ = ["chosen_head", "schedule_switch"]
 
 def schedule_switch(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
     """Evaluate, create the row, and put the head of the selected case on the work list."""
-    values = node.template.render(DraftSource(draft, node.template.reads))
+    values = rendered(draft, node, iterations)
     try:
         if node.condition is None:
             raise ExpressionFailed("the SWITCH has no expression")

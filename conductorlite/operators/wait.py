@@ -11,7 +11,7 @@ from conductorlite.draft import Draft
 from conductorlite.errors import InvalidExpression
 from conductorlite.executions import Task, TaskStatus, printed_ref
 from conductorlite.expressions import parse_duration, parse_until, to_text
-from conductorlite.operators.document import DraftSource
+from conductorlite.operators.document import rendered
 from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
 
@@ -24,7 +24,7 @@ def schedule_wait(
     """Start waiting. A WAIT that was canceled with its execution and is retried waits for the same instant as before."""
     ref = printed_ref(node.ref, iterations)
     task_id = draft.task_id(ref, 0 if previous is None else previous.attempt + 1)
-    values = node.template.render(DraftSource(draft, node.template.reads, task_id))
+    values = rendered(draft, node, iterations, task_id)
     until: int | None = None
     problem: str | None = None
     if previous is not None and previous.wait_until is not None:

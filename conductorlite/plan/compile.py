@@ -10,7 +10,7 @@ element of a loop's body, nothing (the loop counts its live tasks).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -30,7 +30,7 @@ from conductorlite.plan.tree import walk
 from conductorlite.plan.validate import validate
 from conductorlite.policies import TaskPolicy, task_policy
 
-__all__ = ["OPERATOR_TYPES", "Node", "Plan", "compile_plan"]
+__all__ = ["OPERATOR_TYPES", "Node", "Plan", "compile_plan", "split_ref"]
 
 #: Task types the decider carries out itself; every other type is a worker's.
 OPERATOR_TYPES: Final = frozenset(
@@ -86,6 +86,8 @@ class Node:
     joins: tuple[str, ...] = ()
     #: FORK_JOIN, FORK_JOIN_DYNAMIC: the JOIN behind it, the heads of its branches, and every node inside it.
     join: str | None = None
+    #: JOIN: whether it is behind a fork, which makes it.
+    behind_fork: bool = False
     #: JOIN: whether it is behind a dynamic fork, and counts what is live in the branches.
     collects: bool = False
     heads: tuple[str, ...] = ()
@@ -99,6 +101,11 @@ class Node:
     #: DO_WHILE: condition and list. SWITCH: the expression.
     condition: Condition | None = None
     items: Template | None = None
+
+    @property
+    def unreachable(self) -> bool:
+        """Whether the flow never comes to it by itself."""
+        return not self.route
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -123,8 +130,8 @@ class _Place:
     forks: tuple[str, ...]
     successor: str | None
     route: tuple[Step, ...]
-    #: Right behind a dynamic fork.
-    collects: bool
+    #: What stands right before it in its list.
+    previous: str | None
 
 
 def compile_plan(
@@ -187,8 +194,8 @@ def _places(definition: WorkflowDef) -> Iterator[_Place]:
         for index, task in enumerate(tasks):
             following = tasks[index + 1].task_reference_name if index + 1 < len(tasks) else behind
             route = (*above, (name, index, body))
-            collects = index > 0 and tasks[index - 1].type == TaskType.FORK_JOIN_DYNAMIC
-            yield _Place(task, loops, forks, following, route, collects)
+            previous = tasks[index - 1].type if index else None
+            yield _Place(task, loops, forks, following, route, previous)
             ref = task.task_reference_name
             if task.type == TaskType.SWITCH:
                 for number, case in enumerate((*task.decision_cases.values(), task.default_case)):
@@ -223,7 +230,7 @@ def _node(
         policy=task_policy(task, semantics, operator=operator),
         operator=operator,
         template=compile_input(
-            dict(task.input_parameters), dict(definition.input_template) if merges and definition is not None else {}
+            _inputs(task), dict(definition.input_template) if merges and definition is not None else {}
         ),
         loops=place.loops,
         scopes=tuple((loop, depth) for depth, loop in enumerate(place.loops)),
@@ -232,7 +239,8 @@ def _node(
         joins=joins,
         join=place.successor if fork else None,
         heads=tuple(branch[0].task_reference_name for branch in task.fork_tasks) if static else (),
-        collects=place.collects,
+        behind_fork=place.previous in (TaskType.FORK_JOIN, TaskType.FORK_JOIN_DYNAMIC),
+        collects=place.previous == TaskType.FORK_JOIN_DYNAMIC,
         inside=inside,
         cases={case: _head(tasks) for case, tasks in task.decision_cases.items()},
         default_case=_head(task.default_case),
@@ -241,6 +249,16 @@ def _node(
         condition=_condition(task, evaluators),
         items=_items(task),
     )
+
+
+def _inputs(task: WorkflowTask) -> dict[str, Any]:
+    """The input's templates. As Conductor's mappers do, fields of the task replace entries of the same name."""
+    inputs = dict(task.input_parameters)
+    if task.type == TaskType.EVENT:
+        inputs["sink"] = task.sink
+    if task.type in (TaskType.EVENT, TaskType.HTTP):
+        inputs["asyncComplete"] = task.async_complete
+    return inputs
 
 
 def _head(tasks: Sequence[WorkflowTask]) -> str | None:
@@ -293,3 +311,15 @@ def _ahead(node: Node, nodes: Mapping[str, Node], output: Template | None) -> Re
         elif following.task.type == TaskType.NOOP and following.successor:
             pending.append(following.successor)
     return reads
+
+
+def split_ref(plan: Plan, ref: str) -> tuple[str, tuple[int, ...]]:
+    """A printed reference taken apart with the help of the plan, which knows every definition reference."""
+    base = ref
+    numbers: list[int] = []
+    while base not in plan.nodes:
+        head, delimiter, number = base.rpartition("__")
+        if not delimiter or not number.isdigit():
+            return ref, ()
+        base, numbers = head, [int(number), *numbers]
+    return base, tuple(numbers)

@@ -290,6 +290,12 @@ OPERATIONS = (
     "retry",
     "set_back",
     "lose",
+    "rerun",
+    "resume_children",
+    "restart",
+    "skip",
+    "rerun",
+    "variables",
 )
 
 

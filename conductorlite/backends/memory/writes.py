@@ -143,6 +143,8 @@ class MemoryWrites(MemoryReads):
     def _rows(self, decision: Decision) -> None:
         store = self._store
         execution = store.execution(decision.workflow.workflow_id)
+        for ref in decision.dropped:
+            self._drop_task(execution, ref)
         for task in decision.updated:
             old = execution.attempts.get((task.ref, task.attempt))
             if old is None or _identity(old) != _identity(task):
@@ -152,8 +154,6 @@ class MemoryWrites(MemoryReads):
             if (task.ref, task.attempt) in execution.attempts or task.task_id in store.task_ids:
                 raise InvariantBroken(f"{task.workflow_id}: rows contradict the store: {task.ref} exists")
             self._put_task(execution, None, _thin_task(task))
-        for ref in decision.dropped:
-            self._drop_task(execution, ref)
         for text in decision.texts:
             if text.text is not None and text.digest not in execution.texts:
                 store.put(execution.texts, text.digest, text.text)

@@ -38,7 +38,7 @@ CREATE TABLE workflows (
     input TEXT NOT NULL, output TEXT NOT NULL, variables TEXT NOT NULL, task_to_domain TEXT NOT NULL,
     reason TEXT, failed_refs TEXT NOT NULL, failed_task_names TEXT NOT NULL, failed_task_id TEXT,
     task_seq INTEGER NOT NULL, history_seq INTEGER NOT NULL, sequence INTEGER NOT NULL, open INTEGER NOT NULL,
-    permitted_failures INTEGER NOT NULL, last_ref TEXT, parked TEXT, broken_turns INTEGER NOT NULL
+    skips INTEGER NOT NULL, permitted_failures INTEGER NOT NULL, last_ref TEXT, parked TEXT, broken_turns INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX workflows_status ON workflows (status, workflow_id);
 CREATE INDEX workflows_created ON workflows (created_at, workflow_id);

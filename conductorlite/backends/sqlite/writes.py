@@ -100,12 +100,12 @@ class SQLiteWrites(SQLiteReads):
 
     def _rows(self, decision: Decision) -> None:
         workflow_id = decision.workflow.workflow_id
+        if decision.dropped:
+            self._executemany(sql.DELETE_TASK, [(workflow_id, ref) for ref in decision.dropped])
         if decision.updated:
             self._update(decision.workflow, decision.updated)
         if decision.inserted:
             self._executemany(sql.INSERT_TASK, map(task_row, decision.inserted))
-        if decision.dropped:
-            self._executemany(sql.DELETE_TASK, [(workflow_id, ref) for ref in decision.dropped])
         if decision.texts:
             texts = [(workflow_id, text.digest, text.text) for text in decision.texts if text.text is not None]
             self._executemany(sql.INSERT_TEXT, texts)
