@@ -7,6 +7,7 @@ from conductorlite.aio import AsyncEngine, AsyncRun
 from conductorlite.clock import Clock, SystemClock, VirtualClock
 from conductorlite.decider import Bounds
 from conductorlite.definitions import (
+    IdempotencyStrategy,
     Problem,
     RateLimitConfig,
     RetryLogic,
@@ -37,6 +38,7 @@ from conductorlite.errors import (
     InvalidExpression,
     InvalidInput,
     InvariantBroken,
+    KeyTaken,
     MissingExtra,
     NotFound,
     ResultTimeout,
@@ -55,6 +57,7 @@ from conductorlite.errors import (
 from conductorlite.executions import (
     HistoryEvent,
     HistoryKind,
+    PollData,
     Task,
     TaskLog,
     TaskResult,
@@ -90,13 +93,16 @@ __all__ = [
     "Finding",
     "HistoryEvent",
     "HistoryKind",
+    "IdempotencyStrategy",
     "InvalidDefinition",
     "InvalidExpression",
     "InvalidInput",
     "InvariantBroken",
+    "KeyTaken",
     "MigrationPlan",
     "MissingExtra",
     "NotFound",
+    "PollData",
     "Problem",
     "RateLimitConfig",
     "ResultTimeout",

@@ -154,6 +154,8 @@ class Need:
     payloads: frozenset[str] = frozenset()
     #: Registered workflow definitions by name and version (None: the highest).
     definitions: frozenset[DefinitionKey] = frozenset()
+    #: Task types: when workers last polled for them, by domain.
+    polls: frozenset[str] = frozenset()
     #: Definitions made at run time that a task runs on: the hashes in its `grafts`.
     grafts: frozenset[tuple[str, ...]] = frozenset()
     #: Definitions (WorkflowDef, or JSON that may be one) that are to be embedded, by a name of the turn's own.
@@ -172,6 +174,7 @@ class Need:
             everything=self.everything or other.everything,
             payloads=self.payloads | other.payloads,
             definitions=self.definitions | other.definitions,
+            polls=self.polls | other.polls,
             grafts=self.grafts | other.grafts,
             embeds={**self.embeds, **other.embeds},
             plans=self.plans | other.plans,
@@ -187,6 +190,7 @@ class Need:
             or self.everything
             or self.payloads
             or self.definitions
+            or self.polls
             or self.grafts
             or self.embeds
             or self.plans
@@ -221,6 +225,8 @@ class Snapshot:
     payloads: Mapping[str, Payload] = attrs.field(factory=dict)
     #: Hashes of the embedded forms; None when nothing is registered under that name.
     definitions: Mapping[DefinitionKey, str | None] = attrs.field(factory=dict)
+    #: By task type: the instant of the last poll in each domain, epoch ms.
+    polls: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict)
     #: What became of definitions made at run time.
     embedded: Mapping[str, Embedding] = attrs.field(factory=dict)
     #: Compiled plans by the hash of their embedded definition.
@@ -265,6 +271,13 @@ class Snapshot:
             return self.definitions[(name, version)]
         except KeyError:
             raise NotLoaded(Need(definitions=frozenset({(name, version)}))) from None
+
+    def polls_of(self, task_type: str) -> Mapping[str, int]:
+        """The instant of the last poll for a task type in each domain that was ever polled; raises NotLoaded."""
+        try:
+            return self.polls[task_type]
+        except KeyError:
+            raise NotLoaded(Need(polls=frozenset({task_type}))) from None
 
     def embedding(self, name: str, definition: object) -> Embedding:
         """What became of a definition made at run time, known under a name of the turn's own; raises NotLoaded."""
@@ -358,14 +371,17 @@ class Decision:
     """Everything one turn changes, grouped by where it goes.
 
     `workflow` is the new row (its `fence` is the one that was read; the backend raises it). `created` says that the row is
-    new. `consumed` are ids of stored events that were read; `timers` replace events of the same id in the own inbox;
-    `cancelled` are ids to delete there; `release_held` lets every held event of the inbox go, due `released_at` or
-    at its own later instant. `texts` are the large
-    payloads set by this turn, `definitions` those it made, by hash. `replies` answer events by id and are not stored.
+    new; its idempotency key, if it has one, is claimed with it, from the execution `replaces` if that is given. `consumed`
+    are ids of stored events that were read; `timers` replace events of the same id in the own inbox; `cancelled` are ids to
+    delete there; `release_held` lets every held event of the inbox go, due `released_at` or at its own later instant.
+    `texts` are the large payloads set by this turn, `definitions` those it made, by hash. `replies` answer events by id and
+    are not stored.
     """
 
     workflow: Workflow
     created: bool = False
+    #: The execution that gives up the idempotency key to this one.
+    replaces: str | None = None
     inserted: tuple[Task, ...] = ()
     updated: tuple[Task, ...] = ()
     #: Printed references of which every attempt is deleted, before rows are inserted: rounds a loop keeps no longer, what is

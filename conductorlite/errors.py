@@ -14,6 +14,7 @@ The tree::
      │    └── TaskNotFound
      ├── Conflict                     the verb does not fit the execution's status
      │    ├── AlreadyExists           a definition or an execution of that identity exists
+     │    │    └── KeyTaken           another execution has the idempotency key
      │    └── StaleLease              a report with a lease older than the task's
      ├── ClockError                   a clock was moved backwards, or while a worker was running
      ├── EngineClosed                 the engine or its backend was closed, or forked
@@ -54,6 +55,7 @@ __all__ = [
     "InvalidExpression",
     "InvalidInput",
     "InvariantBroken",
+    "KeyTaken",
     "MissingExtra",
     "NotFound",
     "ResultTimeout",
@@ -130,6 +132,14 @@ class Conflict(ConductorliteError):
 
 class AlreadyExists(Conflict):
     """A definition with that name and version, or an execution with that id, exists already."""
+
+
+class KeyTaken(AlreadyExists):
+    """An idempotency key belongs to another execution of that workflow; `workflow_id` is its id."""
+
+    def __init__(self, workflow_id: str, text: str) -> None:
+        self.workflow_id = workflow_id
+        super().__init__(text)
 
 
 class StaleLease(Conflict):

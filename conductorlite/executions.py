@@ -34,6 +34,7 @@ __all__ = [
     "WORKFLOW_VERB_TRANSITIONS",
     "HistoryEvent",
     "HistoryKind",
+    "PollData",
     "Task",
     "TaskLog",
     "TaskResult",
@@ -310,6 +311,8 @@ class Workflow:
     depth: int = 0
     event: str | None = None
     created_by: str | None = None
+    #: Under which key it was started, once: unique among the executions of this name.
+    idempotency_key: str | None = None
     input: Payload = EMPTY
     output: Payload = EMPTY
     variables: Payload = EMPTY
@@ -399,6 +402,19 @@ class TaskLog:
     task_id: str
     at: int
     text: str
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class PollData:
+    """The last poll of a task type in a domain (None: in none): which worker asked, and when (epoch ms).
+
+    `queue_name` is the task type, as in Conductor's `PollData`.
+    """
+
+    queue_name: str
+    domain: str | None = None
+    worker_id: str | None = None
+    last_poll_time: int = 0
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -226,7 +226,7 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
     "SubWorkflowParams": {
         "name": "a registered workflow; with an inline definition only shown",
         "version": "the highest if not given; looked up and pinned when the parent starts",
-        "task_to_domain": "goes into the child's row; the parent's if not given. Domains are acted upon in a later release",
+        "task_to_domain": "goes into the child's row; the parent's if not given ([domains](../how-to/route-work-with-domains.md))",
         "workflow_definition": "an inline definition, instead of a registered one",
         "idempotency_key": _LATER,
         "idempotency_strategy": _LATER,
@@ -332,13 +332,16 @@ def _default(field: attrs.Attribute[Any]) -> str:
 
 _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
     "Definitions": ("register", "workflow_def", "task_def", "workflow_defs", "task_defs"),
-    "Run control": ("start", "start_workflow", "pause", "resume", "terminate", "retry", "migrate", "migrate_all", "decide"),
+    "Run control": ("start", "start_workflow", "pause", "resume", "terminate", "remove", "decide"),
+    "Run again": ("retry", "restart", "rerun", "skip_task", "update_variables", "migrate", "migrate_all", "bulk"),
     "For workers": ("poll", "update_task", "extend_lease", "log", "task", "task_logs"),
-    "Looking": ("get", "status", "run", "history", "explain", "agenda", "next_wakeup", "workflow_ids", "check"),
+    "From outside": ("signal",),
+    "Finding": ("executions", "correlated", "children", "workflow_ids", "poll_data", "queue_sizes"),
+    "Looking": ("get", "status", "run", "history", "explain", "agenda", "next_wakeup", "check"),
     "Driving": ("tick", "settle", "advance", "run_until_idle", "run_forever", "stop", "wait", "listen", "close"),
 }
 
-_INTERNAL: Final = frozenset({"execution", "report", "report_event", "take_message", "embedded", "resolve"})
+_INTERNAL: Final = frozenset({"execution", "report", "report_event", "take_message", "embed", "embedded", "resolve"})
 
 
 def verbs() -> str:

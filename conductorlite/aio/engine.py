@@ -12,10 +12,19 @@ from typing import Any, Concatenate, ParamSpec
 from conductorlite.aio.run import AsyncRun
 from conductorlite.clock import Clock, Instant, Span
 from conductorlite.decider import Bounds
-from conductorlite.definitions import Semantics, TaskDef, WorkflowDef
+from conductorlite.definitions import IdempotencyStrategy, Semantics, TaskDef, WorkflowDef
 from conductorlite.driver import Engine
 from conductorlite.engine import AgendaEntry, BulkReport, Listener
-from conductorlite.executions import HistoryEvent, Task, TaskLog, TaskResult, TaskStatus, Workflow, WorkflowStatus
+from conductorlite.executions import (
+    HistoryEvent,
+    PollData,
+    Task,
+    TaskLog,
+    TaskResult,
+    TaskStatus,
+    Workflow,
+    WorkflowStatus,
+)
 from conductorlite.invariants import Finding
 from conductorlite.migration import MigrationPlan
 from conductorlite.ports import Backend, Lock
@@ -103,6 +112,9 @@ class AsyncEngine:
         at: Instant | None = None,
         delay: Span | None = None,
         created_by: str | None = None,
+        task_to_domain: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
     ) -> AsyncRun:
         """`Engine.start`, awaited; the handle's `result` is awaited too."""
         run = await self._call(
@@ -116,6 +128,9 @@ class AsyncEngine:
             at=at,
             delay=delay,
             created_by=created_by,
+            task_to_domain=task_to_domain,
+            idempotency_key=idempotency_key,
+            idempotency_strategy=idempotency_strategy,
         )
         return AsyncRun(self, run.workflow_id)
 
@@ -131,6 +146,9 @@ class AsyncEngine:
         at: Instant | None = None,
         delay: Span | None = None,
         created_by: str | None = None,
+        task_to_domain: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
     ) -> str:
         """`Engine.start_workflow`, awaited."""
         return await self._call(
@@ -144,6 +162,9 @@ class AsyncEngine:
             at=at,
             delay=delay,
             created_by=created_by,
+            task_to_domain=task_to_domain,
+            idempotency_key=idempotency_key,
+            idempotency_strategy=idempotency_strategy,
         )
 
     async def run(self, workflow_id: str) -> AsyncRun:
@@ -245,6 +266,10 @@ class AsyncEngine:
         """`Engine.migrate_all`, awaited."""
         return await self._call(self._engine.migrate_all, name, from_version, to, refs=refs, dry_run=dry_run)
 
+    async def remove(self, workflow_id: str) -> None:
+        """`Engine.remove`, awaited."""
+        await self._call(self._engine.remove, workflow_id)
+
     async def decide(self, workflow_id: str) -> None:
         """`Engine.decide`, awaited."""
         await self._call(self._engine.decide, workflow_id)
@@ -301,6 +326,43 @@ class AsyncEngine:
     def workflow_ids(self, status: WorkflowStatus | None = None) -> AsyncIterator[str]:
         """`Engine.workflow_ids`, iterated with `async for`."""
         return self._bridge.each(self._engine.workflow_ids(status))
+
+    async def executions(
+        self,
+        name: str | None = None,
+        *,
+        correlation_id: str | None = None,
+        status: WorkflowStatus | None = None,
+        parent_workflow_id: str | None = None,
+        limit: int = 100,
+        after: tuple[int, str] | None = None,
+    ) -> list[Workflow]:
+        """`Engine.executions`, awaited."""
+        return await self._call(
+            self._engine.executions,
+            name,
+            correlation_id=correlation_id,
+            status=status,
+            parent_workflow_id=parent_workflow_id,
+            limit=limit,
+            after=after,
+        )
+
+    async def correlated(self, name: str, correlation_id: str, *, include_closed: bool = False) -> list[Workflow]:
+        """`Engine.correlated`, awaited."""
+        return await self._call(self._engine.correlated, name, correlation_id, include_closed=include_closed)
+
+    async def children(self, workflow_id: str) -> list[Workflow]:
+        """`Engine.children`, awaited."""
+        return await self._call(self._engine.children, workflow_id)
+
+    async def poll_data(self, task_type: str | None = None) -> Sequence[PollData]:
+        """`Engine.poll_data`, awaited."""
+        return await self._call(self._engine.poll_data, task_type)
+
+    async def queue_sizes(self) -> Mapping[str, int]:
+        """`Engine.queue_sizes`, awaited."""
+        return await self._call(self._engine.queue_sizes)
 
     async def agenda(self, limit: int = 100) -> list[AgendaEntry]:
         """`Engine.agenda`, awaited."""

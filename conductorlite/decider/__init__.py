@@ -134,6 +134,7 @@ def _together(needs: list[Need]) -> Need:
         definitions=frozenset().union(*(need.definitions for need in needs)),
         plans=frozenset().union(*(need.plans for need in needs)),
         inbox=any(need.inbox for need in needs),
+        polls=frozenset().union(*(need.polls for need in needs)),
     )
 
 

@@ -1,6 +1,6 @@
 """The verbs, one file per family, each family built on the one before.
 
-metadata ◁ control ◁ migrations ◁ reruns ◁ workface ◁ signals ◁ queries.
+metadata ◁ control ◁ migrations ◁ reruns ◁ workface ◁ signals ◁ records ◁ queries.
 """
 
 from conductorlite.engine.queries import AgendaEntry, Queries

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from conductorlite.canonical import Payload
-from conductorlite.engine.signals import Signals
+from conductorlite.engine.records import Records
 from conductorlite.errors import ExecutionNotFound
 from conductorlite.executions import HistoryEvent, HistoryKind, Workflow, WorkflowStatus
 from conductorlite.explain import explain as in_words
@@ -37,7 +37,7 @@ class AgendaEntry:
     ref: str | None = None
 
 
-class Queries(Signals):
+class Queries(Records):
     """Verbs that look."""
 
     def get(self, workflow_id: str) -> Workflow:
