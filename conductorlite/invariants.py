@@ -84,7 +84,8 @@ def counters_equal_counts(picture: Picture) -> Iterator[str]:
     for task in last.values():
         if task.live:
             node = picture.plan.nodes[task.base_ref]
-            loop = last[printed_ref(node.loops[-1], task.iterations[:-1])] if node.loops else None
+            within = node.loops and node.compensates is None
+            loop = last[printed_ref(node.loops[-1], task.iterations[:-1])] if within else None
             owner = loop.ref if loop is not None and loop.live else None
             live[owner] = live.get(owner, 0) + 1
     if picture.workflow.open != live.get(None, 0):
@@ -237,6 +238,38 @@ def the_journal_replays_to_the_rows(picture: Picture) -> Iterator[str]:
         yield f"the workflow is {picture.workflow.status}, the journal says {workflow and workflow.status}"
 
 
+def compensations_undo_what_completed(picture: Picture) -> Iterator[str]:
+    """What is undone had completed, once per row, last ended first, with nothing left out; nothing else runs meanwhile."""
+    workflow, last = picture.workflow, picture.last
+    undoing = [task for task in last.values() if picture.plan.nodes[task.base_ref].compensates is not None]
+    if not undoing and workflow.compensating is None:
+        return
+    firsts = {task.ref: task.seq for task in picture.attempts if task.attempt == 0}
+    undone = [_undone_by(picture, task) for task in sorted(undoing, key=lambda task: firsts[task.ref])]
+    done = [
+        task
+        for task in last.values()
+        if task.status in _DONE and picture.plan.nodes[task.base_ref].compensation is not None
+    ]
+    order = [task.ref for task in sorted(done, key=lambda task: (-task.ended_at, -task.seq))]
+    if undone != order[: len(undone)]:
+        yield f"{undone} are undone, what completed is to be undone in the order {order}"
+    running = [task.ref for task in last.values() if not task.status.terminal]
+    if any(picture.plan.nodes[last[ref].base_ref].compensates is None for ref in running) or len(running) > 1:
+        yield f"{running} are open while the workflow is compensated"
+    if (workflow.compensating is None) is not workflow.status.terminal:
+        yield f"the workflow is {workflow.status}, and its compensation is to end with {workflow.compensating}"
+    if workflow.status in (WorkflowStatus.FAILED, WorkflowStatus.TIMED_OUT) and len(undone) < len(order):
+        yield f"the workflow is {workflow.status}, but {order[len(undone) :]} were not undone"
+
+
+_DONE: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.COMPLETED_WITH_ERRORS})
+
+
+def _undone_by(picture: Picture, task: Task) -> str:
+    return printed_ref(str(picture.plan.nodes[task.base_ref].compensates), task.iterations)
+
+
 #: Every law, by name.
 INVARIANTS: Final[dict[str, Callable[[Picture], Iterator[str]]]] = {
     law.__name__: law
@@ -248,6 +281,7 @@ INVARIANTS: Final[dict[str, Callable[[Picture], Iterator[str]]]] = {
         time_runs_forward,
         transitions_are_in_the_table,
         the_journal_replays_to_the_rows,
+        compensations_undo_what_completed,
     )
 }
 

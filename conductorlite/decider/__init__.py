@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from conductorlite.decider.compensation import schedule_compensation
 from conductorlite.decider.families import on_child_ended
 from conductorlite.decider.foresight import foresee
 from conductorlite.decider.progress import advance, executed, schedule_item
@@ -64,6 +65,7 @@ _STEPS: Final[Mapping[str, Callable[..., None]]] = {
     "advance": advance,
     "executed": executed,
     "round": next_round,
+    "compensate": schedule_compensation,
 }
 
 _NOWHERE: Final[Mapping[str, str]] = {}

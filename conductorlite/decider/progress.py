@@ -6,7 +6,8 @@ from typing import Final
 
 import attrs
 
-from conductorlite.decider.endings import complete_workflow, fail_workflow, terminate_workflow
+from conductorlite.decider import compensation
+from conductorlite.decider.endings import complete_workflow, end_compensated, fail_workflow, terminate_workflow
 from conductorlite.draft import Draft
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import Task, TaskStatus, WorkflowStatus, printed_ref
@@ -43,6 +44,9 @@ def advance(draft: Draft, ref: str) -> None:
             return
     elif node.task.type == "TERMINATE":
         terminate_workflow(draft, task)
+        return
+    if node.compensates is not None:
+        compensation.follow(draft, task)
         return
     if node.task.type == "DO_WHILE" and task.open:
         _leave_round(draft, task)
@@ -117,6 +121,10 @@ def executed(draft: Draft, ref: str) -> None:
     if not task.status.terminal:
         raise InvariantBroken(f"task {ref!r} is executed before its end")
     draft.put(attrs.evolve(task, executed=True))
+    if draft.node(task).compensates is not None:
+        if compensation.is_last(draft, task):
+            end_compensated(draft)
+        return
     # Only now: a JOIN that this task's own end has scheduled counted it as live.
     for join in draft.joins_of(task):
         one_less(draft, join)

@@ -11,6 +11,7 @@ from typing import Final
 import attrs
 
 from conductorlite.canonical import EMPTY
+from conductorlite.decider.compensation import was_compensated
 from conductorlite.decider.endings import complete_workflow, fail_workflow, set_workflow_timeout
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.draft import Draft
@@ -119,6 +120,9 @@ def on_retry(draft: Draft, event: Event) -> None:
         draft.reply(event, Outcome.CONFLICT, f"a {status} workflow cannot be retried")
         return
     rows = draft.everything()
+    if was_compensated(draft, rows):
+        draft.reply(event, Outcome.CONFLICT, f"the {status} workflow was compensated; restart or rerun it")
+        return
     canceled = (task for task in rows if task.status is TaskStatus.CANCELED)
     reopened = [task for task in rows if task.failed]
     reopened += [task for task in canceled if not (task.executed and _left_behind(draft, task))]

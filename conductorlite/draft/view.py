@@ -54,6 +54,8 @@ class View:
         #: Set while an execution is being reopened: what is scheduled may exist already.
         self.reopening = False
         self.more = False
+        #: While a compensation is scheduled: the loops and rounds from which its expressions look.
+        self.standpoint: tuple[tuple[str, ...], tuple[int, ...]] | None = None
         self._created = self.workflow.history_seq == 0
         self._changes: dict[str, Any] = {}
         self._open = self.workflow.open
@@ -103,17 +105,30 @@ class View:
         return found
 
     def latest(self, base_ref: str) -> Task | None:
-        """The row of a definition reference that was scheduled last, of any round; None when there is none."""
+        """The row of a definition reference that was scheduled last, of any round; None when there is none.
+
+        Seen from a compensation, the row of the round that is compensated.
+        """
         node = self.plan.nodes.get(base_ref)
         if node is None:
             return None
-        if not node.loops:
-            return self.task(base_ref)
+        here = self.seen_as(base_ref)
+        if here is not None:
+            return self.task(here)
         ref = self._newest.get(base_ref)
         if ref is not None:
             return self._last[ref]
         stored = self.snapshot.latest_of(base_ref)
         return None if stored is None or stored.ref in self._dropped else self._last.get(stored.ref, stored)
+
+    def seen_as(self, base_ref: str) -> str | None:
+        """The printed reference that a definition reference stands for; None when it is that of the newest round."""
+        loops = self.plan.nodes[base_ref].loops
+        if not loops:
+            return base_ref
+        if self.standpoint is None or loops != self.standpoint[0][: len(loops)]:
+            return None
+        return printed_ref(base_ref, self.standpoint[1][: len(loops)])
 
     def value(self, payload: Payload) -> Any:
         """The document of a payload, shared; raises NotLoaded when only its hash is here."""
@@ -156,9 +171,9 @@ class View:
     def owner(self, task: Task) -> str | None:
         """Printed reference of the DO_WHILE that counts the task; None when the workflow does.
 
-        A task of a loop that is over is the workflow's: it was retried on its own, after a loop that bore its failure.
+        A compensation is the workflow's. So is a task of a loop that is over: it was retried on its own, after a loop that bore its failure.
         """
-        if not task.iterations:
+        if not task.iterations or self.node(task).compensates is not None:
             return None
         loop = self.known(printed_ref(self.node(task).loops[-1], task.iterations[:-1]))
         return loop.ref if loop.live else None

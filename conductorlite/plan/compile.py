@@ -84,6 +84,9 @@ class Node:
     #: DO_WHILE: condition and list. SWITCH: the expression.
     condition: Condition | None = None
     items: Template | None = None
+    #: Reference of the node that undoes this one, and of the one that this node undoes.
+    compensation: str | None = None
+    compensates: str | None = None
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -97,6 +100,8 @@ class Plan:
     output: Template | None
     #: Per node, what scheduling its successors will read: printed and looked up by `foresee`.
     ahead: Mapping[str, Reads] = attrs.field(factory=dict)
+    #: Whether any node has a compensation.
+    compensates: bool = False
 
 
 @attrs.define(slots=True)
@@ -145,16 +150,30 @@ def compile_plan(
         )
         for ref, place in places.items()
     }
+    undoing = dict(_compensations(places, semantics, evaluators))
     output = compile_template(dict(definition.output_parameters)) if definition.output_parameters else None
     return Plan(
         definition=definition,
         semantics=semantics,
-        nodes=nodes,
+        nodes={**nodes, **undoing},
         first=definition.tasks[0].task_reference_name if definition.tasks else None,
         output=output,
         # The end of a branch is not the end of the workflow: the JOIN behind it reads on when all have arrived.
         ahead={ref: _ahead(node, nodes, None if places[ref].forks else output) for ref, node in nodes.items()},
+        compensates=bool(undoing),
     )
+
+
+def _compensations(
+    places: Mapping[str, _Place], semantics: Semantics, evaluators: Mapping[str, Evaluator]
+) -> Iterator[tuple[str, Node]]:
+    """The nodes that undo others: in the loops of what they undo, and otherwise nowhere in the flow."""
+    for ref, place in places.items():
+        task = place.task.compensation
+        if task is not None:
+            alone = _Place(task, place.loops, (), None)
+            node = _node(alone, semantics, evaluators, joins=(), inside=frozenset(), members=())
+            yield node.ref, attrs.evolve(node, compensates=ref)
 
 
 def _places(definition: WorkflowDef) -> Iterator[_Place]:
@@ -214,6 +233,7 @@ def _node(
         members=members,
         condition=_condition(task, evaluators),
         items=_items(task),
+        compensation=None if task.compensation is None else task.compensation.task_reference_name,
     )
 
 

@@ -69,7 +69,7 @@ def _payload(cell: str) -> Payload:
 
 _WORKFLOW_SPECIAL: Final = (
     *("semantics", "input", "output", "variables", "task_to_domain", "failed_refs", "failed_task_names"),
-    *("workflow_id", "fence", "status"),
+    *("compensating", "workflow_id", "fence", "status"),
 )
 _WORKFLOW_PLAIN: Final = _plain(Workflow, (*_WORKFLOW_SPECIAL, "tasks", "definition"))
 WORKFLOW_COLUMNS: Final = _WORKFLOW_PLAIN + _WORKFLOW_SPECIAL
@@ -89,6 +89,7 @@ def workflow_row(workflow: Workflow) -> Row:
         _cell(workflow.task_to_domain),
         json.dumps(workflow.failed_refs) if workflow.failed_refs else "",
         json.dumps(workflow.failed_task_names) if workflow.failed_task_names else "",
+        None if workflow.compensating is None else workflow.compensating.value,
         workflow.workflow_id,
         workflow.fence,
         workflow.status.value,
@@ -98,7 +99,9 @@ def workflow_row(workflow: Workflow) -> Row:
 def workflow_of(row: Row) -> Workflow:
     """The execution of a row in the order of WORKFLOW_COLUMNS."""
     plain = len(_WORKFLOW_PLAIN)
-    semantics, given, output, variables, domains, refs, names, workflow_id, fence, status = row[plain:]
+    semantics, given, output, variables, domains, refs, names, compensating, workflow_id, fence, status = row[
+        plain:
+    ]
     return Workflow(
         **dict(zip(_WORKFLOW_PLAIN, row, strict=False)),
         semantics=_SEMANTICS[semantics],
@@ -108,6 +111,7 @@ def workflow_of(row: Row) -> Workflow:
         task_to_domain=_payload(domains),
         failed_refs=tuple(json.loads(refs)) if refs else (),
         failed_task_names=tuple(json.loads(names)) if names else (),
+        compensating=_WORKFLOW_STATUS.get(compensating),
         workflow_id=workflow_id,
         fence=fence,
         status=_WORKFLOW_STATUS[status],
