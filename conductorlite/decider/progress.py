@@ -46,7 +46,7 @@ def advance(draft: Draft, ref: str) -> None:
         terminate_workflow(draft, task)
         return
     if node.compensates is not None:
-        compensation.follow(draft, task)
+        compensation.follow(draft, draft.known(ref))
         return
     if node.task.type == "DO_WHILE" and task.open:
         _leave_round(draft, task)
