@@ -270,10 +270,10 @@ class _Author:
         return [task]
 
 
-def draw_definition(tape: Tape) -> tuple[dict[str, Any], dict[str, Any], Shape]:
-    """A definition as Conductor JSON, an input for it, and its shape."""
+def draw_definition(tape: Tape, *, undoing: bool = False) -> tuple[dict[str, Any], dict[str, Any], Shape]:
+    """A definition as Conductor JSON, an input for it, and its shape; with compensations now and then, or always if asked."""
     shape = Shape()
-    author = _Author(tape, shape, undoing=tape.chance(3))
+    author = _Author(tape, shape, undoing=tape.chance(3) or undoing)
     value: dict[str, Any] = {"bad": "nonsense", "n": tape.pick(3), "items": list(range(tape.pick(4)))}
     if tape.chance(4):
         value["note"] = LARGE
