@@ -8,7 +8,8 @@ tables below are the whole state machine; `draft` is the only writer and consult
 
 **Identity.** An attempt is (workflow_id, ref, attempt); `ref` is the printed reference: the definition's reference followed by
 `__<n>` for each loop around it (`x__2__1`). The parts are columns (`base_ref`, `iterations`), never parsed out of the name.
-`generation` is raised by the verbs that reopen an execution, and when its compensation begins; an event or message of an earlier generation is void.
+`generation` is raised by the verbs that reopen an execution, and when its compensation begins; an event or message of an
+earlier generation is void.
 
 **Live.** A task counts as live until its end has been *executed*, that is, until its successors were scheduled. The counters
 (`open` on a workflow and on a DO_WHILE, `waiting` on a JOIN) are caches of counts over rows, so an execution is over exactly
@@ -359,8 +360,10 @@ class HistoryEvent:
 
     `payload` is the input when something begins and the output when it ends. ROUND: a loop entered round `number`. ALERT: a
     deadline passed whose policy is ALERT_ONLY, named by `status`. COMPENSATION: the workflow is compensated and will end with
-    `status`; with a `ref`, that attempt is what is compensated now, by the task that `reason` names and whose line follows. The journal holds no fence, lease or engine name: the same
-    definition, input, outcomes, seed and clock give the same bytes on every backend.
+    `status`; with a `ref`, that attempt is what is compensated now, by the task that `reason` names and whose line follows.
+
+    The journal holds no fence, lease or engine name: the same definition, input, outcomes, seed and clock give the same bytes on
+    every backend.
     """
 
     n: int

@@ -16,7 +16,6 @@ import attrs
 from conductorlite.draft import Draft
 from conductorlite.executions import HistoryKind, Task, TaskStatus, WorkflowStatus, printed_ref
 from conductorlite.operators import schedule
-from conductorlite.plan import Plan
 
 __all__ = [
     "begin",
@@ -28,16 +27,17 @@ __all__ = [
 ]
 
 #: What has been done, if only in part, and is undone.
-COMPENSATED: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.COMPLETED_WITH_ERRORS})
+_DONE: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.COMPLETED_WITH_ERRORS})
 
 #: How many references a reason lists, and from which length on no more failures are added to it.
 _LISTED: Final = 50
 _LONG: Final = 8_000
 
 
-def reverse_order(plan: Plan, rows: Iterable[Task]) -> list[Task]:
+def _reverse_order(draft: Draft) -> list[Task]:
     """The completed tasks that have a compensation, in the order of undoing: last ended first, of those last scheduled first."""
-    done = [task for task in rows if task.status in COMPENSATED and plan.nodes[task.base_ref].compensation is not None]
+    rows = draft.everything()
+    done = [task for task in rows if task.status in _DONE and draft.node(task).compensation is not None]
     return sorted(done, key=lambda task: (task.ended_at, task.seq), reverse=True)
 
 
@@ -46,7 +46,7 @@ def begin(draft: Draft, status: WorkflowStatus, reason: str | None) -> bool:
 
     Looks at every row, once. The open tasks must have been canceled before.
     """
-    order = reverse_order(draft.plan, draft.everything())
+    order = _reverse_order(draft)
     if not order:
         return False
     following: list[str | None] = [task.ref for task in order[1:]]
@@ -98,7 +98,7 @@ def _undone(draft: Draft, task: Task) -> Task:
 
 def interrupted(draft: Draft, reason: str | None) -> str:
     """The reason of an execution that is terminated while it is compensated: with what is left as it is."""
-    left = [task.ref for task in reverse_order(draft.plan, draft.everything()) if not _is_undone(draft, task)]
+    left = [task.ref for task in _reverse_order(draft) if not _is_undone(draft, task)]
     shown = [repr(ref) for ref in left[:_LISTED]]
     if len(left) > _LISTED:
         shown.append(f"and {len(left) - _LISTED} more")
@@ -108,7 +108,7 @@ def interrupted(draft: Draft, reason: str | None) -> str:
 
 def _is_undone(draft: Draft, task: Task) -> bool:
     compensation = draft.task(printed_ref(str(draft.node(task).compensation), task.iterations))
-    return compensation is not None and compensation.status in COMPENSATED
+    return compensation is not None and compensation.status in _DONE
 
 
 def was_compensated(draft: Draft, rows: Iterable[Task]) -> bool:

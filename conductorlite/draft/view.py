@@ -123,7 +123,8 @@ class View:
 
     def seen_as(self, base_ref: str) -> str | None:
         """The printed reference that a definition reference stands for; None when it is that of the newest round."""
-        loops = self.plan.nodes[base_ref].loops
+        node = self.plan.nodes.get(base_ref)
+        loops = () if node is None else node.loops
         if not loops:
             return base_ref
         if self.standpoint is None or loops != self.standpoint[0][: len(loops)]:
@@ -171,7 +172,8 @@ class View:
     def owner(self, task: Task) -> str | None:
         """Printed reference of the DO_WHILE that counts the task; None when the workflow does.
 
-        A compensation is the workflow's. So is a task of a loop that is over: it was retried on its own, after a loop that bore its failure.
+        A compensation is the workflow's. So is a task of a loop that is over: it was retried on its own, after a loop that bore
+        its failure.
         """
         if not task.iterations or self.node(task).compensates is not None:
             return None
