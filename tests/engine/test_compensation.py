@@ -18,6 +18,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
     WorkflowTimeoutPolicy,
+    validate,
 )
 from conductorlite.codec.executions import workflow_to_json
 
@@ -372,6 +373,21 @@ def test_a_child_undoes_before_its_parent_hears_of_it(bench: Bench) -> None:
     assert (bench.status_of_workflow(), bench.statuses()["child"]) == (WorkflowStatus.FAILED, "FAILED")
 
 
+def test_a_child_that_still_runs_is_terminated_as_it_is(bench: Bench) -> None:
+    """What ends a child from outside undoes nothing in it: the parent undoes what its tasks had completed."""
+    inner = flow(step("c"), simple("slow"), name="inner")
+    child = WorkflowTask(
+        name="child", task_reference_name="child", type="SUB_WORKFLOW",
+        sub_workflow_param=SubWorkflowParams(workflow_definition=inner),
+    )  # fmt: skip
+    bench.start(flow(fork("f", [child], [simple("b", ONCE)]), join("j", "child", "b")))
+    bench.do("c")
+    bench.do("b", "FAILED")
+    assert bench.status_of_workflow() is WorkflowStatus.FAILED
+    (row,) = (bench.engine.get(one) for one in bench.engine.workflow_ids() if one != bench.workflow_id)
+    assert (row.status, [task.ref for task in row.tasks]) == (WorkflowStatus.TERMINATED, ["c", "slow"])
+
+
 # -- how it is undone --------------------------------------------------------------------------------------------------
 
 
@@ -613,6 +629,14 @@ def test_no_join_waits_for_a_compensation(bench: Bench) -> None:
     """The flow never comes to it, so a JOIN on it would wait for ever."""
     with pytest.raises(InvalidDefinition, match="is a compensation"):
         bench.engine.register(flow(fork("f", [step("a")]), join("j", "a_compensation")))
+
+
+def test_rounds_that_are_dropped_are_warned_of() -> None:
+    """What keepLastN drops has no row left that could be undone: the validator says so."""
+    loop = rounds("loop", [step("x")], input_parameters={"keepLastN": 1})
+    found = [problem for problem in validate(flow(loop)) if problem.path == "$.tasks[0].loopOver[0].compensate"]
+    assert [problem.severity for problem in found] == ["warning"]
+    assert "drops rounds" in found[0].message
 
 
 def test_json_of_the_wrong_shape() -> None:
