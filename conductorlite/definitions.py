@@ -365,7 +365,25 @@ class WorkflowTask:
     cache_config: CacheConfig | None = None
     on_state_change: Mapping[str, Sequence[StateChangeEvent]] = attrs.field(factory=dict, converter=_state_changes)
     metadata: Mapping[str, Any] = attrs.field(factory=dict)
+    #: What undoes this task when the execution fails later: a task, or the name of one (see `compensation`).
+    compensate: WorkflowTask | str | None = None
     extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+    @property
+    def compensation(self) -> WorkflowTask | None:
+        """The task that undoes this one; None without `compensate`.
+
+        A name stands for a SIMPLE task `<ref>_compensation` of that name, which gets this task's `input` and `output`.
+        """
+        if not isinstance(self.compensate, str):
+            return self.compensate
+        ref = self.task_reference_name
+        root = ref if ref.replace("-", "_").isidentifier() else f"['{ref}']"
+        return WorkflowTask(
+            name=self.compensate,
+            task_reference_name=f"{ref}_compensation",
+            input_parameters={"input": f"${{{root}.input}}", "output": f"${{{root}.output}}"},
+        )
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -1,8 +1,8 @@
 """A definition, or an execution of it, as a Mermaid flowchart.
 
-Nodes are numbered in the order of the definition (`t1`, `t2` …), so that no text of a user ever becomes an identifier; labels
-hold that text, and everything in it that Mermaid, its Markdown or its HTML could take for more than a letter is written as a
-character code. The same definition and rows give the same text.
+Nodes are numbered in the order of the definition (`t1`, `t2` …; `u2` is what undoes `t2`), so that no text of a user ever
+becomes an identifier; labels hold that text, and everything in it that Mermaid, its Markdown or its HTML could take for more
+than a letter is written as a character code. The same definition and rows give the same text.
 """
 
 from __future__ import annotations
@@ -88,6 +88,8 @@ class _Chart:
         last = "end" if self.workflow is None else str(self.workflow.status)
         if self.workflow is not None and self.workflow.parked is not None:
             last += ", parked"
+        if self.workflow is not None and self.workflow.compensating is not None:
+            last += f", compensating, then {self.workflow.compensating}"
         self.lines.append(f'  finish(["{last}"])')
         self.strangers()
         styles = [f"  classDef {name} {_COLOURS[name]}" for name in _COLOURS if name in self.classes]
@@ -150,6 +152,10 @@ class _Chart:
             self.colour(node, rows[-1].status if rows else None)
         opening, closing = _SHAPES.get(task.type, ('["', '"]'))  # type: ignore[call-overload]
         self.lines.append(f"{indent}{node}{opening}{'<br/>'.join(parts)}{closing}")
+        if task.compensation is not None and node.startswith("t"):
+            undoing = f"u{node[1:]}"
+            self.node(task.compensation, undoing, indent)
+            self.arrows.append(f'  {node} -. "compensate" .-> {undoing}')
 
     def arrow(self, source: str, label: str | None, target: str) -> None:
         middle = "-->" if label is None else f'-- "{_safe(label) or "#32;"}" -->'

@@ -8,7 +8,8 @@ tables below are the whole state machine; `draft` is the only writer and consult
 
 **Identity.** An attempt is (workflow_id, ref, attempt); `ref` is the printed reference: the definition's reference followed by
 `__<n>` for each loop around it (`x__2__1`). The parts are columns (`base_ref`, `iterations`), never parsed out of the name.
-`generation` is raised by the verbs that reopen an execution; an event or message of an earlier generation is void.
+`generation` is raised by the verbs that reopen an execution, and when its compensation begins; an event or message of an
+earlier generation is void.
 
 **Live.** A task counts as live until its end has been *executed*, that is, until its successors were scheduled. The counters
 (`open` on a workflow and on a DO_WHILE, `waiting` on a JOIN) are caches of counts over rows, so an execution is over exactly
@@ -232,6 +233,8 @@ class Task:
     total_timeout_at: int | None = None
     #: WAIT: when it ends by itself.
     wait_until: int | None = None
+    #: Which reference is compensated after this one; None for the last one, and as long as nothing is compensated.
+    compensation_next: str | None = None
 
     @property
     def live(self) -> bool:
@@ -333,6 +336,8 @@ class Workflow:
     skips: int = 0
     #: Tasks whose failure was permitted until the end.
     permitted_failures: int = 0
+    #: Being compensated: the status it will end with.
+    compensating: WorkflowStatus | None = None
     #: Reference scheduled last: its output is the workflow's when no outputParameters are given.
     last_ref: str | None = None
     #: Why no more turns are taken, after three that broke an invariant.
@@ -371,6 +376,7 @@ class HistoryKind(StrEnum):
     ALERT = "ALERT"
     VERB = "VERB"
     MIGRATED = "MIGRATED"
+    COMPENSATION = "COMPENSATION"
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -380,8 +386,12 @@ class HistoryEvent:
     `payload` is the input when something begins and the output when it ends. ROUND: a loop entered round `number`. ALERT: a
     deadline passed whose policy is ALERT_ONLY, named by `status`. VERB: the verb `status` was used where no status tells of it;
     `payload` says what was given, and which references it `dropped`. MIGRATED: the execution moved to another definition; the
-    payload holds `from` and `to` (version and hash) and `renamed` (printed references before and after). The journal holds no
-    fence, lease or engine name: the same definition, input, outcomes, seed and clock give the same bytes on every backend.
+    payload holds `from` and `to` (version and hash) and `renamed` (printed references before and after). COMPENSATION: the
+    workflow is compensated and will end with `status`; with a `ref`, that attempt is what is compensated now, by the task that
+    `reason` names and whose line follows.
+
+    The journal holds no fence, lease or engine name: the same definition, input, outcomes, seed and clock give the same bytes on
+    every backend.
     """
 
     n: int

@@ -91,6 +91,8 @@ class _Place:
     parent: WorkflowTask | None
     #: The case of the SWITCH around it; None for its default case.
     case: str | None = None
+    #: What this task undoes, for a compensation.
+    undoes: WorkflowTask | None = None
 
 
 @attrs.define(slots=True)
@@ -136,6 +138,9 @@ class _Case:
             yield f"{name} is PAUSED: nothing more is scheduled until it is resumed.{waiting}"
         else:
             yield f"{name} is RUNNING {self.since(row.created_at)}."
+        if row.compensating is not None:
+            why = f": {row.reason.rstrip('.')}" if row.reason else ""
+            yield f"It is being compensated and will end {row.compensating}{why}."
         yield from self.open_tasks()
         yield from self.timers()
 
@@ -182,10 +187,14 @@ class _Case:
         yield f"{text}: {row.reason}." if row.reason and not told else f"{text}."
         for task in failed[:_TOLD]:
             yield f"{self.failure(task)}."
-        never = [ref for ref in self.places if ref not in self.newest]
+        never = [ref for ref, place in self.places.items() if ref not in self.newest and place.undoes is None]
         if never:
             yield f"Never scheduled: {_listed(never)}."
-        yield "retry reopens it where it failed."
+        undone = [ref for ref, place in self.places.items() if ref in self.newest and place.undoes is not None]
+        if undone:
+            yield f"It was compensated by {_listed(undone)}: retry is refused, restart or rerun it."
+        else:
+            yield "retry reopens it where it failed."
 
     def culprits(self) -> list[Task]:
         """The tasks to blame: those the workflow names, in order; a workflow that timed out or was terminated has none."""
@@ -295,6 +304,8 @@ class _Case:
         if place is None:
             return f"{ref} is not a task of {self.workflow.name}"
         text = f"{ref} never ran: " if self.workflow.status.terminal else f"{ref} has not run yet: "
+        if place.undoes is not None:
+            return f"{text}it undoes {place.undoes.task_reference_name} if the execution fails after that has completed"
         while True:
             chosen = self.other_case(place)
             if chosen is not None:
@@ -364,6 +375,8 @@ def _places(definition: WorkflowDef | None) -> Iterator[_Place]:
         place = waiting.pop()
         yield place
         task = place.task
+        if task.compensation is not None and place.undoes is None:
+            yield _Place(task.compensation, None, None, undoes=task)
         inner = [_stacked(branch, task, name) for name, branch in task.decision_cases.items()]
         inner += [_stacked(branch, task, None) for branch in (task.default_case, *task.fork_tasks, task.loop_over)]
         for branch in reversed(inner):

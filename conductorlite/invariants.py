@@ -282,6 +282,41 @@ def the_journal_replays_to_the_rows(picture: Picture) -> Iterator[str]:
 def _dropped(line: HistoryEvent) -> set[str]:
     """References of which the line says that every attempt is gone."""
     return set() if line.payload is None else set(line.payload.value.get("dropped", ()))
+def compensations_undo_what_completed(picture: Picture) -> Iterator[str]:
+    """What is undone had completed, once per row, last ended first, with nothing left out; nothing else runs meanwhile."""
+    workflow, last = picture.workflow, picture.last
+    undoing = [task for task in last.values() if _compensates(picture, task) is not None]
+    if not undoing and workflow.compensating is None:
+        return
+    firsts = {task.ref: task.seq for task in picture.attempts if task.attempt == 0}
+    undone = [_undone_by(picture, task) for task in sorted(undoing, key=lambda task: firsts[task.ref])]
+    done = [
+        task
+        for task in last.values()
+        if task.status in _DONE and (node := picture.placed(task)) is not None and node.compensation is not None
+    ]
+    order = [task.ref for task in sorted(done, key=lambda task: (-task.ended_at, -task.seq))]
+    if undone != order[: len(undone)]:
+        yield f"{undone} are undone, what completed is to be undone in the order {order}"
+    running = [task.ref for task in last.values() if not task.status.terminal]
+    if any(_compensates(picture, last[ref]) is None for ref in running) or len(running) > 1:
+        yield f"{running} are open while the workflow is compensated"
+    if (workflow.compensating is None) is not workflow.status.terminal:
+        yield f"the workflow is {workflow.status}, and its compensation is to end with {workflow.compensating}"
+    if workflow.status in (WorkflowStatus.FAILED, WorkflowStatus.TIMED_OUT) and len(undone) < len(order):
+        yield f"the workflow is {workflow.status}, but {order[len(undone) :]} were not undone"
+
+
+_DONE: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.COMPLETED_WITH_ERRORS})
+
+
+def _undone_by(picture: Picture, task: Task) -> str:
+    return printed_ref(str(_compensates(picture, task)), task.iterations)
+
+
+def _compensates(picture: Picture, task: Task) -> str | None:
+    node = picture.placed(task)
+    return None if node is None else node.compensates
 
 
 #: Every law, by name.
@@ -295,6 +330,7 @@ INVARIANTS: Final[dict[str, Callable[[Picture], Iterator[str]]]] = {
         time_runs_forward,
         transitions_are_in_the_table,
         the_journal_replays_to_the_rows,
+        compensations_undo_what_completed,
     )
 }
 

@@ -221,6 +221,8 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "cache_config": f"{_KEPT}, as in Conductor",
         "on_state_change": _LATER,
         "metadata": _KEPT,
+        "compensate": "what undoes it when the execution fails later: a task, or the name of one; see "
+        "[Undo what was done](../how-to/undo-what-was-done.md)",
         "extra": "properties we do not know: kept and written back",
     },
     "SubWorkflowParams": {

@@ -35,7 +35,9 @@ def history_line(line: HistoryEvent) -> str:
     """One line of the journal for a person."""
     what = f"{line.ref}#{line.attempt}" if line.attempt else line.ref or "workflow"
     status = f"round {line.number}" if line.kind is HistoryKind.ROUND else line.status
-    text = f"{instant(line.at)}  {what}  {'ALERT ' if line.kind is HistoryKind.ALERT else ''}{status}"
+    compensation = line.kind is HistoryKind.COMPENSATION and line.ref is None
+    kind = "ALERT " if line.kind is HistoryKind.ALERT else "COMPENSATION " if compensation else ""
+    text = f"{instant(line.at)}  {what}  {kind}{status}"
     return f"{text}: {line.reason}" if line.reason else text
 
 
@@ -203,4 +205,4 @@ def _lines(news: _News, screen: Screen) -> None:
 def _count(definition: WorkflowDef | None) -> int:
     from conductorlite.plan.tree import walk
 
-    return 0 if definition is None else sum(1 for _ in walk(definition))
+    return 0 if definition is None else sum(place.compensates is None for place in walk(definition))

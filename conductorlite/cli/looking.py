@@ -110,6 +110,7 @@ def show(setting: Setting, workflow_id: str) -> None:
             ("workflowId", row.workflow_id),
             ("workflow", f"{row.name} v{row.version}"),
             ("status", row.status),
+            ("compensating", row.compensating),
             ("parked", row.parked),
             ("reason", row.reason),
             ("started", instant(row.created_at)),

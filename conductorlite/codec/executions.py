@@ -25,6 +25,7 @@ def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
         "workflowName": workflow.name,
         "workflowVersion": workflow.version,
         "status": workflow.status.value,
+        "compensating": None if workflow.compensating is None else workflow.compensating.value,
         "createTime": workflow.created_at,
         "startTime": workflow.created_at,
         "updateTime": workflow.updated_at,
@@ -128,6 +129,8 @@ def _nodes(definition: WorkflowDef | None) -> dict[str, WorkflowTask]:
     while waiting:
         task = waiting.pop()
         found[task.task_reference_name] = task
+        if task.compensation is not None:
+            waiting.append(task.compensation)
         for branch in (*task.decision_cases.values(), task.default_case, *task.fork_tasks, task.loop_over):
             waiting.extend(branch)
     return found

@@ -132,6 +132,7 @@ def _converter() -> Converter:
     converter.register_structure_hook_factory(_is(Mapping), _map_hook)
     inline = _inline_definition(converter)
     converter.register_structure_hook_func(lambda kind: kind == WorkflowDef | str | None, inline)
+    converter.register_structure_hook_func(lambda kind: kind == WorkflowTask | str | None, _compensation(converter))
     for kind in _CLASSES:
         converter.register_structure_hook(kind, _lazy_class_hook(kind, converter))
     return converter
@@ -263,5 +264,16 @@ def _inline_definition(converter: Converter) -> Hook:
         if value is None:
             return None
         raise Wrong(f"expected an object or an expression ${{…}}, got {shown(value)}")
+
+    return structure
+
+
+def _compensation(converter: Converter) -> Hook:
+    def structure(value: Any, _: Any) -> WorkflowTask | str | None:
+        if isinstance(value, dict):
+            return converter.structure(value, WorkflowTask)
+        if value is None or isinstance(value, str):
+            return value
+        raise Wrong(f"expected a task or the name of one, got {shown(value)}")
 
     return structure

@@ -38,6 +38,8 @@ def _of_task(task: object, path: str) -> Iterator[tuple[object, str]]:
     if isinstance(branches, list):
         for index, branch in enumerate(branches):
             yield from _of_list(branch, step_path(step_path(path, "forkTasks"), index))
+    if isinstance(task.get("compensate"), dict):
+        yield task["compensate"], step_path(path, "compensate")
     params = task.get("subWorkflowParam")
     if isinstance(params, dict):
         yield from _of_workflow(params.get("workflowDefinition"), f"{path}.subWorkflowParam.workflowDefinition")

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from conductorlite.decider.compensation import schedule_compensation
 from conductorlite.decider.families import on_child_ended, on_started
 from conductorlite.decider.foresight import foresee
 from conductorlite.decider.migrations import on_migrate
@@ -75,6 +76,7 @@ _STEPS: Final[Mapping[str, Callable[..., None]]] = {
     "executed": executed,
     "round": next_round,
     "choose": choose,
+    "compensate": schedule_compensation,
 }
 
 _NOWHERE: Final[Mapping[str, str]] = {}

@@ -7,6 +7,7 @@ The only place that looks at every live row; it happens once per end. Sources of
 from __future__ import annotations
 
 from conductorlite.canonical import EMPTY, Payload
+from conductorlite.decider import compensation
 from conductorlite.decider.families import start_failure_workflow, tell_parent
 from conductorlite.decisions import EventKind
 from conductorlite.draft import Draft
@@ -15,7 +16,7 @@ from conductorlite.executions import Task, WorkflowStatus
 from conductorlite.expressions import to_text
 from conductorlite.operators import DraftSource
 
-__all__ = ["complete_workflow", "fail_workflow", "set_workflow_timeout", "terminate_workflow"]
+__all__ = ["complete_workflow", "end_compensated", "fail_workflow", "set_workflow_timeout", "terminate_workflow"]
 
 
 def complete_workflow(draft: Draft) -> None:
@@ -30,7 +31,7 @@ def complete_workflow(draft: Draft) -> None:
             fragments = [f"Task {t.task_id} failed with status: {t.status} and reason: '{t.reason or ''}'" for t in failed]
             fail_workflow(draft, WorkflowStatus.FAILED, ". ".join(fragments), failed[-1])
             return
-    _end(draft, WorkflowStatus.COMPLETED, None, ())
+    _end(draft, WorkflowStatus.COMPLETED, None)
 
 
 def _permitted(draft: Draft, task: Task) -> bool:
@@ -64,8 +65,14 @@ def fail_workflow(
 ) -> None:
     """End a workflow before its time: every open task is canceled, nothing that was to follow is done.
 
-    `task` is the one whose failure ends it; `output` replaces the workflow's own; `compensate` starts its failure workflow.
+    `task` is the one whose failure ends it; `output` replaces the workflow's own; `compensate` undoes what has completed, if the
+    definition says how, and then starts its failure workflow. A compensation that fails ends nothing: the others follow it.
     """
+    if draft.field("compensating") is not None:
+        if compensate and task is not None:
+            compensation.follow(draft, task)
+            return
+        reason = compensation.interrupted(draft, reason)
     for live in draft.all_live():
         if not live.status.terminal:
             draft.cancel(live)
@@ -78,32 +85,47 @@ def fail_workflow(
     draft.stack.clear()
     draft.queue.clear()
     failed = tuple(draft.all_failed())
-    draft.change(failed_task_id=None if task is None else task.task_id)
-    _end(draft, status, reason, failed, output=output, cause=task if compensate else None, compensate=compensate)
+    draft.change(
+        reason=reason,
+        failed_refs=tuple(task.ref for task in failed),
+        failed_task_names=tuple(dict.fromkeys(task.name for task in failed)),
+        failed_task_id=None if task is None else task.task_id,
+    )
+    if compensate and draft.plan.compensates:
+        # What it puts out is settled here, as if it ended now.
+        output = output if output is not None else _output(draft)
+        if compensation.begin(draft, status, reason):
+            draft.change(output=draft.keep(output))
+            _stop_clock(draft)
+            return
+    _end(draft, status, reason, output=output, compensate=compensate)
+
+
+def end_compensated(draft: Draft) -> None:
+    """End a workflow whose last compensation has ended, as it would have ended without any."""
+    status = draft.field("compensating")
+    _end(draft, status, draft.field("reason"), output=draft.field("output"), compensate=True)
+
+
+def _stop_clock(draft: Draft) -> None:
+    if draft.field("timeout_at") is not None:
+        draft.cancel_timer(EventKind.WORKFLOW_TIMEOUT)
+    draft.change(timeout_at=None)
 
 
 def _end(
     draft: Draft,
     status: WorkflowStatus,
     reason: str | None,
-    failed: tuple[Task, ...],
     *,
     output: Payload | None = None,
-    cause: Task | None = None,
     compensate: bool = False,
 ) -> None:
-    if draft.field("timeout_at") is not None:
-        draft.cancel_timer(EventKind.WORKFLOW_TIMEOUT)
-    draft.change(
-        reason=reason,
-        ended_at=draft.now,
-        timeout_at=None,
-        failed_refs=tuple(task.ref for task in failed),
-        failed_task_names=tuple(dict.fromkeys(task.name for task in failed)),
-    )
+    _stop_clock(draft)
+    draft.change(reason=reason, ended_at=draft.now, compensating=None)
     put_out = output if output is not None else _output(draft)
     if compensate:
-        told = start_failure_workflow(draft, status, cause)
+        told = start_failure_workflow(draft, status)
         if told:
             put_out = Payload.of({**draft.value(put_out), **told}, bounded=False)
     draft.change(output=draft.keep(put_out))
@@ -125,7 +147,9 @@ def _output(draft: Draft) -> Payload:
 
 
 def set_workflow_timeout(draft: Draft) -> None:
-    """Start the workflow's clock at this instant, or start it again."""
+    """Start the workflow's clock at this instant, or start it again. A workflow that is compensated has no timeout."""
+    if draft.field("compensating") is not None:
+        return
     span = draft.plan.definition.timeout_ms
     if span > 0:
         draft.change(timeout_at=draft.now + span)

@@ -12,7 +12,7 @@ from conductorlite.canonical import Payload
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.definitions import MAX_NESTING
 from conductorlite.draft import Draft
-from conductorlite.executions import Task, TaskStatus, WorkflowStatus
+from conductorlite.executions import TaskStatus, WorkflowStatus
 from conductorlite.expressions import compile_template, to_text
 from conductorlite.operators import DraftSource, child_start
 from conductorlite.policies import derive_id
@@ -103,7 +103,7 @@ def answer_start(draft: Draft, event: Event) -> None:
 _OUTPUT_KEY: Final = "conductor.failure_workflow"
 
 
-def start_failure_workflow(draft: Draft, status: WorkflowStatus, failed: Task | None) -> dict[str, Any]:
+def start_failure_workflow(draft: Draft, status: WorkflowStatus) -> dict[str, Any]:
     """Start the definition's failureWorkflow, and return what the failed execution's output says of it.
 
     A name that resolves to nothing, or to a workflow that is not registered, is told there; it is never an error.
@@ -122,12 +122,13 @@ def start_failure_workflow(draft: Draft, status: WorkflowStatus, failed: Task | 
         return {_OUTPUT_KEY: f"Error: failure workflow {name!r} is not registered or not valid"}
     workflow = draft.workflow
     child_id = derive_id("failure", workflow.seed, workflow.workflow_id, draft.field("generation"))
+    failed = draft.field("failed_task_id")
     values = {
         **draft.value(workflow.input),
         "workflowId": workflow.workflow_id,
         "reason": draft.field("reason"),
         "failureStatus": str(status),
-        **({"failureTaskId": failed.task_id} if failed is not None else {}),
+        **({"failureTaskId": failed} if failed is not None else {}),
         "failedWorkflow": _whole(draft, status),
     }
     start = child_start(draft, digest, name, definition.failure_workflow_version or 0, values)

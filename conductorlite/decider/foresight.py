@@ -61,6 +61,9 @@ def _foresee_end(plan: Plan, event: Event, refs: set[str], latest: set[str]) -> 
     node = plan.nodes.get(base)
     if node is None:
         return
+    if node.compensates is not None:
+        refs.add(printed_ref(node.compensates, iterations))
+        return
     if node.loops:
         refs.add(printed_ref(node.loops[-1], iterations[:-1]))
     for join in node.joins:

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.decider.endings import complete_workflow, fail_workflow, terminate_workflow
+from conductorlite.decider import compensation
+from conductorlite.decider.endings import complete_workflow, end_compensated, fail_workflow, terminate_workflow
 from conductorlite.draft import Draft
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import Task, TaskStatus, WorkflowStatus, printed_ref
@@ -64,6 +65,9 @@ def advance(draft: Draft, ref: str) -> None:
             return
     elif node.task.type == "TERMINATE" and task.status is TaskStatus.COMPLETED:
         terminate_workflow(draft, task)
+        return
+    if node.compensates is not None:
+        compensation.follow(draft, draft.known(ref))
         return
     if task.open:
         _leave(draft, task)
@@ -143,6 +147,10 @@ def executed(draft: Draft, ref: str) -> None:
     if not task.status.terminal:
         raise InvariantBroken(f"task {ref!r} is executed before its end")
     draft.put(attrs.evolve(task, executed=True))
+    if draft.node(task).compensates is not None:
+        if compensation.is_last(draft, task):
+            end_compensated(draft)
+        return
     # Only now: a JOIN that this task's own end has scheduled counted it as live.
     for join in draft.joins_of(task):
         one_less(draft, join)

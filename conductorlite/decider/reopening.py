@@ -13,6 +13,7 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.canonical import EMPTY
+from conductorlite.decider.compensation import was_compensated
 from conductorlite.decider.endings import set_workflow_timeout
 from conductorlite.decider.families import tell_parent
 from conductorlite.decisions import Event, EventKind, Outcome
@@ -64,6 +65,8 @@ def _not_retriable(draft: Draft) -> str:
     if not status.terminal or status is WorkflowStatus.COMPLETED:
         return f"a {status} workflow cannot be retried"
     rows = draft.everything()
+    if was_compensated(draft, rows):
+        return f"the {status} workflow was compensated; restart or rerun it"
     left = any(task.live and task.status.successful for task in rows)
     not_begun = not rows and draft.plan.first is not None
     if not _failed(draft) and not left and not not_begun and status is not WorkflowStatus.TIMED_OUT:
@@ -238,7 +241,8 @@ def tell_parent_reopened(draft: Draft) -> None:
 def on_child_reopened(draft: Draft, event: Event) -> None:
     """Wait again for a child that was retried, restarted or rerun by itself; the parent is reopened where it failed.
 
-    A task that was superseded, or whose failure does not matter (`optional`), is left alone, and the child runs by itself.
+    A task that was superseded, whose failure does not matter (`optional`), or whose workflow was compensated is left alone, and
+    the child runs by itself.
     What has followed from the task already is not done again.
     """
     task = draft.task(event.ref or "")
@@ -250,6 +254,8 @@ def on_child_reopened(draft: Draft, event: Event) -> None:
         or task.sub_workflow_id != draft.value(event.data)["workflowId"]
         or draft.node(task).task.optional
         or _left_behind(draft, task)
+        or draft.field("compensating") is not None
+        or was_compensated(draft, draft.everything())
     ):
         draft.reply(event, Outcome.IGNORED, "the task does not wait for this execution")
         return

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from conductorlite.canonical import EMPTY, Payload
+from conductorlite.decider.compensation import was_compensated
 from conductorlite.decider.endings import set_workflow_timeout
 from conductorlite.decider.reopening import follow_up_all, recount, reopen, reopen_workflow, tell_parent_reopened
 from conductorlite.decisions import Event, EventKind, Outcome
@@ -46,6 +47,9 @@ def on_rerun(draft: Draft, event: Event) -> None:
     if said.get("ref") is None:
         _begin_again(draft, "RERUN", said)
         return
+    if was_compensated(draft, draft.everything()):
+        draft.reply(event, Outcome.CONFLICT, "the workflow was compensated: restart it, or rerun it from the start")
+        return
     target = draft.latest(said["ref"]) if draft.task(said["ref"]) is None else draft.known(said["ref"])
     if target is None:
         draft.reply(event, Outcome.MISSING, f"the execution has no task {said['ref']!r}")
@@ -72,6 +76,7 @@ def _begin_again(draft: Draft, verb: str, said: dict[str, Any]) -> None:
         started_at=0,
         timeout_at=None,
         skips=0,
+        compensating=None,
         permitted_failures=0,
         variables=draft.payload(said.get("variables", dict(draft.plan.definition.variables))),
         definition_hash=said.get("definitionHash", draft.workflow.definition_hash),

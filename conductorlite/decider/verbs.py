@@ -104,6 +104,9 @@ def on_skip(draft: Draft, event: Event) -> None:
     if draft.status is not WorkflowStatus.RUNNING:
         draft.reply(event, Outcome.CONFLICT, f"a {draft.status} workflow does not come to {ref!r}: nothing can be skipped")
         return
+    if draft.field("compensating") is not None:
+        draft.reply(event, Outcome.CONFLICT, f"the workflow is compensated: it does not come to {ref!r}")
+        return
     base, iterations = split_ref(draft.plan, ref)
     node = draft.plan.nodes.get(base)
     if node is None or node.unreachable:

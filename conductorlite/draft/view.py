@@ -61,6 +61,8 @@ class View:
         #: Inputs that replace what would be rendered, by printed reference.
         self.given: dict[str, Mapping[str, Any]] = {}
         self.more = False
+        #: While a compensation is scheduled: the loops and rounds from which its expressions look.
+        self.standpoint: tuple[tuple[str, ...], tuple[int, ...]] | None = None
         self._created = self.workflow.history_seq == 0
         self._changes: dict[str, Any] = {}
         self._open = self.workflow.open
@@ -112,16 +114,35 @@ class View:
         return found
 
     def latest(self, base_ref: str) -> Task | None:
-        """The row of a definition reference that was scheduled last, of any round; None when there is none."""
+        """The row of a definition reference that was scheduled last, of any round; None when there is none.
+
+        Seen from a compensation, the row of the round that is compensated.
+        """
         node = self.plan.nodes.get(base_ref)
-        # What is not in the definition may have been forked at run time, in a loop or not.
-        if node is not None and not node.loops:
-            return self.task(base_ref)
+        here = None if node is None else self.seen_as(base_ref)
+        if node is None and self.standpoint is not None:
+            # Forked at run time: in the round that is compensated, if it is there.
+            forked = printed_ref(base_ref, self.standpoint[1])
+            here = forked if self.task(forked) is not None else None
+        if here is not None:
+            return self.task(here)
         ref = self._newest.get(base_ref)
         if ref is not None:
             return self._last[ref]
         stored = self.snapshot.latest_of(base_ref)
         return None if stored is None or stored.ref in self._dropped else self._last.get(stored.ref, stored)
+
+    def seen_as(self, base_ref: str) -> str | None:
+        """The printed reference that a definition reference stands for; None when it is that of the newest round."""
+        node = self.plan.nodes.get(base_ref)
+        if node is None:
+            return None
+        loops = node.loops
+        if not loops:
+            return base_ref
+        if self.standpoint is None or loops != self.standpoint[0][: len(loops)]:
+            return None
+        return printed_ref(base_ref, self.standpoint[1][: len(loops)])
 
     def value(self, payload: Payload) -> Any:
         """The document of a payload, shared; raises NotLoaded when only its hash is here."""
@@ -188,7 +209,8 @@ class View:
         """Printed reference of the DO_WHILE, or of the JOIN behind the dynamic fork, that counts the task; None when the
         workflow does.
 
-        A task of a scope that is over is the workflow's: it was retried on its own, after a loop that bore its failure.
+        A compensation is the workflow's. So is a task of a scope that is over: it was retried on its own, after a loop that
+        bore its failure.
         """
         scopes = self.node(task).scopes
         if not scopes:

@@ -175,6 +175,7 @@ class Metadata(Core):
                 default_case=self._with_task_defs(into, task.default_case),
                 fork_tasks=tuple(self._with_task_defs(into, branch) for branch in task.fork_tasks),
                 loop_over=self._with_task_defs(into, task.loop_over),
+                compensate=None if task.compensation is None else self._with_task_defs(into, (task.compensation,))[0],
             )
             for task in tasks
         )

@@ -92,6 +92,7 @@ _AGAIN: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...], Task], None]]
 
 def schedule(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
     """Schedule the first attempt at a node. One whose input would be too large has failed for good."""
+    _look_from(draft, node, iterations)
     try:
         if node.task.type == "DYNAMIC":
             resolve_dynamic(draft, node, iterations, None, lambda found: schedule(draft, found, iterations))
@@ -99,14 +100,25 @@ def schedule(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
             _FIRST.get(node.task.type, schedule_worker)(draft, node, iterations)
     except InvalidInput as error:
         _fail(draft, node, iterations, None, error)
+    finally:
+        draft.standpoint = None
 
 
 def reschedule(draft: Draft, node: Node, previous: Task, delay_ms: int) -> None:
     """Schedule the attempt after `previous`, for a worker `delay_ms` from now."""
+    _look_from(draft, node, previous.iterations)
     try:
         _schedule_again(draft, node, previous, delay_ms)
     except InvalidInput as error:
         _fail(draft, node, previous.iterations, previous, error)
+    finally:
+        draft.standpoint = None
+
+
+def _look_from(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
+    """A compensation reads the round it undoes, not the newest one."""
+    if node.compensates is not None:
+        draft.standpoint = (node.loops, iterations)
 
 
 def _fail(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None, error: InvalidInput) -> None:

@@ -111,6 +111,8 @@ class DraftSource:
         """Every root there is."""
         roots: dict[str, Json] = {"workflow": workflow_values(self._draft)}
         for task in self._draft.everything():
+            if self._draft.seen_as(task.base_ref) not in (None, task.ref):
+                continue  # another round than the one that is compensated
             roots[task.base_ref] = task_values(self._draft, task)
         return roots
 

@@ -94,6 +94,8 @@ def _unreachable(join: Place, target: Place) -> str | None:
     """Why `target` can never have ended when `join` looks at it, or None if it can."""
     if target is join:
         return "is the join itself"
+    if target.compensates is not None:
+        return "is a compensation"
     mine = [loop.task_reference_name for loop in join.loops]
     other = [loop.task_reference_name for loop in target.loops]
     if mine != other:

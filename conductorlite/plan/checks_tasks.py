@@ -9,6 +9,7 @@ from typing import Final
 from conductorlite.definitions import TaskType
 from conductorlite.errors import InvalidExpression
 from conductorlite.expressions.durations import parse_duration, parse_until
+from conductorlite.plan.checks_compensation import check_compensation
 from conductorlite.plan.checks_findings import Findings, Scope, blank, has_input, input_value, is_expression
 from conductorlite.plan.checks_joins import check_dynamic_fork, check_exclusive_join, check_fork, check_join
 from conductorlite.plan.checks_leaves import check_lambda, check_transform
@@ -30,6 +31,8 @@ def check_task(node: Place, scope: Scope, findings: Findings) -> None:
         findings.error(f"{node.path}.startDelay", "is negative")
     if task.retry_count is not None and task.retry_count < 0:
         findings.error(f"{node.path}.retryCount", "is negative")
+    if task.compensate is not None or node.compensates is not None:
+        check_compensation(node, findings)
     check = _CHECKS.get(task.type)
     if check is not None:
         check(node, scope, findings)

@@ -59,6 +59,9 @@ OPERATOR_TYPES: Final = frozenset(
 #: Operators whose own input merges the template of their definition, as workers' tasks do (Conductor's mappers).
 _MERGES: Final = frozenset({TaskType.DO_WHILE, TaskType.INLINE, TaskType.LAMBDA, TaskType.JSON_JQ_TRANSFORM})
 
+#: Whose tasks are made at run time.
+_GROWING: Final = frozenset({TaskType.DYNAMIC, TaskType.FORK_JOIN_DYNAMIC})
+
 #: How many nodes ahead the reads of a turn are foreseen.
 _FORESIGHT: Final = 64
 
@@ -106,6 +109,9 @@ class Node:
     #: DO_WHILE: condition and list. SWITCH, DECISION: the expression.
     condition: Condition | None = None
     items: Template | None = None
+    #: Reference of the node that undoes this one, and of the one that this node undoes.
+    compensation: str | None = None
+    compensates: str | None = None
 
     @property
     def unreachable(self) -> bool:
@@ -124,6 +130,8 @@ class Plan:
     output: Template | None
     #: Per node, what scheduling its successors will read: printed and looked up by `foresee`.
     ahead: Mapping[str, Reads] = attrs.field(factory=dict)
+    #: Whether any node has a compensation, or may have one at run time.
+    compensates: bool = False
 
 
 @attrs.define(slots=True)
@@ -176,16 +184,30 @@ def compile_plan(
         )
         for ref, place in places.items()
     }
+    undoing = dict(_compensations(places, semantics, evaluators))
     output = compile_template(dict(definition.output_parameters)) if definition.output_parameters else None
     return Plan(
         definition=definition,
         semantics=semantics,
-        nodes=nodes,
+        nodes={**nodes, **undoing},
         first=definition.tasks[0].task_reference_name if definition.tasks else None,
         output=output,
         # The end of a branch is not the end of the workflow: the JOIN behind it reads on when all have arrived.
         ahead={ref: _ahead(node, nodes, None if places[ref].forks else output) for ref, node in nodes.items()},
+        compensates=bool(undoing) or any(place.task.type in _GROWING for place in places.values()),
     )
+
+
+def _compensations(
+    places: Mapping[str, _Place], semantics: Semantics, evaluators: Mapping[str, Evaluator]
+) -> Iterator[tuple[str, Node]]:
+    """The nodes that undo others: in the loops of what they undo, and otherwise nowhere in the flow."""
+    for ref, place in places.items():
+        task = place.task.compensation
+        if task is not None:
+            alone = _Place(task, place.loops, (), None, (), None)
+            node = _node(alone, semantics, evaluators, joins=(), inside=frozenset(), members=(), heralds={})
+            yield node.ref, attrs.evolve(node, compensates=ref, scopes=())
 
 
 def _places(definition: WorkflowDef) -> Iterator[_Place]:
@@ -255,6 +277,7 @@ def _node(
         members=members,
         condition=_condition(task, evaluators),
         items=_items(task),
+        compensation=None if task.compensation is None else task.compensation.task_reference_name,
     )
 
 

@@ -63,6 +63,8 @@ def _branches(outer: Node, grafts: tuple[str, ...], nodes: Mapping[str, Node]) -
     for ref, node in nodes.items():
         if ref == outer.ref:
             yield ref, attrs.evolve(outer, heads=node.heads, inside=node.inside)
+        elif node.compensates is not None:
+            yield ref, attrs.evolve(node, grafts=grafts, loops=(*outer.loops, *node.loops))
         elif ref != outer.join:
             yield ref, attrs.evolve(
                 node,

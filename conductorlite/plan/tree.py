@@ -24,6 +24,8 @@ class Place:
     parent: Place | None
     loops: tuple[WorkflowTask, ...]
     route: tuple[tuple[str, int], ...]
+    #: The task that this one undoes, for a compensation: the flow never comes to it.
+    compensates: WorkflowTask | None = None
 
     @property
     def index(self) -> int:
@@ -62,7 +64,7 @@ def branches(task: WorkflowTask, path: str) -> Iterator[tuple[str, Sequence[Work
 
 
 def walk(defn: WorkflowDef, path: str = "$", *, deepest: int = MAX_NESTING) -> Iterator[Place]:
-    """All tasks of `defn` in document order, each before what it contains; inline definitions are not entered.
+    """All tasks of `defn` in document order, each before its compensation and what it contains; inline definitions are not entered.
 
     Nothing below `deepest` levels is visited, save one level more, so that the caller can see that it went too deep.
     """
@@ -71,7 +73,7 @@ def walk(defn: WorkflowDef, path: str = "$", *, deepest: int = MAX_NESTING) -> I
         node = stack.pop()
         yield node
         if node.depth <= deepest:
-            inner: list[Place] = []
+            inner: list[Place] = _compensations(node)
             for list_path, tasks in branches(node.task, node.path):
                 inner.extend(reversed(_places(tasks, list_path, node)))
             stack.extend(reversed(inner))
@@ -93,4 +95,23 @@ def _places(tasks: Sequence[WorkflowTask], list_path: str, parent: Place | None)
             route=(*route, (list_path, index)),
         )
         for index in reversed(range(len(tasks)))
+    ]
+
+
+def _compensations(node: Place) -> list[Place]:
+    """The compensation of a task, which stands alone; one of its own is visited too, for the validator to refuse."""
+    task = node.task.compensation
+    if task is None:
+        return []
+    path = f"{node.path}.compensate"
+    return [
+        Place(
+            task=task,
+            path=path,
+            siblings=(task,),
+            parent=node,
+            loops=node.loops,
+            route=(*node.route, (path, 0)),
+            compensates=node.task,
+        )
     ]

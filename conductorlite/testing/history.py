@@ -44,7 +44,8 @@ def _line(event: HistoryEvent, start: int, payloads: bool, reasons: bool) -> str
         text = f"{what} round {event.number}"
     else:
         attempt = "" if event.attempt is None else f" #{event.attempt + 1}"
-        alert = "ALERT " if event.kind is HistoryKind.ALERT else ""
+        compensation = event.kind is HistoryKind.COMPENSATION and event.ref is None
+        alert = "ALERT " if event.kind is HistoryKind.ALERT else "COMPENSATION " if compensation else ""
         text = f"{what}{attempt} {alert}{event.status}"
     if reasons and event.reason:
         text += f": {' '.join(event.reason.split())}"

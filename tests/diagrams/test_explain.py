@@ -220,3 +220,25 @@ def test_why_a_task_never_ran() -> None:
     assert case.why("a2") == "a2 has not run yet: a, before it, is SCHEDULED."
     assert case.why("c") == "c has not run yet: s, before it, is COMPLETED; still open: a."
     assert case.why("nobody") == "nobody is not a task of flow."
+
+
+def test_compensation() -> None:
+    """While it is compensated: with what it will end and why; afterwards by what it was, and why a retry is refused."""
+    once = TaskDef(name="b", retry_count=0)
+    case = Case(flow(node("a", compensate="undo"), node("b", task_definition=once), node("c", compensate="undo")))
+    case.do("a")
+    assert case.why("a_compensation") == (
+        "a_compensation has not run yet: it undoes a if the execution fails after that has completed."
+    )
+    case.do("b", "FAILED", reason="broken")
+    failed = case.workflow.failed_task_id
+    assert case.why() == (
+        "flow (w1) is RUNNING since just now. It is being compensated and will end FAILED: "
+        f"Task {failed} failed with status: FAILED and reason: 'broken'. "
+        "a_compensation (undo) waits for a worker of type undo since just now; its poll timeout comes in 1 h."
+    )
+    case.do("undo")
+    assert case.why() == (
+        "flow (w1) is FAILED: it ended just now after 0 ms. b is FAILED at attempt 1 of 1 with \"broken\". "
+        "Never scheduled: c. It was compensated by a_compensation: retry is refused, restart or rerun it."
+    )

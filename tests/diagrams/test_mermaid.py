@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading_kit import Case, choice, flow, node, retried
 
-from conductorlite import SubWorkflowParams, WorkflowDef, WorkflowTask
+from conductorlite import SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
 from conductorlite.diagrams import mermaid
 from conductorlite.plan.tree import walk
 from conductorlite.testing.strategies import definitions
@@ -194,3 +194,41 @@ def test_what_looks_like_mermaid_is_written_as_codes() -> None:
         flow(WorkflowTask(name="n", task_reference_name=ref))
     )
     assert "#95;#95;é#95;#95; 数 snake_case v1.2" in mermaid(flow(WorkflowTask(name="n", task_reference_name=ref[40:])))
+
+
+def test_compensations() -> None:
+    """What undoes a task stands beside it, behind a dotted arrow, in a loop inside its box; it is no part of the flow."""
+    undone = flow(node("a", compensate="undo"), node("l", "DO_WHILE", loop_over=[node("x", compensate=node("ux", "WAIT"))]))
+    assert mermaid(undone) == (
+        "flowchart TD\n"
+        '  start(["flow v1"])\n'
+        '  t1["a"]\n'
+        '  u1["a_compensation<br/>undo"]\n'
+        '  subgraph loop_t2 ["loop l"]\n'
+        '    t2[/"l<br/>DO_WHILE"/]\n'
+        '    t3["x"]\n'
+        '    u3(["ux<br/>WAIT"])\n'
+        "  end\n"
+        '  finish(["end"])\n'
+        '  t1 -. "compensate" .-> u1\n'
+        "  start --> t1\n"
+        "  t1 --> t2\n"
+        '  t3 -. "compensate" .-> u3\n'
+        '  t2 -- "round" --> t3\n'
+        "  t3 --> t2\n"
+        '  t2 -- "done" --> finish\n'
+    )
+
+
+def test_an_execution_that_is_compensated() -> None:
+    """Compensations show how they went, and the end what the execution will end with."""
+    case = Case(flow(node("a", compensate="undo"), node("b", task_definition=TaskDef(name="b", retry_count=0))))
+    case.do("a")
+    case.do("b", "FAILED")
+    text = mermaid(case.workflow.definition or flow(), case.workflow)
+    assert 'u1["a_compensation<br/>undo<br/>SCHEDULED"]' in text
+    assert 'finish(["RUNNING, compensating, then FAILED"])' in text
+    case.do("undo")
+    text = mermaid(case.workflow.definition or flow(), case.workflow)
+    assert 'u1["a_compensation<br/>undo<br/>COMPLETED"]' in text
+    assert "class t1,u1 completed" in text

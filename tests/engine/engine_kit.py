@@ -104,6 +104,8 @@ def text_line(line: HistoryEvent, reasons: bool = False) -> str:
             text = f"{second} {name} round {line.number}"
         elif line.kind is HistoryKind.ALERT:
             text = f"{second} {name or 'workflow'} ALERT {line.status}"
+        elif line.kind is HistoryKind.COMPENSATION and line.ref is None:
+            text = f"{second} workflow COMPENSATION {line.status}"
         else:
             text = f"{second} {name} {line.status}"
     return f"{text}: {line.reason}" if reasons and line.reason else text

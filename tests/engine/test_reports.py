@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from engine_kit import Bench, flow, rounds, simple, wait
+from engine_kit import Bench, flow, rounds, simple, switch, wait
 
 from conductorlite import InvalidInput, StaleLease, Task, TaskNotFound, TaskResult, TaskStatus, WorkflowStatus
 
@@ -311,3 +311,12 @@ def test_poll_shows_the_worker(bench: Bench) -> None:
     assert (task.worker_id, task.poll_count, task.started_at) == ("me", 1, bench.clock.now())
     assert task.lease > 0
     assert task == bench.task("t")
+
+
+def test_a_task_that_is_dropped_by_its_own_end(bench: Bench) -> None:
+    """A report that ends a round, and with it the rounds after, is answered though keepLastN has dropped its task by then."""
+    once = switch("s", {"1": [simple("x")]}, value="${l.output.iteration}")
+    bench.start(flow(rounds("l", [once], times=3, input_parameters={"keepLastN": 1})))
+    task = bench.do("x", output={"n": 1})
+    assert (task.ref, task.status, task.output_data, task.lease) == ("x__1", "COMPLETED", {"n": 1}, 0)
+    assert bench.status_of_workflow() == "COMPLETED"

@@ -62,6 +62,8 @@ class _Author:
     shape: Shape
     count: int = 0
     budget: int = 14
+    #: Whether tasks are given compensations.
+    undoing: bool = False
     finished: list[str] = attrs.field(factory=list)
 
     def ref(self, letter: str) -> str:
@@ -105,7 +107,25 @@ class _Author:
             "LAMBDA": self.function,
             "JSON_JQ_TRANSFORM": self.transform,
         }[kind]
-        return make(depth, loops, inside)
+        made = make(depth, loops, inside)
+        if self.undoing and kind != "TERMINATE" and self.tape.chance(3):
+            self.undo(made[-1])
+        return made
+
+    def undo(self, task: dict[str, Any]) -> None:
+        """Give a task something that undoes it, now and then with retries, time to pass or a permission to fail."""
+        ref = task["taskReferenceName"]
+        task["compensate"] = (
+            "n1",
+            {"name": "n2", "taskReferenceName": f"u{ref}", "inputParameters": {"undo": f"${{{ref}}}", "all": f"${{{ref}.output}}"},
+             "optional": True, "taskDefinition": {"name": "n2", "retryCount": 1, "retryDelaySeconds": 2, "timeoutSeconds": 12,
+                                                  "responseTimeoutSeconds": 4, "timeoutPolicy": "TIME_OUT_WF"}},
+            {"name": "set", "taskReferenceName": f"u{ref}", "type": "SET_VARIABLE",
+             "inputParameters": {"x0": f"${{{ref}.status}}"}},
+            {"name": "pause", "taskReferenceName": f"u{ref}", "type": "WAIT", "inputParameters": {"duration": "3 s"}},
+            {"name": "n0", "taskReferenceName": f"u{ref}", "retryCount": 1,
+             "inputParameters": {"undo": f"${{{ref}.output.x}}"}},
+        )[self.tape.pick(5)]  # fmt: skip
 
     def base(self, letter: str, kind: str) -> dict[str, Any]:
         ref = self.ref(letter)
@@ -324,10 +344,10 @@ class _Author:
         return [task]
 
 
-def draw_definition(tape: Tape) -> tuple[dict[str, Any], dict[str, Any], Shape]:
-    """A definition as Conductor JSON, an input for it, and its shape."""
+def draw_definition(tape: Tape, *, undoing: bool = False) -> tuple[dict[str, Any], dict[str, Any], Shape]:
+    """A definition as Conductor JSON, an input for it, and its shape; with compensations now and then, or always if asked."""
     shape = Shape()
-    author = _Author(tape, shape)
+    author = _Author(tape, shape, undoing=tape.chance(3) or undoing)
     value: dict[str, Any] = {"bad": "nonsense", "n": tape.pick(3), "items": list(range(tape.pick(4)))}
     if tape.chance(4):
         value["note"] = LARGE

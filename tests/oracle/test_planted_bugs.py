@@ -12,7 +12,7 @@ import pytest
 from test_oracle import Tally, live
 
 from conductorlite.backends.memory import MemoryBackend
-from conductorlite.decider import progress, reopening, reports
+from conductorlite.decider import compensation, progress, reopening, reports
 from conductorlite.decisions import Event, EventKind, Snapshot
 from conductorlite.draft import Draft
 from conductorlite.executions import HistoryKind, Task
@@ -163,7 +163,21 @@ def need_forgets_payloads(patch: Patch) -> None:
     patch.setattr(Snapshot, "payload", payload)
 
 
+def undone_first_ended_first(patch: Patch) -> None:
+    """Compensations run in the order in which the tasks were done."""
+    real = compensation._reverse_order
+    patch.setattr(compensation, "_reverse_order", lambda draft: real(draft)[::-1])
+
+
+def one_is_not_undone(patch: Patch) -> None:
+    """The task that ended first is forgotten."""
+    real = compensation._reverse_order
+    patch.setattr(compensation, "_reverse_order", lambda draft: real(draft)[:1])
+
+
 BUGS: list[Callable[[Patch], None]] = [
+    undone_first_ended_first,
+    one_is_not_undone,
     missing_need,
     missing_need_of_live_rows,
     need_forgets_payloads,

@@ -73,7 +73,7 @@ def _payload(cell: str) -> Payload:
 #: What the usual turn does not change, beside the id, the first three never: an untouched index is an untouched page.
 WORKFLOW_IDENTITY: Final = ("created_at", "parent_workflow_id", "idempotency_key", "name", "correlation_id")
 _WORKFLOW_SPECIAL: Final = (
-    *("semantics", "input", "output", "variables", "task_to_domain", "failed_refs", "failed_task_names"),
+    *("semantics", "input", "output", "variables", "task_to_domain", "failed_refs", "failed_task_names", "compensating"),
     *WORKFLOW_IDENTITY,
     *("workflow_id", "fence", "status"),
 )
@@ -96,6 +96,7 @@ def workflow_row(workflow: Workflow) -> Row:
         _cell(workflow.task_to_domain),
         json.dumps(workflow.failed_refs) if workflow.failed_refs else "",
         json.dumps(workflow.failed_task_names) if workflow.failed_task_names else "",
+        None if workflow.compensating is None else workflow.compensating.value,
         *_workflow_identity(workflow),
         workflow.workflow_id,
         workflow.fence,
@@ -106,11 +107,11 @@ def workflow_row(workflow: Workflow) -> Row:
 def workflow_of(row: Row) -> Workflow:
     """The execution of a row in the order of WORKFLOW_COLUMNS."""
     plain = len(_WORKFLOW_PLAIN)
-    semantics, given, output, variables, domains, refs, names = row[plain : plain + 7]
+    semantics, given, output, variables, domains, refs, names, compensating = row[plain : plain + 8]
     workflow_id, fence, status = row[-3:]
     return Workflow(
         **dict(zip(_WORKFLOW_PLAIN, row, strict=False)),
-        **dict(zip(WORKFLOW_IDENTITY, row[plain + 7 :], strict=False)),
+        **dict(zip(WORKFLOW_IDENTITY, row[plain + 8 :], strict=False)),
         semantics=_SEMANTICS[semantics],
         input=_payload(given),
         output=_payload(output),
@@ -118,6 +119,7 @@ def workflow_of(row: Row) -> Workflow:
         task_to_domain=_payload(domains),
         failed_refs=tuple(json.loads(refs)) if refs else (),
         failed_task_names=tuple(json.loads(names)) if names else (),
+        compensating=_WORKFLOW_STATUS.get(compensating),
         workflow_id=workflow_id,
         fence=fence,
         status=_WORKFLOW_STATUS[status],

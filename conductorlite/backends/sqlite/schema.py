@@ -38,7 +38,8 @@ CREATE TABLE workflows (
     input TEXT NOT NULL, output TEXT NOT NULL, variables TEXT NOT NULL, task_to_domain TEXT NOT NULL,
     reason TEXT, failed_refs TEXT NOT NULL, failed_task_names TEXT NOT NULL, failed_task_id TEXT,
     task_seq INTEGER NOT NULL, history_seq INTEGER NOT NULL, sequence INTEGER NOT NULL, open INTEGER NOT NULL,
-    skips INTEGER NOT NULL, permitted_failures INTEGER NOT NULL, last_ref TEXT, parked TEXT, broken_turns INTEGER NOT NULL
+    skips INTEGER NOT NULL, permitted_failures INTEGER NOT NULL, compensating TEXT, last_ref TEXT,
+    parked TEXT, broken_turns INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX workflows_status ON workflows (status, workflow_id);
 CREATE INDEX workflows_created ON workflows (created_at, workflow_id);
@@ -66,7 +67,7 @@ CREATE TABLE tasks (
     succeeded_before INTEGER NOT NULL, retried_task_id TEXT, sub_workflow_id TEXT, round INTEGER NOT NULL,
     open INTEGER NOT NULL, waiting INTEGER NOT NULL, failed_child TEXT, poll_timeout_at INTEGER,
     response_timeout_at INTEGER, timeout_at INTEGER, total_timeout_at INTEGER, wait_until INTEGER,
-    live INTEGER NOT NULL, failed INTEGER NOT NULL,
+    compensation_next TEXT, live INTEGER NOT NULL, failed INTEGER NOT NULL,
     PRIMARY KEY (workflow_id, ref, attempt)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX tasks_id ON tasks (task_id);
