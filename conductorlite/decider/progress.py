@@ -22,10 +22,16 @@ _NEVER_RETRIED: Final = frozenset({"FORK_JOIN", "FORK_JOIN_DYNAMIC", "JOIN", "SW
 
 
 def schedule_item(draft: Draft, ref: str, iterations: list[int], grafts: Sequence[str] = ()) -> None:
-    """Schedule the first attempt at a node, unless a reopened execution has one already."""
+    """Schedule the first attempt at a node, unless a reopened execution has one already.
+
+    A node made at run time may bear the name of one that was made elsewhere meanwhile: then the workflow fails.
+    """
     node = draft.plan_of(grafts).nodes[ref]
     place = tuple(iterations)
-    if draft.reopening and draft.task(printed_ref(ref, place)) is not None:
+    if (draft.reopening or grafts) and draft.task(printed_ref(ref, place)) is not None:
+        if not draft.reopening:
+            reason = f"Task {printed_ref(ref, place)!r} cannot be scheduled: the execution has another one of that name"
+            fail_workflow(draft, WorkflowStatus.FAILED, reason, None)
         return
     schedule(draft, node, place)
 

@@ -20,6 +20,7 @@ from conductorlite.decisions import EventKind
 OPERATORS = (
     *("SIMPLE", "FORK_JOIN", "JOIN", "SWITCH", "DO_WHILE", "WAIT", "NOOP"),
     *("SET_VARIABLE", "SUB_WORKFLOW", "INLINE", "TERMINATE"),
+    *("FORK_JOIN_DYNAMIC", "DYNAMIC", "START_WORKFLOW"),
 )
 
 #: A TERMINATE ends its workflow in the turn it is scheduled: of what happens to open tasks nothing can follow.

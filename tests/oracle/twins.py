@@ -69,6 +69,7 @@ class Checked(Turns):
         rows = view.load(workflow.workflow_id, Need(everything=True)).tasks
         digests = {p.digest for task in rows.values() if task is not None for p in (task.input, task.output) if p.absent}
         digests |= {p.digest for p in (workflow.input, workflow.output, workflow.variables) if p.absent}
+        grown = {chain: self.grown(view, workflow, chain) for chain in {task.grafts for task in rows.values() if task is not None}}
         whole = Snapshot(
             workflow=workflow,
             events=ordered,
@@ -77,16 +78,26 @@ class Checked(Turns):
             definitions={(name, None): self._resolve(view, name, None) for name in ("mourn", "missing", "nonsense")},
             everything_loaded=True,
         )
-        answer = decide(plan, whole, now, environment=self.environment, bounds=self.bounds)
-        assert isinstance(answer, Decision), f"the whole execution is not enough: {answer}"
+        # What is made in this turn, on both: definitions, and what their forks and children are looked up by.
+        while True:
+            answer = decide(plan, whole, now, environment=self.environment, bounds=self.bounds, grown=grown)
+            if isinstance(answer, Decision):
+                break
+            made = attrs.evolve(answer, grafts=frozenset(), embeds={}, definitions=frozenset())
+            assert not made, f"the whole execution is not enough: {answer}"
+            whole = self.load(view, whole, answer)
+            texts = {digest: text for found in whole.embedded.values() for digest, text in found.texts.items()}
+            grown |= {chain: self.grown(view, workflow, chain, texts) for chain in answer.grafts}
         assert attrs.asdict(sliced, recurse=False) == attrs.asdict(answer, recurse=False)
         early = [event.event_id for event in due if event.due_at > now]
         assert not early, f"fires early: {early}"
-        self._record(plan.nodes, rows.values(), sliced, ordered)
+        self._record({**grown, (): plan}, rows.values(), sliced, ordered)
         return sliced
 
-    def _record(self, nodes: Any, rows: Any, decision: Decision, events: Sequence[Event]) -> None:
-        kinds = {nodes[task.base_ref].task.type for task in (*rows, *decision.inserted) if task is not None}
+    def _record(self, plans: Any, rows: Any, decision: Decision, events: Sequence[Event]) -> None:
+        tasks = [task for task in (*rows, *decision.inserted) if task is not None]
+        kinds = {plans[task.grafts].nodes[task.base_ref].task.type for task in tasks}
+        kinds |= {"DYNAMIC" for task in tasks if plans[()].nodes.get(task.base_ref) and task.grafts}
         for event in events:
             if event.event_id in decision.replies:
                 name = str(event.kind)
@@ -139,6 +150,7 @@ class Twins:
         checked.matrix = matrix
         checked._plans = plain._plans
         checked.resolve = plain.resolve
+        checked.embed = plain.embed
         engine.turns = checked
         return engine
 
