@@ -41,6 +41,8 @@ def schedule_sub_workflow(
     values = node.template.render(DraftSource(draft, node.template.reads, draft.task_id(ref, attempt)))
     workflow = draft.workflow
     found = _definition(draft, params, f"{ref}#{attempt}")
+    if not all(isinstance(domain, str) for domain in (params.task_to_domain or {}).values()):
+        found = Embedding(problem="subWorkflowParam.taskToDomain does not resolve to a map of texts")
     if found.digest is None or workflow.depth >= MAX_NESTING:
         problem = found.problem or f"executions are nested deeper than {MAX_NESTING}"
         task = draft.create(

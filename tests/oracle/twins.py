@@ -321,6 +321,8 @@ class Twins:
             for one in self.ids(engine):
                 if engine.status(one) is WorkflowStatus.PAUSED:
                     engine.resume(one)
+                    # What a parent writes to its children on being resumed comes before they are, relayed or not.
+                    engine.settle()
         self.compare()
         for _ in range(400):
             if self.engines[0].status(self.workflow_id).terminal:
