@@ -81,7 +81,7 @@ def _successor(draft: Draft, node: Node, task: Task) -> str | None:
     if node.task.type == "SWITCH" and chosen_head(draft, task) is not None:
         return None  # the case goes on in its place
     if node.join is not None and task.status is not TaskStatus.COMPLETED:
-        return draft.plan_of(node.grafts).nodes[node.join].successor  # it forked nothing: there is nothing to join
+        return node.join  # it forked nothing; its JOIN, which others may wait for, has nothing to wait for
     return node.successor
 
 

@@ -72,7 +72,8 @@ def schedule_dynamic_fork(
     )
     if node.join is not None:
         join = draft.plan_of(node.grafts).nodes[node.join]
-        create_collecting_join(draft, join, iterations, last)
+        earlier = None if previous is None else draft.task(printed_ref(node.join, iterations))
+        create_collecting_join(draft, join, iterations, last, earlier)
     draft.stack.append(("branch", ref, 0))
 
 

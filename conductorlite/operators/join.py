@@ -22,7 +22,10 @@ __all__ = ["branches_ended", "create_collecting_join", "create_join", "joined_re
 
 def schedule_join(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
     """Create a JOIN that no fork created, and look at once whether it has anything to wait for."""
-    join = create_join(draft, node, iterations, forked=frozenset())
+    if node.collects:
+        join = create_collecting_join(draft, node, iterations, [])
+    else:
+        join = create_join(draft, node, iterations, forked=frozenset())
     join = draft.put(attrs.evolve(join, seq=draft.next_place(join.ref)))
     one_less(draft, join.ref)
 
@@ -43,11 +46,22 @@ def create_join(draft: Draft, node: Node, iterations: tuple[int, ...], *, forked
     return start_deadlines(draft, node, join)
 
 
-def create_collecting_join(draft: Draft, node: Node, iterations: tuple[int, ...], refs: list[str]) -> Task:
-    """Create the row behind a dynamic fork. `refs` are the last tasks of its branches."""
-    given = draft.payload({"joinOn": refs})
+def create_collecting_join(
+    draft: Draft, node: Node, iterations: tuple[int, ...], refs: list[str], previous: Task | None = None
+) -> Task:
+    """Create the row behind a dynamic fork. `refs` are the last tasks of its branches.
+
+    `previous` is the row of a fork that had failed and was borne: what follows the JOIN has followed that one.
+    """
     join = draft.create(
-        node, iterations, TaskStatus.IN_PROGRESS, input=given, in_order=False, started_at=draft.now, waiting=1
+        node,
+        iterations,
+        TaskStatus.IN_PROGRESS,
+        previous=previous,
+        input=draft.payload({"joinOn": refs}),
+        in_order=False,
+        started_at=draft.now,
+        waiting=1,
     )
     return start_deadlines(draft, node, join)
 
