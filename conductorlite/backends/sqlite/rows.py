@@ -71,7 +71,7 @@ _WORKFLOW_SPECIAL: Final = (
     *("semantics", "input", "output", "variables", "task_to_domain", "failed_refs", "failed_task_names"),
     *("workflow_id", "fence", "status"),
 )
-_WORKFLOW_PLAIN: Final = _plain(Workflow, (*_WORKFLOW_SPECIAL, "tasks", "definition"))
+_WORKFLOW_PLAIN: Final = _plain(Workflow, (*_WORKFLOW_SPECIAL, "tasks", "definition", "made"))
 WORKFLOW_COLUMNS: Final = _WORKFLOW_PLAIN + _WORKFLOW_SPECIAL
 _workflow_plain: Final[Callable[[Workflow], Row]] = attrgetter(*_WORKFLOW_PLAIN)
 _SEMANTICS: Final = {member.value: member for member in Semantics}
