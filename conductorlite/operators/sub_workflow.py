@@ -43,12 +43,13 @@ def schedule_sub_workflow(
     found = _definition(draft, params, f"{ref}#{attempt}")
     if not all(isinstance(domain, str) for domain in (params.task_to_domain or {}).values()):
         found = Embedding(problem="subWorkflowParam.taskToDomain does not resolve to a map of texts")
-    if found.digest is None or workflow.depth >= MAX_NESTING:
+    too_deep = workflow.depth >= MAX_NESTING
+    if found.digest is None or too_deep:
         problem = found.problem or f"executions are nested deeper than {MAX_NESTING}"
         task = draft.create(
             node,
             iterations,
-            TaskStatus.FAILED,
+            TaskStatus.FAILED_WITH_TERMINAL_ERROR if too_deep else TaskStatus.FAILED,
             previous=previous,
             input=draft.payload({"subWorkflowName": params.name, "workflowInput": values}),
             started_at=draft.now,
