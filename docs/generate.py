@@ -338,7 +338,7 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
     "Driving": ("tick", "settle", "advance", "run_until_idle", "run_forever", "stop", "wait", "listen", "close"),
 }
 
-_INTERNAL: Final = frozenset({"report", "report_event", "take_message", "embedded", "resolve"})
+_INTERNAL: Final = frozenset({"report", "report_event", "take_message", "embedded", "embed", "resolve"})
 
 
 def verbs() -> str:

@@ -1,7 +1,7 @@
 """Every write of an execution that makes its tasks at run time: a process that dies at any of them loses nothing.
 
-Like the scenarios of test_every_write.py: a START_WORKFLOW, a dynamic fork with a sequence, a loop, a nested dynamic fork and a
-failure that is tried again, and a DYNAMIC.
+Like the scenarios of test_every_write.py: a START_WORKFLOW, a dynamic fork with a sequence, a loop, a nested dynamic fork, and a
+DYNAMIC. Calls that are lost in a crash are tried again.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ MAIN = WorkflowDef.from_json(
 
 
 def script(workers: ScriptedWorkers) -> None:
-    """The first call of all fails; what is returned does not depend on who is first."""
-    workers.work.fails(1).then.does(lambda by: {"by": by})
+    """What is returned does not depend on who is first."""
+    workers.work.does(lambda by: {"by": by})
 
 
 def scenario(engine: Engine) -> None:
@@ -67,7 +67,6 @@ def test_the_scenario_takes_every_way_it_should() -> None:
         assert {str(engine.status(one)) for one in engine.workflow_ids()} == {WorkflowStatus.COMPLETED}
         assert set(main.output_data["joined"]) == {"b", "l", "e"}
         assert main.output_data["last"] == {"by": "d"}
-        assert sum(task.attempt for one in engine.workflow_ids() for task in engine.get(one).tasks) == 1
 
 
 @pytest.mark.parametrize("rows", [5_000, pytest.param(1, marks=pytest.mark.deep)], ids=["whole turns", "turns cut at one row"])
