@@ -122,7 +122,7 @@ def _text(document: object, name: str) -> str | None:
 
 def _nodes_of(workflow: Workflow) -> dict[tuple[tuple[str, ...], str], WorkflowTask]:
     """Every task of an execution's definition, and of what it has made at run time, by where it is from and its reference."""
-    found = {((), ref): task for ref, task in _nodes(workflow.definition).items()}
+    found: dict[tuple[tuple[str, ...], str], WorkflowTask] = {((), ref): task for ref, task in _nodes(workflow.definition).items()}
     for digest, made in workflow.made.items():
         found |= {((digest,), ref): task for ref, task in _nodes(made).items()}
     return found

@@ -850,7 +850,7 @@ def of_run_time() -> list[J]:
     who = {"dynamicTaskNameParam": "who", "inputParameters": {"who": "${workflow.input.who}"}}
     return [
         entry("DYNAMIC", flow("dynamic", [node("d", "DYNAMIC", **who)]), input={"who": "a"}, calls=["a"]),
-        entry("DYNAMIC that is a built-in type", flow("dynamic_noop", [node("d", "DYNAMIC", **who), *seq("z")]), input={"who": "NOOP"}),
+        entry("DYNAMIC that is a type", flow("dynamic_noop", [node("d", "DYNAMIC", **who), *seq("z")]), input={"who": "NOOP"}),
         entry("DYNAMIC that names nothing", flow("dynamic_nothing", [node("d", "DYNAMIC", **who)]), ends="FAILED"),
         entry(
             "two parameters",
@@ -919,4 +919,5 @@ def of_run_time() -> list[J]:
 
 def written() -> list[J]:
     """All of it."""
-    return [*of_workflows(), *of_retries(), *of_tasks(), *of_templates(), *of_branches(), *of_loops(), *of_families(), *of_run_time()]
+    singly = [*of_workflows(), *of_retries(), *of_tasks(), *of_templates()]
+    return [*singly, *of_branches(), *of_loops(), *of_families(), *of_run_time()]

@@ -190,7 +190,8 @@ def test_malformed_inputs(bench: Bench, mistake: str) -> None:
     """What is wrong with the shape for one task fails the FORK for good, and the reason names the input."""
     given, said = SAME_MISTAKES[mistake]
     wanted = {key: f"${{workflow.input.{key}}}" for key in given}
-    bench.start(workflow(*same(**{"inputs": [1], **wanted}) if "forkTaskInputs" not in given else same("${workflow.input.forkTaskInputs}")), given)
+    fork = node("f", "FORK_JOIN_DYNAMIC", inputParameters={"forkTaskInputs": [1], **wanted})
+    bench.start(workflow(fork, node("j", "JOIN")), given)
     assert bench.statuses() == {"f": "FAILED_WITH_TERMINAL_ERROR"}
     assert said in (bench.task("f").reason or "")
 
@@ -216,6 +217,6 @@ def test_an_optional_fork_that_is_malformed(bench: Bench) -> None:
     fork, join = forked(tasks=None)
     bench.start(workflow(loop("l", {**fork, "optional": True}, join), node("z")))
     assert bench.statuses() == {
-        **{"l": "COMPLETED", "f__1": "COMPLETED_WITH_ERRORS", "j__1": "COMPLETED"},
-        **{"f__2": "COMPLETED_WITH_ERRORS", "j__2": "COMPLETED", "z": "SCHEDULED"},
+        "l": "COMPLETED", "f__1": "COMPLETED_WITH_ERRORS", "j__1": "COMPLETED",
+        "f__2": "COMPLETED_WITH_ERRORS", "j__2": "COMPLETED", "z": "SCHEDULED",
     }

@@ -117,7 +117,10 @@ def test_tasks_and_their_inputs(bench: Bench) -> None:
 
 def test_the_legacy_shape(bench: Bench) -> None:
     """`dynamicTasks` tell name, reference, type and input of each branch."""
-    said = [{"taskName": "a", "referenceName": "a1", "input": {"k": "${x}"}}, {"taskName": "w", "referenceName": "w1", "type": "WAIT"}]
+    said = [
+        {"taskName": "a", "referenceName": "a1", "input": {"k": "${x}"}},
+        {"taskName": "w", "referenceName": "w1", "type": "WAIT"},
+    ]
     fork = node("f", "FORK_JOIN_DYNAMIC", dynamicForkJoinTasksParam="all", inputParameters={"all": "${workflow.input.all}"})
     bench.start(workflow(fork, node("j", "JOIN")), {"all": {"dynamicTasks": said}})
     assert bench.order() == ["f", "a1", "w1", "j"]
@@ -170,7 +173,8 @@ def test_registered_definitions_are_taken(bench: Bench) -> None:
 
 def test_a_second_fork_of_the_same_task(bench: Bench) -> None:
     """The branches of a second fork of the same task bear the fork's reference; those of a fork of another task do not."""
-    bench.start(workflow(*same([1, 2], forkTaskName="a"), *same([3], "g", "k", forkTaskName="a"), *same([4], "h", "l", forkTaskName="b")))
+    again, other = same([3], "g", "k", forkTaskName="a"), same([4], "h", "l", forkTaskName="b")
+    bench.start(workflow(*same([1, 2], forkTaskName="a"), *again, *other))
     finish(bench, "a", "b")
     assert bench.order() == ["f", "_a_0", "_a_1", "j", "g", "_g_a_0", "k", "h", "_b_0", "l"]
 
@@ -201,6 +205,8 @@ def test_names_taken_by_another_fork(bench: Bench, second: list[Any]) -> None:
 
 # -- what stands behind a branch ---------------------------------------------------------------------------------------
 
+SCRIPT = {"expression": "1 + 1", "evaluatorType": "javascript"}
+
 BRANCHES: dict[str, tuple[Any, list[str], list[str]]] = {
     "a sequence": ([node("a"), node("b"), node("c")], ["a"], ["b", "c"]),
     "a SWITCH": (switched("s", "one", one=[node("a"), node("b")], two=[node("c")]), ["s", "a"], ["b"]),
@@ -209,9 +215,10 @@ BRANCHES: dict[str, tuple[Any, list[str], list[str]]] = {
     "a static fork": ([*static("F", "J", [node("a")], [node("b")]), node("c")], ["F", "a", "b", "J"], ["c"]),
     "a dynamic fork": ([*forked("g", "k", [[node("a"), node("b")], node("c")]), node("e")], ["g", "a", "c", "k"], ["b", "e"]),
     "a dynamic fork of one task": (same([1, 2], "g", "k", forkTaskName="a"), ["g", "_a_0", "_a_1", "k"], []),
-    "INLINE": ([node("i", "INLINE", inputParameters={"expression": "1 + 1", "evaluatorType": "javascript"}), node("a")], ["i", "a"], []),
+    "INLINE": ([node("i", "INLINE", inputParameters=SCRIPT), node("a")], ["i", "a"], []),
     "DYNAMIC": ([dynamic("d", "a"), node("b")], ["d"], ["b"]),
-    "a fork in a loop": (loop("l", *same([1], "g", "k", forkTaskName="a")), ["l", "g__1", "_a_0__1", "k__1"], ["g__2", "_a_0__2", "k__2"]),
+    "a fork in a loop": (loop("l", *same([1], "g", "k", forkTaskName="a")), ["l", "g__1", "_a_0__1", "k__1"],
+                         ["g__2", "_a_0__2", "k__2"]),
 }  # fmt: skip
 
 
@@ -310,7 +317,7 @@ def test_an_optional_fork(bench: Bench) -> None:
     bench.do("c")
     assert bench.statuses() == {
         **dict.fromkeys(("a", "b"), "COMPLETED_WITH_ERRORS"),
-        **{"f": "COMPLETED", "c": "COMPLETED", "j": "COMPLETED_WITH_ERRORS", "z": "SCHEDULED"},
+        "f": "COMPLETED", "c": "COMPLETED", "j": "COMPLETED_WITH_ERRORS", "z": "SCHEDULED",
     }
 
 

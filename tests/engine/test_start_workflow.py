@@ -50,8 +50,8 @@ def test_it_ends_when_the_other_has_begun(ready: Bench) -> None:
 def test_every_field_of_the_request(ready: Bench) -> None:
     """Version, priority, ids and domains of the request are those of the execution."""
     request = {
-        **{"name": "one", "version": "1", "correlationId": "C", "priority": 9, "createdBy": "me"},
-        **{"taskToDomain": {"work": "eu"}, "input": {"n": "${workflow.input.n}"}, "unknown": 1},
+        "name": "one", "version": "1", "correlationId": "C", "priority": 9, "createdBy": "me",
+        "taskToDomain": {"work": "eu"}, "input": {"n": "${workflow.input.n}"}, "unknown": 1,
     }
     ready.start(workflow(starting(request)), {"n": 4})
     ready.engine.settle()
@@ -92,7 +92,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "domains that are a list": ({"name": "one", "taskToDomain": []}, "startWorkflow.taskToDomain is '[]', not a map"),
     "a domain that is a number": ({"name": "one", "taskToDomain": {"a": 5}}, "startWorkflow.taskToDomain is not a map of texts"),
     "an empty definition": ({"workflowDef": {}}, "startWorkflow.workflowDef: 1 problem:\n  $.name: is missing"),
-    "a definition that is wrong": ({"workflowDef": {"name": "x", "tasks": [{"name": "a"}]}}, "$.tasks[0].taskReferenceName: is missing"),
+    "a definition that is wrong": ({"workflowDef": {"name": "x", "tasks": [{"name": "a"}]}}, "taskReferenceName: is missing"),
     "a definition that is a number": ({"workflowDef": 5}, "startWorkflow.workflowDef is '5', not a map"),
     "an unknown strategy": ({"name": "one", "idempotencyStrategy": "X"}, "startWorkflow.idempotencyStrategy 'X' is none of FAIL"),
 }  # fmt: skip
