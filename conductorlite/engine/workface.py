@@ -116,7 +116,7 @@ class WorkerFace(Control):
         )
 
     def update_task(self, result: TaskResult) -> Task:
-        """Report on a task and return it as stored afterwards.
+        """Report on a task and return it as stored afterwards, or as reported if its loop keeps that round no longer.
 
         A report on an attempt that has ended, or whose execution has ended, changes nothing: the late COMPLETED of Conductor's
         task life cycle.
@@ -128,7 +128,12 @@ class WorkerFace(Control):
         if task is None or task.workflow_id != result.workflow_id:
             raise TaskNotFound(f"execution {result.workflow_id!r} has no task {result.task_id!r}")
         self.report(task, result)
-        return self.task(result.task_id)
+        with self.backend.reading() as view:
+            after = view.task_by_id(result.task_id)
+        if after is None:  # the report has ended its round, and the ones after it at once
+            output = Payload.of(dict(result.output_data))
+            after = attrs.evolve(task, status=result.status, output=output, reason=result.reason, lease=0)
+        return self._with_payloads(after)
 
     def report(self, task: Task, result: TaskResult) -> Taken:
         """Report on a task that is at hand; raises as `update_task` does."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from engine_kit import Bench
-from run_time_kit import Json, dynamic, forked, loop, node, same, workflow
+from run_time_kit import Json, dynamic, forked, loop, node, workflow
 
 from conductorlite import TaskDef, TaskStatus, WorkflowDef, WorkflowStatus
 

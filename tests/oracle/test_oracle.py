@@ -47,9 +47,9 @@ class Tally:
 
     def table(self) -> str:
         width = max(map(len, EVENTS)) + 2
-        lines = [" " * width + "".join(f"{operator:>11}" for operator in OPERATORS)]
+        lines = [" " * width + "".join(f"{operator:>18}" for operator in OPERATORS)]
         for event in EVENTS:
-            lines.append(f"{event:<{width}}" + "".join(f"{self.matrix[(o, event)]:>11}" for o in OPERATORS))
+            lines.append(f"{event:<{width}}" + "".join(f"{self.matrix[(o, event)]:>18}" for o in OPERATORS))
         share = 100 * self.deep_cases // max(1, self.cases)
         lines.append(f"{self.cases} cases, {share} % with three or more kinds nested in each other")
         return "\n".join(lines)
