@@ -7,6 +7,7 @@ from conductorlite.aio import AsyncEngine, AsyncRun
 from conductorlite.clock import Clock, SystemClock, VirtualClock
 from conductorlite.decider import Bounds
 from conductorlite.definitions import (
+    IdempotencyStrategy,
     Problem,
     RateLimitConfig,
     RetryLogic,
@@ -22,7 +23,7 @@ from conductorlite.definitions import (
 )
 from conductorlite.diagrams import mermaid
 from conductorlite.driver import Engine, Run
-from conductorlite.engine import AgendaEntry
+from conductorlite.engine import AgendaEntry, BulkReport
 from conductorlite.errors import (
     AlreadyExists,
     ClockError,
@@ -37,10 +38,12 @@ from conductorlite.errors import (
     InvalidExpression,
     InvalidInput,
     InvariantBroken,
+    KeyTaken,
     MissingExtra,
     NotFound,
     ResultTimeout,
     SchemaTooNew,
+    SinkError,
     StaleLease,
     StorageBusy,
     StorageCorrupt,
@@ -54,6 +57,7 @@ from conductorlite.errors import (
 from conductorlite.executions import (
     HistoryEvent,
     HistoryKind,
+    PollData,
     Task,
     TaskLog,
     TaskResult,
@@ -62,6 +66,7 @@ from conductorlite.executions import (
     WorkflowStatus,
 )
 from conductorlite.invariants import Finding
+from conductorlite.migration import DefinitionDiff, MigrationPlan, Verdict, diff, plan_migration
 from conductorlite.plan import validate, validate_task_def
 from conductorlite.worker import TaskContext, Workers
 
@@ -73,10 +78,12 @@ __all__ = [
     "AsyncEngine",
     "AsyncRun",
     "Bounds",
+    "BulkReport",
     "Clock",
     "ClockError",
     "ConductorliteError",
     "Conflict",
+    "DefinitionDiff",
     "DefinitionNotFound",
     "Engine",
     "EngineClosed",
@@ -86,12 +93,16 @@ __all__ = [
     "Finding",
     "HistoryEvent",
     "HistoryKind",
+    "IdempotencyStrategy",
     "InvalidDefinition",
     "InvalidExpression",
     "InvalidInput",
     "InvariantBroken",
+    "KeyTaken",
+    "MigrationPlan",
     "MissingExtra",
     "NotFound",
+    "PollData",
     "Problem",
     "RateLimitConfig",
     "ResultTimeout",
@@ -100,6 +111,7 @@ __all__ = [
     "SchemaTooNew",
     "Semantics",
     "Severity",
+    "SinkError",
     "StaleLease",
     "StorageBusy",
     "StorageCorrupt",
@@ -118,6 +130,7 @@ __all__ = [
     "TaskStatus",
     "TaskType",
     "TimeoutPolicy",
+    "Verdict",
     "VirtualClock",
     "Workers",
     "Workflow",
@@ -126,7 +139,9 @@ __all__ = [
     "WorkflowStatus",
     "WorkflowTask",
     "WorkflowTimeoutPolicy",
+    "diff",
     "mermaid",
+    "plan_migration",
     "validate",
     "validate_task_def",
 ]

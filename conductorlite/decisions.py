@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from conductorlite.canonical import EMPTY, Payload
 from conductorlite.executions import HistoryEvent, Task, Workflow
+
+if TYPE_CHECKING:
+    from conductorlite.plan import Plan
 
 __all__ = [
     "NOTHING",
@@ -30,6 +33,7 @@ __all__ = [
     "NotLoaded",
     "Outcome",
     "Outgoing",
+    "Renamed",
     "Reply",
     "Snapshot",
 ]
@@ -44,6 +48,11 @@ class EventKind(StrEnum):
     RESUME = "RESUME"
     TERMINATE = "TERMINATE"
     RETRY = "RETRY"
+    RESTART = "RESTART"
+    RERUN = "RERUN"
+    SKIP = "SKIP"
+    VARIABLES = "VARIABLES"
+    MIGRATE = "MIGRATE"
     # the worker's side
     POLL = "POLL"
     REPORT = "REPORT"
@@ -58,6 +67,7 @@ class EventKind(StrEnum):
     # other workflows
     CHILD_ENDED = "CHILD_ENDED"
     STARTED = "STARTED"
+    CHILD_REOPENED = "CHILD_REOPENED"
     # the decider's own
     CONTINUE = "CONTINUE"
 
@@ -144,10 +154,16 @@ class Need:
     payloads: frozenset[str] = frozenset()
     #: Registered workflow definitions by name and version (None: the highest).
     definitions: frozenset[DefinitionKey] = frozenset()
+    #: Task types: when workers last polled for them, by domain.
+    polls: frozenset[str] = frozenset()
     #: Definitions made at run time that a task runs on: the hashes in its `grafts`.
     grafts: frozenset[tuple[str, ...]] = frozenset()
     #: Definitions (WorkflowDef, or JSON that may be one) that are to be embedded, by a name of the turn's own.
     embeds: Mapping[str, object] = attrs.field(factory=dict)
+    #: Hashes of embedded definitions: their compiled plans.
+    plans: frozenset[str] = frozenset()
+    #: Every letter in the inbox, held and future ones too.
+    inbox: bool = False
 
     def __or__(self, other: Need) -> Need:
         return Need(
@@ -158,8 +174,11 @@ class Need:
             everything=self.everything or other.everything,
             payloads=self.payloads | other.payloads,
             definitions=self.definitions | other.definitions,
+            polls=self.polls | other.polls,
             grafts=self.grafts | other.grafts,
             embeds={**self.embeds, **other.embeds},
+            plans=self.plans | other.plans,
+            inbox=self.inbox or other.inbox,
         )
 
     def __bool__(self) -> bool:
@@ -171,8 +190,11 @@ class Need:
             or self.everything
             or self.payloads
             or self.definitions
+            or self.polls
             or self.grafts
             or self.embeds
+            or self.plans
+            or self.inbox
         )
 
 
@@ -187,6 +209,11 @@ class NotLoaded(Exception):
         super().__init__(need)
 
 
+def _scheduling(task: Task) -> tuple[int, str]:
+    # Those that were skipped ahead have no place of their own yet.
+    return (task.seq, task.ref)
+
+
 @attrs.frozen(kw_only=True, slots=True)
 class Snapshot:
     """The part of an execution that a turn has loaded. Only last attempts are held."""
@@ -198,8 +225,14 @@ class Snapshot:
     payloads: Mapping[str, Payload] = attrs.field(factory=dict)
     #: Hashes of the embedded forms; None when nothing is registered under that name.
     definitions: Mapping[DefinitionKey, str | None] = attrs.field(factory=dict)
+    #: By task type: the instant of the last poll in each domain, epoch ms.
+    polls: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict)
     #: What became of definitions made at run time.
     embedded: Mapping[str, Embedding] = attrs.field(factory=dict)
+    #: Compiled plans by the hash of their embedded definition.
+    plans: Mapping[str, Plan] = attrs.field(factory=dict)
+    #: The whole inbox; None when it was not loaded.
+    inbox: tuple[Event, ...] | None = None
     live_loaded: bool = False
     failed_loaded: bool = False
     everything_loaded: bool = False
@@ -239,32 +272,51 @@ class Snapshot:
         except KeyError:
             raise NotLoaded(Need(definitions=frozenset({(name, version)}))) from None
 
+    def polls_of(self, task_type: str) -> Mapping[str, int]:
+        """The instant of the last poll for a task type in each domain that was ever polled; raises NotLoaded."""
+        try:
+            return self.polls[task_type]
+        except KeyError:
+            raise NotLoaded(Need(polls=frozenset({task_type}))) from None
+
     def embedding(self, name: str, definition: object) -> Embedding:
         """What became of a definition made at run time, known under a name of the turn's own; raises NotLoaded."""
         try:
             return self.embedded[name]
         except KeyError:
             raise NotLoaded(Need(embeds={name: definition})) from None
+    def plan_of(self, digest: str) -> Plan:
+        """The compiled plan of an embedded definition; raises NotLoaded."""
+        try:
+            return self.plans[digest]
+        except KeyError:
+            raise NotLoaded(Need(plans=frozenset({digest}))) from None
+
+    def letters(self) -> tuple[Event, ...]:
+        """Every letter in the inbox, in inbox order; raises NotLoaded."""
+        if self.inbox is None:
+            raise NotLoaded(Need(inbox=True))
+        return self.inbox
 
     def all_live(self) -> list[Task]:
         """Every live row, in order of scheduling; raises NotLoaded."""
         if not (self.live_loaded or self.everything_loaded):
             raise NotLoaded(Need(live=True))
         rows = [task for task in self.tasks.values() if task is not None and task.live]
-        return sorted(rows, key=lambda task: task.seq)
+        return sorted(rows, key=_scheduling)
 
     def all_failed(self) -> list[Task]:
         """Every row that ended in failure, in order of scheduling; raises NotLoaded."""
         if not (self.failed_loaded or self.everything_loaded):
             raise NotLoaded(Need(failed=True))
         rows = [task for task in self.tasks.values() if task is not None and task.failed]
-        return sorted(rows, key=lambda task: task.seq)
+        return sorted(rows, key=_scheduling)
 
     def everything(self) -> list[Task]:
         """Every last attempt, in order of scheduling; raises NotLoaded."""
         if not self.everything_loaded:
             raise NotLoaded(Need(everything=True))
-        return sorted((task for task in self.tasks.values() if task is not None), key=lambda task: task.seq)
+        return sorted((task for task in self.tasks.values() if task is not None), key=_scheduling)
 
 
 class Outcome(StrEnum):
@@ -277,6 +329,8 @@ class Outcome(StrEnum):
     STALE = "STALE"
     #: The verb does not fit the status; nothing changed.
     CONFLICT = "CONFLICT"
+    #: The verb names a task that is not there; nothing changed.
+    MISSING = "MISSING"
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -304,22 +358,37 @@ class Outgoing:
 
 
 @attrs.frozen(kw_only=True, slots=True)
+class Renamed:
+    """Every attempt at the printed reference `ref` is called `new_ref` from now on, and is of the node `new_base_ref`."""
+
+    ref: str
+    new_ref: str
+    new_base_ref: str
+
+
+@attrs.frozen(kw_only=True, slots=True)
 class Decision:
     """Everything one turn changes, grouped by where it goes.
 
     `workflow` is the new row (its `fence` is the one that was read; the backend raises it). `created` says that the row is
-    new. `consumed` are ids of stored events that were read; `timers` replace events of the same id in the own inbox;
-    `cancelled` are ids to delete there; `release_held` lets every held event of the inbox go, due `released_at` or
-    at its own later instant. `texts` are the large
-    payloads set by this turn, `definitions` those it made, by hash. `replies` answer events by id and are not stored.
+    new; its idempotency key, if it has one, is claimed with it, from the execution `replaces` if that is given. `consumed`
+    are ids of stored events that were read; `timers` replace events of the same id in the own inbox; `cancelled` are ids to
+    delete there; `release_held` lets every held event of the inbox go, due `released_at` or at its own later instant.
+    `texts` are the large payloads set by this turn, `definitions` those it made, by hash. `replies` answer events by id and
+    are not stored.
     """
 
     workflow: Workflow
     created: bool = False
+    #: The execution that gives up the idempotency key to this one.
+    replaces: str | None = None
     inserted: tuple[Task, ...] = ()
     updated: tuple[Task, ...] = ()
-    #: Printed references of which every attempt is deleted: rounds a loop keeps no longer.
+    #: Printed references of which every attempt is deleted, before rows are inserted: rounds a loop keeps no longer, what is
+    #: run again.
     dropped: tuple[str, ...] = ()
+    #: After the other changes of rows, which name them as they were. No new name is one that is there.
+    renamed: tuple[Renamed, ...] = ()
     texts: tuple[Payload, ...] = ()
     definitions: Mapping[str, str] = attrs.field(factory=dict)
     history: tuple[HistoryEvent, ...] = ()
@@ -329,7 +398,7 @@ class Decision:
     release_held: bool = False
     released_at: int = 0
     outgoing: Outgoing = attrs.field(factory=Outgoing)
-    #: The turn was cut at its limits; a CONTINUE event in `timers` carries the rest.
+    #: The turn was cut: at its limits, where a CONTINUE event in `timers` carries the rest, or before a migration.
     more: bool = False
     replies: Mapping[str, Reply] = attrs.field(factory=dict)
 
@@ -341,6 +410,7 @@ class Decision:
             or self.inserted
             or self.updated
             or self.dropped
+            or self.renamed
             or self.history
             or self.consumed
             or self.cancelled

@@ -14,11 +14,13 @@ The tree::
      │    └── TaskNotFound
      ├── Conflict                     the verb does not fit the execution's status
      │    ├── AlreadyExists           a definition or an execution of that identity exists
+     │    │    └── KeyTaken           another execution has the idempotency key
      │    └── StaleLease              a report with a lease older than the task's
      ├── ClockError                   a clock was moved backwards, or while a worker was running
      ├── EngineClosed                 the engine or its backend was closed, or forked
      ├── ResultTimeout (TimeoutError) the result did not come in time, or never can
      ├── WorkflowFailed               the awaited execution ended unsuccessfully
+     ├── SinkError                    raised *by a sink*: it did not take a message; may be retried
      ├── TaskFailedTerminally         raised *by a worker*: fail, and do not retry
      ├── StorageError
      │    ├── StorageBusy             another writer held the store for too long
@@ -53,10 +55,12 @@ __all__ = [
     "InvalidExpression",
     "InvalidInput",
     "InvariantBroken",
+    "KeyTaken",
     "MissingExtra",
     "NotFound",
     "ResultTimeout",
     "SchemaTooNew",
+    "SinkError",
     "StaleLease",
     "StorageBusy",
     "StorageCorrupt",
@@ -130,6 +134,14 @@ class AlreadyExists(Conflict):
     """A definition with that name and version, or an execution with that id, exists already."""
 
 
+class KeyTaken(AlreadyExists):
+    """An idempotency key belongs to another execution of that workflow; `workflow_id` is its id."""
+
+    def __init__(self, workflow_id: str, text: str) -> None:
+        self.workflow_id = workflow_id
+        super().__init__(text)
+
+
 class StaleLease(Conflict):
     """A report carried a lease older than the task's; nothing was changed."""
 
@@ -165,6 +177,10 @@ class WorkflowFailed(ConductorliteError):
 
 class TaskFailedTerminally(ConductorliteError):
     """Raise this in a worker to fail its task without a retry (FAILED_WITH_TERMINAL_ERROR)."""
+
+
+class SinkError(ConductorliteError):
+    """Raise this in a sink that cannot take a message: the task that publishes it fails, and may be retried."""
 
 
 class StorageError(ConductorliteError):

@@ -34,6 +34,7 @@ __all__ = [
     "WORKFLOW_VERB_TRANSITIONS",
     "HistoryEvent",
     "HistoryKind",
+    "PollData",
     "Task",
     "TaskLog",
     "TaskResult",
@@ -111,12 +112,15 @@ TASK_TRANSITIONS: Final[Mapping[TaskStatus | None, frozenset[TaskStatus]]] = {
     TaskStatus.SKIPPED: frozenset(),
 }
 
-#: Additional moves that only an explicit verb makes: `retry` reopens a JOIN or a DO_WHILE in place.
+#: Additional moves that only an explicit verb makes: JOINs, loops and tasks of a reopened child are reopened in place.
 TASK_VERB_TRANSITIONS: Final[Mapping[TaskStatus, frozenset[TaskStatus]]] = {
     TaskStatus.FAILED: frozenset({TaskStatus.IN_PROGRESS}),
     TaskStatus.TIMED_OUT: frozenset({TaskStatus.IN_PROGRESS}),
     TaskStatus.CANCELED: frozenset({TaskStatus.IN_PROGRESS}),
     TaskStatus.FAILED_WITH_TERMINAL_ERROR: frozenset({TaskStatus.IN_PROGRESS}),
+    TaskStatus.COMPLETED: frozenset({TaskStatus.IN_PROGRESS}),
+    TaskStatus.COMPLETED_WITH_ERRORS: frozenset({TaskStatus.IN_PROGRESS}),
+    TaskStatus.SKIPPED: frozenset({TaskStatus.IN_PROGRESS}),
 }
 
 
@@ -147,8 +151,9 @@ WORKFLOW_TRANSITIONS: Final[Mapping[WorkflowStatus | None, frozenset[WorkflowSta
     WorkflowStatus.TERMINATED: frozenset(),
 }
 
-#: Additional moves that only an explicit verb makes: `retry` reopens.
+#: Additional moves that only an explicit verb makes: `retry`, `restart` and `rerun` reopen, here or in a child.
 WORKFLOW_VERB_TRANSITIONS: Final[Mapping[WorkflowStatus, frozenset[WorkflowStatus]]] = {
+    WorkflowStatus.COMPLETED: frozenset({WorkflowStatus.RUNNING}),
     WorkflowStatus.FAILED: frozenset({WorkflowStatus.RUNNING}),
     WorkflowStatus.TIMED_OUT: frozenset({WorkflowStatus.RUNNING}),
     WorkflowStatus.TERMINATED: frozenset({WorkflowStatus.RUNNING}),
@@ -306,6 +311,8 @@ class Workflow:
     depth: int = 0
     event: str | None = None
     created_by: str | None = None
+    #: Under which key it was started, once: unique among the executions of this name.
+    idempotency_key: str | None = None
     input: Payload = EMPTY
     output: Payload = EMPTY
     variables: Payload = EMPTY
@@ -322,6 +329,8 @@ class Workflow:
     sequence: int = 0
     #: Live tasks outside every loop.
     open: int = 0
+    #: References that were skipped before the flow has come to them.
+    skips: int = 0
     #: Tasks whose failure was permitted until the end.
     permitted_failures: int = 0
     #: Reference scheduled last: its output is the workflow's when no outputParameters are given.
@@ -362,6 +371,8 @@ class HistoryKind(StrEnum):
     TASK = "TASK"
     ROUND = "ROUND"
     ALERT = "ALERT"
+    VERB = "VERB"
+    MIGRATED = "MIGRATED"
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -369,8 +380,10 @@ class HistoryEvent:
     """One line of the journal: at `at`, the workflow or an attempt of `ref` took `status`.
 
     `payload` is the input when something begins and the output when it ends. ROUND: a loop entered round `number`. ALERT: a
-    deadline passed whose policy is ALERT_ONLY, named by `status`. The journal holds no fence, lease or engine name: the same
-    definition, input, outcomes, seed and clock give the same bytes on every backend.
+    deadline passed whose policy is ALERT_ONLY, named by `status`. VERB: the verb `status` was used where no status tells of it;
+    `payload` says what was given, and which references it `dropped`. MIGRATED: the execution moved to another definition; the
+    payload holds `from` and `to` (version and hash) and `renamed` (printed references before and after). The journal holds no
+    fence, lease or engine name: the same definition, input, outcomes, seed and clock give the same bytes on every backend.
     """
 
     n: int
@@ -391,6 +404,19 @@ class TaskLog:
     task_id: str
     at: int
     text: str
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class PollData:
+    """The last poll of a task type in a domain (None: in none): which worker asked, and when (epoch ms).
+
+    `queue_name` is the task type, as in Conductor's `PollData`.
+    """
+
+    queue_name: str
+    domain: str | None = None
+    worker_id: str | None = None
+    last_poll_time: int = 0
 
 
 @attrs.frozen(kw_only=True, slots=True)

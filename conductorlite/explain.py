@@ -26,6 +26,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _UNITS: Final = ((86_400_000, "day"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
+#: Types whose workers we ship and nobody gets unasked, and where they are: a test compares this with what is there.
+_SHIPPED: Final = frozenset({TaskType.HTTP, TaskType.EVENT, TaskType.KAFKA_PUBLISH})
+_SHIPPED_IN: Final = "conductorlite.system.system_workers"
+
 _DEADLINES: Final = {
     "poll_timeout_at": "poll timeout",
     "response_timeout_at": "response timeout",
@@ -138,7 +142,7 @@ class _Case:
     def open_tasks(self) -> Iterator[str]:
         waiting = [task for task in self.workflow.tasks if not task.retried and not task.status.terminal]
         # A loop is explained by what is open in it, a JOIN by what it waits for: workers and timers come first.
-        waiting.sort(key=lambda task: task.task_type in (TaskType.JOIN, TaskType.DO_WHILE))
+        waiting.sort(key=lambda task: task.task_type in (TaskType.JOIN, TaskType.EXCLUSIVE_JOIN, TaskType.DO_WHILE))
         for task in waiting[:_TOLD]:
             yield self.waits(task) + "."
         if len(waiting) > _TOLD:
@@ -212,7 +216,9 @@ class _Case:
         queue = f"type {task.task_type}" + (f" in domain {task.domain}" if task.domain else "")
         if task.due_at <= self.now:
             again = f", {self.attempt(task)}" if task.attempt > task.first_attempt else ""
-            return f"{_named(task)} waits for a worker of {queue} {self.since(task.due_at)}{again}{self.deadline(task)}"
+            shipped = f" ({_SHIPPED_IN} has one; include it)" if task.task_type in _SHIPPED else ""
+            waits = f"waits for a worker of {queue}{shipped} {self.since(task.due_at)}"
+            return f"{_named(task)} {waits}{again}{self.deadline(task)}"
         before = self.attempt_before(task)
         if before is not None:
             return (
@@ -245,6 +251,19 @@ class _Case:
         missing = [ref for ref in refs if ref not in self.last or self.last[ref].live]
         waits = f"waits for {_listed(missing)}" if missing else "waits for its turn"
         return f"{waits} ({len(refs) - len(missing)} of {len(refs)} ended){self.deadline(task)}"
+
+    def joining_one(self, task: Task) -> str:
+        place = self.places.get(task.base_ref)
+        for refs in (place.task.join_on, place.task.default_exclusive_join_task) if place else ():
+            named = dict.fromkeys(printed_ref(ref, task.iterations) for ref in refs)
+            rows = [self.last[ref] for ref in named if ref in self.last and self.last[ref].status is not TaskStatus.SKIPPED]
+            still = [row.ref for row in rows if row.live]
+            come = [ref for ref in named if ref not in self.last]
+            if still or (rows and come):
+                later = f" ({_listed(come)} not scheduled yet)" if still and come else ""
+                first = f"the first of {_listed(still)}" if len(still) > 1 else _listed(still or come)
+                return f"waits for {first} to end{later}{self.deadline(task)}"
+        return f"waits to see which of the tasks it joins will be scheduled{self.deadline(task)}"
 
     def looping(self, task: Task) -> str:
         return f"is in round {task.round}" if task.round else "has not begun its first round"
@@ -282,7 +301,8 @@ class _Case:
                 return text + chosen
             nearest = place.before or place.parent
             if nearest is None:
-                return text + "the execution has not begun"
+                begun = "the execution began with another definition, behind it"
+                return text + (begun if self.workflow.tasks else "the execution has not begun")
             row = self.newest.get(nearest.task_reference_name)
             if row is not None:
                 return f"{text}{row.ref}, {'before' if place.before else 'around'} it, is {row.status}{self.instead(row)}"
@@ -303,9 +323,14 @@ class _Case:
             return None
         row = self.newest.get(place.parent.task_reference_name)
         taken = None if row is None else row.output_data.get("selectedCase")
+        if row is not None and place.parent.type == TaskType.DECISION:
+            taken = next(iter(row.output_data.get("caseOutput", ())), None)
         if row is None or taken is None:
             return None
-        if place.case == (taken if taken in place.parent.decision_cases else None):
+        cases = place.parent.decision_cases
+        # An empty case of a DECISION stands for its default.
+        there = taken in cases and (place.parent.type == TaskType.SWITCH or bool(cases[taken]))
+        if place.case == (taken if there else None):
             return None
         here = "the default case" if place.case is None else f"the case {place.case!r}"
         return f"{row.ref} took the case {str(taken)!r}, and this is in {here}"
@@ -317,6 +342,7 @@ _WAITS: Final[dict[str, Callable[[_Case, Task], str]]] = {
     TaskType.WAIT: _Case.waiting,
     TaskType.HUMAN: _Case.waiting,
     TaskType.JOIN: _Case.joining,
+    TaskType.EXCLUSIVE_JOIN: _Case.joining_one,
     TaskType.DO_WHILE: _Case.looping,
     TaskType.SUB_WORKFLOW: _Case.below,
 }

@@ -7,7 +7,7 @@ the journal: each is compared with what the rows say.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import attrs
 
@@ -50,9 +50,9 @@ class Picture:
         """The last attempt at each printed reference."""
         return {task.ref: task for task in sorted(self.attempts, key=lambda task: task.attempt)}
 
-    def node(self, task: Task) -> Node:
-        """The node a row was made from."""
-        return self.grown.get(task.grafts, self.plan).nodes[task.base_ref]
+    def placed(self, task: Task) -> Node | None:
+        """The node a row was made from; None when the execution has moved to a definition without it."""
+        return self.grown.get(task.grafts, self.plan).nodes.get(task.base_ref)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -89,14 +89,17 @@ def counters_equal_counts(picture: Picture) -> Iterator[str]:
     live: dict[str | None, int] = {}
     for task in last.values():
         if task.live:
-            scopes = picture.node(task).scopes
+            node = picture.placed(task)
+            scopes = () if node is None else node.scopes
             scope = last[printed_ref(scopes[-1][0], task.iterations[: scopes[-1][1]])] if scopes else None
             owner = scope.ref if scope is not None and scope.live else None
             live[owner] = live.get(owner, 0) + 1
     if picture.workflow.open != live.get(None, 0):
         yield f"the workflow counts {picture.workflow.open} live tasks, there are {live.get(None, 0)}"
     for task in last.values():
-        node = picture.node(task)
+        node = picture.placed(task)
+        if node is None:
+            continue  # it had ended when the execution moved to a definition without it
         if task.open != live.get(task.ref, 0):
             yield f"{task.ref}: counts {task.open} live tasks, there are {live.get(task.ref, 0)}"
         if node.task.type == "JOIN" and not task.status.terminal:
@@ -132,7 +135,8 @@ def nothing_of_the_ended(picture: Picture) -> Iterator[str]:
 #: What others send may come at any time; it is void in an ended workflow, and gone with the next turn.
 _LETTERS: Final = frozenset(
     {EventKind.REPORT, EventKind.EXTEND_LEASE, EventKind.POLL, EventKind.PAUSE, EventKind.RESUME, EventKind.TERMINATE,
-     EventKind.RETRY, EventKind.CHILD_ENDED, EventKind.STARTED}
+     EventKind.RETRY, EventKind.RESTART, EventKind.RERUN, EventKind.SKIP, EventKind.VARIABLES, EventKind.MIGRATE,
+     EventKind.CHILD_ENDED, EventKind.CHILD_REOPENED, EventKind.STARTED}
 )  # fmt: skip
 
 _DEADLINES: Final = {
@@ -201,6 +205,13 @@ def transitions_are_in_the_table(picture: Picture) -> Iterator[str]:
                 yield f"line {line.n}: the workflow goes from {status} to {after}"
             reopened = status is not None and status.terminal
             status = after
+        elif line.kind is HistoryKind.VERB or line.status == "DROPPED":
+            reopened = reopened or line.kind is HistoryKind.VERB
+            gone = _dropped(line)
+            tasks = {key: told for key, told in tasks.items() if key[0] not in gone}
+        elif line.kind is HistoryKind.MIGRATED:
+            names = _renamed(line)
+            tasks = {(names.get(ref or "", ref), attempt): told for (ref, attempt), told in tasks.items()}
         elif line.kind is HistoryKind.TASK:
             key = (line.ref, line.attempt)
             before, now = tasks.get(key), TaskStatus(line.status)
@@ -212,21 +223,46 @@ def transitions_are_in_the_table(picture: Picture) -> Iterator[str]:
             tasks[key] = now
 
 
-def the_journal_replays_to_the_rows(picture: Picture) -> Iterator[str]:
-    """What the journal says last of each attempt is what its row says."""
+def _renamed(line: HistoryEvent) -> dict[str, str]:
+    """Printed references before and after a migration."""
+    names: dict[str, str] = line.payload.value["renamed"] if line.payload is not None else {}
+    return names
+
+
+class _Told(NamedTuple):
+    """What the journal says last: of each attempt, of the workflow, and of each loop's round."""
+
+    attempts: dict[tuple[str | None, int | None], HistoryEvent]
+    workflow: HistoryEvent | None
+    rounds: dict[str | None, int | None]
+
+
+def _replayed(history: Sequence[HistoryEvent]) -> _Told:
     statuses: dict[tuple[str | None, int | None], HistoryEvent] = {}
     workflow: HistoryEvent | None = None
     rounds: dict[str | None, int | None] = {}
-    for line in picture.history:
+    for line in history:
         if line.kind is HistoryKind.TASK:
             statuses[(line.ref, line.attempt)] = line
         elif line.kind is HistoryKind.WORKFLOW:
             workflow = line
-        elif line.kind is HistoryKind.ROUND and line.status == "DROPPED":
-            gone = set(line.payload.value["dropped"]) if line.payload is not None else set()
+        elif line.kind is HistoryKind.VERB or line.status == "DROPPED":
+            gone = _dropped(line)
             statuses = {key: told for key, told in statuses.items() if key[0] not in gone}
+            if line.kind is HistoryKind.VERB:
+                rounds = {ref: number for ref, number in rounds.items() if ref not in gone}
+        elif line.kind is HistoryKind.MIGRATED:
+            names = _renamed(line)
+            statuses = {(names.get(ref or "", ref), attempt): told for (ref, attempt), told in statuses.items()}
+            rounds = {names.get(ref or "", ref): number for ref, number in rounds.items()}
         elif line.kind is HistoryKind.ROUND:
             rounds[line.ref] = line.number
+    return _Told(statuses, workflow, rounds)
+
+
+def the_journal_replays_to_the_rows(picture: Picture) -> Iterator[str]:
+    """What the journal says last of each attempt is what its row says."""
+    statuses, workflow, rounds = _replayed(picture.history)
     if {(task.ref, task.attempt) for task in picture.attempts} != set(statuses):
         yield "the journal and the rows tell of different attempts"
     for task in picture.attempts:
@@ -241,6 +277,11 @@ def the_journal_replays_to_the_rows(picture: Picture) -> Iterator[str]:
             yield f"{task.ref} is in round {task.round}, the journal says {rounds.get(task.ref)}"
     if workflow is None or workflow.status != picture.workflow.status:
         yield f"the workflow is {picture.workflow.status}, the journal says {workflow and workflow.status}"
+
+
+def _dropped(line: HistoryEvent) -> set[str]:
+    """References of which the line says that every attempt is gone."""
+    return set() if line.payload is None else set(line.payload.value.get("dropped", ()))
 
 
 #: Every law, by name.

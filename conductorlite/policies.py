@@ -15,7 +15,7 @@ from typing import Final
 
 import attrs
 
-from conductorlite.definitions import RetryLogic, Semantics, TaskDef, TimeoutPolicy, WorkflowTask
+from conductorlite.definitions import RetryLogic, Semantics, TaskDef, TaskType, TimeoutPolicy, WorkflowTask
 
 __all__ = ["LONGEST_DELAY_MS", "TaskPolicy", "derive_id", "jitter", "retry_delay", "task_policy"]
 
@@ -45,8 +45,9 @@ class TaskPolicy:
 def task_policy(task: WorkflowTask, semantics: Semantics, *, operator: bool) -> TaskPolicy:
     """The policy of a node from the definition embedded in it.
 
-    An *operator* (a task the decider itself carries out, such as WAIT) without a definition of its name is not retried and
-    never times out, and one with a definition only has the timeouts that are written there: the defaults are meant for workers.
+    An *operator* (a task the decider itself carries out, such as WAIT) without a definition of its name never times out, and
+    one with a definition only has the timeouts that are written there: the defaults are meant for workers. Without a definition
+    only SIMPLE tasks are retried: Conductor makes one with `retryCount` 0 for every other type.
     """
     given = task.task_definition or TaskDef(name=task.name)
     orkes = semantics is Semantics.ORKES
@@ -57,7 +58,7 @@ def task_policy(task: WorkflowTask, semantics: Semantics, *, operator: bool) -> 
         response = 0 if operator else (600_000 if orkes else _HOUR)
         if timeout and response > timeout:
             response = timeout
-    retries = 0 if operator and task.task_definition is None else 3
+    retries = 3 if task.task_definition is not None or task.type == TaskType.SIMPLE else 0
     return TaskPolicy(
         retry_count=max(0, _given(task.retry_count, _given(given.retry_count, retries))),
         retry_logic=given.retry_logic or RetryLogic.FIXED,

@@ -19,10 +19,11 @@ import attrs
 
 from conductorlite.canonical import Payload
 from conductorlite.decisions import Decision, Event, Message, MessageKey, Need, Outgoing
-from conductorlite.executions import HistoryEvent, Task, TaskLog, Workflow, WorkflowStatus
+from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, WorkflowStatus
 
 __all__ = [
     "Backend",
+    "ExecutionFilter",
     "ExecutionReads",
     "ExecutionWrites",
     "Loaded",
@@ -46,6 +47,16 @@ class Loaded:
     tasks: Mapping[str, Task | None] = attrs.field(factory=dict)
     latest: Mapping[str, Task | None] = attrs.field(factory=dict)
     payloads: Mapping[str, Payload] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ExecutionFilter:
+    """Which executions to list; what is None does not matter."""
+
+    name: str | None = None
+    status: WorkflowStatus | None = None
+    correlation_id: str | None = None
+    parent_workflow_id: str | None = None
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -108,6 +119,14 @@ class ExecutionReads(Protocol):
         """A page of workflow ids in ascending order, greater than `after`, of one status or all."""
         ...
 
+    def executions(self, wanted: ExecutionFilter, after: tuple[int, str] | None, limit: int) -> Sequence[Workflow]:
+        """A page of executions, newest first: descending (created_at, workflow_id), less than `after` if that is given."""
+        ...
+
+    def key_holder(self, name: str, key: str) -> str | None:
+        """Id of the execution that holds an idempotency key of a workflow name, or None."""
+        ...
+
 
 class ExecutionWrites(Protocol):
     """Changing executions."""
@@ -116,7 +135,8 @@ class ExecutionWrites(Protocol):
         """Store a decision under its fence.
 
         Raises FencedOut when the stored fence differs from `decision.workflow.fence` (or, for a created one, AlreadyExists
-        when the id exists). The stored fence becomes that number plus one. On an error inside a transaction only this
+        when the id exists, and KeyTaken when another execution than `decision.replaces` holds the workflow's idempotency
+        key, which else becomes its own). The stored fence becomes that number plus one. On an error inside a transaction only this
         decision is undone, so several may share one transaction.
         """
         ...
@@ -138,7 +158,7 @@ class ExecutionWrites(Protocol):
         ...
 
     def remove(self, workflow_id: str) -> None:
-        """Delete an execution with all that belongs to it."""
+        """Delete an execution with all that belongs to it, its idempotency key included."""
         ...
 
 
@@ -165,12 +185,20 @@ class QueueReads(Protocol):
         """The next messages of all queues in order of `due_at`."""
         ...
 
+    def poll_data(self, task_type: str | None) -> Sequence[PollData]:
+        """The last polls of a task type (None: of all), in order of type and domain, no domain first."""
+        ...
+
 
 class QueueWrites(Protocol):
     """The workers' mailbox, written outside a decision."""
 
     def discard(self, messages: Sequence[Message]) -> None:
         """Delete messages that still stand exactly as given: leftovers of attempts that are gone."""
+        ...
+
+    def record_polls(self, polls: Sequence[PollData]) -> None:
+        """Keep polls as the last of their type and domain, unless a later one is known."""
         ...
 
 

@@ -71,7 +71,7 @@ def statuses() -> str:
 
 _TASK_MEANING: Final[Mapping[str, str]] = {
     "SCHEDULED": "offered to workers, from `due_at` on",
-    "IN_PROGRESS": "held by a worker under a lease; or an operator (WAIT, JOIN, DO_WHILE, SUB_WORKFLOW) that is not over",
+    "IN_PROGRESS": "held by a worker under a lease; or an operator (WAIT, HUMAN, JOIN, DO_WHILE, SUB_WORKFLOW …) that is not over",
     "COMPLETED": "ended well",
     "COMPLETED_WITH_ERRORS": "failed for good, but optional: the workflow goes on",
     "FAILED": "failed; retried while the budget lasts",
@@ -201,22 +201,22 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "dynamic_fork_tasks_param": "FORK_JOIN_DYNAMIC: the input that holds the branches",
         "dynamic_fork_tasks_input_param_name": "FORK_JOIN_DYNAMIC: the input that holds their inputs by reference",
         "dynamic_fork_join_tasks_param": "FORK_JOIN_DYNAMIC: the input that holds `dynamicTasks`, the older shape",
-        "case_value_param": _LATER,
-        "case_expression": _LATER,
+        "case_value_param": "DECISION: the name of the input parameter that selects the case",
+        "case_expression": "DECISION: JavaScript that selects the case, instead of caseValueParam",
         "evaluator_type": "SWITCH, DO_WHILE: the [language](expressions.md#scripts) (INLINE has it in its input)",
         "expression": "SWITCH: what selects the case",
-        "decision_cases": "SWITCH: the tasks of each case",
-        "default_case": "SWITCH: the tasks for a key that is not listed",
+        "decision_cases": "SWITCH, DECISION: the tasks of each case",
+        "default_case": "SWITCH, DECISION: the tasks for a key that is not listed; DECISION: or whose case is empty",
         "fork_tasks": "FORK_JOIN: the branches",
-        "join_on": "JOIN: the references it waits for; at least one. Behind a FORK_JOIN_DYNAMIC it is not looked at",
+        "join_on": "JOIN: the references it waits for; at least one. EXCLUSIVE_JOIN: those of which the first to end ends it",
         "join_mode": f"{_KEPT}: every JOIN is driven by events",
         "join_status": _KEPT,
-        "default_exclusive_join_task": _LATER,
+        "default_exclusive_join_task": "EXCLUSIVE_JOIN: what it joins when none of joinOn is scheduled",
         "loop_over": "DO_WHILE: the body",
         "loop_condition": "DO_WHILE: asked after each round",
         "items": "DO_WHILE: one round per item",
-        "script_expression": _LATER,
-        "sink": _LATER,
+        "script_expression": f"{_KEPT}: LAMBDA has it in its input",
+        "sink": "EVENT: where to, see [Call HTTP services and publish events](../how-to/call-http-and-publish-events.md)",
         "rate_limited": _LATER,
         "cache_config": f"{_KEPT}, as in Conductor",
         "on_state_change": _LATER,
@@ -226,7 +226,7 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
     "SubWorkflowParams": {
         "name": "a registered workflow; with an inline definition only shown",
         "version": "the highest if not given; looked up and pinned when the parent starts",
-        "task_to_domain": "goes into the child's row; the parent's if not given. Domains are acted upon in a later release",
+        "task_to_domain": "goes into the child's row; the parent's if not given ([domains](../how-to/route-work-with-domains.md))",
         "workflow_definition": "an inline definition, instead of a registered one",
         "idempotency_key": _LATER,
         "idempotency_strategy": _LATER,
@@ -236,7 +236,7 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
     "TaskDef": {
         "name": "which tasks it is for",
         "description": _KEPT,
-        "retry_count": "automatic retries after the first attempt (default 3; operators without a definition 0)",
+        "retry_count": "automatic retries after the first attempt (default 3; 0 where there is no definition, SIMPLE apart)",
         "retry_logic": "how the delay grows (default FIXED)",
         "retry_delay_ms": "before a retry (default 60 s)",
         "backoff_scale_factor": "factor or base of the growth (default 1)",
@@ -332,13 +332,16 @@ def _default(field: attrs.Attribute[Any]) -> str:
 
 _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
     "Definitions": ("register", "workflow_def", "task_def", "workflow_defs", "task_defs"),
-    "Run control": ("start", "start_workflow", "pause", "resume", "terminate", "retry", "decide"),
+    "Run control": ("start", "start_workflow", "pause", "resume", "terminate", "remove", "decide"),
+    "Run again": ("retry", "restart", "rerun", "skip_task", "update_variables", "migrate", "migrate_all", "bulk"),
     "For workers": ("poll", "update_task", "extend_lease", "log", "task", "task_logs"),
-    "Looking": ("get", "status", "run", "history", "explain", "agenda", "next_wakeup", "workflow_ids", "check"),
+    "From outside": ("signal",),
+    "Finding": ("executions", "correlated", "children", "workflow_ids", "poll_data", "queue_sizes"),
+    "Looking": ("get", "status", "run", "history", "explain", "agenda", "next_wakeup", "check"),
     "Driving": ("tick", "settle", "advance", "run_until_idle", "run_forever", "stop", "wait", "listen", "close"),
 }
 
-_INTERNAL: Final = frozenset({"report", "report_event", "take_message", "embedded", "embed", "resolve"})
+_INTERNAL: Final = frozenset({"execution", "report", "report_event", "take_message", "embed", "embedded", "resolve"})
 
 
 def verbs() -> str:

@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 from conductorlite.aio.run import AsyncRun
 from conductorlite.clock import Clock, Instant, Span
 from conductorlite.decider import Bounds
-from conductorlite.definitions import Semantics, TaskDef, WorkflowDef
+from conductorlite.definitions import IdempotencyStrategy, Semantics, TaskDef, WorkflowDef
 from conductorlite.driver import Engine
-from conductorlite.engine import AgendaEntry, Listener
-from conductorlite.executions import HistoryEvent, Task, TaskLog, TaskResult, Workflow, WorkflowStatus
+from conductorlite.engine import AgendaEntry, BulkReport, Listener
+from conductorlite.executions import (
+    HistoryEvent,
+    PollData,
+    Task,
+    TaskLog,
+    TaskResult,
+    TaskStatus,
+    Workflow,
+    WorkflowStatus,
+)
 from conductorlite.invariants import Finding
+from conductorlite.migration import MigrationPlan
 from conductorlite.ports import Backend, Lock
 from conductorlite.worker import Workers
 
 __all__ = ["AsyncEngine"]
+
+P = ParamSpec("P")
 
 
 class AsyncEngine:
@@ -100,6 +112,9 @@ class AsyncEngine:
         at: Instant | None = None,
         delay: Span | None = None,
         created_by: str | None = None,
+        task_to_domain: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
     ) -> AsyncRun:
         """`Engine.start`, awaited; the handle's `result` is awaited too."""
         run = await self._call(
@@ -113,6 +128,9 @@ class AsyncEngine:
             at=at,
             delay=delay,
             created_by=created_by,
+            task_to_domain=task_to_domain,
+            idempotency_key=idempotency_key,
+            idempotency_strategy=idempotency_strategy,
         )
         return AsyncRun(self, run.workflow_id)
 
@@ -128,6 +146,9 @@ class AsyncEngine:
         at: Instant | None = None,
         delay: Span | None = None,
         created_by: str | None = None,
+        task_to_domain: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
     ) -> str:
         """`Engine.start_workflow`, awaited."""
         return await self._call(
@@ -141,6 +162,9 @@ class AsyncEngine:
             at=at,
             delay=delay,
             created_by=created_by,
+            task_to_domain=task_to_domain,
+            idempotency_key=idempotency_key,
+            idempotency_strategy=idempotency_strategy,
         )
 
     async def run(self, workflow_id: str) -> AsyncRun:
@@ -159,9 +183,92 @@ class AsyncEngine:
         """`Engine.terminate`, awaited."""
         await self._call(self._engine.terminate, workflow_id, reason)
 
-    async def retry(self, workflow_id: str) -> None:
+    async def retry(self, workflow_id: str, *, resume_subworkflow_tasks: bool = False) -> None:
         """`Engine.retry`, awaited."""
-        await self._call(self._engine.retry, workflow_id)
+        await self._call(self._engine.retry, workflow_id, resume_subworkflow_tasks=resume_subworkflow_tasks)
+
+    async def restart(self, workflow_id: str, *, use_latest_definitions: bool = False) -> None:
+        """`Engine.restart`, awaited."""
+        await self._call(self._engine.restart, workflow_id, use_latest_definitions=use_latest_definitions)
+
+    async def rerun(
+        self,
+        workflow_id: str,
+        *,
+        from_task: str | None = None,
+        input: Mapping[str, Any] | None = None,
+        task_input: Mapping[str, Any] | None = None,
+        correlation_id: str | None = None,
+    ) -> None:
+        """`Engine.rerun`, awaited."""
+        await self._call(
+            self._engine.rerun,
+            workflow_id,
+            from_task=from_task,
+            input=input,
+            task_input=task_input,
+            correlation_id=correlation_id,
+        )
+
+    async def skip_task(
+        self,
+        workflow_id: str,
+        ref: str,
+        *,
+        input: Mapping[str, Any] | None = None,
+        output: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`Engine.skip_task`, awaited."""
+        await self._call(self._engine.skip_task, workflow_id, ref, input=input, output=output)
+
+    async def update_variables(self, workflow_id: str, variables: Mapping[str, Any]) -> None:
+        """`Engine.update_variables`, awaited."""
+        await self._call(self._engine.update_variables, workflow_id, variables)
+
+    async def signal(
+        self,
+        workflow_id: str,
+        output: Mapping[str, Any] | None = None,
+        *,
+        task: str | None = None,
+        status: TaskStatus = TaskStatus.COMPLETED,
+        reason: str | None = None,
+    ) -> Task:
+        """`Engine.signal`, awaited."""
+        return await self._call(self._engine.signal, workflow_id, output, task=task, status=status, reason=reason)
+
+    async def bulk(
+        self, verb: Callable[Concatenate[Any, str, P], object], workflow_ids: Iterable[str], /, *args: P.args, **kwargs: P.kwargs
+    ) -> BulkReport:
+        """`Engine.bulk`, awaited; `verb` is one of `Engine`'s."""
+        return await self._call(self._engine.bulk, verb, workflow_ids, *args, **kwargs)
+
+    async def migrate(
+        self,
+        workflow_id: str,
+        to: WorkflowDef | int | None = None,
+        *,
+        refs: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+    ) -> MigrationPlan:
+        """`Engine.migrate`, awaited."""
+        return await self._call(self._engine.migrate, workflow_id, to, refs=refs, dry_run=dry_run)
+
+    async def migrate_all(
+        self,
+        name: str,
+        from_version: int,
+        to: WorkflowDef | int | None = None,
+        *,
+        refs: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+    ) -> dict[str, MigrationPlan | str]:
+        """`Engine.migrate_all`, awaited."""
+        return await self._call(self._engine.migrate_all, name, from_version, to, refs=refs, dry_run=dry_run)
+
+    async def remove(self, workflow_id: str) -> None:
+        """`Engine.remove`, awaited."""
+        await self._call(self._engine.remove, workflow_id)
 
     async def decide(self, workflow_id: str) -> None:
         """`Engine.decide`, awaited."""
@@ -219,6 +326,43 @@ class AsyncEngine:
     def workflow_ids(self, status: WorkflowStatus | None = None) -> AsyncIterator[str]:
         """`Engine.workflow_ids`, iterated with `async for`."""
         return self._bridge.each(self._engine.workflow_ids(status))
+
+    async def executions(
+        self,
+        name: str | None = None,
+        *,
+        correlation_id: str | None = None,
+        status: WorkflowStatus | None = None,
+        parent_workflow_id: str | None = None,
+        limit: int = 100,
+        after: tuple[int, str] | None = None,
+    ) -> list[Workflow]:
+        """`Engine.executions`, awaited."""
+        return await self._call(
+            self._engine.executions,
+            name,
+            correlation_id=correlation_id,
+            status=status,
+            parent_workflow_id=parent_workflow_id,
+            limit=limit,
+            after=after,
+        )
+
+    async def correlated(self, name: str, correlation_id: str, *, include_closed: bool = False) -> list[Workflow]:
+        """`Engine.correlated`, awaited."""
+        return await self._call(self._engine.correlated, name, correlation_id, include_closed=include_closed)
+
+    async def children(self, workflow_id: str) -> list[Workflow]:
+        """`Engine.children`, awaited."""
+        return await self._call(self._engine.children, workflow_id)
+
+    async def poll_data(self, task_type: str | None = None) -> Sequence[PollData]:
+        """`Engine.poll_data`, awaited."""
+        return await self._call(self._engine.poll_data, task_type)
+
+    async def queue_sizes(self) -> Mapping[str, int]:
+        """`Engine.queue_sizes`, awaited."""
+        return await self._call(self._engine.queue_sizes)
 
     async def agenda(self, limit: int = 100) -> list[AgendaEntry]:
         """`Engine.agenda`, awaited."""

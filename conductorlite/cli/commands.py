@@ -12,11 +12,12 @@ import click
 from conductorlite.cli.driving import drive
 from conductorlite.cli.exits import Exit
 from conductorlite.cli.looking import LOOKING, explained
-from conductorlite.cli.reading import read_definition, read_input, read_task_defs, read_workers
+from conductorlite.cli.moving import MOVING
+from conductorlite.cli.reading import read_definition, read_input, read_task_defs, read_workers, with_system_workers
 from conductorlite.cli.shared import Setting, command_options
 from conductorlite.clock import to_span
 from conductorlite.codec.executions import workflow_to_json
-from conductorlite.definitions import WorkflowDef
+from conductorlite.definitions import IdempotencyStrategy, WorkflowDef
 from conductorlite.driver import Engine
 from conductorlite.errors import Conflict, InvalidInput
 from conductorlite.executions import Workflow, WorkflowStatus
@@ -61,6 +62,16 @@ def run_command(arguments: Sequence[str]) -> int:
 _ID = click.argument("workflow_id", metavar="ID")
 _INPUT = click.option("--input", "given", metavar="JSON|@FILE", help="The workflow's input: a JSON object, or @ and a file.")
 _NEW_ID = click.option("--id", "workflow_id", metavar="ID", help="The execution's id (default: a random one).")
+_KEY = click.option(
+    "--idempotency-key", metavar="KEY", help="Start at most one execution of the workflow with this key."
+)
+_STRATEGY = click.option(
+    "--idempotency-strategy",
+    type=click.Choice([*IdempotencyStrategy], case_sensitive=False),
+    default=IdempotencyStrategy.FAIL,
+    show_default=True,
+    help="What to do when an execution with that key exists.",
+)
 _TASK_DEFS = click.option("--task-defs", metavar="FILE", multiple=True, help="Task definitions to register first.")
 _WORKERS = click.option(
     "--workers", metavar="MODULE:ATTR", multiple=True, help="A Workers object to run tasks with; may be repeated."
@@ -72,25 +83,28 @@ _WORKERS = click.option(
 @_INPUT
 @_WORKERS
 @_NEW_ID
+@_KEY
+@_STRATEGY
 @_TASK_DEFS
 @click.option("--watch", is_flag=True, help="Show each line of history as it happens.")
 @click.option("--timeout", metavar="SPAN", help="Stop driving after this long, such as 90s or 5m.")
 @command_options()
 def run_(setting: Setting, definition: str | None, given: str | None, workers: tuple[str, ...], workflow_id: str | None,
-         task_defs: tuple[str, ...], watch: bool, timeout: str | None) -> Exit:  # fmt: skip
+         watch: bool, timeout: str | None, **options: Any) -> Exit:  # fmt: skip
     """Start an execution, or go on with the one named by --id, and drive it to its end.
 
     DEFINITION is a JSON file or a registered name; it may be left out when the execution exists. Run the same command again
-    after an interruption: with the same --id it goes on where it was. On a terminal a progress bar is shown.
+    after an interruption: with the same --id it goes on where it was. On a terminal a progress bar is shown. HTTP, EVENT and
+    KAFKA_PUBLISH tasks are carried out by the system workers where --workers has none for them.
     """
     if definition is None and workflow_id is None:
         raise click.UsageError("give a DEFINITION, or the --id of an execution")
     timeout_ms = None if timeout is None else to_span(timeout)
-    sets = read_workers(workers)
+    sets = with_system_workers(read_workers(workers))
     with setting.engine(create=definition is not None, workers=sets) as engine:
         known = None if workflow_id is None else _existing(engine, workflow_id, needed=definition is None)
         if known is None:
-            known = engine.get(_start(engine, definition or "", given, workflow_id, task_defs))
+            known = engine.get(_start(engine, definition or "", given, workflow_id, **options))
         else:
             _same(known, definition, given)
         if known.status is WorkflowStatus.PAUSED:
@@ -153,29 +167,37 @@ def _result(setting: Setting, engine: Engine, workflow: Workflow) -> Exit:
 @click.argument("definition", metavar="DEFINITION")
 @_INPUT
 @_NEW_ID
+@_KEY
+@_STRATEGY
 @_TASK_DEFS
 @command_options()
-def start(setting: Setting, definition: str, given: str | None, workflow_id: str | None,
-          task_defs: tuple[str, ...]) -> None:  # fmt: skip
+def start(setting: Setting, definition: str, given: str | None, workflow_id: str | None, **options: Any) -> None:
     """Start an execution without driving it, and print its id.
 
     DEFINITION is a JSON file or a registered name. `conductorlite run --id ID`, or any other process that drives the
     database, takes it from there.
     """
     with setting.engine(create=True) as engine:
-        started = _start(engine, definition, given, workflow_id, task_defs)
+        started = _start(engine, definition, given, workflow_id, **options)
         if setting.json:
             setting.screen.document({"workflowId": started, "status": str(engine.status(started))})
         else:
             setting.screen.line(started)
 
 
-def _start(engine: Engine, definition: str, given: str | None, workflow_id: str | None, task_defs: tuple[str, ...]) -> str:
+def _start(engine: Engine, definition: str, given: str | None, workflow_id: str | None, *, task_defs: tuple[str, ...],
+           idempotency_key: str | None, idempotency_strategy: str) -> str:  # fmt: skip
     wanted: WorkflowDef | str = read_definition(definition) if _is_file(definition) else definition
     values = {} if given is None else read_input(given)
     for file in task_defs:
         engine.register(*read_task_defs(file))
-    return engine.start(wanted, values, workflow_id=workflow_id).workflow_id
+    return engine.start(
+        wanted,
+        values,
+        workflow_id=workflow_id,
+        idempotency_key=idempotency_key,
+        idempotency_strategy=IdempotencyStrategy(idempotency_strategy),
+    ).workflow_id
 
 
 def _is_file(definition: str) -> bool:
@@ -226,6 +248,19 @@ def terminate(setting: Setting, workflow_id: str, reason: str | None) -> None:
         _status(setting, engine, workflow_id)
 
 
+@program.command("remove")
+@_ID
+@command_options()
+def remove(setting: Setting, workflow_id: str) -> None:
+    """Delete an execution that has ended, with all that belongs to it."""
+    with setting.engine() as engine:
+        engine.remove(workflow_id)
+    if setting.json:
+        setting.screen.document({"workflowId": workflow_id, "removed": True})
+    else:
+        setting.screen.line(f"{workflow_id} is removed")
+
+
 def _status(setting: Setting, engine: Engine, workflow_id: str) -> None:
     status = str(engine.status(workflow_id))
     if setting.json:
@@ -234,5 +269,5 @@ def _status(setting: Setting, engine: Engine, workflow_id: str) -> None:
         setting.screen.line(f"{workflow_id} is {status}")
 
 
-for _command in LOOKING:
+for _command in (*LOOKING, *MOVING):
     program.add_command(_command)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +27,25 @@ __all__ = ["LOOKING", "explained"]
 
 _ID = click.argument("workflow_id", metavar="ID")
 
+#: So far are executions counted that are not listed.
+_COUNTED = 1_000
+
 
 @click.command("list")
 @click.option("--status", type=click.Choice([*WorkflowStatus], case_sensitive=False), help="Only executions in this status.")
+@click.option("--name", metavar="NAME", help="Only executions of this workflow.")
+@click.option("--correlation-id", metavar="ID", help="Only executions with this correlation id.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many, newest first.")
 @command_options()
-def list_(setting: Setting, status: str | None, limit: int) -> None:
+def list_(setting: Setting, status: str | None, name: str | None, correlation_id: str | None, limit: int) -> None:
     """List executions, newest first."""
+    only = None if status is None else WorkflowStatus(status)
     with setting.engine() as engine:
-        ids = list(engine.workflow_ids(None if status is None else WorkflowStatus(status)))
-        with engine.backend.reading() as view:
-            rows = [row for row in map(view.workflow, ids) if row is not None]
-    newest = sorted(rows, key=lambda row: (-row.created_at, row.workflow_id))
+        page = partial(engine.executions, name, status=only, correlation_id=correlation_id)
+        rows = page(limit=limit)
+        more = _count(page, rows[-1]) if len(rows) == limit else 0
     if setting.json:
-        results = [_summary(row) for row in newest[:limit]]
-        setting.screen.document({"totalHits": len(newest), "results": results})
+        setting.screen.document({"totalHits": len(rows) + more, "results": [_summary(row) for row in rows]})
         return
     setting.screen.table(
         ("ID", "WORKFLOW", "STATUS", "STARTED", "ENDED", "TASKS", "REASON"),
@@ -53,11 +59,16 @@ def list_(setting: Setting, status: str | None, limit: int) -> None:
                 row.task_seq,
                 f"parked: {row.parked}" if row.parked is not None else row.reason,
             )
-            for row in newest[:limit]
+            for row in rows
         ],
     )
-    if len(newest) > limit:
-        setting.screen.note(f"{len(newest) - limit} more; see --limit")
+    if more:
+        setting.screen.note(f"{more if more < _COUNTED else f'{_COUNTED} or'} more; see --limit")
+
+
+def _count(page: Callable[..., Sequence[Workflow]], last: Workflow) -> int:
+    """How many executions come after one, counted up to `_COUNTED`: a list must not read all there are."""
+    return len(page(limit=_COUNTED, after=(last.created_at, last.workflow_id)))
 
 
 def _summary(row: Workflow) -> dict[str, Any]:
@@ -76,6 +87,7 @@ def _summary(row: Workflow) -> dict[str, Any]:
         "failedReferenceTaskNames": ",".join(row.failed_refs),
         "priority": row.priority,
         "createdBy": row.created_by,
+        "idempotencyKey": row.idempotency_key,
         "parentWorkflowId": row.parent_workflow_id,
     }
     return {key: value for key, value in summary.items() if value is not None}

@@ -34,13 +34,16 @@ _JSON = """
 |---|---|
 | `run` | Conductor's Workflow without `tasks` and `workflowDefinition` |
 | `show` | Conductor's Workflow with both; instants epoch ms (0: not yet), spans seconds, nulls left out |
-| `list` | Conductor's SearchResult: `totalHits`, `results` (WorkflowSummary without input and output; instants ISO 8601) |
+| `list` | `totalHits` (counted up to 1,000 past `--limit`), `results`: Conductor's WorkflowSummary less input and output |
 | `start`, `retry`, `pause`, `resume`, `terminate` | `workflowId`, `status` |
+| `remove` | `workflowId`, `removed` |
 | `history` | a list of `n`, `time`, `kind`, `status`; if any `referenceTaskName`, `retryCount`, `iteration`, `reason`, `data` |
 | `explain` | `workflowId`, `status`, `text` |
 | `agenda` | a list of `time`, `kind`, `workflowId`, `referenceTaskName` |
 | `check` | `checked`, and `findings`: a list of `law`, `workflowId`, `text` |
 | `diagram` | `mermaid` |
+| `diff` | `name`, `from`, `to`, `fields`, `added`, `removed`, `changed`, `moved`, `perhapsRenamed`, `inside` |
+| `migrate` | per execution: `verdict`, `reasons`, `notes`, `live`, `renamed`; with `--all` an `error` if it was not moved |
 | `validate` | `valid`, and `problems`: a list of `path`, `message`, `severity` |
 """
 

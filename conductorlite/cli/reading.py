@@ -10,9 +10,10 @@ from typing import Any
 from conductorlite.canonical import canonical, parse
 from conductorlite.definitions import TaskDef, WorkflowDef
 from conductorlite.errors import InvalidInput
+from conductorlite.system import system_workers
 from conductorlite.worker import Workers
 
-__all__ = ["read_definition", "read_input", "read_task_defs", "read_workers"]
+__all__ = ["read_definition", "read_input", "read_task_defs", "read_workers", "with_system_workers"]
 
 
 def read_definition(file: str) -> WorkflowDef:
@@ -53,6 +54,22 @@ def read_workers(texts: tuple[str, ...]) -> Workers:
     """
     found = [_workers(text) for text in texts]
     return found[0] if len(found) == 1 else Workers().include(*found)
+
+
+class _Nobody:
+    """Takes every event, as Conductor's own queue does when no event handler listens to it."""
+
+    def publish(self, destination: str, payload: Any, **_: Any) -> None:
+        """Do nothing."""
+
+
+def with_system_workers(workers: Workers) -> Workers:
+    """Add the system workers whose types the set has no function for; events of the scheme `conductor` are taken by nobody."""
+    shipped = system_workers(sinks={"conductor": _Nobody()})
+    for worker in shipped:
+        if workers.get(worker.queue) is None:
+            workers.add(worker.task_type, worker.function)
+    return workers
 
 
 def _workers(text: str) -> Workers:

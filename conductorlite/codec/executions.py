@@ -35,6 +35,7 @@ def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
         "parentWorkflowId": workflow.parent_workflow_id,
         "parentWorkflowTaskId": workflow.parent_task_id,
         "event": workflow.event,
+        "idempotencyKey": workflow.idempotency_key,
         "priority": workflow.priority,
         "input": workflow.input.fresh(),
         "output": workflow.output.fresh(),

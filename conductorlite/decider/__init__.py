@@ -16,8 +16,11 @@ from typing import Final
 
 from conductorlite.decider.families import on_child_ended, on_started
 from conductorlite.decider.foresight import foresee
+from conductorlite.decider.migrations import on_migrate
 from conductorlite.decider.progress import advance, executed, schedule_item
+from conductorlite.decider.reopening import on_child_reopened, on_retry
 from conductorlite.decider.reports import on_extend_lease, on_poll, on_report
+from conductorlite.decider.reruns import on_rerun, on_restart
 from conductorlite.decider.timeouts import (
     on_poll_timeout,
     on_response_timeout,
@@ -26,12 +29,12 @@ from conductorlite.decider.timeouts import (
     on_wait_ends,
     on_workflow_timeout,
 )
-from conductorlite.decider.verbs import on_continue, on_pause, on_resume, on_retry, on_start, on_terminate
+from conductorlite.decider.verbs import on_continue, on_pause, on_resume, on_skip, on_start, on_terminate, on_variables
 from conductorlite.decisions import Decision, Event, EventKind, Need, NotLoaded, Outcome, Snapshot
 from conductorlite.draft import Bounds, Draft
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import WorkflowStatus
-from conductorlite.operators import next_round, schedule_branch
+from conductorlite.operators import choose, next_round, schedule_branch
 from conductorlite.plan import Plan
 
 __all__ = ["DECIDER_VERSION", "Bounds", "decide", "foresee"]
@@ -45,6 +48,11 @@ _HANDLERS: Final[Mapping[EventKind, Callable[[Draft, Event], None]]] = {
     EventKind.RESUME: on_resume,
     EventKind.TERMINATE: on_terminate,
     EventKind.RETRY: on_retry,
+    EventKind.RESTART: on_restart,
+    EventKind.RERUN: on_rerun,
+    EventKind.SKIP: on_skip,
+    EventKind.VARIABLES: on_variables,
+    EventKind.MIGRATE: on_migrate,
     EventKind.POLL: on_poll,
     EventKind.REPORT: on_report,
     EventKind.EXTEND_LEASE: on_extend_lease,
@@ -56,6 +64,7 @@ _HANDLERS: Final[Mapping[EventKind, Callable[[Draft, Event], None]]] = {
     EventKind.WORKFLOW_TIMEOUT: on_workflow_timeout,
     EventKind.CHILD_ENDED: on_child_ended,
     EventKind.STARTED: on_started,
+    EventKind.CHILD_REOPENED: on_child_reopened,
     EventKind.CONTINUE: on_continue,
 }
 
@@ -65,6 +74,7 @@ _STEPS: Final[Mapping[str, Callable[..., None]]] = {
     "advance": advance,
     "executed": executed,
     "round": next_round,
+    "choose": choose,
 }
 
 _NOWHERE: Final[Mapping[str, str]] = {}
@@ -89,7 +99,10 @@ def decide(
     """
     draft = Draft(plan, snapshot, now, environment, bounds, grown)
     missing: list[Need] = []
-    for event in snapshot.events:
+    # A migration comes after all else that is due, and takes a turn of its own: it looks at rows as they are stored.
+    events = sorted(snapshot.events, key=lambda event: event.kind is EventKind.MIGRATE)
+    for number, event in enumerate(events):
+        draft.more = draft.more or (number > 0 and event.kind is EventKind.MIGRATE)
         if draft.more:
             break
         draft.now = max(draft.now, event.posted_at)
@@ -119,6 +132,9 @@ def _together(needs: list[Need]) -> Need:
         everything=any(need.everything for need in needs),
         payloads=frozenset().union(*(need.payloads for need in needs)),
         definitions=frozenset().union(*(need.definitions for need in needs)),
+        plans=frozenset().union(*(need.plans for need in needs)),
+        inbox=any(need.inbox for need in needs),
+        polls=frozenset().union(*(need.polls for need in needs)),
     )
 
 

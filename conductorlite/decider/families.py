@@ -51,7 +51,7 @@ def tell_parent(draft: Draft) -> None:
 
 def on_child_ended(draft: Draft, event: Event) -> None:
     """End the SUB_WORKFLOW task whose child has ended; one that was superseded meanwhile is not touched."""
-    task = draft.task(event.ref or "")
+    task = draft.addressee(event)
     said = draft.value(event.data)
     if (
         task is None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from conductorlite.decisions import Event, EventKind, Need
 from conductorlite.executions import Workflow, printed_ref
 from conductorlite.expressions import Reads
-from conductorlite.plan import Plan
+from conductorlite.plan import Plan, split_ref
 
 __all__ = ["foresee"]
 
@@ -31,18 +31,29 @@ def foresee(plan: Plan, workflow: Workflow, events: tuple[Event, ...]) -> Need:
     """The Need a turn over these events begins with."""
     refs: set[str] = set()
     latest: set[str] = set()
-    live = everything = False
+    plans: set[str] = set()
+    live = everything = inbox = False
     for event in events:
         if event.kind is EventKind.TERMINATE:
             live = True
-        elif event.kind is EventKind.RETRY:
+        elif event.kind in (EventKind.RETRY, EventKind.RESTART, EventKind.RERUN, EventKind.CHILD_REOPENED):
             everything = True
+        elif event.kind is EventKind.MIGRATE and len(events) == 1 and not event.data.absent:
+            everything = inbox = True
+            plans.add(event.data.value["definitionHash"])
         if event.ref is None:
             continue
         refs.add(event.ref)
         if event.kind in _ENDING and not workflow.status.terminal:
             _foresee_end(plan, event, refs, latest)
-    return Need(refs=frozenset(refs), latest_of=frozenset(latest), live=live, everything=everything)
+    return Need(
+        refs=frozenset(refs),
+        latest_of=frozenset(latest),
+        live=live,
+        everything=everything,
+        plans=frozenset(plans),
+        inbox=inbox,
+    )
 
 
 def _foresee_end(plan: Plan, event: Event, refs: set[str], latest: set[str]) -> None:
@@ -68,15 +79,3 @@ def _foresee_reads(plan: Plan, reads: Reads, refs: set[str], latest: set[str]) -
             latest.add(root)
         else:
             refs.add(root)
-
-
-def split_ref(plan: Plan, ref: str) -> tuple[str, tuple[int, ...]]:
-    """A printed reference taken apart with the help of the plan, which knows every definition reference."""
-    base = ref
-    numbers: list[int] = []
-    while base not in plan.nodes:
-        head, delimiter, number = base.rpartition("__")
-        if not delimiter or not number.isdigit():
-            return ref, ()
-        base, numbers = head, [int(number), *numbers]
-    return base, tuple(numbers)

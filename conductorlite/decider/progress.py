@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import attrs
 
@@ -11,28 +11,46 @@ from conductorlite.decider.endings import complete_workflow, fail_workflow, term
 from conductorlite.draft import Draft
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import Task, TaskStatus, WorkflowStatus, printed_ref
-from conductorlite.operators import chosen_head, one_less, reschedule, schedule, scope_is_empty
+from conductorlite.operators import chosen_head, one_less, pass_over_join, reschedule, schedule, scope_is_empty
 from conductorlite.plan import Node
 from conductorlite.policies import jitter, retry_delay
 
 __all__ = ["advance", "executed", "schedule_item"]
 
 #: Never retried by themselves, whatever their definition says.
-_NEVER_RETRIED: Final = frozenset({"FORK_JOIN", "FORK_JOIN_DYNAMIC", "JOIN", "SWITCH", "DO_WHILE"})
+_NEVER_RETRIED: Final = frozenset(
+    {"FORK_JOIN", "FORK_JOIN_DYNAMIC", "JOIN", "EXCLUSIVE_JOIN", "SWITCH", "DECISION", "DO_WHILE"}
+)
 
 
-def schedule_item(draft: Draft, ref: str, iterations: list[int], grafts: Sequence[str] = ()) -> None:
-    """Schedule the first attempt at a node, unless a reopened execution has one already.
+def schedule_item(
+    draft: Draft,
+    ref: str,
+    iterations: list[int],
+    grafts: Sequence[str] = (),
+    given: Mapping[str, Any] | None = None,
+) -> None:
+    """Schedule the first attempt at a node, unless a reopened execution has one already; `given` replaces its input.
 
-    A node made at run time may bear the name of one that was made elsewhere meanwhile: then the workflow fails.
+    One that was skipped ahead has ended with that. A node made at run time may bear the name of one that was made elsewhere
+    meanwhile: then the workflow fails.
     """
     node = draft.plan_of(grafts).nodes[ref]
     place = tuple(iterations)
-    if (draft.reopening or grafts) and draft.task(printed_ref(ref, place)) is not None:
-        if not draft.reopening:
-            reason = f"Task {printed_ref(ref, place)!r} cannot be scheduled: the execution has another one of that name"
-            fail_workflow(draft, WorkflowStatus.FAILED, reason, None)
-        return
+    printed = printed_ref(ref, place)
+    if draft.reopening or draft.field("skips") or grafts:
+        existing = draft.task(printed)
+        if existing is not None:
+            if grafts and not draft.reopening and not existing.skipped_ahead:
+                reason = f"Task {printed!r} cannot be scheduled: the execution has another one of that name"
+                fail_workflow(draft, WorkflowStatus.FAILED, reason, None)
+            elif existing.skipped_ahead:
+                draft.change(skips=draft.field("skips") - 1)
+                draft.put(attrs.evolve(existing, seq=draft.next_place(printed)))
+                draft.queue.append(("advance", printed))
+            return
+    if given is not None:
+        draft.given[printed] = given
     schedule(draft, node, place)
 
 
@@ -48,13 +66,15 @@ def advance(draft: Draft, ref: str) -> None:
             return
         if not _bear(draft, node, task):
             return
-    elif node.task.type == "TERMINATE":
+    elif node.task.type == "TERMINATE" and task.status is TaskStatus.COMPLETED:
         terminate_workflow(draft, task)
         return
     if task.open:
         _leave(draft, task)
     # Last in, first out: the task stays live until everything that its successor schedules has its row.
     draft.queue.appendleft(("executed", ref))
+    if node.join is not None and task.status is not TaskStatus.COMPLETED:
+        pass_over_join(draft, node, task)
     successor = _successor(draft, node, task)
     if successor is not None and not task.succeeded_before:
         draft.follow(task, successor, task.iterations)
@@ -78,10 +98,8 @@ def _leave(draft: Draft, scope: Task) -> None:
 
 
 def _successor(draft: Draft, node: Node, task: Task) -> str | None:
-    if node.task.type == "SWITCH" and chosen_head(draft, task) is not None:
+    if chosen_head(draft, task) is not None:
         return None  # the case goes on in its place
-    if node.join is not None and task.status is not TaskStatus.COMPLETED:
-        return node.join  # it forked nothing; its JOIN, which others may wait for, has nothing to wait for
     return node.successor
 
 

@@ -24,7 +24,7 @@ def _addressed(draft: Draft, event: Event) -> Task | None:
     """The open attempt an event is about, or None when the event is void."""
     if event.ref is None or draft.status.terminal:
         return None
-    task = draft.task(event.ref)
+    task = draft.task(event.ref) if event.kind is EventKind.POLL else draft.addressee(event)
     if task is None or task.status.terminal:
         return None
     return task if (task.attempt, task.generation) == (event.attempt, event.generation) else None
@@ -86,7 +86,8 @@ def on_report(draft: Draft, event: Event) -> None:
         "worker_id": result.get("workerId") or task.worker_id,
         "traceback": result.get("traceback"),
     }
-    output = draft.payload(result.get("output") or {})
+    given = result.get("output") or {}
+    output = draft.payload({**draft.value(task.output), **given} if result.get("merge") else given)
     if status is TaskStatus.COMPLETED and _completes_later(draft, task, result):
         _handed_over(draft, task, {**said, "output": output})
     elif status is TaskStatus.IN_PROGRESS:
@@ -154,7 +155,10 @@ def _sign_of_life(draft: Draft, task: Task) -> None:
     """The task was updated, so its response timeout starts again."""
     at = task.response_timeout_at
     if at is not None:
-        at = draft.now + draft.node(task).policy.response_timeout_ms
+        span = draft.node(task).policy.response_timeout_ms
+        at = draft.now + span if span > 0 else None
+        if at is None:  # moved to a definition that has none
+            draft.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
     task = draft.put(attrs.evolve(task, updated_at=draft.now, response_timeout_at=at))
     if at is not None:
         draft.set_timer(task, EventKind.RESPONSE_TIMEOUT, at)

@@ -1,4 +1,5 @@
-"""What a person, or a program in their place, tells a workflow: start, pause, resume, terminate, retry; and the cut turn's rest.
+"""What a person, or a program in their place, tells a workflow: start, pause, resume, terminate, skip, set variables; and the
+rest of a cut turn. The verbs that reopen an execution are in `reopening` and `reruns`.
 
 A verb that does not fit the status is refused with a reply, never with an exception. Source of the rules: Conductor's
 `WorkflowExecutorOps`; where it forgets to reset something, see the compatibility page.
@@ -6,27 +7,15 @@ A verb that does not fit the status is refused with a reply, never with an excep
 
 from __future__ import annotations
 
-from typing import Final
-
-import attrs
-
-from conductorlite.canonical import EMPTY
 from conductorlite.decider.endings import complete_workflow, fail_workflow, set_workflow_timeout
 from conductorlite.decider.families import answer_start
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.draft import Draft
-from conductorlite.executions import Task, TaskStatus, WorkflowStatus, printed_ref
-from conductorlite.operators import (
-    chosen_head,
-    recount_join,
-    reopened_loop,
-    reschedule,
-    resume_fork,
-    resume_loop,
-    start_deadlines,
-)
+from conductorlite.executions import HistoryKind, TaskStatus, WorkflowStatus, printed_ref
+from conductorlite.operators import VARIABLES_LIMIT
+from conductorlite.plan import split_ref
 
-__all__ = ["on_continue", "on_pause", "on_resume", "on_retry", "on_start", "on_terminate"]
+__all__ = ["on_continue", "on_pause", "on_resume", "on_skip", "on_start", "on_terminate", "on_variables"]
 
 
 def on_start(draft: Draft, event: Event) -> None:
@@ -36,6 +25,7 @@ def on_start(draft: Draft, event: Event) -> None:
         draft.move_workflow(WorkflowStatus.RUNNING, payload=draft.keep(draft.workflow.input))
         draft.keep(draft.workflow.variables)
         answer_start(draft, event)
+        draft.keep(draft.workflow.task_to_domain)
         at = draft.value(event.data).get("at")
         if at is not None and at > draft.now:
             draft.post(EventKind.START, EventKind.START, at)
@@ -104,111 +94,50 @@ def on_continue(draft: Draft, event: Event) -> None:
     draft.reopening = draft.reopening or bool(work.get("reopening"))
 
 
-# ---------------------------------------------------------------------- retry
+def on_skip(draft: Draft, event: Event) -> None:
+    """Have the flow pass over a task it has not come to yet. The input and output given stand for its own.
 
-#: Reopened as the row they are; every other type gets a new attempt.
-_IN_PLACE: Final = frozenset({"JOIN", "DO_WHILE"})
-
-
-def on_retry(draft: Draft, event: Event) -> None:
-    """Reopen an ended workflow where it failed: every reference that failed or was canceled gets a new attempt, at once.
-
-    JOINs and loops are reopened in place. Retry budgets, total timeouts and the workflow's timeout start again. What had ended
-    but not been followed up when the workflow ended is followed up now.
+    A FORK_JOIN is passed over with its branches and its JOIN.
     """
-    status = draft.status
-    if not status.terminal or status is WorkflowStatus.COMPLETED:
-        draft.reply(event, Outcome.CONFLICT, f"a {status} workflow cannot be retried")
+    said = draft.value(event.data)
+    ref = str(said["ref"])
+    if draft.status is not WorkflowStatus.RUNNING:
+        draft.reply(event, Outcome.CONFLICT, f"a {draft.status} workflow does not come to {ref!r}: nothing can be skipped")
         return
-    rows = draft.everything()
-    canceled = (task for task in rows if task.status is TaskStatus.CANCELED)
-    reopened = [task for task in rows if task.failed]
-    reopened += [task for task in canceled if not (task.executed and _left_behind(draft, task))]
-    reopened.sort(key=lambda task: task.seq)
-    left = [task for task in rows if task.live and task.status.successful]
-    not_begun = not rows and draft.plan.first is not None
-    if not reopened and not left and not not_begun and status is not WorkflowStatus.TIMED_OUT:
-        draft.reply(event, Outcome.CONFLICT, "the workflow has no failed or canceled task to retry")
-        return
-    draft.change(
-        generation=draft.field("generation") + 1,
-        last_retried_at=draft.now,
-        ended_at=0,
-        output=EMPTY,
-        reason=None,
-        failed_refs=(),
-        failed_task_names=(),
-        failed_task_id=None,
-        started_at=draft.workflow.started_at or draft.now,
-    )
-    draft.move_workflow(WorkflowStatus.RUNNING, verb=True)
-    set_workflow_timeout(draft)
-    draft.reopening = True
-    if not_begun:
-        draft.stack.append(("schedule", draft.plan.first, []))
-    _forgive(draft, reopened)
-    # What is reopened in place goes first: whether a loop is open decides who counts the tasks inside it.
-    for task in sorted(reopened, key=lambda task: draft.node(task).task.type not in _IN_PLACE):
-        _reopen(draft, task)
-    _recount(draft)
-    for task in draft.everything():
-        if task.ref in {row.ref for row in left}:
-            _follow_up(draft, task)
-        elif task.status is TaskStatus.IN_PROGRESS and draft.node(task).task.type == "DO_WHILE":
-            resume_loop(draft, task)
-
-
-def _left_behind(draft: Draft, task: Task) -> bool:
-    """Whether a loop around a task ended well without it: then the task stays canceled."""
-    loops = enumerate(draft.node(task).loops)
-    return any(draft.known(printed_ref(loop, task.iterations[:depth])).status.successful for depth, loop in loops)
-
-
-def _forgive(draft: Draft, reopened: list[Task]) -> None:
-    """Failures that were only permitted until the end, and are tried again, do not count any more."""
-    counted = sum(
-        task.executed and draft.node(task).task.permissive and not draft.node(task).task.optional
-        for task in reopened
-    )
-    draft.change(permitted_failures=draft.field("permitted_failures") - counted)
-
-
-def _reopen(draft: Draft, task: Task) -> None:
-    node = draft.node(task)
-    if node.task.type not in _IN_PLACE:
-        fresh = attrs.evolve(task, first_attempt=task.attempt + 1, first_scheduled_at=draft.now)
-        reschedule(draft, node, draft.put(fresh), 0)
-        return
-    fields = {
-        "status": TaskStatus.IN_PROGRESS,
-        "generation": draft.field("generation"),
-        "ended_at": 0,
-        "updated_at": draft.now,
-        "reason": None,
-        "executed": False,
-        "succeeded_before": task.succeeded_before or task.executed,
-    }
-    if node.task.type == "DO_WHILE":
-        fields |= reopened_loop(draft, task)
+    base, iterations = split_ref(draft.plan, ref)
+    node = draft.plan.nodes.get(base)
+    if node is None or node.unreachable:
+        draft.reply(event, Outcome.MISSING, f"the definition has no task {ref!r}")
+    elif len(iterations) != len(node.loops):
+        rounds = printed_ref(base, (1,) * len(node.loops))
+        draft.reply(event, Outcome.CONFLICT, f"{ref!r} is inside {len(node.loops)} loops: name the round, such as {rounds!r}")
+    elif draft.task(ref) is not None:
+        draft.reply(event, Outcome.CONFLICT, f"{ref!r} has been scheduled already")
+    elif node.behind_fork:
+        draft.reply(event, Outcome.CONFLICT, f"{ref!r} is the JOIN of a fork: skip the fork")
     else:
-        fields["output"] = EMPTY
-    start_deadlines(draft, node, draft.put(attrs.evolve(task, **fields), verb=True))
+        draft.journal(HistoryKind.VERB, "SKIP", ref=ref, payload=event.data)
+        draft.create(
+            node,
+            iterations,
+            TaskStatus.SKIPPED,
+            input=draft.payload(said.get("input") or {}),
+            output=draft.payload(said.get("output") or {}),
+            in_order=False,
+            ended_at=draft.now,
+        )
+        draft.change(skips=draft.field("skips") + 1)
 
 
-def _recount(draft: Draft) -> None:
-    """The counters of JOINs follow the rows: what is tried again has to arrive again."""
-    for task in draft.everything():
-        if draft.node(task).task.type == "JOIN" and not task.status.terminal:
-            draft.put(attrs.evolve(task, waiting=recount_join(draft, task)))
-
-
-def _follow_up(draft: Draft, task: Task) -> None:
-    """Schedule what a finished task had not scheduled yet when its turn was cut or its workflow paused."""
-    kind = draft.node(task).task.type
-    if kind in ("FORK_JOIN", "FORK_JOIN_DYNAMIC"):
-        resume_fork(draft, task)
+def on_variables(draft: Draft, event: Event) -> None:
+    """Set workflow variables; those that are not given stay."""
+    if draft.status.terminal:
+        draft.reply(event, Outcome.CONFLICT, f"the variables of a {draft.status} workflow cannot be changed")
         return
-    draft.queue.append(("advance", task.ref))
-    head = chosen_head(draft, task) if kind == "SWITCH" else None
-    if head is not None:
-        draft.follow(task, head, task.iterations)
+    variables = draft.payload({**draft.value(draft.field("variables")), **draft.value(event.data)})
+    size = len((variables.text or "").encode())
+    if size > VARIABLES_LIMIT:
+        draft.reply(event, Outcome.CONFLICT, f"the variables would have {size} bytes, more than {VARIABLES_LIMIT}")
+        return
+    draft.journal(HistoryKind.VERB, "VARIABLES", payload=draft.keep(event.data))
+    draft.change(variables=variables)

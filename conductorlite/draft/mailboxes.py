@@ -117,6 +117,12 @@ class Mailboxes(View):
         """Put a due event back until the workflow is resumed."""
         self._timers[event.event_id] = attrs.evolve(event, held=True, stored=False)
 
+    def send_on(self, event: Event, event_id: str, **changes: Any) -> None:
+        """Put a letter of the own inbox back with changes, under another id if need be; its instant stays."""
+        if event_id != event.event_id:
+            self.cancel_timer(event.event_id)
+        self._timers[event_id] = attrs.evolve(event, event_id=event_id, stored=False, **changes)
+
     def hold_item(self, item: Item) -> None:
         """Keep an entry of the work list until the workflow is resumed."""
         self.post(

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from conductorlite.canonical import EMPTY, Payload
-from conductorlite.decisions import Decision, EventKind, Outgoing
+from conductorlite.decisions import Decision, Event, EventKind, Outgoing, Renamed
 from conductorlite.draft.mailboxes import Mailboxes
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import (
@@ -96,10 +96,13 @@ class Draft(Mailboxes):
         self._store(None, task)
         return task
 
-    def task_id(self, ref: str, attempt: int) -> str:
-        """Id of an attempt, derived from its identity. The head is the workflow's, so that ids of one execution lie together."""
+    def task_id(self, ref: str, attempt: int, generation: int | None = None) -> str:
+        """Id of an attempt, by default of the present generation, derived from its identity.
+
+        The head is the workflow's, so that ids of one execution lie together.
+        """
         workflow = self.workflow
-        key = (ref, attempt, self.field("generation"))
+        key = (ref, attempt, self.field("generation") if generation is None else generation)
         known = self._ids.get(key)
         if known is None:
             head = derive_id("workflow", workflow.workflow_id)[:8]
@@ -139,7 +142,7 @@ class Draft(Mailboxes):
                 payload=payload,
             )
         change = task.live - (before is not None and before.live)
-        if change:
+        if change and self.counting:
             self._count(task, change)
 
     def _check(self, before: Task | None, task: Task, verb: bool) -> None:
@@ -164,6 +167,7 @@ class Draft(Mailboxes):
 
     def drop(self, tasks: list[Task]) -> None:
         """Delete ended tasks that are kept no longer, with all their attempts; the journal still tells of them."""
+        gone = {task.ref for task in tasks}
         for task in tasks:
             if task.live:
                 raise InvariantBroken(f"task {task.ref!r} is dropped while it is live")
@@ -171,6 +175,39 @@ class Draft(Mailboxes):
             self._last.pop(task.ref, None)
             if self._newest.get(task.base_ref) == task.ref:
                 del self._newest[task.base_ref]
+        for key in [key for key in self._rows if key[0] in gone]:
+            del self._rows[key]
+            self._inserted.discard(key)
+
+    def take_back(self, tasks: list[Task]) -> None:
+        """Delete tasks that are to be run again, whatever they are at: what is open is canceled first."""
+        for task in tasks:
+            task = self.known(task.ref)
+            if not task.status.terminal:
+                task = self.cancel(task)
+            self.cancel_timer(f"{EventKind.CONTINUE}:{task.ref}")
+            if task.live:
+                self.put(attrs.evolve(task, executed=True))
+        self.drop([self.known(task.ref) for task in tasks])
+
+    def start_order_again(self) -> None:
+        """Number tasks from 1 again: all that were have been taken back."""
+        self._task_seq = 0
+        self._changes["last_ref"] = None
+
+    def recount(self) -> None:
+        """Count anew what is live in every scope; everything must be loaded."""
+        self.counting = True
+        live: dict[str | None, int] = {}
+        rows = self.everything()
+        for task in rows:
+            if task.live:
+                owner = self.owner(task)
+                live[owner] = live.get(owner, 0) + 1
+        for task in rows:
+            if task.open != live.get(task.ref, 0):
+                self.put(attrs.evolve(self.known(task.ref), open=live.get(task.ref, 0)))
+        self._open = live.get(None, 0)
 
     def close(
         self,
@@ -232,11 +269,32 @@ class Draft(Mailboxes):
         changes: dict[str, Any] = {"ended_at": self.now, "updated_at": self.now, "lease": 0, **self._drop_timers(task)}
         return self.put(attrs.evolve(task, status=TaskStatus.CANCELED, **changes))
 
+    def rename(self, task: Task, new_ref: str, new_base_ref: str) -> None:
+        """Give all attempts at a printed reference another name: ids, leases and generations stay, so reports still arrive.
+
+        Its message is put under the new name; its letters are the caller's to send on. To be done last in a turn.
+        """
+        self._renamed.append(Renamed(ref=task.ref, new_ref=new_ref, new_base_ref=new_base_ref))
+        if task.status is TaskStatus.SCHEDULED:
+            self.remove_message(task)
+            self.offer(attrs.evolve(task, ref=new_ref, base_ref=new_base_ref))
+
+    def addressee(self, event: Event) -> Task | None:
+        """The last attempt at the reference a letter names, also when it was renamed after the letter was written.
+
+        The id of an attempt is derived from the name under which it began, and is never changed.
+        """
+        ref = event.ref or ""
+        task = self.task(ref)
+        if task is not None or not ref:
+            return task
+        born = self.task_id(ref, event.attempt, event.generation)
+        return next((row for row in self.all_live() if row.task_id == born), None)
+
     def decision(self) -> Decision:
         """Everything the turn changes, grouped by where it goes."""
-        kept = [key for key in self._rows if key[0] not in self._dropped]
-        inserted = [self._rows[key] for key in kept if key in self._inserted]
-        updated = [self._rows[key] for key in kept if key not in self._inserted]
+        inserted = [row for key, row in self._rows.items() if key in self._inserted]
+        updated = [row for key, row in self._rows.items() if key not in self._inserted]
         workflow = attrs.evolve(
             self.workflow,
             **self._changes,
@@ -254,6 +312,7 @@ class Draft(Mailboxes):
             inserted=tuple(inserted),
             updated=tuple(updated),
             dropped=tuple(self._dropped),
+            renamed=tuple(self._renamed),
             texts=tuple(self._texts.values()),
             definitions=self._definitions,
             history=tuple(self._history),

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from conductorlite.canonical import Payload
-from conductorlite.decisions import Embedding, Event, Message, Need, NotLoaded, Reply, Snapshot
+from conductorlite.decisions import Embedding, Event, Message, Need, NotLoaded, Renamed, Reply, Snapshot
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import HistoryEvent, Task, Workflow, WorkflowStatus, printed_ref
 from conductorlite.plan import Node, Plan
@@ -56,6 +56,10 @@ class View:
         self.replies: dict[str, Reply] = {}
         #: Set while an execution is being reopened: what is scheduled may exist already.
         self.reopening = False
+        #: Cleared while a verb rearranges rows; then the counters are counted anew.
+        self.counting = True
+        #: Inputs that replace what would be rendered, by printed reference.
+        self.given: dict[str, Mapping[str, Any]] = {}
         self.more = False
         self._created = self.workflow.history_seq == 0
         self._changes: dict[str, Any] = {}
@@ -65,6 +69,7 @@ class View:
         self._rows: dict[tuple[str, int], Task] = {}
         self._last: dict[str, Task] = {}
         self._dropped: dict[str, None] = {}
+        self._renamed: list[Renamed] = []
         self._newest: dict[str, str] = {}
         self._ids: dict[tuple[str, int, int], str] = {}
         self._inserted: set[tuple[str, int]] = set()
@@ -150,7 +155,7 @@ class View:
     def _overlaid(self, stored: list[Task], wanted: Any) -> list[Task]:
         rows = {task.ref: task for task in stored if task.ref not in self._dropped}
         rows.update(self._last)
-        return sorted((task for task in rows.values() if wanted(task)), key=lambda task: task.seq)
+        return sorted((task for task in rows.values() if wanted(task)), key=lambda task: (task.seq, task.ref))
 
     def plan_of(self, grafts: Iterable[str]) -> Plan:
         """The plan as a task with these grafts sees it; raises NotLoaded."""
@@ -165,6 +170,10 @@ class View:
     def node(self, task: Task) -> Node:
         """The node a row was made from; raises NotLoaded."""
         return self.plan_of(task.grafts).nodes[task.base_ref]
+
+    def placed(self, task: Task) -> Node | None:
+        """The node a row was made from; None when the execution has moved to a definition without it. Raises NotLoaded."""
+        return self.plan_of(task.grafts).nodes.get(task.base_ref)
 
     def embed(self, name: str, definition: object) -> Embedding:
         """Keep a definition made at run time (a WorkflowDef, or JSON that may be one); raises NotLoaded.

@@ -9,7 +9,7 @@ from typing import Any
 
 from conductorlite.clock import Clock, Instant, Span, to_instant, to_span
 from conductorlite.decider import Bounds
-from conductorlite.definitions import Semantics, WorkflowDef
+from conductorlite.definitions import IdempotencyStrategy, Semantics, WorkflowDef
 from conductorlite.driver.loop import Driver
 from conductorlite.driver.run import Run
 from conductorlite.engine import AgendaEntry, Queries
@@ -73,8 +73,14 @@ class Engine(Queries):
         at: Instant | None = None,
         delay: Span | None = None,
         created_by: str | None = None,
+        task_to_domain: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
     ) -> Run:
-        """Start an execution and return a handle on it; see `start_workflow` for arguments and errors."""
+        """Start an execution and return a handle on it, or on the one that holds the idempotency key.
+
+        See `start_workflow` for arguments and errors.
+        """
         self.declared_task_defs = self.workers.task_defs
         workflow_id = self.start_workflow(
             workflow,
@@ -86,6 +92,9 @@ class Engine(Queries):
             at=at,
             delay=delay,
             created_by=created_by,
+            task_to_domain=task_to_domain,
+            idempotency_key=idempotency_key,
+            idempotency_strategy=idempotency_strategy,
         )
         return Run(self, workflow_id)
 

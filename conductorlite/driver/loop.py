@@ -18,7 +18,7 @@ from typing import Final
 from conductorlite.clock import VirtualClock
 from conductorlite.driver.workshop import Call, Workshop
 from conductorlite.engine import AgendaEntry, Queries
-from conductorlite.errors import ClockError, InvalidInput, InvariantBroken, StaleLease
+from conductorlite.errors import ClockError, InvalidInput, InvariantBroken, NotFound, StaleLease
 from conductorlite.executions import HistoryEvent, Task, TaskResult, TaskStatus, Workflow
 from conductorlite.worker import Deferred, Worker, Workers
 from conductorlite.worker.calls import raised, returned_value
@@ -127,8 +127,8 @@ class Driver:
     def _report(self, task: Task, result: TaskResult) -> None:
         try:
             self.engine.report(task, result)
-        except (StaleLease, InvariantBroken):
-            return
+        except (StaleLease, InvariantBroken, NotFound):
+            return  # not found: the execution was removed while the function ran
         except InvalidInput as error:
             text = f"task {task.ref!r} reported something that cannot be kept: {error}"
             refused = TaskResult(
@@ -201,9 +201,9 @@ class Driver:
         try:
             beats = running.worker.heartbeat and held.response_timeout_at is not None
             alive = not beats or self.engine.extend_lease(held)
-        except StaleLease:
-            alive = False
-        stored = self.engine.task(held.task_id) if alive else held
+            stored = self.engine.task(held.task_id) if alive else held
+        except (StaleLease, NotFound):
+            alive, stored = False, held
         if alive and stored.status is TaskStatus.IN_PROGRESS and stored.lease == held.lease:
             running.beat_at = self._next_beat(running.worker, stored)
         else:

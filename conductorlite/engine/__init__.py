@@ -1,6 +1,10 @@
-"""The verbs, one file per family, each family built on the one before: metadata, control, workface, queries."""
+"""The verbs, one file per family, each family built on the one before.
+
+metadata ◁ control ◁ migrations ◁ reruns ◁ workface ◁ signals ◁ records ◁ queries.
+"""
 
 from conductorlite.engine.queries import AgendaEntry, Queries
+from conductorlite.engine.reruns import BulkReport
 from conductorlite.engine.turns import Listener, Turns
 
-__all__ = ["AgendaEntry", "Listener", "Queries", "Turns"]
+__all__ = ["AgendaEntry", "BulkReport", "Listener", "Queries", "Turns"]

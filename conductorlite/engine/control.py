@@ -9,10 +9,12 @@ from conductorlite.canonical import Payload
 from conductorlite.clock import Instant, Span, to_instant, to_span
 from conductorlite.decider import DECIDER_VERSION
 from conductorlite.decisions import EventKind, Outcome
-from conductorlite.definitions import WorkflowDef
-from conductorlite.engine.metadata import Metadata
+from conductorlite.definitions import IdempotencyStrategy, WorkflowDef
+from conductorlite.engine.domains import checked_domains
+from conductorlite.engine.keys import checked_key, checked_strategy, replaced
+from conductorlite.engine.metadata import Embedded, Metadata
 from conductorlite.engine.turns import Start, Taken, letter
-from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput
+from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, KeyTaken, TaskNotFound
 from conductorlite.executions import Workflow, WorkflowStatus
 from conductorlite.expressions import apply_workflow_input_template
 
@@ -34,27 +36,59 @@ class Control(Metadata):
         at: Instant | None = None,
         delay: Span | None = None,
         created_by: str | None = None,
+        task_to_domain: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
     ) -> str:
         """Start an execution and return its id; `Engine.start` returns a handle instead.
 
         `workflow` is a registered name (the highest `version` by default) or a definition, which need not be registered. `at`
         (epoch ms, datetime or ISO text) or `delay` (ms, timedelta or text such as "90s") dates the first task. `priority`
-        is 0–99, higher first. Raises DefinitionNotFound, InvalidDefinition, InvalidInput (input that is not JSON, priority
-        out of range, both at and delay) and AlreadyExists when `workflow_id` is taken.
+        is 0–99, higher first. `task_to_domain` sends tasks to workers of a domain: task type, or `*` for all, to a domain or
+        a list such as `"a,b,NO_DOMAIN"`, of which the first one that was polled for within 10 s counts, else the last.
+
+        `idempotency_key` (1 to 255 characters) belongs to one execution of the workflow's name. When another one holds it:
+        FAIL raises KeyTaken, RETURN_EXISTING returns that one's id and starts nothing, FAIL_ON_RUNNING raises KeyTaken while
+        it is RUNNING or PAUSED, and else gives the key to the new execution. However many start at once, one execution begins.
+
+        Raises DefinitionNotFound, InvalidDefinition, InvalidInput (input that is not JSON, priority or key out of range, both
+        at and delay), AlreadyExists when `workflow_id` is taken, and KeyTaken, which is an AlreadyExists.
         """
+        key, strategy = checked_key(idempotency_key), checked_strategy(idempotency_strategy)
         if not 0 <= priority <= 99:
             raise InvalidInput(f"priority {priority} is not between 0 and 99")
         if at is not None and delay is not None:
             raise InvalidInput("give `at` or `delay`, not both")
         given = Payload.of(dict(input) if input is not None else {}, where="input")
         now = self.clock.now()
-        with self.backend.reading() as view:
-            embedded = self.embedded(view, workflow, version)
+        first = to_instant(at) if at is not None else now + to_span(delay) if delay is not None else None
+        asked = {
+            "correlation_id": correlation_id,
+            "priority": priority,
+            "created_by": created_by,
+            "idempotency_key": key,
+            "task_to_domain": Payload.of(checked_domains(task_to_domain)),
+        }
+        try:
+            with self.backend.reading() as view:
+                embedded = self.embedded(view, workflow, version)
+                replaced(view, embedded.name, key, strategy)
+            row = self._new_row(embedded, workflow_id or self._ids(), given, now, asked)
+            self._begin(row, embedded, first, strategy)
+        except KeyTaken as taken:
+            if strategy is IdempotencyStrategy.RETURN_EXISTING:
+                return taken.workflow_id
+            raise
+        return row.workflow_id
+
+    def _new_row(
+        self, embedded: Embedded, workflow_id: str, given: Payload, now: int, asked: Mapping[str, Any]
+    ) -> Workflow:
         definition = embedded.plan.definition
         if definition.input_template:
             given = Payload.of(apply_workflow_input_template(given.fresh(), definition.input_template))
-        row = Workflow(
-            workflow_id=workflow_id or self._ids(),
+        return Workflow(
+            workflow_id=workflow_id,
             name=embedded.name,
             version=embedded.version,
             definition_hash=embedded.digest,
@@ -63,19 +97,18 @@ class Control(Metadata):
             seed=self.seed,
             created_at=now,
             updated_at=now,
-            correlation_id=correlation_id,
-            priority=priority,
-            created_by=created_by,
             input=given,
             variables=Payload.of(dict(definition.variables)),
+            **asked,
         )
-        first = to_instant(at) if at is not None else now + to_span(delay) if delay is not None else None
-        event = letter(row.workflow_id, EventKind.START, now, None if first is None else {"at": first})
+
+    def _begin(self, row: Workflow, embedded: Embedded, first: int | None, strategy: IdempotencyStrategy) -> None:
+        """Take the first turn of a new execution, whose first task is due at `first` (None: now)."""
+        event = letter(row.workflow_id, EventKind.START, row.created_at, None if first is None else {"at": first})
         # Stored with the first execution that uses it, in the same commit.
         new = {digest: text for digest, text in embedded.texts.items() if digest not in self._stored_definitions}
-        self.turns.take(row.workflow_id, [event], started=Start(workflow=row, definitions=new))
+        self.turns.take(row.workflow_id, [event], started=Start(workflow=row, definitions=new, strategy=strategy))
         self._stored_definitions.update(new)
-        return row.workflow_id
 
     def pause(self, workflow_id: str) -> None:
         """Schedule nothing more until `resume`; tasks that are queued or with a worker go on, their reports are accepted.
@@ -108,15 +141,6 @@ class Control(Metadata):
         """
         self._verb(workflow_id, EventKind.TERMINATE, {} if reason is None else {"reason": reason})
 
-    def retry(self, workflow_id: str) -> None:
-        """Reopen an execution that ended FAILED, TIMED_OUT or TERMINATED where it failed.
-
-        Every reference that failed or was canceled gets a new attempt at once, with a fresh retry budget; JOINs and loops go
-        on in place; the workflow's timeout starts again. Raises ExecutionNotFound, and Conflict when the execution is running,
-        paused or completed, or nothing in it can be retried.
-        """
-        self._verb(workflow_id, EventKind.RETRY)
-
     def decide(self, workflow_id: str) -> None:
         """Take the execution's turn now, if anything is due. Raises ExecutionNotFound, InvariantBroken."""
         self._row(workflow_id)
@@ -128,6 +152,8 @@ class Control(Metadata):
         reply = taken.replies.get(event.event_id)
         if reply is not None and reply.outcome is Outcome.CONFLICT:
             raise Conflict(f"{workflow_id}: {reply.message}")
+        if reply is not None and reply.outcome is Outcome.MISSING:
+            raise TaskNotFound(f"{workflow_id}: {reply.message}")
         return taken
 
     def _row(self, workflow_id: str) -> Workflow:

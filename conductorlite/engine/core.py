@@ -10,7 +10,9 @@ from typing import Any
 from conductorlite.clock import Clock, SystemClock
 from conductorlite.decider import Bounds
 from conductorlite.definitions import Semantics, TaskDef
-from conductorlite.engine.turns import Cache, Listener, Turns
+from conductorlite.engine.cache import Cache
+from conductorlite.engine.domains import Polls
+from conductorlite.engine.turns import Listener, Turns
 from conductorlite.ports import Backend, Lock
 
 __all__ = ["Core"]
@@ -44,6 +46,7 @@ class Core:
         )
         #: Task definitions of the workers' decorators, by name.
         self.declared_task_defs: dict[str, TaskDef] = {}
+        self._polls = Polls()
         self._ids = ids or (lambda: str(uuid.uuid4()))
         self._embedded: Cache[Any, Any] = Cache(256)
         self._stored_definitions: set[str] = set()

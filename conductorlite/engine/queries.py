@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from conductorlite.canonical import Payload
-from conductorlite.engine.workface import WorkerFace
+from conductorlite.engine.records import Records
 from conductorlite.errors import ExecutionNotFound
-from conductorlite.executions import HistoryEvent, Workflow, WorkflowStatus
+from conductorlite.executions import HistoryEvent, HistoryKind, Workflow, WorkflowStatus
 from conductorlite.explain import explain as in_words
 from conductorlite.invariants import Finding, Picture, findings
 from conductorlite.ports import ReadingTransaction
@@ -18,6 +18,9 @@ __all__ = ["AgendaEntry", "Queries"]
 
 #: Executions read in one page by `workflow_ids` and `check`.
 _PAGE = 500
+
+#: Lines of the journal whose payload says what has become of rows.
+_TELLING = (HistoryKind.ROUND, HistoryKind.VERB, HistoryKind.MIGRATED)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -34,7 +37,7 @@ class AgendaEntry:
     ref: str | None = None
 
 
-class Queries(WorkerFace):
+class Queries(Records):
     """Verbs that look."""
 
     def get(self, workflow_id: str) -> Workflow:
@@ -48,13 +51,10 @@ class Queries(WorkerFace):
             grafts = {digest for task in tasks for digest in task.grafts}
             made = {digest: self.turns.made(view, row, digest) for digest in sorted(grafts)}
             absent = {p.digest for t in tasks for p in (t.input, t.output) if p.absent}
-            absent |= {p.digest for p in (row.input, row.output, row.variables, row.task_to_domain) if p.absent}
+            absent |= {p.digest for p in _payloads(row) if p.absent}
             texts = self.turns.texts(view, workflow_id, absent) if absent else {}
         return attrs.evolve(
-            row,
-            input=_filled(row.input, texts),
-            output=_filled(row.output, texts),
-            variables=_filled(row.variables, texts),
+            _whole(row, texts),
             tasks=tuple(
                 attrs.evolve(task, input=_filled(task.input, texts), output=_filled(task.output, texts))
                 if task.input.absent or task.output.absent
@@ -64,6 +64,15 @@ class Queries(WorkerFace):
             definition=definition,
             made=made,
         )
+
+    def execution(self, workflow_id: str) -> Workflow:
+        """An execution's own row, without its tasks and its definition; raises ExecutionNotFound."""
+        with self.backend.reading() as view:
+            row = view.workflow(workflow_id)
+            if row is None:
+                raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+            absent = {p.digest for p in _payloads(row) if p.absent}
+            return _whole(row, self.turns.texts(view, workflow_id, absent) if absent else {})
 
     def history(self, workflow_id: str) -> Sequence[HistoryEvent]:
         """The journal of an execution, every payload with its text; raises ExecutionNotFound."""
@@ -137,6 +146,10 @@ class Queries(WorkerFace):
         if row is None:
             raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
         attempts = view.attempts(workflow_id)
+        history = view.history(workflow_id)
+        payloads = (line.payload for line in history if line.kind in _TELLING)
+        told = {payload.digest for payload in payloads if payload is not None and payload.absent}
+        texts = self.turns.texts(view, workflow_id, told) if told else {}
         messages = (view.message((workflow_id, ref)) for ref in dict.fromkeys(task.ref for task in attempts))
         return Picture(
             workflow=row,
@@ -145,9 +158,28 @@ class Queries(WorkerFace):
             attempts=tuple(attempts),
             inbox=tuple(view.inbox(workflow_id)),
             messages=tuple(message for message in messages if message is not None),
-            history=tuple(view.history(workflow_id)),
+            history=tuple(
+                attrs.evolve(line, payload=texts[line.payload.digest])
+                if line.payload is not None and line.payload.digest in told
+                else line
+                for line in history
+            ),
             undelivered=any(item.workflow_id == workflow_id for item in view.outbox(10_000)),
         )
+
+
+def _payloads(row: Workflow) -> tuple[Payload, ...]:
+    return row.input, row.output, row.variables, row.task_to_domain
+
+
+def _whole(row: Workflow, texts: dict[str, Payload]) -> Workflow:
+    return attrs.evolve(
+        row,
+        input=_filled(row.input, texts),
+        output=_filled(row.output, texts),
+        variables=_filled(row.variables, texts),
+        task_to_domain=_filled(row.task_to_domain, texts),
+    )
 
 
 def _filled(payload: Payload, texts: dict[str, Payload]) -> Payload:

@@ -9,9 +9,8 @@ listeners told after the commit, never inside.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Protocol
 
 import attrs
 
@@ -20,7 +19,10 @@ from conductorlite.canonical import EMPTY, Payload
 from conductorlite.clock import Clock
 from conductorlite.decider import DECIDER_VERSION, Bounds, decide, foresee
 from conductorlite.decisions import Decision, Embedding, Event, EventKind, Need, Reply, Snapshot
-from conductorlite.definitions import Semantics, WorkflowDef
+from conductorlite.definitions import IdempotencyStrategy, Semantics, WorkflowDef
+from conductorlite.engine.cache import Cache
+from conductorlite.engine.domains import last_polls
+from conductorlite.engine.keys import refuse_letter, replaced, start_letter, strategy_of
 from conductorlite.errors import (
     ConductorliteError,
     ExecutionNotFound,
@@ -28,6 +30,7 @@ from conductorlite.errors import (
     InvalidDefinition,
     InvalidExpression,
     InvariantBroken,
+    KeyTaken,
     MissingExtra,
     NotFound,
     StorageCorrupt,
@@ -37,7 +40,7 @@ from conductorlite.expressions import apply_workflow_input_template
 from conductorlite.plan import Plan, compile_plan, grafted
 from conductorlite.ports import Backend, Lock, ReadingTransaction, WritingTransaction
 
-__all__ = ["Cache", "Listener", "Start", "Taken", "Turns", "letter"]
+__all__ = ["Along", "Listener", "Start", "Taken", "Turns", "letter"]
 
 #: How often a turn that is fenced out decides anew before it leaves its events in the inbox.
 _TRIES: Final = 8
@@ -54,6 +57,10 @@ _NOTHING_MADE: Final[Mapping[str, str]] = {}
 _FOLLOW_UPS: Final = 1_000
 
 
+#: What is written in the same commit as a turn.
+Along = Callable[[WritingTransaction], None]
+
+
 class Listener(Protocol):
     """Told after each commit what happened in it, at most once; must be quick and must not raise."""
 
@@ -66,6 +73,8 @@ class Start:
 
     workflow: Workflow
     definitions: Mapping[str, str] = attrs.field(factory=dict)
+    #: What happens when another execution holds the workflow's idempotency key.
+    strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -76,6 +85,8 @@ class Taken:
     replies: Mapping[str, Reply]
     #: The events could not be handled now and lie in the inbox.
     posted: bool = False
+    #: Who was told that an execution could not begin.
+    answered: tuple[str, ...] = ()
 
 
 def letter(workflow_id: str, kind: EventKind, now: int, data: Mapping[str, object] | None = None) -> Event:
@@ -90,35 +101,6 @@ def letter(workflow_id: str, kind: EventKind, now: int, data: Mapping[str, objec
         posted_at=now,
         data=payload,
     )
-
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-class Cache(Generic[K, V]):
-    """A bounded dict that forgets what was not used for longest. Thread-safe."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._held: OrderedDict[K, V] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: K) -> V | None:
-        """The value, or None."""
-        with self._lock:
-            value = self._held.get(key)
-            if value is not None:
-                self._held.move_to_end(key)
-            return value
-
-    def put(self, key: K, value: V) -> None:
-        """Keep a value."""
-        with self._lock:
-            self._held[key] = value
-            self._held.move_to_end(key)
-            while len(self._held) > self._size:
-                self._held.popitem(last=False)
 
 
 class Turns:
@@ -155,23 +137,26 @@ class Turns:
 
     # ------------------------------------------------------------------ taking turns
 
-    def take(self, workflow_id: str, events: Sequence[Event] = (), *, started: Start | None = None) -> Taken:
+    def take(
+        self, workflow_id: str, events: Sequence[Event] = (), *, started: Start | None = None, along: Along | None = None
+    ) -> Taken:
         """Take one turn over what is due and `events`, and the turns that directly follow from it.
 
-        `started` is what a new workflow begins with. Raises ExecutionNotFound, AlreadyExists, InvariantBroken (the
-        turn is rolled back and counted) and StorageErrors; then nothing of the turn is stored.
+        `started` is what a new workflow begins with; `along` writes something more in the same commit. Raises
+        ExecutionNotFound, AlreadyExists, KeyTaken, InvariantBroken (the turn is rolled back and counted) and StorageErrors;
+        then nothing of the turn is stored.
         """
-        taken = self._take(workflow_id, events, started)
+        taken = self._take(workflow_id, events, started, along)
         rounds = 0
         latest = taken.decision
-        family = _addressed(latest)
+        family = _addressed(taken)
         while latest is not None and (latest.more or latest.release_held) and rounds < _FOLLOW_UPS:
             rounds += 1
             missing = [event for event in events if event.event_id not in taken.replies]
             follow = self._take(workflow_id, missing, None)
             taken = attrs.evolve(taken, replies={**taken.replies, **follow.replies})
             latest = follow.decision
-            family += _addressed(latest)
+            family += _addressed(follow)
         if self.backend.one_commit:
             self._take_family(family)
         return taken
@@ -182,18 +167,27 @@ class Turns:
             if not family:
                 return
             try:
-                family += _addressed(self._take(family.pop(0), (), None).decision)
+                family += _addressed(self._take(family.pop(0), (), None))
             except InvariantBroken:
                 continue  # counted on its own row; whoever wrote to it is not to blame
 
-    def _take(self, workflow_id: str, events: Sequence[Event], started: Start | None) -> Taken:
+    def _take(
+        self, workflow_id: str, events: Sequence[Event], started: Start | None, along: Along | None = None
+    ) -> Taken:
         if self.lock is not None and not self.lock.try_acquire(workflow_id):
             return self._leave(workflow_id, events)
         try:
             for _ in range(_TRIES):
                 try:
-                    decision = self._decide_and_commit(workflow_id, events, started)
+                    decision = self._decide_and_commit(workflow_id, events, started, along)
                 except FencedOut:
+                    continue
+                except KeyTaken:
+                    if started is not None:
+                        raise
+                    answered = self._refuse(workflow_id)
+                    if answered is not None:
+                        return Taken(decision=None, replies={}, answered=answered)
                     continue
                 except ExecutionNotFound:
                     if events:
@@ -220,19 +214,19 @@ class Turns:
         return Taken(decision=None, replies={}, posted=True)
 
     def _decide_and_commit(
-        self, workflow_id: str, events: Sequence[Event], started: Start | None
+        self, workflow_id: str, events: Sequence[Event], started: Start | None, along: Along | None
     ) -> Decision | None:
         if self.read_inside:
             with self.backend.writing() as tx:
                 workflow, decision = self._read_and_decide(tx, workflow_id, events, started)
                 if decision is not None and not decision.empty:
-                    self._apply(tx, decision, started)
+                    self._apply(tx, decision, started, along)
         else:
             with self.backend.reading() as view:
                 workflow, decision = self._read_and_decide(view, workflow_id, events, started)
             if decision is not None and not decision.empty:
                 with self.backend.writing() as tx:
-                    self._apply(tx, decision, started)
+                    self._apply(tx, decision, started, along)
         if decision is None:
             self._keep_parked(workflow, events)
         elif not decision.empty:
@@ -251,14 +245,19 @@ class Turns:
 
     def _begun(self, view: ReadingTransaction, workflow_id: str) -> Workflow | None:
         """The row of an execution that a START letter of another one brings into being."""
-        due = view.due_events(workflow_id, self.clock.now(), _EVENTS)
-        letters = [event for event in due if event.kind is EventKind.START]
-        if not letters:
+        found = start_letter(view, workflow_id, self.clock.now())
+        if found is None:
             return None
-        said = letters[0].data.value
+        row = self._begun_by(view, found)
+        # Before anything is decided on: an execution whose key is taken takes no turn.
+        replaced(view, row.name, row.idempotency_key, strategy_of(found))
+        return row
+
+    def _begun_by(self, view: ReadingTransaction, found: Event) -> Workflow:
+        said = found.data.value
         parent = said.get("parent") or {}
         row = Workflow(
-            workflow_id=workflow_id,
+            workflow_id=found.workflow_id,
             name=said["name"],
             version=said["version"],
             definition_hash=said["definitionHash"],
@@ -266,10 +265,11 @@ class Turns:
             decider_version=DECIDER_VERSION,
             seed=said["seed"],
             created_at=self.clock.now(),
-            updated_at=letters[0].posted_at,
+            updated_at=found.posted_at,
             correlation_id=said.get("correlationId"),
+            idempotency_key=said.get("idempotencyKey") or None,
             priority=said["priority"],
-            parent_workflow_id=letters[0].sender if parent else None,
+            parent_workflow_id=found.sender if parent else None,
             parent_task_id=parent.get("taskId"),
             parent_ref=parent.get("ref"),
             parent_attempt=parent.get("attempt", 0),
@@ -287,7 +287,23 @@ class Turns:
             variables=Payload.of(dict(definition.variables)),
         )
 
-    def _apply(self, tx: WritingTransaction, decision: Decision, started: Start | None) -> None:
+    def _refuse(self, workflow_id: str) -> tuple[str, ...] | None:
+        """Answer a START letter whose idempotency key is taken, and say who was told; None when it is not taken any more."""
+        now = self.clock.now()
+        with self.backend.writing() as tx:
+            found = start_letter(tx, workflow_id, now)
+            told = None if found is None else refuse_letter(tx, found, self._begun_by(tx, found), now)
+        if told is not None:
+            self.wake()
+        return told
+
+    def _apply(self, tx: WritingTransaction, decision: Decision, started: Start | None, along: Along | None) -> None:
+        workflow = decision.workflow
+        if decision.created and workflow.idempotency_key is not None:
+            asked = start_letter(tx, workflow.workflow_id, self.clock.now()) if started is None else None
+            strategy = strategy_of(asked) if started is None else started.strategy
+            holder = replaced(tx, workflow.name, workflow.idempotency_key, strategy)
+            decision = attrs.evolve(decision, replaces=holder)
         if started is not None:
             for digest, text in started.definitions.items():
                 tx.embed(digest, text)
@@ -298,6 +314,8 @@ class Turns:
         for digest, text in decision.definitions.items():
             tx.embed(digest, text)
         tx.apply(decision)
+        if along is not None:
+            along(tx)
 
     def announce(self, decision: Decision) -> None:
         """Wake sleepers and tell listeners of a committed decision."""
@@ -356,6 +374,7 @@ class Turns:
         loaded = view.load(workflow_id, attrs.evolve(need, payloads=frozenset()) if need.payloads else need)
         semantics = snapshot.workflow.semantics
         made = {name: self.embed(view, definition, semantics) for name, definition in need.embeds.items()}
+        plans = {digest: self.plan(view, attrs.evolve(snapshot.workflow, definition_hash=digest)) for digest in need.plans}
         return Snapshot(
             workflow=snapshot.workflow,
             events=snapshot.events,
@@ -363,7 +382,10 @@ class Turns:
             latest={**snapshot.latest, **loaded.latest},
             payloads={**snapshot.payloads, **known},
             definitions={**snapshot.definitions, **{key: self._resolve(view, *key) for key in need.definitions}},
+            polls={**snapshot.polls, **{kind: last_polls(view, kind) for kind in need.polls}},
             embedded={**snapshot.embedded, **made},
+            plans={**snapshot.plans, **plans},
+            inbox=tuple(view.inbox(workflow_id)) if need.inbox else snapshot.inbox,
             live_loaded=snapshot.live_loaded or need.live,
             failed_loaded=snapshot.failed_loaded or need.failed,
             everything_loaded=snapshot.everything_loaded or need.everything,
@@ -445,9 +467,10 @@ class Turns:
             tx.park(workflow.workflow_id, workflow.broken_turns, workflow.parked)
 
 
-def _addressed(decision: Decision | None) -> list[str]:
-    """Other workflows a decision has written to, each once."""
-    return [] if decision is None else list(dict.fromkeys(event.workflow_id for event in decision.outgoing.posted))
+def _addressed(taken: Taken) -> list[str]:
+    """Other workflows a turn has written to, each once."""
+    posted = () if taken.decision is None else taken.decision.outgoing.posted
+    return list(dict.fromkeys((*taken.answered, *(event.workflow_id for event in posted))))
 
 
 def _not_embedded(view: ReadingTransaction, definition: object, semantics: Semantics) -> Embedding:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import attrs
 
 from conductorlite.canonical import Payload
 from conductorlite.clock import Span, to_span
 from conductorlite.decisions import Event, EventKind, Message, Outcome
-from conductorlite.engine.control import Control
-from conductorlite.engine.turns import Taken, letter
-from conductorlite.errors import ExecutionNotFound, InvalidInput, StaleLease, TaskNotFound
-from conductorlite.executions import REPORTABLE, Task, TaskLog, TaskResult, TaskStatus
+from conductorlite.engine.domains import Rider
+from conductorlite.engine.reruns import Reruns
+from conductorlite.engine.turns import Along, Taken, letter
+from conductorlite.errors import (
+    ExecutionNotFound,
+    InvalidInput,
+    StaleLease,
+    StorageBusy,
+    StorageCorrupt,
+    StorageFull,
+    TaskNotFound,
+)
+from conductorlite.executions import REPORTABLE, PollData, Task, TaskLog, TaskResult, TaskStatus
 
 __all__ = ["WorkerFace"]
 
@@ -26,7 +36,7 @@ _REASON_LENGTH = 500
 _GLANCE_MS = 100
 
 
-class WorkerFace(Control):
+class WorkerFace(Reruns):
     """Verbs of those who carry out tasks."""
 
     def poll(
@@ -42,7 +52,8 @@ class WorkerFace(Control):
 
         Higher priorities come first, then those offered longest. With `timeout` (ms, timedelta or text) the call waits that
         long for a first task; on a virtual clock, where time does not pass by waiting, it returns at once. The input is
-        `task.input_data`; the report must carry `task.lease`. Raises InvalidInput when `count` is below 1.
+        `task.input_data`; the report must carry `task.lease`. The poll itself is recorded, see `poll_data`: at most once a
+        second for a worker, type and domain. Raises InvalidInput when `count` is below 1.
         """
         if count < 1:
             raise InvalidInput(f"count {count} is below 1")
@@ -50,7 +61,11 @@ class WorkerFace(Control):
         until = self.clock.now() + to_span(timeout)
         while True:
             seen = self.turns.commits
-            taken = self._take_offered(queue, worker_id, count)
+            now = self.clock.now()
+            poll = PollData(queue_name=task_type, domain=domain or None, worker_id=worker_id, last_poll_time=now)
+            rider = Rider(self._polls.noted(poll))
+            taken = self._take_offered(queue, worker_id, count, rider)
+            self._record(rider)
             now = self.clock.now()
             if taken or now >= until or self.clock.virtual:
                 return taken
@@ -61,7 +76,19 @@ class WorkerFace(Control):
                     wake_at = min(until, now + _GLANCE_MS, *([] if next_at is None or next_at <= now else [next_at]))
                     self.clock.wait(self.turns.committed, wake_at)
 
-    def _take_offered(self, queue: str, worker_id: str | None, count: int) -> list[Task]:
+    def _record(self, rider: Rider) -> None:
+        """Write polls that no turn has taken along. A busy or full store is no error: a later poll is written instead."""
+        if not rider.polls:
+            return
+        if not rider.aboard:
+            try:
+                with self.backend.writing() as tx:
+                    rider(tx)
+            except (StorageBusy, StorageFull):
+                return
+        self._polls.wrote(rider.polls)
+
+    def _take_offered(self, queue: str, worker_id: str | None, count: int, along: Along) -> list[Task]:
         taken: list[Task] = []
         spare = 0
         while len(taken) < count:
@@ -71,16 +98,20 @@ class WorkerFace(Control):
             for message in offered:
                 if len(taken) == count:
                     break
-                task = self.take_message(message, worker_id)
+                task = self.take_message(message, worker_id, along)
                 if task is not None:
                     taken.append(task)
             if len(taken) == before and (spare or not offered):
                 break
             # Others poll too, or what is offered is void: look further.
             spare = _SPARE
-        return [self._with_payloads(task) for task in taken]
+        whole: list[Task] = []
+        for task in taken:
+            with suppress(TaskNotFound):  # ended and removed by somebody else since
+                whole.append(self._with_payloads(task))
+        return whole
 
-    def take_message(self, message: Message, worker_id: str | None) -> Task | None:
+    def take_message(self, message: Message, worker_id: str | None, along: Along | None = None) -> Task | None:
         """Take one offered task, or None when somebody else has it or it is void (then its message is dropped)."""
         now = self.clock.now()
         event = attrs.evolve(
@@ -90,7 +121,7 @@ class WorkerFace(Control):
             generation=message.generation,
         )
         try:
-            taken = self.turns.take(message.workflow_id, [event])
+            taken = self.turns.take(message.workflow_id, [event], along=along)
         except ExecutionNotFound:
             with self.backend.writing() as tx:
                 tx.discard([message])
@@ -108,7 +139,12 @@ class WorkerFace(Control):
         if not absent:
             return task
         with self.backend.reading() as view:
-            texts = self.turns.texts(view, task.workflow_id, absent)
+            try:
+                texts = self.turns.texts(view, task.workflow_id, absent)
+            except StorageCorrupt:
+                if view.workflow(task.workflow_id) is not None:
+                    raise
+                raise TaskNotFound(f"execution {task.workflow_id!r} was removed") from None
         return attrs.evolve(
             task,
             input=texts.get(task.input.digest, task.input) if task.input.absent else task.input,
@@ -120,14 +156,17 @@ class WorkerFace(Control):
 
         A report on an attempt that has ended, or whose execution has ended, changes nothing: the late COMPLETED of Conductor's
         task life cycle.
-        Raises TaskNotFound, InvalidInput (output that is not JSON, a status that cannot be reported) and StaleLease when
-        `result.lease` is older than the task's; then nothing is changed.
+        Raises TaskNotFound (also when the execution was removed), InvalidInput (output that is not JSON, a status that cannot
+        be reported) and StaleLease when `result.lease` is older than the task's; then nothing is changed.
         """
         with self.backend.reading() as view:
             task = view.task_by_id(result.task_id)
         if task is None or task.workflow_id != result.workflow_id:
             raise TaskNotFound(f"execution {result.workflow_id!r} has no task {result.task_id!r}")
-        self.report(task, result)
+        try:
+            self.report(task, result)
+        except ExecutionNotFound:
+            raise TaskNotFound(f"execution {result.workflow_id!r} was removed") from None
         with self.backend.reading() as view:
             after = view.task_by_id(result.task_id)
         if after is None:  # the report has ended its round, and the ones after it at once
@@ -147,8 +186,8 @@ class WorkerFace(Control):
             self.log(task, *result.logs)
         return taken
 
-    def report_event(self, task: Task, result: TaskResult) -> Event:
-        """A report as a letter; raises InvalidInput."""
+    def report_event(self, task: Task, result: TaskResult, *, merge: bool = False) -> Event:
+        """A report as a letter, its output laid over the task's with `merge`; raises InvalidInput."""
         if result.status not in REPORTABLE:
             raise InvalidInput(f"{result.status} cannot be reported; use one of {', '.join(sorted(REPORTABLE))}")
         if result.callback_after_ms < 0:
@@ -164,6 +203,7 @@ class WorkerFace(Control):
             "callbackAfterMs": result.callback_after_ms,
             "workerId": result.worker_id,
             "lease": result.lease,
+            "merge": merge or None,
         }
         given = {name: value for name, value in data.items() if value is not None}
         return self._task_letter(task, EventKind.REPORT, Payload.of(given, where=f"report on {task.ref!r}"))
@@ -195,9 +235,11 @@ class WorkerFace(Control):
         )
 
     def log(self, task: Task, *lines: str) -> None:
-        """Keep lines of text with a task, stamped now."""
+        """Keep lines of text with a task, stamped now; those of an execution that was removed meanwhile are dropped."""
         now = self.clock.now()
         with self.backend.writing() as tx:
+            if tx.workflow(task.workflow_id) is None:
+                return
             tx.log(task.workflow_id, [TaskLog(task_id=task.task_id, at=now, text=str(line)) for line in lines])
 
     def task(self, task_id: str) -> Task:

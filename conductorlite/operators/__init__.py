@@ -12,30 +12,36 @@ from typing import Final
 from conductorlite.draft import Draft
 from conductorlite.errors import InvalidInput
 from conductorlite.executions import Task, TaskStatus
-from conductorlite.operators.do_while import next_round, reopened_loop, resume_loop, schedule_loop
+from conductorlite.operators.do_while import next_round, reopened_loop, resume_loop, schedule_loop, set_round
 from conductorlite.operators.document import DraftSource
 from conductorlite.operators.dynamic import resolve_dynamic
 from conductorlite.operators.dynamic_fork import schedule_dynamic_fork
+from conductorlite.operators.exclusive_join import choose, schedule_exclusive_join
 from conductorlite.operators.fork import resume_fork, schedule_branch, schedule_fork
-from conductorlite.operators.inline import schedule_inline
-from conductorlite.operators.join import branches_ended, one_less, recount_join, schedule_join
+from conductorlite.operators.inline import schedule_inline, schedule_lambda
+from conductorlite.operators.join import branches_ended, one_less, pass_over_join, recount_join, schedule_join
 from conductorlite.operators.start_workflow import schedule_start_workflow
-from conductorlite.operators.sub_workflow import DEFINITION_HASH, child_start, schedule_sub_workflow
-from conductorlite.operators.switch import chosen_head, schedule_switch
+from conductorlite.operators.sub_workflow import DEFINITION_HASH, child_start, schedule_sub_workflow, start_child
+from conductorlite.operators.switch import chosen_head, schedule_decision, schedule_switch
 from conductorlite.operators.terminate import schedule_terminate
-from conductorlite.operators.variables import schedule_set_variable
-from conductorlite.operators.wait import schedule_noop, schedule_wait
+from conductorlite.operators.transform import schedule_transform
+from conductorlite.operators.variables import VARIABLES_LIMIT, schedule_set_variable
+from conductorlite.operators.wait import schedule_human, schedule_noop, schedule_wait
 from conductorlite.operators.worker import offer, schedule_worker, start_deadlines
 from conductorlite.plan import Node
 
 __all__ = [
     "DEFINITION_HASH",
+    "VARIABLES_LIMIT",
     "DraftSource",
+    "branches_ended",
     "child_start",
+    "choose",
     "chosen_head",
     "next_round",
     "offer",
     "one_less",
+    "pass_over_join",
     "recount_join",
     "reopened_loop",
     "reschedule",
@@ -44,6 +50,8 @@ __all__ = [
     "schedule",
     "schedule_branch",
     "scope_is_empty",
+    "set_round",
+    "start_child",
     "start_deadlines",
 ]
 
@@ -60,6 +68,11 @@ _FIRST: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...]], None]]] = {
     "TERMINATE": schedule_terminate,
     "FORK_JOIN_DYNAMIC": schedule_dynamic_fork,
     "START_WORKFLOW": schedule_start_workflow,
+    "DECISION": schedule_decision,
+    "EXCLUSIVE_JOIN": schedule_exclusive_join,
+    "HUMAN": schedule_human,
+    "LAMBDA": schedule_lambda,
+    "JSON_JQ_TRANSFORM": schedule_transform,
 }
 
 #: Those that are tried again as the operators they are; a retried one with a delay is a worker's task or a SUB_WORKFLOW.
@@ -70,6 +83,10 @@ _AGAIN: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...], Task], None]]
     "SET_VARIABLE": schedule_set_variable,
     "TERMINATE": schedule_terminate,
     "FORK_JOIN_DYNAMIC": schedule_dynamic_fork,
+    "DECISION": schedule_decision,
+    "HUMAN": schedule_human,
+    "LAMBDA": schedule_lambda,
+    "JSON_JQ_TRANSFORM": schedule_transform,
 }
 
 

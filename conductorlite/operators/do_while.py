@@ -15,19 +15,19 @@ from conductorlite.draft import Draft
 from conductorlite.errors import ExpressionFailed, InvalidInput
 from conductorlite.executions import HistoryKind, Task, TaskStatus, printed_ref
 from conductorlite.expressions import MISSING, Json, is_true
-from conductorlite.operators.document import DraftSource, loop_output
+from conductorlite.operators.document import DraftSource, loop_output, rendered
 from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
 
-__all__ = ["next_round", "reopened_loop", "resume_loop", "schedule_loop"]
+__all__ = ["next_round", "reopened_loop", "resume_loop", "schedule_loop", "set_round"]
 
 
 def schedule_loop(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
     """Create the row; its first round follows from the work list."""
     ref = printed_ref(node.ref, iterations)
-    rendered = node.template.render(DraftSource(draft, node.template.reads, draft.task_id(ref, 0)))
+    values = rendered(draft, node, iterations, draft.task_id(ref, 0))
     loop = draft.create(
-        node, iterations, TaskStatus.IN_PROGRESS, input=draft.payload(rendered), started_at=draft.now
+        node, iterations, TaskStatus.IN_PROGRESS, input=draft.payload(values), started_at=draft.now
     )
     start_deadlines(draft, node, loop)
     draft.queue.append(("round", ref))
@@ -134,8 +134,7 @@ def _again(draft: Draft, node: Node, loop: Task, items: list[Json] | None) -> bo
 def _values(draft: Draft, node: Node, loop: Task, items: list[Json] | None) -> dict[str, Any]:
     """What the condition sees: fresh inputParameters, the loop's output under its own name, each task's under its."""
     condition = node.condition
-    rendered = node.template.render(DraftSource(draft, node.template.reads, loop.task_id))
-    values: dict[str, Any] = dict(rendered)
+    values: dict[str, Any] = dict(node.template.render(DraftSource(draft, node.template.reads, loop.task_id)))
     if items is not None and loop.round:
         values |= {"loopIndex": loop.round - 1, "loopItem": items[loop.round - 1]}
     names = None if condition is None or condition.everything else condition.names
@@ -157,6 +156,18 @@ def resume_loop(draft: Draft, loop: Task) -> None:
         _schedule_body(draft, node, loop, loop.round)
     else:
         draft.queue.append(("round", loop.ref))
+
+
+def set_round(draft: Draft, loop: Task, number: int) -> dict[str, Any]:
+    """Fields of a loop that goes on in a round that has begun already, as they were in that round."""
+    node = draft.node(loop)
+    output: dict[str, Any] = {"iteration": number}
+    items = _items(draft, node, loop)
+    if items is not None and number <= len(items):
+        output |= {"loopIndex": number - 1, "loopItem": items[number - 1]}
+    if number != loop.round:
+        draft.journal(HistoryKind.ROUND, "IN_PROGRESS", ref=loop.ref, attempt=loop.attempt, number=number)
+    return {"failed_child": None, "round": number, "output": draft.payload(output)}
 
 
 def reopened_loop(draft: Draft, loop: Task) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from typing import Any, Final
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, printed_ref
 from conductorlite.expressions import MISSING, Json, Missing, Reads
+from conductorlite.plan import Node
 
-__all__ = ["DraftSource", "task_values", "workflow_values"]
+__all__ = ["DraftSource", "rendered", "task_values", "workflow_values"]
 
 #: What a running loop tells of itself without looking at its rounds.
 _LOOP_KEYS: Final = frozenset({"iteration", "loopIndex", "loopItem"})
@@ -51,6 +52,14 @@ _TASK_MEMBERS: Final = (
     "workerId",
     "iteration",
 )
+
+
+def rendered(draft: Draft, node: Node, iterations: tuple[int, ...], task_id: str | None = None) -> dict[str, Any]:
+    """The input of a node: what a verb has given for it, or its template resolved."""
+    given = draft.given.get(printed_ref(node.ref, iterations))
+    if given is not None:
+        return dict(given)
+    return node.template.render(DraftSource(draft, node.template.reads, task_id))
 
 
 class DraftSource:

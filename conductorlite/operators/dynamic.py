@@ -16,7 +16,7 @@ from conductorlite.definitions import TaskType, WorkflowDef
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, printed_ref
 from conductorlite.expressions import to_text
-from conductorlite.operators.document import DraftSource
+from conductorlite.operators.document import rendered
 from conductorlite.plan import ALONE, Node
 
 __all__ = ["resolve_dynamic"]
@@ -33,7 +33,7 @@ def resolve_dynamic(
     schedule: Callable[[Node], None],
 ) -> None:
     """Find out what the node stands for and have that scheduled; a name that stands for nothing fails the task for good."""
-    values = node.template.render(DraftSource(draft, node.template.reads))
+    values = rendered(draft, node, iterations)
     param = node.task.dynamic_task_name_param or ""
     value = values.get(param)
     problem = None

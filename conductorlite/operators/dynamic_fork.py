@@ -14,7 +14,7 @@ from typing import Any, Final
 from conductorlite.definitions import TaskType
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, printed_ref
-from conductorlite.operators.document import DraftSource
+from conductorlite.operators.document import rendered
 from conductorlite.operators.fork import FORKED_DEFINITION
 from conductorlite.operators.join import create_collecting_join
 from conductorlite.plan import Node
@@ -40,7 +40,7 @@ def schedule_dynamic_fork(
 
     Malformed input fails the FORK for good, with the place of the mistake.
     """
-    values = node.template.render(DraftSource(draft, node.template.reads))
+    values = rendered(draft, node, iterations)
     ref = printed_ref(node.ref, iterations)
     try:
         branches = _branches(draft, node, iterations, values)
@@ -72,8 +72,7 @@ def schedule_dynamic_fork(
     )
     if node.join is not None:
         join = draft.plan_of(node.grafts).nodes[node.join]
-        earlier = None if previous is None else draft.task(printed_ref(node.join, iterations))
-        create_collecting_join(draft, join, iterations, last, earlier)
+        create_collecting_join(draft, join, iterations, last, retried=previous is not None)
     draft.stack.append(("branch", ref, 0))
 
 

@@ -13,7 +13,7 @@ import attrs
 from conductorlite.definitions import TaskType
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, printed_ref
-from conductorlite.operators.document import DraftSource
+from conductorlite.operators.document import rendered
 from conductorlite.operators.join import create_join, one_less
 from conductorlite.plan import Node
 
@@ -25,12 +25,12 @@ FORKED_DEFINITION: Final = "forkedDefinitionHash"
 
 def schedule_fork(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
     """Create the FORK and its JOIN; the branches follow from the work list."""
-    rendered = node.template.render(DraftSource(draft, node.template.reads))
+    values = rendered(draft, node, iterations)
     fork = draft.create(
         node,
         iterations,
         TaskStatus.COMPLETED,
-        input=draft.payload(rendered),
+        input=draft.payload(values),
         started_at=draft.now,
         ended_at=draft.now,
     )

@@ -14,18 +14,25 @@ import attrs
 from conductorlite.draft import Draft
 from conductorlite.errors import InvalidInput
 from conductorlite.executions import Task, TaskStatus, printed_ref
+from conductorlite.operators.exclusive_join import choose
 from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
 
-__all__ = ["branches_ended", "create_collecting_join", "create_join", "joined_refs", "one_less", "recount_join", "schedule_join"]
+__all__ = [
+    "branches_ended",
+    "create_collecting_join",
+    "create_join",
+    "joined_refs",
+    "one_less",
+    "pass_over_join",
+    "recount_join",
+    "schedule_join",
+]
 
 
 def schedule_join(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
     """Create a JOIN that no fork created, and look at once whether it has anything to wait for."""
-    if node.collects:
-        join = create_collecting_join(draft, node, iterations, [])
-    else:
-        join = create_join(draft, node, iterations, forked=frozenset())
+    join = create_join(draft, node, iterations, forked=frozenset())
     join = draft.put(attrs.evolve(join, seq=draft.next_place(join.ref)))
     one_less(draft, join.ref)
 
@@ -47,23 +54,29 @@ def create_join(draft: Draft, node: Node, iterations: tuple[int, ...], *, forked
 
 
 def create_collecting_join(
-    draft: Draft, node: Node, iterations: tuple[int, ...], refs: list[str], previous: Task | None = None
+    draft: Draft, node: Node, iterations: tuple[int, ...], refs: list[str], *, retried: bool
 ) -> Task:
-    """Create the row behind a dynamic fork. `refs` are the last tasks of its branches.
-
-    `previous` is the row of a fork that had failed and was borne: what follows the JOIN has followed that one.
-    """
+    """Create the row behind a dynamic fork, or reopen it for one that is `retried`. `refs` are the last tasks of its branches."""
+    given = draft.payload({"joinOn": refs})
+    passed = draft.task(printed_ref(node.ref, iterations)) if retried else None
+    if passed is not None:
+        # The fork was malformed at first, and nothing joined: what follows has been scheduled.
+        again = attrs.evolve(
+            passed, status=TaskStatus.IN_PROGRESS, input=given, seq=0, waiting=1, executed=False, succeeded_before=True, ended_at=0
+        )
+        return start_deadlines(draft, node, draft.put(again, verb=True))
     join = draft.create(
-        node,
-        iterations,
-        TaskStatus.IN_PROGRESS,
-        previous=previous,
-        input=draft.payload({"joinOn": refs}),
-        in_order=False,
-        started_at=draft.now,
-        waiting=1,
+        node, iterations, TaskStatus.IN_PROGRESS, input=given, in_order=False, started_at=draft.now, waiting=1
     )
     return start_deadlines(draft, node, join)
+
+
+def pass_over_join(draft: Draft, node: Node, fork: Task) -> None:
+    """Skip the JOIN of a fork that was skipped, or whose failure is borne: there is nothing to join."""
+    join = draft.plan_of(node.grafts).nodes[str(node.join)]
+    if draft.task(printed_ref(join.ref, fork.iterations)) is None:
+        task = draft.create(join, fork.iterations, TaskStatus.SKIPPED, started_at=draft.now, ended_at=draft.now)
+        draft.queue.append(("advance", task.ref))
 
 
 def _ended(draft: Draft, refs: list[str]) -> int:
@@ -87,6 +100,9 @@ def one_less(draft: Draft, ref: str) -> None:
     """Count one arrival at a JOIN; the last one ends it. Nothing happens when the JOIN was not scheduled or has ended."""
     join = draft.task(ref)
     if join is None or join.status.terminal:
+        return
+    if draft.node(join).task.type == "EXCLUSIVE_JOIN":
+        choose(draft, ref)
         return
     join = draft.put(attrs.evolve(join, waiting=join.waiting - 1))
     branches_ended(draft, join)

@@ -13,7 +13,7 @@ from conductorlite.decisions import Embedding, EventKind
 from conductorlite.definitions import MAX_NESTING, IdempotencyStrategy
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, printed_ref
-from conductorlite.operators.document import DraftSource
+from conductorlite.operators.document import rendered
 from conductorlite.operators.sub_workflow import child_start
 from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
@@ -27,7 +27,7 @@ def schedule_start_workflow(
     """Create the row and post the start, after the node's startDelay or the retry's delay; its answer ends the task."""
     ref = printed_ref(node.ref, iterations)
     attempt = 0 if previous is None else previous.attempt + 1
-    values = node.template.render(DraftSource(draft, node.template.reads, draft.task_id(ref, attempt)))
+    values = rendered(draft, node, iterations, draft.task_id(ref, attempt))
     given = _with_numbers(values.get("startWorkflow"))
     problem = _problem(draft, given)
     request: dict[str, Any] = given if isinstance(given, dict) else {}

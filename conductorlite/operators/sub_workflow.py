@@ -17,12 +17,12 @@ from conductorlite.definitions import MAX_NESTING, SubWorkflowParams
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, printed_ref
 from conductorlite.expressions import compile_template, to_text
-from conductorlite.operators.document import DraftSource
+from conductorlite.operators.document import DraftSource, rendered
 from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
 from conductorlite.policies import derive_id
 
-__all__ = ["DEFINITION_HASH", "child_start", "schedule_sub_workflow"]
+__all__ = ["DEFINITION_HASH", "child_start", "schedule_sub_workflow", "start_child"]
 
 #: What an expression for the definition has resolved to.
 _INLINE: Final = "conductorlite:inline"
@@ -38,7 +38,7 @@ def schedule_sub_workflow(
     ref = printed_ref(node.ref, iterations)
     attempt = 0 if previous is None else previous.attempt + 1
     params = _resolved(draft, node)
-    values = node.template.render(DraftSource(draft, node.template.reads, draft.task_id(ref, attempt)))
+    values = rendered(draft, node, iterations, draft.task_id(ref, attempt))
     workflow = draft.workflow
     found = _definition(draft, params, f"{ref}#{attempt}")
     if not all(isinstance(domain, str) for domain in (params.task_to_domain or {}).values()):
@@ -74,6 +74,7 @@ def schedule_sub_workflow(
                 "subWorkflowTaskToDomain": dict(domains),
                 "priority": priority,
                 "workflowInput": values,
+                DEFINITION_HASH: found.digest,
             }
         ),
         output=draft.payload({"subWorkflowId": child_id}),
@@ -83,10 +84,22 @@ def schedule_sub_workflow(
         sub_workflow_id=child_id,
     )
     task = start_deadlines(draft, node, task, previous)
-    start = child_start(draft, found.digest, params.name or "", params.version or 1, values)
-    start |= {"priority": priority, "taskToDomain": dict(domains)}
-    start["parent"] = {"taskId": task.task_id, "ref": ref, "attempt": attempt, "generation": task.generation}
-    draft.post_to(child_id, EventKind.START, EventKind.START, start, due_at=task.due_at)
+    start_child(draft, task, task.due_at)
+
+
+def start_child(draft: Draft, task: Task, due_at: int) -> None:
+    """Post the start of the execution that a SUB_WORKFLOW row says; one that has begun already takes no notice."""
+    said = draft.value(task.input)
+    version = said["subWorkflowVersion"] or 1
+    start = child_start(draft, said[DEFINITION_HASH], said["subWorkflowName"] or "", version, said["workflowInput"])
+    start |= {"priority": said["priority"], "taskToDomain": said["subWorkflowTaskToDomain"]}
+    start["parent"] = {
+        "taskId": task.task_id,
+        "ref": task.ref,
+        "attempt": task.attempt,
+        "generation": task.generation,
+    }
+    draft.post_to(str(task.sub_workflow_id), EventKind.START, EventKind.START, start, due_at=due_at)
 
 
 def _resolved(draft: Draft, node: Node) -> SubWorkflowParams:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, WorkflowStatus, printed_ref
-from conductorlite.operators.document import DraftSource
+from conductorlite.operators.document import rendered
 from conductorlite.plan import Node
 
 __all__ = ["schedule_terminate"]
@@ -22,7 +22,7 @@ def schedule_terminate(
 ) -> None:
     """Create the row, already over."""
     task_id = draft.task_id(printed_ref(node.ref, iterations), 0 if previous is None else previous.attempt + 1)
-    values = node.template.render(DraftSource(draft, node.template.reads, task_id))
+    values = rendered(draft, node, iterations, task_id)
     status = values.get("terminationStatus")
     problem = None
     if status not in _STATUSES:

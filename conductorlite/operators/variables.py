@@ -10,25 +10,25 @@ from typing import Final
 
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus
-from conductorlite.operators.document import DraftSource
+from conductorlite.operators.document import rendered
 from conductorlite.plan import Node
 
-__all__ = ["schedule_set_variable"]
+__all__ = ["VARIABLES_LIMIT", "schedule_set_variable"]
 
 #: Bytes of JSON that all variables of a workflow may have together.
-_LIMIT: Final = 256 * 1024
+VARIABLES_LIMIT: Final = 256 * 1024
 
 
 def schedule_set_variable(
     draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None
 ) -> None:
     """Create the row, already over, and change the variables."""
-    values = node.template.render(DraftSource(draft, node.template.reads))
+    values = rendered(draft, node, iterations)
     variables = draft.payload({**draft.value(draft.field("variables")), **values})
     size = len((variables.text or "").encode())
     problem = None
-    if size > _LIMIT:
-        problem = f"the workflow's variables would have {size} bytes, more than {_LIMIT}"
+    if size > VARIABLES_LIMIT:
+        problem = f"the workflow's variables would have {size} bytes, more than {VARIABLES_LIMIT}"
     else:
         draft.change(variables=variables)
     task = draft.create(

@@ -1,7 +1,7 @@
-"""WAIT and NOOP: time passes, or nothing does.
+"""WAIT, HUMAN and NOOP: time passes, a person acts, or nothing happens.
 
 A WAIT is one dated event. Without duration and until it waits for a report. A duration or instant that cannot be read fails
-the task for good, with the text quoted. (In Conductor a bad duration wedges the workflow.)
+the task for good, with the text quoted. (In Conductor a bad duration wedges the workflow.) A HUMAN always waits for a report.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from conductorlite.draft import Draft
 from conductorlite.errors import InvalidExpression
 from conductorlite.executions import Task, TaskStatus, printed_ref
 from conductorlite.expressions import parse_duration, parse_until, to_text
-from conductorlite.operators.document import DraftSource
+from conductorlite.operators.document import rendered
 from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
 
-__all__ = ["schedule_noop", "schedule_wait"]
+__all__ = ["schedule_human", "schedule_noop", "schedule_wait"]
 
 
 def schedule_wait(
@@ -24,7 +24,7 @@ def schedule_wait(
     """Start waiting. A WAIT that was canceled with its execution and is retried waits for the same instant as before."""
     ref = printed_ref(node.ref, iterations)
     task_id = draft.task_id(ref, 0 if previous is None else previous.attempt + 1)
-    values = node.template.render(DraftSource(draft, node.template.reads, task_id))
+    values = rendered(draft, node, iterations, task_id)
     until: int | None = None
     problem: str | None = None
     if previous is not None and previous.wait_until is not None:
@@ -50,6 +50,22 @@ def schedule_wait(
         return
     if until is not None:
         draft.set_timer(task, EventKind.WAIT_ENDS, until)
+    start_deadlines(draft, node, task, previous)
+
+
+def schedule_human(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+    """Wait for somebody to report on the task; it times out only if its definition says so."""
+    ref = printed_ref(node.ref, iterations)
+    task_id = draft.task_id(ref, 0 if previous is None else previous.attempt + 1)
+    values = rendered(draft, node, iterations, task_id)
+    task = draft.create(
+        node,
+        iterations,
+        TaskStatus.IN_PROGRESS,
+        previous=previous,
+        input=draft.payload(values),
+        started_at=draft.now,
+    )
     start_deadlines(draft, node, task, previous)
 
 

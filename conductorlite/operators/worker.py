@@ -9,9 +9,11 @@ from __future__ import annotations
 import attrs
 
 from conductorlite.decisions import EventKind
+from conductorlite.definitions import TaskType
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, printed_ref
-from conductorlite.operators.document import DraftSource
+from conductorlite.operators.document import rendered
+from conductorlite.operators.domains import domain_of
 from conductorlite.plan import Node
 
 __all__ = ["offer", "schedule_worker", "start_deadlines"]
@@ -23,19 +25,20 @@ def schedule_worker(
     """Schedule an attempt, `delay_ms` from now (None: after the node's startDelay)."""
     ref = printed_ref(node.ref, iterations)
     task_id = draft.task_id(ref, 0 if previous is None else previous.attempt + 1)
-    rendered = node.template.render(DraftSource(draft, node.template.reads, task_id))
+    values = rendered(draft, node, iterations, task_id)
     if previous is not None:
-        rendered = {**draft.value(previous.input), **rendered}
+        values = {**draft.value(previous.input), **values}
     delay = node.task.start_delay_ms if delay_ms is None else delay_ms
+    kind = node.task.type
     task = draft.create(
         node,
         iterations,
         TaskStatus.SCHEDULED,
         previous=previous,
-        input=draft.payload(rendered),
+        input=draft.payload(values),
         start_delay_ms=delay,
         due_at=draft.after(delay),
-        domain=None if previous is None else previous.domain,
+        domain=domain_of(draft, node.task.name if kind == TaskType.SIMPLE else kind, kind, previous),
         total_timeout_at=total_timeout_at(draft, node, previous),
     )
     if task.total_timeout_at is not None:

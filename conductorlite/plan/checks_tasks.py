@@ -11,6 +11,7 @@ from conductorlite.errors import InvalidExpression
 from conductorlite.expressions.durations import parse_duration, parse_until
 from conductorlite.plan.checks_findings import Findings, Scope, blank, has_input, input_value, is_expression
 from conductorlite.plan.checks_joins import check_dynamic_fork, check_exclusive_join, check_fork, check_join
+from conductorlite.plan.checks_leaves import check_lambda, check_transform
 from conductorlite.plan.checks_scripts import check_decision, check_inline, check_loop, check_switch
 from conductorlite.plan.checks_task_def import check_task_def
 from conductorlite.plan.tree import Place
@@ -117,8 +118,9 @@ _CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
         TaskType.HTTP: _demanding("http_request", "uri", "method"),
         TaskType.INLINE: check_inline,
         TaskType.JOIN: check_join,
-        TaskType.JSON_JQ_TRANSFORM: _demanding("queryExpression"),
+        TaskType.JSON_JQ_TRANSFORM: check_transform,
         TaskType.KAFKA_PUBLISH: _demanding("kafka_request"),
+        TaskType.LAMBDA: check_lambda,
         TaskType.SUB_WORKFLOW: _check_sub_workflow,
         TaskType.SWITCH: check_switch,
         TaskType.TERMINATE: _check_terminate,

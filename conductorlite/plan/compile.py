@@ -10,11 +10,11 @@ element of a loop's body, nothing (the loop counts its live tasks).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
-from conductorlite.definitions import Problem, Semantics, TaskType, WorkflowDef, WorkflowTask
+from conductorlite.definitions import Semantics, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.errors import InvalidDefinition, InvalidExpression
 from conductorlite.expressions import (
     EVALUATORS,
@@ -26,11 +26,11 @@ from conductorlite.expressions import (
     compile_input,
     compile_template,
 )
-from conductorlite.plan.tree import walk
+from conductorlite.plan.heralds import find_heralds
 from conductorlite.plan.validate import validate
 from conductorlite.policies import TaskPolicy, task_policy
 
-__all__ = ["OPERATOR_TYPES", "Node", "Plan", "compile_plan"]
+__all__ = ["OPERATOR_TYPES", "Node", "Plan", "compile_plan", "split_ref"]
 
 #: Task types the decider carries out itself; every other type is a worker's.
 OPERATOR_TYPES: Final = frozenset(
@@ -48,13 +48,16 @@ OPERATOR_TYPES: Final = frozenset(
         TaskType.DYNAMIC,
         TaskType.FORK_JOIN_DYNAMIC,
         TaskType.START_WORKFLOW,
+        TaskType.DECISION,
+        TaskType.EXCLUSIVE_JOIN,
+        TaskType.HUMAN,
+        TaskType.LAMBDA,
+        TaskType.JSON_JQ_TRANSFORM,
     }
 )
 
-#: Types that steer the flow and that this release does not carry out: no worker could stand in for them.
-_NOT_YET: Final = frozenset(
-    {TaskType.EXCLUSIVE_JOIN, TaskType.DECISION, TaskType.HUMAN}
-)
+#: Operators whose own input merges the template of their definition, as workers' tasks do (Conductor's mappers).
+_MERGES: Final = frozenset({TaskType.DO_WHILE, TaskType.INLINE, TaskType.LAMBDA, TaskType.JSON_JQ_TRANSFORM})
 
 #: How many nodes ahead the reads of a turn are foreseen.
 _FORESIGHT: Final = 64
@@ -86,19 +89,28 @@ class Node:
     joins: tuple[str, ...] = ()
     #: FORK_JOIN, FORK_JOIN_DYNAMIC: the JOIN behind it, the heads of its branches, and every node inside it.
     join: str | None = None
+    #: JOIN: whether it is behind a fork, which makes it.
+    behind_fork: bool = False
     #: JOIN: whether it is behind a dynamic fork, and counts what is live in the branches.
     collects: bool = False
     heads: tuple[str, ...] = ()
     inside: frozenset[str] = frozenset()
-    #: SWITCH: head per case (None: the case is empty), and what is done without a match.
+    #: EXCLUSIVE_JOIN: per joined reference, the nodes of which one that is live may still lead to it.
+    heralds: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
+    #: SWITCH, DECISION: head per case (None: the case is empty), and what is done without a match.
     cases: Mapping[str, str | None] = attrs.field(factory=dict)
     default_case: str | None = None
     #: DO_WHILE: first node of the body, the nodes directly in a round, and every node inside.
     body: str | None = None
     members: tuple[str, ...] = ()
-    #: DO_WHILE: condition and list. SWITCH: the expression.
+    #: DO_WHILE: condition and list. SWITCH, DECISION: the expression.
     condition: Condition | None = None
     items: Template | None = None
+
+    @property
+    def unreachable(self) -> bool:
+        """Whether the flow never comes to it by itself."""
+        return not self.route
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -123,8 +135,8 @@ class _Place:
     forks: tuple[str, ...]
     successor: str | None
     route: tuple[Step, ...]
-    #: Right behind a dynamic fork.
-    collects: bool
+    #: What stands right before it in its list.
+    previous: str | None
 
 
 def compile_plan(
@@ -136,17 +148,17 @@ def compile_plan(
     errors = [problem for problem in validate(definition) if problem.severity == "error"]
     if errors:
         raise InvalidDefinition(errors)
-    missing = [place for place in walk(definition) if place.task.type in _NOT_YET]
-    if missing:
-        text = "is not carried out by this release"
-        raise InvalidDefinition([Problem(path=f"{p.path}.type", message=f"{p.task.type} {text}") for p in missing])
     places = {place.task.task_reference_name: place for place in _places(definition)}
+    heralds = find_heralds(definition)
     waiting: dict[str, list[str]] = {}
     inside: dict[str, set[str]] = {}
     members: dict[str, list[str]] = {}
     for ref, place in places.items():
         if place.task.type == TaskType.JOIN:
             for joined in dict.fromkeys(place.task.join_on):
+                waiting.setdefault(joined, []).append(ref)
+        elif place.task.type == TaskType.EXCLUSIVE_JOIN:
+            for joined in frozenset(heralds[ref]).union(*heralds[ref].values()):
                 waiting.setdefault(joined, []).append(ref)
         for outer in (*place.loops, *place.forks):
             inside.setdefault(outer, set()).add(ref)
@@ -159,6 +171,7 @@ def compile_plan(
             evaluators,
             joins=tuple(waiting.get(ref, ())),
             inside=frozenset(inside.get(ref, ())),
+            heralds=heralds.get(ref, {}),
             members=tuple(members.get(ref, ())),
         )
         for ref, place in places.items()
@@ -187,10 +200,10 @@ def _places(definition: WorkflowDef) -> Iterator[_Place]:
         for index, task in enumerate(tasks):
             following = tasks[index + 1].task_reference_name if index + 1 < len(tasks) else behind
             route = (*above, (name, index, body))
-            collects = index > 0 and tasks[index - 1].type == TaskType.FORK_JOIN_DYNAMIC
-            yield _Place(task, loops, forks, following, route, collects)
+            previous = tasks[index - 1].type if index else None
+            yield _Place(task, loops, forks, following, route, previous)
             ref = task.task_reference_name
-            if task.type == TaskType.SWITCH:
+            if task.type in (TaskType.SWITCH, TaskType.DECISION):
                 for number, case in enumerate((*task.decision_cases.values(), task.default_case)):
                     children.append((case, loops, forks, following, (*route, (f"{ref}/{number}", 0, False))))
             elif task.type == TaskType.FORK_JOIN:
@@ -208,6 +221,7 @@ def _node(
     *,
     joins: tuple[str, ...],
     inside: frozenset[str],
+    heralds: Mapping[str, frozenset[str]],
     members: tuple[str, ...],
 ) -> Node:
     task = place.task
@@ -215,15 +229,14 @@ def _node(
     static = task.type == TaskType.FORK_JOIN
     fork = static or task.type == TaskType.FORK_JOIN_DYNAMIC
     definition = task.task_definition
-    # Only tasks that are given their own input merge the template of their definition (Conductor: workers', DO_WHILE, INLINE).
-    merges = definition is not None and (not operator or task.type in (TaskType.DO_WHILE, TaskType.INLINE))
+    merges = definition is not None and (not operator or task.type in _MERGES)
     return Node(
         ref=task.task_reference_name,
         task=task,
         policy=task_policy(task, semantics, operator=operator),
         operator=operator,
         template=compile_input(
-            dict(task.input_parameters), dict(definition.input_template) if merges and definition is not None else {}
+            _inputs(task), dict(definition.input_template) if merges and definition is not None else {}
         ),
         loops=place.loops,
         scopes=tuple((loop, depth) for depth, loop in enumerate(place.loops)),
@@ -232,8 +245,10 @@ def _node(
         joins=joins,
         join=place.successor if fork else None,
         heads=tuple(branch[0].task_reference_name for branch in task.fork_tasks) if static else (),
-        collects=place.collects,
+        behind_fork=place.previous in (TaskType.FORK_JOIN, TaskType.FORK_JOIN_DYNAMIC),
+        collects=place.previous == TaskType.FORK_JOIN_DYNAMIC,
         inside=inside,
+        heralds=heralds,
         cases={case: _head(tasks) for case, tasks in task.decision_cases.items()},
         default_case=_head(task.default_case),
         body=_head(task.loop_over),
@@ -243,6 +258,16 @@ def _node(
     )
 
 
+def _inputs(task: WorkflowTask) -> dict[str, Any]:
+    """The input's templates. As Conductor's mappers do, fields of the task replace entries of the same name."""
+    inputs = dict(task.input_parameters)
+    if task.type == TaskType.EVENT:
+        inputs["sink"] = task.sink
+    if task.type in (TaskType.EVENT, TaskType.HTTP):
+        inputs["asyncComplete"] = task.async_complete
+    return inputs
+
+
 def _head(tasks: Sequence[WorkflowTask]) -> str | None:
     return tasks[0].task_reference_name if tasks else None
 
@@ -250,6 +275,10 @@ def _head(tasks: Sequence[WorkflowTask]) -> str | None:
 def _condition(task: WorkflowTask, evaluators: Mapping[str, Evaluator]) -> Condition | None:
     if task.type == TaskType.SWITCH:
         kind, text = task.evaluator_type or "value-param", task.expression or ""
+    elif task.type == TaskType.DECISION and (task.case_expression or "").strip():
+        kind, text = "javascript", task.case_expression or ""
+    elif task.type == TaskType.DECISION:
+        kind, text = "value-param", task.case_value_param or ""
     elif task.type == TaskType.DO_WHILE and (task.loop_condition or "").strip():
         kind, text = task.evaluator_type or "javascript", task.loop_condition or ""
     else:
@@ -293,3 +322,15 @@ def _ahead(node: Node, nodes: Mapping[str, Node], output: Template | None) -> Re
         elif following.task.type == TaskType.NOOP and following.successor:
             pending.append(following.successor)
     return reads
+
+
+def split_ref(plan: Plan, ref: str) -> tuple[str, tuple[int, ...]]:
+    """A printed reference taken apart with the help of the plan, which knows every definition reference."""
+    base = ref
+    numbers: list[int] = []
+    while base not in plan.nodes:
+        head, delimiter, number = base.rpartition("__")
+        if not delimiter or not number.isdigit():
+            return ref, ()
+        base, numbers = head, [int(number), *numbers]
+    return base, tuple(numbers)

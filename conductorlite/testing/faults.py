@@ -28,6 +28,7 @@ _WRITES: Final = frozenset(
         "log",
         "remove",
         "discard",
+        "record_polls",
         "deliver",
         "put_workflow_def",
         "put_task_def",

@@ -19,7 +19,7 @@ import attrs
 
 from conductorlite.clock import Span, to_span
 from conductorlite.errors import InvalidInput, TaskFailedTerminally
-from conductorlite.executions import Task, TaskResult, TaskStatus
+from conductorlite.executions import Task, TaskResult, TaskStatus, Workflow
 from conductorlite.testing.steps import Step, StepKind
 from conductorlite.worker import Deferred, TaskContext, Worker, Workers, call
 
@@ -204,6 +204,9 @@ class _Face:
     def log(self, task: Task, *lines: str) -> None:
         for line in lines:
             self._context.log(line)
+
+    def execution(self, workflow_id: str) -> Workflow:
+        return self._context.workflow
 
 
 def _outcome(step: Step, context: TaskContext) -> Any:

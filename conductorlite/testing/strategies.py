@@ -41,8 +41,12 @@ WORKER_TYPES: Final = ("alpha", "beta", "gamma")
 CASES: Final = ("a", "b", "c")
 
 #: Kinds with tasks inside, and without.
-COMPOUND: Final = (TaskType.FORK_JOIN, TaskType.SWITCH, TaskType.DO_WHILE)
-LEAVES: Final = (TaskType.SIMPLE, TaskType.WAIT, TaskType.NOOP)
+COMPOUND: Final = (
+    TaskType.FORK_JOIN, TaskType.SWITCH, TaskType.DO_WHILE, TaskType.DECISION, TaskType.EXCLUSIVE_JOIN
+)  # fmt: skip
+LEAVES: Final = (TaskType.SIMPLE, TaskType.WAIT, TaskType.NOOP, TaskType.HUMAN, TaskType.LAMBDA)
+#: Generated only when asked for: they need an extra.
+_EXTRA_LEAVES: Final = (TaskType.JSON_JQ_TRANSFORM,)
 
 #: Rounds of a generated loop, at most.
 _ROUNDS: Final = 3
@@ -143,7 +147,11 @@ class _Maker:
 
     def tasks(self, scope: _Scope, spine: Sequence[str], depth: int) -> list[WorkflowTask]:
         """A list of tasks; the first kind of `spine` is in it, and the rest of the spine inside that."""
-        plain = [kind for kind in LEAVES if kind in self.kinds] or [TaskType.NOOP]
+        plain = [kind for kind in (*LEAVES, *_EXTRA_LEAVES) if kind in self.kinds]
+        if not self.indefinite_waits:
+            plain = [kind for kind in plain if kind != TaskType.HUMAN]
+        # Workers' tasks are what most flows consist of.
+        plain = [*plain, *(kind for kind in plain if kind in (TaskType.SIMPLE, TaskType.WAIT))] or [TaskType.NOOP]
         nested = [kind for kind in COMPOUND if kind in self.kinds] if depth > 0 else []
         count = self.draw(st.integers(1, self.length))
         place = self.draw(st.integers(0, count - 1)) if spine else -1
@@ -160,7 +168,11 @@ class _Maker:
     def compound(self, kind: str, scope: _Scope, spine: Sequence[str], depth: int) -> list[WorkflowTask]:
         if kind == TaskType.FORK_JOIN:
             return self.fork(scope, spine, depth)
-        return [self.switch(scope, spine, depth) if kind == TaskType.SWITCH else self.loop(scope, spine, depth)]
+        if kind == TaskType.EXCLUSIVE_JOIN:
+            return self.exclusive(scope, spine, depth)
+        if kind in (TaskType.SWITCH, TaskType.DECISION):
+            return [self.switch(scope, spine, depth, kind)]
+        return [self.loop(scope, spine, depth)]
 
     # ---------------------------------------------------------------- leaves
 
@@ -168,6 +180,8 @@ class _Maker:
         self.left -= 1
         if kind == TaskType.SIMPLE:
             return self.simple(scope)
+        if kind in (TaskType.HUMAN, TaskType.LAMBDA, TaskType.JSON_JQ_TRANSFORM):
+            return self.computed(kind, scope)
         ref = self.ref("w" if kind == TaskType.WAIT else "n")
         if kind == TaskType.NOOP:
             task = WorkflowTask(name="noop", task_reference_name=ref, type=TaskType.NOOP, optional=self.chance(6))
@@ -190,6 +204,26 @@ class _Maker:
             start_delay_ms=self.pick([0, 0, 0, 2]) * _SECOND,
             retry_count=self.pick([None, None, 0, 1]),
             task_definition=None if self.chance(5) else self.draw(task_defs(name)),
+        )
+        scope.visible.append(ref)
+        return task
+
+    def computed(self, kind: str, scope: _Scope) -> WorkflowTask:
+        """A HUMAN, or a script over its own input that may fail."""
+        ref = self.ref({TaskType.HUMAN: "h", TaskType.LAMBDA: "y"}.get(TaskType(kind), "q"))
+        given = self.parameters(scope)
+        if kind == TaskType.LAMBDA:
+            scripts = ["return {value: $.p, case: 'a'}", "return $.p", "return $.p.deeper.still"]
+            given["scriptExpression"] = self.pick(scripts)
+        elif kind == TaskType.JSON_JQ_TRANSFORM:
+            given["queryExpression"] = self.pick(["{value: .p}", ".p", ".[]", ".p.deeper + 1"])
+        task = WorkflowTask(
+            name=str(kind).lower(),
+            task_reference_name=ref,
+            type=kind,
+            input_parameters=given,
+            optional=self.chance(3),
+            permissive=self.chance(6),
         )
         scope.visible.append(ref)
         return task
@@ -261,7 +295,24 @@ class _Maker:
         scope.visible[:] = [*dict.fromkeys(known), join]
         return [fork, end]
 
-    def switch(self, scope: _Scope, spine: Sequence[str], depth: int) -> WorkflowTask:
+    def exclusive(self, scope: _Scope, spine: Sequence[str], depth: int) -> list[WorkflowTask]:
+        """A SWITCH or DECISION, and an EXCLUSIVE_JOIN of the ends of its cases."""
+        choice = self.switch(scope, spine, depth, self.pick([TaskType.SWITCH, TaskType.DECISION]))
+        self.left -= 1
+        ends = [tasks[-1].task_reference_name for tasks in choice.decision_cases.values() if tasks]
+        default = [task.task_reference_name for task in choice.default_case[-1:]]
+        join = WorkflowTask(
+            name="exclusive_join",
+            task_reference_name=self.ref("e"),
+            type=TaskType.EXCLUSIVE_JOIN,
+            join_on=ends or default,
+            default_exclusive_join_task=default if ends else [],
+            optional=self.chance(4),
+        )
+        scope.visible.append(join.task_reference_name)
+        return [choice, join]
+
+    def switch(self, scope: _Scope, spine: Sequence[str], depth: int, kind: str) -> WorkflowTask:
         self.left -= 1
         ref = self.ref("s")
         choices = [f"${{{each}.output.case}}" for each in scope.visible[-3:]] + ["${workflow.input.case}", "a", "b"]
@@ -280,12 +331,14 @@ class _Maker:
             default = self.tasks(inside[-1], spine if deep == len(cases) else (), depth)
         known = [each for one in inside for each in one.visible]
         scope.visible[:] = [*dict.fromkeys([*scope.visible, *known]), ref]
+        chooser: dict[str, Any] = {"evaluator_type": "value-param", "expression": "which"}
+        if kind == TaskType.DECISION:
+            chooser = self.pick([{"case_value_param": "which"}, {"case_expression": "$.which"}])
         return WorkflowTask(
             name="switch",
             task_reference_name=ref,
-            type=TaskType.SWITCH,
-            evaluator_type="value-param",
-            expression="which",
+            type=kind,
+            **chooser,
             input_parameters={"which": self.pick(choices)},
             decision_cases=decisions,
             default_case=default,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from conductorlite.executions import Task
+from conductorlite.executions import Task, Workflow
 from conductorlite.policies import derive_id
 
 __all__ = ["TaskContext", "TaskFace"]
@@ -20,6 +20,10 @@ class TaskFace(Protocol):
 
     def log(self, task: Task, *lines: str) -> None:
         """Keep lines of text with the task."""
+        ...
+
+    def execution(self, workflow_id: str) -> Workflow:
+        """The execution's own row, without its tasks."""
         ...
 
 
@@ -53,6 +57,11 @@ class TaskContext:
     def ref(self) -> str:
         """Reference of the task, with the rounds of the loops around it."""
         return self.task.ref
+
+    @property
+    def workflow(self) -> Workflow:
+        """The execution as it is now: name, version, correlation id, variables …, without its tasks. Read from the store."""
+        return self._face.execution(self.task.workflow_id)
 
     @property
     def attempt(self) -> int:

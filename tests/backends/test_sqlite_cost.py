@@ -13,7 +13,8 @@ from conductorlite.backends.sqlite import SQLiteBackend, statements
 from conductorlite.canonical import Payload
 from conductorlite.decisions import Decision, Message, Need, Outgoing
 from conductorlite.errors import FencedOut
-from conductorlite.executions import TaskStatus, Workflow, WorkflowStatus
+from conductorlite.executions import PollData, TaskStatus, Workflow, WorkflowStatus
+from conductorlite.ports import ExecutionFilter
 from conductorlite.testing.conformance.samples import event, line, message, started, task, workflow
 
 SQL = {
@@ -164,10 +165,12 @@ def every_operation(backend: SQLiteBackend) -> dict[str, int]:
     """Machine steps of each operation of a turn and of the driver, on one execution among those parked."""
     with backend.writing() as tx:
         tx.apply(first("w"))
+        tx.record_polls([PollData(queue_name="charge")])
         row = tx.workflow("w")
         assert row is not None
         done = attrs.evolve(row, fence=2, status=WorkflowStatus.COMPLETED)
         queues = ["charge", "other"]
+        completed = ExecutionFilter(name="order", status=WorkflowStatus.COMPLETED)
         work: dict[str, Callable[[], object]] = {
             "apply": lambda: tx.apply(turn(row, 0)),
             "apply a change of status": lambda: tx.apply(Decision(workflow=done)),
@@ -184,6 +187,15 @@ def every_operation(backend: SQLiteBackend) -> dict[str, int]:
             "next message of all": lambda: tx.next_message_at(None),
             "messages": lambda: tx.messages(2),
             "task by id": lambda: tx.task_by_id("w/t1/0"),
+            "listed": lambda: tx.executions(ExecutionFilter(), None, 2),
+            "listed by name": lambda: tx.executions(ExecutionFilter(name="order"), None, 2),
+            "listed by name and status": lambda: tx.executions(completed, None, 2),
+            "listed by status": lambda: tx.executions(ExecutionFilter(status=WorkflowStatus.COMPLETED), None, 2),
+            "listed by correlation id": lambda: tx.executions(ExecutionFilter(correlation_id="c", name="order"), None, 2),
+            "listed by parent": lambda: tx.executions(ExecutionFilter(parent_workflow_id="p"), None, 2),
+            "key holder": lambda: tx.key_holder("order", "k"),
+            "record a poll": lambda: tx.record_polls([PollData(queue_name="charge", last_poll_time=1)]),
+            "polls": lambda: tx.poll_data("charge"),
             "ids": lambda: tx.workflow_ids(WorkflowStatus.COMPLETED, "", 5),
             "park": lambda: tx.park("w", 3, "why"),
             "release": lambda: tx.release("w", 4),

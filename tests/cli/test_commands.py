@@ -116,6 +116,41 @@ def test_list_as_json(shell: Shell) -> None:
     assert said["results"][0]["startTime"].endswith("Z")
 
 
+def test_list_by_name_and_correlation_id(shell: Shell) -> None:
+    """`list --name` and `--correlation-id` narrow it down; what is beyond the limit is counted in a remark."""
+    shell.hello("h1")
+    shell.hello("h2")
+    shell.failed()
+    with shell.engine() as engine:
+        engine.start(engine.get("h1").definition or "", workflow_id="h3", correlation_id="c")
+    assert {row["workflowId"] for row in shell("list", "--name", "hello", "--json").json["results"]} == {"h1", "h2", "h3"}
+    assert [row["workflowId"] for row in shell("list", "--correlation-id", "c", "--json").json["results"]] == ["h3"]
+    said = shell("list", "--limit", "1")
+    assert len(said.out.splitlines()) == 2
+    assert said.err == "3 more; see --limit\n"
+
+
+def test_start_once(shell: Shell) -> None:
+    """A second start with an idempotency key is a conflict, or names the execution there is if that was asked for."""
+    first = shell("start", "hello.json", "--idempotency-key", "k").out.strip()
+    refused = shell("start", "hello.json", "--idempotency-key", "k")
+    assert refused.code == 4
+    assert f"belongs to execution '{first}', which is RUNNING" in refused.err
+    again = shell("start", "hello.json", "--idempotency-key", "k", "--idempotency-strategy", "return_existing")
+    assert (again.code, again.out.strip()) == (0, first)
+
+
+def test_remove(shell: Shell) -> None:
+    """`remove` deletes what has ended; what has not is a conflict, what is not there is not found."""
+    shell.hello("h1")
+    shell.hello("h2")
+    assert shell("remove", "h1").out == "h1 is removed\n"
+    assert shell("remove", "h1").code == 3
+    assert shell("remove", "h2", "--json").json == {"workflowId": "h2", "removed": True}
+    shell("start", "hello.json", "--id", "w1")
+    assert shell("remove", "w1").code == 4
+
+
 def test_show(shell: Shell) -> None:
     """`show` has the execution and its tasks, as text and as Conductor's JSON; a terminal is told nothing by a reason."""
     shell.failed()

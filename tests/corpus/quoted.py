@@ -153,7 +153,7 @@ INLINES: list[tuple[str, J]] = [
     ("${first.output.path}.length", {}),
 ]
 
-#: `inputParameters` of LAMBDA; its worker is the user's.
+#: `scriptExpression` of LAMBDA.
 LAMBDAS = [
     "if ($.input.a==1){return {testvalue:true}} else {return {testvalue:false}}",
     "var i = 10; if ($.v == 1){ return {iValue:i} } else { return {iValue:i+3} }",
@@ -211,7 +211,7 @@ def quoted() -> list[J]:
             )
         )
     lambdas = [given(f"lambda_{n}", "LAMBDA", scriptExpression=text, input={"a": 1}) for n, text in enumerate(LAMBDAS, 1)]
-    found.append(entry("scripts of the deprecated LAMBDA, carried out by a worker", flow("lambdas", lambdas)))
+    found.append(entry("scripts of the deprecated LAMBDA", flow("lambdas", lambdas)))
     waits = [given(f"wait_{n}", "WAIT", duration=text) for n, text in enumerate(DURATIONS, 1)]
     found.append(entry("every spelling of a duration", flow("durations", waits)))
     waits = [given(f"until_{n}", "WAIT", until=text) for n, text in enumerate(DATES, 1)]

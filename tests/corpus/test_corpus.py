@@ -22,7 +22,6 @@ QUOTED, WRITTEN, REFUSED = (
     json.loads((HERE / f"{name}.json").read_text(encoding="utf-8")) for name in ("quoted", "written", "refused")
 )
 RUN = [*QUOTED, *WRITTEN]
-HAS_JAVASCRIPT = importlib.util.find_spec("_quickjs") is not None
 
 #: Values the codec leaves out, because they are the defaults of their fields, by their property; others that say nothing.
 DEFAULTS = {"restartable": True, "retryLogic": "FIXED", "workflowTaskType": "SIMPLE"}
@@ -49,8 +48,9 @@ def nodes(document: Any) -> Iterator[dict[str, Any]]:
 def problems(definition: WorkflowDef) -> list[str]:
     """Errors of a definition; a test of one that needs a missing extra is skipped."""
     errors = [str(problem) for problem in validate(definition) if problem.severity == "error"]
-    if not HAS_JAVASCRIPT and any("conductorlite[javascript]" in error for error in errors):
-        pytest.skip("needs the extra javascript")
+    for extra, module in (("javascript", "_quickjs"), ("jq", "jq")):
+        if importlib.util.find_spec(module) is None and any(f"conductorlite[{extra}]" in error for error in errors):
+            pytest.skip(f"needs the extra {extra}")
     return errors
 
 
@@ -86,7 +86,7 @@ def settle_waits(engine: Engine) -> bool:
             if (
                 task.status is TaskStatus.IN_PROGRESS
                 and not task.lease
-                and ((task.task_type == "WAIT" and task.wait_until is None) or task.task_type in ("HTTP", "EVENT"))
+                and ((task.task_type == "WAIT" and task.wait_until is None) or task.task_type in ("HUMAN", "HTTP", "EVENT"))
             ):
                 engine.update_task(TaskResult(workflow_id=workflow_id, task_id=task.task_id, status=TaskStatus.COMPLETED))
                 found = True

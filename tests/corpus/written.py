@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from leaves import of_leaves
 from make import J, child, entry, flow, fork, given, inline, loop, node, seq, sub, switch
 
 
@@ -920,4 +921,4 @@ def of_run_time() -> list[J]:
 def written() -> list[J]:
     """All of it."""
     singly = [*of_workflows(), *of_retries(), *of_tasks(), *of_templates()]
-    return [*singly, *of_branches(), *of_loops(), *of_families(), *of_run_time()]
+    return [*singly, *of_branches(), *of_loops(), *of_families(), *of_leaves(), *of_run_time()]

@@ -80,6 +80,43 @@ def test_a_join_and_a_loop() -> None:
     assert case.why("l") == "l (DO_WHILE) is in round 2."
 
 
+def test_a_human() -> None:
+    """A HUMAN waits for somebody, until its deadline if it has one."""
+    case = Case(flow(node("h", "HUMAN", task_definition=TaskDef(name="h", timeout_ms=60_000))))
+    case.at(12)
+    assert case.why("h") == "h (HUMAN) waits for somebody to complete it, for 12 s; its task timeout comes in 48 s."
+
+
+def test_an_exclusive_join() -> None:
+    """An EXCLUSIVE_JOIN names those that may end it, and those that may still be scheduled."""
+    join = node("e", "EXCLUSIVE_JOIN", join_on=["a", "b", "c2"], default_exclusive_join_task=["d"])
+    fork = node("f", "FORK_JOIN", fork_tasks=[[join], [node("a")], [node("b", permissive=True)], [node("c1"), node("c2")],
+                                              [node("d")]])  # fmt: skip
+    case = Case(flow(fork, node("j", "JOIN", join_on=["e"])))
+    assert case.why("e") == "e (EXCLUSIVE_JOIN) waits for the first of a and b to end (c2 not scheduled yet)."
+    assert case.why().index("a waits") < case.why().index("e (EXCLUSIVE_JOIN)")
+    case.do("b", "FAILED_WITH_TERMINAL_ERROR")
+    assert case.why("e") == "e (EXCLUSIVE_JOIN) waits for a to end (c2 not scheduled yet)."
+    late = node("e", "EXCLUSIVE_JOIN", join_on=["b"])
+    other = Case(flow(node("f", "FORK_JOIN", fork_tasks=[[late], [node("a"), node("b")]]), node("j", "JOIN", join_on=["e"])))
+    assert other.why("e") == "e (EXCLUSIVE_JOIN) waits to see which of the tasks it joins will be scheduled."
+    other.do("a")
+    assert other.why("e") == "e (EXCLUSIVE_JOIN) waits for b to end."
+
+
+def test_the_case_a_decision_took() -> None:
+    """A task in a case that was not taken says which one was; an empty case of a DECISION is its default."""
+    cases = {"x": [node("a")], "y": []}
+    fields = {"case_value_param": "case", "input_parameters": {"case": "${workflow.input.case}"}, "decision_cases": cases}
+    definition = flow(node("d", "DECISION", default_case=[node("z")], **fields))
+    assert Case(definition, input={"case": "x"}).why("z") == (
+        "z has not run yet: d took the case 'x', and this is in the default case."
+    )
+    taken = Case(definition, input={"case": "y"})
+    assert taken.why("a") == "a has not run yet: d took the case 'y', and this is in the case 'x'."
+    assert taken.why("z").startswith("z waits for a worker")
+
+
 def test_a_sub_workflow() -> None:
     """A SUB_WORKFLOW names the execution it waits for."""
     child = SubWorkflowParams(name="child", workflow_definition=WorkflowDef(name="child", tasks=[node("a")]))

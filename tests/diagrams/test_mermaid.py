@@ -79,6 +79,31 @@ def test_switches() -> None:
     )
 
 
+def test_decisions_exclusive_joins_and_humans() -> None:
+    """A DECISION is drawn as a SWITCH, an EXCLUSIVE_JOIN as a JOIN with arrows from what it joins, a HUMAN as a WAIT."""
+    cases = {"x": [node("a")], "y": [node("h", "HUMAN")]}
+    definition = flow(
+        node("d", "DECISION", case_expression="$.n > 1", decision_cases=cases),
+        node("e", "EXCLUSIVE_JOIN", join_on=["a", "h"]),
+    )
+    assert mermaid(definition) == (
+        "flowchart TD\n"
+        '  start(["flow v1"])\n'
+        '  t1{"d<br/>DECISION #36;#46;n #62; 1"}\n'
+        '  t2["a"]\n'
+        '  t3(["h<br/>HUMAN"])\n'
+        '  t4{{"e<br/>EXCLUSIVE_JOIN"}}\n'
+        '  finish(["end"])\n'
+        "  start --> t1\n"
+        '  t1 -- "x" --> t2\n'
+        '  t1 -- "y" --> t3\n'
+        "  t2 --> t4\n"
+        "  t3 --> t4\n"
+        '  t1 -- "default" --> t4\n'
+        "  t4 --> finish\n"
+    )
+
+
 def test_loops_and_sub_workflows() -> None:
     """A loop is a box with its condition and an arrow back; a sub-workflow is one node with its name and version."""
     child = node("child", "SUB_WORKFLOW", sub_workflow_param=SubWorkflowParams(name="order", version=3))

@@ -96,7 +96,7 @@ def flow(*tasks: WorkflowTask, name: str = "flow", **fields: Any) -> WorkflowDef
 def text_line(line: HistoryEvent, reasons: bool = False) -> str:
     """`<second> <ref>[#<attempt>] <status>`; a workflow's line has no reference."""
     second = f"{(line.at - T0) / 1000:g}"
-    if line.kind is HistoryKind.WORKFLOW:
+    if line.kind in (HistoryKind.WORKFLOW, HistoryKind.MIGRATED):
         text = f"{second} workflow {line.status}"
     else:
         name = f"{line.ref}#{line.attempt}" if line.attempt else line.ref

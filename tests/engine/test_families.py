@@ -338,21 +338,3 @@ def test_an_id_that_is_taken(bench: Bench) -> None:
         bench.engine.start(flow(noop("n")), workflow_id=bench.workflow_id)
     bench.engine.settle()
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
-
-
-@pytest.mark.parametrize("kind", ["EXCLUSIVE_JOIN", "DECISION", "HUMAN"])
-def test_types_that_are_not_carried_out_are_refused(bench: Bench, kind: str) -> None:
-    """A type that steers the flow and is not built in yet is refused by name, with its path, before anything is stored."""
-    needed = {"join_on": ["n"], "case_value_param": "d", "decision_cases": {"a": [noop("x")]}}
-    wanted = {"EXCLUSIVE_JOIN": ["join_on"],
-              "DECISION": ["case_value_param", "decision_cases"], "HUMAN": []}[kind]  # fmt: skip
-    task = WorkflowTask(
-        name="t",
-        task_reference_name="t",
-        type=kind,
-        input_parameters={"d": "${workflow.input.d}"},
-        **{field: needed[field] for field in wanted},
-    )
-    with pytest.raises(InvalidDefinition, match=rf"\$\.tasks\[1\]\.type: {kind} is not carried out"):
-        bench.engine.start(flow(noop("n"), task))
-    assert list(bench.engine.workflow_ids()) == []

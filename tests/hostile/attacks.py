@@ -51,6 +51,12 @@ def inline(script: str, evaluator: str = "javascript", input: Any = None, **inpu
     return lambda engine: start(engine, flow(node("i", "INLINE", inputParameters=values)), input)
 
 
+def transform(query: str, input: Any = None, **inputs: Any) -> Callable[[Engine], Run]:
+    """A JSON_JQ_TRANSFORM."""
+    values = {"queryExpression": query, **inputs}
+    return lambda engine: start(engine, flow(node("q", "JSON_JQ_TRANSFORM", inputParameters=values)), input)
+
+
 def condition(script: str, evaluator: str = "javascript") -> Callable[[Engine], Run]:
     """A loop condition."""
     return lambda engine: start(
@@ -225,6 +231,27 @@ ATTACKS: dict[str, Callable[[Engine], Run]] = {
     "shift, python": inline("return 1 << 10**10", "python"),
     "doubled list, python": inline("a = [1]\nwhile True:\n    a = a + a\nreturn a", "python"),
     "formatted number, python": inline("return f'{1:999999999}'", "python"),
+    # jq programs.
+    "endless recursion, jq": transform("def f: f; f"),
+    "endless repetition, jq": transform("[repeat(1)]"),
+    "endless results, jq": transform("repeat(1)"),
+    "endless loop, caught, jq": transform("try last(range(1e15)) catch ."),
+    "deep recursion, jq": transform("def f: 1 + f; f"),
+    "doubled text, jq": transform('reduce range(1e9) as $i ("x"; . + .)'),
+    "repeated text, jq": transform('("x" * 1e9) | length'),
+    "filled array, jq": transform("[range(1e12)]"),
+    "large results, jq": transform('"x" * 1e6 | repeat(.)'),
+    "deep result, jq": transform("reduce range(100000) as $i (1; [.])"),
+    "1,000 deep, jq text": transform("(" * 1_000 + "1" + ")" * 1_000),
+    "100,000 deep, jq text": transform("(" * 100_000 + "1" + ")" * 100_000),
+    "10 MB jq text": transform("1," * 5 * MB + "1"),
+    "10 MB into a jq program": transform(".x | length", input={"x": "x" * 10 * MB}, x="${workflow.input.x}"),
+    "many numbers into a jq program": transform(".x | length", input={"x": [1] * 2_000_000}, x="${workflow.input.x}"),
+    "pattern in a jq program": transform('("a" * 60 + "b") | test("^(a+)+$")'),
+    "the end of the process, jq": transform("halt_error"),
+    "files, jq": transform('import "/proc/self/environ" as $d; $d'),
+    "half a surrogate pair, jq text": transform("'\ud800'"),
+    "half a surrogate pair, into jq": transform(".x", x="${workflow.input.x}", input={"x": "\ud800"}),
     # Regular expressions.
     "pattern in a filter": read("${workflow.input.l[?(@ =~ /" + PATTERN + "/)]}", {"l": ["a" * 5_000 + "b"]}),
     "pattern in a filter function": read("${$.workflow.input.l[?match(@, '" + PATTERN + "')]}", {"l": ["a" * 5_000 + "b"]}),

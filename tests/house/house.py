@@ -18,6 +18,7 @@ LOGIC = (
     "decisions",
     "expressions",
     "plan",
+    "migration",
     "policies",
     "draft",
     "operators",

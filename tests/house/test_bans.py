@@ -63,6 +63,17 @@ def test_only_the_clock_reads_time() -> None:
     assert found == []
 
 
+def test_only_the_sandbox_starts_processes() -> None:
+    """A process is started for code that cannot be bounded in this one, in sandbox/ and nowhere else."""
+    found = [
+        f"{named(path)}:{line} imports {name}"
+        for path in python_files()
+        for line, name in imports(tree_of(path))
+        if name.split(".")[0] in ("subprocess", "multiprocessing") and path.parent != PACKAGE / "sandbox"
+    ]
+    assert found == []
+
+
 def test_nothing_is_drawn_by_chance() -> None:
     """Ids and jitter are derived: only the id of a top-level start may be random, and only in engine/core.py."""
     found = [

@@ -10,6 +10,7 @@ import sys
 LATER = (
     "sqlite3", "sqlite_utils", "apscheduler", "cattrs", "jsonpath", "hypothesis", "pytest", "_pytest", "asyncio",
     "concurrent.futures", "http.client", "conductorlite.testing", "click", "rich",
+    "httpx", "conductorlite.system",
 )  # fmt: skip
 
 _LOOK = """

@@ -45,11 +45,14 @@ LARGE = "large " * 300
 
 
 #: Kinds of nodes, the simplest first.
-KINDS = ("SIMPLE", "DO_WHILE", "FORK_JOIN", "SWITCH", "WAIT", "SIMPLE", "NOOP", "RARE", "RARE", "RUN_TIME", "RUN_TIME")
-
-#: Kinds that are made at run time, and those that start others.
+KINDS = (
+    *("SIMPLE", "DO_WHILE", "FORK_JOIN", "SWITCH", "WAIT", "SIMPLE", "NOOP"),
+    *("RARE", "RARE", "LEAF", "LEAF", "RUN_TIME", "RUN_TIME"),
+)
 RARE = ("SET_VARIABLE", "SUB_WORKFLOW", "INLINE", "SUB_WORKFLOW", "SET_VARIABLE", "INLINE", "TERMINATE")
+LEAVES = ("EXCLUSIVE_JOIN", "DECISION", "HUMAN", "LAMBDA", "JSON_JQ_TRANSFORM", "EXCLUSIVE_JOIN")
 RUN_TIME = ("FORK_JOIN_DYNAMIC", "DYNAMIC", "START_WORKFLOW", "FORK_JOIN_DYNAMIC")
+NESTING = ("DO_WHILE", "FORK_JOIN", "SWITCH", "DECISION", "EXCLUSIVE_JOIN", "SUB_WORKFLOW", "FORK_JOIN_DYNAMIC", "START_WORKFLOW")
 
 #: What a drawn DYNAMIC may be asked to be; the third is a type that cannot stand alone, the last names nothing.
 STAND_INS = ("n0", "n1", "WAIT", "NOOP", "JOIN", "")
@@ -94,11 +97,10 @@ class _Author:
         self.budget -= 1
         nestable = depth > 0 and self.budget > 0
         kind = KINDS[self.tape.pick(len(KINDS))]
-        if kind == "RARE":
-            kind = RARE[self.tape.pick(len(RARE))]
-        elif kind == "RUN_TIME":
-            kind = RUN_TIME[self.tape.pick(len(RUN_TIME))]
-        if kind in ("DO_WHILE", "FORK_JOIN", "SWITCH", "SUB_WORKFLOW", "FORK_JOIN_DYNAMIC", "START_WORKFLOW") and not nestable:
+        some = {"RARE": RARE, "LEAF": LEAVES, "RUN_TIME": RUN_TIME}.get(kind)
+        if some is not None:
+            kind = some[self.tape.pick(len(some))]
+        if kind in NESTING and not nestable:
             kind = "SIMPLE"
         self.shape.kinds.add(kind)
         inside = (*around, kind)
@@ -117,6 +119,11 @@ class _Author:
             "FORK_JOIN_DYNAMIC": self.dynamic_fork,
             "DYNAMIC": self.dynamic,
             "START_WORKFLOW": self.start,
+            "DECISION": self.decision,
+            "EXCLUSIVE_JOIN": self.exclusive,
+            "HUMAN": self.human,
+            "LAMBDA": self.function,
+            "JSON_JQ_TRANSFORM": self.transform,
         }[kind]
         return make(depth, loops, inside)
 
@@ -201,6 +208,67 @@ class _Author:
         self.finished.append(task["taskReferenceName"])
         return [task]
 
+    def function(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
+        task = self.forgiving(self.base("y", "LAMBDA"))
+        scripts = ("return $.n + 1", "return {x: $.n}", "return $.missing.deeper", "$.n")
+        task["inputParameters"] = {**self.inputs(loops), "scriptExpression": scripts[self.tape.pick(4)]}
+        task["retryCount"] = self.tape.pick(2)
+        self.finished.append(task["taskReferenceName"])
+        return [task]
+
+    def transform(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
+        task = self.forgiving(self.base("q", "JSON_JQ_TRANSFORM"))
+        programs = (".n + 1", "{x: .n}, now", ".n.deeper", "empty")
+        task["inputParameters"] = {**self.inputs(loops), "queryExpression": programs[self.tape.pick(4)]}
+        task["retryCount"] = self.tape.pick(2)
+        self.finished.append(task["taskReferenceName"])
+        return [task]
+
+    def human(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
+        task = self.forgiving(self.base("h", "HUMAN"))
+        task["inputParameters"] = self.inputs(loops)
+        self.limited(task)
+        self.finished.append(task["taskReferenceName"])
+        return [task]
+
+    def limited(self, task: dict[str, Any]) -> None:
+        """Mostly with timeouts: what waits for others meets every event while it is open."""
+        if self.tape.pick(3):
+            task["taskDefinition"] = {
+                "name": task["name"],
+                "retryCount": self.tape.pick(2),
+                "timeoutSeconds": (5, 0, 9)[self.tape.pick(3)],
+                "responseTimeoutSeconds": (0, 0, 4)[self.tape.pick(3)],
+                "totalTimeoutSeconds": (0, 0, 12, 10)[self.tape.pick(4)],
+                "timeoutPolicy": ("RETRY", "ALERT_ONLY", "TIME_OUT_WF")[self.tape.pick(3)],
+            }
+
+    def decision(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
+        """A SWITCH in other words."""
+        (task,) = self.switch(depth, loops, around)
+        scripted = task.pop("evaluatorType") == "javascript"
+        task["type"] = "DECISION"
+        task["caseExpression" if scripted else "caseValueParam"] = task.pop("expression")
+        return [task]
+
+    def exclusive(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
+        """A SWITCH or DECISION, and what joins the ends of its cases."""
+        (choice,) = (self.switch, self.decision)[self.tape.pick(2)](depth, loops, around)
+        self.shape.kinds.add(choice["type"])
+        ends = [case[-1]["taskReferenceName"] for case in choice["decisionCases"].values() if case]
+        default = [choice["defaultCase"][-1]["taskReferenceName"]] if choice.get("defaultCase") else []
+        return [choice, self.joining(ends, default)]
+
+    def joining(self, refs: list[str], default: list[str]) -> dict[str, Any]:
+        join = self.forgiving(self.base("e", "EXCLUSIVE_JOIN"))
+        join["joinOn"] = refs
+        if default and self.tape.pick(4):
+            join["defaultExclusiveJoinTask"] = default
+        self.limited(join)
+        self.shape.kinds.add("EXCLUSIVE_JOIN")
+        self.finished.append(join["taskReferenceName"])
+        return join
+
     def terminate(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
         task = self.base("x", "TERMINATE")
         status = ("COMPLETED", "FAILED", "TERMINATED", "${workflow.input.bad}")[self.tape.pick(4)]
@@ -244,6 +312,12 @@ class _Author:
         fork = self.base("f", "FORK_JOIN")
         branches = [self.sequence(depth - 1, loops, around) for _ in range(1 + self.tape.pick(3))]
         fork["forkTasks"] = branches
+        if len(branches) > 1 and self.tape.chance(2):
+            # What is joined runs, or is still to come, in another branch.
+            refs = [task["taskReferenceName"] for task in branches[1]]
+            branches[0].append(self.joining(refs[:1] if self.tape.pick(2) else refs, refs[-1:]))
+            if self.tape.pick(2):
+                branches[0].append(self.noop(depth, loops, around)[0])
         join = self.forgiving(self.base("j", "JOIN"))
         # A SWITCH at the end of a branch ends at once, as in Conductor; the JOIN may then end before its cases.
         join["joinOn"] = [branch[-1]["taskReferenceName"] for branch in branches]
@@ -334,8 +408,8 @@ def draw_definition(tape: Tape) -> tuple[dict[str, Any], dict[str, Any], Shape]:
         value["note"] = LARGE
     tasks = author.sequence(3, (), ())
     definition: dict[str, Any] = {"name": "drawn", "tasks": tasks}
-    if tape.chance(4):
-        definition |= {"timeoutSeconds": 30 + tape.pick(30), "timeoutPolicy": ("TIME_OUT_WF", "ALERT_ONLY")[tape.pick(2)]}
+    if tape.chance(3):
+        definition |= {"timeoutSeconds": 12 + tape.pick(48), "timeoutPolicy": ("TIME_OUT_WF", "ALERT_ONLY")[tape.pick(2)]}
     if tape.chance(4):
         definition["failureWorkflow"] = ("mourn", "missing", "$workflow.input.bad")[tape.pick(3)]
     if author.finished and tape.pick(2):
@@ -364,6 +438,12 @@ OPERATIONS = (
     "retry",
     "set_back",
     "lose",
+    "rerun",
+    "resume_children",
+    "restart",
+    "skip",
+    "rerun",
+    "variables",
 )
 
 

@@ -12,7 +12,7 @@ import pytest
 from test_oracle import Tally, live
 
 from conductorlite.backends.memory import MemoryBackend
-from conductorlite.decider import progress, reports, verbs
+from conductorlite.decider import progress, reopening, reports
 from conductorlite.decisions import Event, EventKind, Snapshot
 from conductorlite.draft import Draft
 from conductorlite.executions import HistoryKind, Task
@@ -100,7 +100,7 @@ def held_events_forgotten(patch: Patch) -> None:
 
 def join_not_recounted(patch: Patch) -> None:
     """A retried execution's JOINs keep the counts they had."""
-    patch.setattr(verbs, "_recount", lambda draft: None)
+    patch.setattr(reopening, "recount", lambda draft: draft.recount())
 
 
 def executed_before_the_successor(patch: Patch) -> None:

@@ -8,7 +8,8 @@ operation every invariant is checked on both.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tape import LARGE, MOURN
 from conductorlite import (
     Bounds,
     Conflict,
+    DefinitionNotFound,
     Engine,
     Semantics,
     StaleLease,
@@ -33,9 +35,11 @@ from conductorlite.backends.memory import MemoryBackend
 from conductorlite.backends.sqlite import SQLiteBackend
 from conductorlite.canonical import canonical
 from conductorlite.decider import decide
-from conductorlite.decisions import Decision, Event, Need, Snapshot
+from conductorlite.decisions import Decision, Event, EventKind, Need, Snapshot
 from conductorlite.engine.turns import Turns
 from conductorlite.executions import Workflow
+from conductorlite.plan import Plan
+from conductorlite.plan.tree import walk
 from conductorlite.ports import Backend, ReadingTransaction
 
 __all__ = ["Matrix", "Twins", "journal"]
@@ -76,6 +80,8 @@ class Checked(Turns):
             tasks=rows,
             payloads=self.texts(view, workflow.workflow_id, digests) if digests else {},
             definitions={(name, None): self._resolve(view, name, None) for name in ("mourn", "missing", "nonsense")},
+            plans=self._targets(view, workflow, ordered),
+            inbox=tuple(view.inbox(workflow.workflow_id)),
             everything_loaded=True,
         )
         # What is made in this turn, on both: definitions, and what their forks and children are looked up by.
@@ -94,10 +100,15 @@ class Checked(Turns):
         self._record({**grown, (): plan}, rows.values(), sliced, ordered)
         return sliced
 
+    def _targets(self, view: ReadingTransaction, workflow: Workflow, events: Sequence[Event]) -> dict[str, Plan]:
+        hashes = [event.data.value["definitionHash"] for event in events if event.kind is EventKind.MIGRATE]
+        return {digest: self.plan(view, attrs.evolve(workflow, definition_hash=digest)) for digest in hashes}
+
     def _record(self, plans: Any, rows: Any, decision: Decision, events: Sequence[Event]) -> None:
         tasks = [task for task in (*rows, *decision.inserted) if task is not None]
-        kinds = {plans[task.grafts].nodes[task.base_ref].task.type for task in tasks}
-        kinds |= {"DYNAMIC" for task in tasks if plans[()].nodes.get(task.base_ref) and task.grafts}
+        known = [task for task in tasks if task.base_ref in plans[task.grafts].nodes]
+        kinds = {plans[task.grafts].nodes[task.base_ref].task.type for task in known}
+        kinds |= {"DYNAMIC" for task in known if plans[()].nodes.get(task.base_ref) and task.grafts}
         for event in events:
             if event.event_id in decision.replies:
                 name = str(event.kind)
@@ -138,7 +149,7 @@ class Twins:
         self.workflow_id = "w"
         parsed = WorkflowDef.from_json(definition)
         for engine in self.engines:
-            engine.register(WorkflowDef.from_json(MOURN))
+            engine.register(WorkflowDef.from_json(MOURN), parsed)
             engine.start(parsed, value, workflow_id=self.workflow_id)
         self.compare()
 
@@ -274,7 +285,7 @@ class Twins:
 
     def _signal(self, index: int, engine: Engine, a: int, b: int) -> object:
         tasks = [task for one in self.ids(engine) for task in engine.get(one).tasks]
-        waits = [task for task in tasks if task.task_type == "WAIT" and not task.status.terminal]
+        waits = [task for task in tasks if task.task_type in ("WAIT", "HUMAN") and not task.status.terminal]
         return self._send(engine, attrs.evolve(waits[a % len(waits)], lease=0), b, 8) if waits else None
 
     def _next(self, index: int, engine: Engine, a: int, b: int) -> object:
@@ -297,7 +308,7 @@ class Twins:
         ids = self.ids(engine)
         try:
             call(ids[0 if a < 4 else a % len(ids)])
-        except Conflict as refused:
+        except (Conflict, TaskNotFound, DefinitionNotFound) as refused:
             return str(refused)
         return "done"
 
@@ -309,6 +320,35 @@ class Twins:
 
     def _retry(self, index: int, engine: Engine, a: int, b: int) -> object:
         return self._verb(engine, engine.retry, a)
+
+    def _resume_children(self, index: int, engine: Engine, a: int, b: int) -> object:
+        return self._verb(engine, partial(engine.retry, resume_subworkflow_tasks=True), a)
+
+    def _restart(self, index: int, engine: Engine, a: int, b: int) -> object:
+        return self._verb(engine, partial(engine.restart, use_latest_definitions=b > 7), a) if b > 4 else None
+
+    def _rerun(self, index: int, engine: Engine, a: int, b: int) -> object:
+        """From the start, or from any task of any execution, with an input of its own or not."""
+        if b == 8:
+            return self._verb(engine, partial(engine.rerun, input={"n": a, "items": [1]}), a)
+        tasks = [task for one in self.ids(engine) for task in engine.get(one).tasks]
+        if not tasks:
+            return None
+        task = tasks[(a * 31 + b * 7) % len(tasks)]
+        given = {"n": 1, "given": True} if b % 3 == 0 else None
+        start = partial(engine.rerun, from_task=task.ref, task_input=given)
+        return task.ref, self._verb(engine, lambda _: start(task.workflow_id), 0)
+
+    def _skip(self, index: int, engine: Engine, a: int, b: int) -> object:
+        ids = self.ids(engine)
+        one = ids[a % len(ids)]
+        nodes = list(_nodes_of(engine, one))
+        ref, loops = nodes[(a * 5 + b) % len(nodes)]
+        printed = ref + "__1" * loops
+        return printed, self._verb(engine, lambda _: engine.skip_task(one, printed, output={"x": "skipped"}), 0)
+
+    def _variables(self, index: int, engine: Engine, a: int, b: int) -> object:
+        return self._verb(engine, lambda one: engine.update_variables(one, {f"x{b % 2}": a}), a)
 
     def _terminate(self, index: int, engine: Engine, a: int, b: int) -> object:
         return self._verb(engine, engine.terminate, a) if b > 5 else None
@@ -325,7 +365,7 @@ class Twins:
                     engine.settle()
         self.compare()
         for _ in range(400):
-            if self.engines[0].status(self.workflow_id).terminal:
+            if all(self.engines[0].status(one).terminal for one in self.ids(self.engines[0])):
                 return
             before = self._journals()
             for operation in ("work", "report", "signal"):
@@ -335,12 +375,20 @@ class Twins:
                 idle = self.engines[0].next_wakeup() is None and not self._offered(self.engines[0])
                 if idle and self._journals() == before:
                     break
-        status = self.engines[0].status(self.workflow_id)
-        rows = [(t.ref, t.attempt, str(t.status)) for t in self.engines[0].get(self.workflow_id).tasks]
-        assert status is not WorkflowStatus.RUNNING, f"it cannot end: {rows}"
+        for one in self.ids(self.engines[0]):
+            rows = [(t.ref, t.attempt, str(t.status)) for t in self.engines[0].get(one).tasks]
+            assert self.engines[0].status(one).terminal, f"{one} cannot end: {rows}"
 
     def _journals(self) -> list[bytes]:
         return [journal(self.engines[0], one) for one in self.ids(self.engines[0])]
+
+
+def _nodes_of(engine: Engine, workflow_id: str) -> Iterator[tuple[str, int]]:
+    """References of a definition, each with the number of loops around it."""
+    definition = engine.get(workflow_id).definition
+    assert definition is not None
+    for place in walk(definition):
+        yield place.task.task_reference_name, len(place.loops)
 
 
 def _comparable(task: Task) -> dict[str, Any]:

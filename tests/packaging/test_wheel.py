@@ -18,7 +18,13 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 EXTRAS = PROJECT["optional-dependencies"]
 
 #: What each extra brings, as modules; an extra made of others brings what they bring.
-MODULES = {"javascript": {"_quickjs"}, "cli": {"click", "rich"}, "testing": {"hypothesis", "pytest"}}
+MODULES = {
+    "javascript": {"_quickjs"},
+    "jq": {"jq"},
+    "cli": {"click", "rich"},
+    "http": {"httpx"},
+    "testing": {"hypothesis", "pytest"},
+}
 
 SMOKE = """
 import importlib.util, pathlib, sys
@@ -26,7 +32,8 @@ import conductorlite
 from conductorlite import Engine, InvalidDefinition, MissingExtra, VirtualClock, Workers, WorkflowDef, WorkflowTask
 
 assert pathlib.Path(conductorlite.__file__).is_relative_to(sys.prefix), conductorlite.__file__
-assert not {"click", "rich", "_quickjs", "hypothesis", "pytest", "asyncio"} & set(sys.modules), "imported without need"
+lazy = {"click", "rich", "httpx", "_quickjs", "jq", "hypothesis", "pytest", "asyncio"}
+assert not lazy & set(sys.modules), "imported without need"
 
 workers = Workers()
 
@@ -49,7 +56,8 @@ for store in (None, "smoke.db"):
         assert engine.check() == []
         assert engine.clock.now() == 30 * 86_400_000
 
-there = {name for name in ("javascript", "cli", "testing") if all(map(importlib.util.find_spec, MODULES[name]))}
+names = ("javascript", "jq", "cli", "http", "testing")
+there = {name for name in names if all(map(importlib.util.find_spec, MODULES[name]))}
 assert there == WANTED, (there, WANTED)
 
 beyond = WorkflowTask(name="x", task_reference_name="x", type="INLINE", input_parameters={"expression": "/a/.test('cat')"})
@@ -64,6 +72,20 @@ try:
     assert "javascript" in there
 except MissingExtra as error:
     assert "javascript" not in there and "pip install 'conductorlite[javascript]'" in str(error), error
+from conductorlite.system import system_workers
+call = WorkflowTask(name="c", task_reference_name="c", type="HTTP", input_parameters={"uri": "http://127.0.0.1:1", "method": "GET"})
+with Engine(workers=system_workers(), clock=VirtualClock(0)) as engine:
+    run = engine.start(WorkflowDef(name="c", tasks=[call]))
+    engine.run_until_idle()
+    reason = run.workflow.tasks[0].reason
+    assert ("pip install 'conductorlite[http]'" in reason) != ("http" in there), reason
+query = WorkflowTask(name="q", task_reference_name="q", type="JSON_JQ_TRANSFORM",
+                     input_parameters={"queryExpression": ".a[0], env", "a": [7]})
+try:
+    run = Engine(clock=VirtualClock(0)).start(WorkflowDef(name="q", tasks=[query]))
+    assert "jq" in there and run.result() == {"result": 7, "resultList": [7, {}]}, run.workflow
+except InvalidDefinition as error:
+    assert "jq" not in there and "pip install 'conductorlite[jq]'" in str(error), error
 try:
     import conductorlite.testing.strategies
     assert "testing" in there

@@ -218,7 +218,32 @@ BAD: list[tuple[dict[str, Any], str, str, str]] = [
     # Inputs of single types.
     (workflow(task(type="HTTP")), "E", "$.tasks[0].inputParameters", "http_request or uri or method"),
     (workflow(task(type="KAFKA_PUBLISH")), "E", "$.tasks[0].inputParameters", "kafka_request"),
-    (workflow(task(type="JSON_JQ_TRANSFORM")), "E", "$.tasks[0].inputParameters", "queryExpression"),
+    (workflow(task(type="JSON_JQ_TRANSFORM")), "E", "$.tasks[0].inputParameters.queryExpression", "is missing"),
+    (
+        workflow(task(type="JSON_JQ_TRANSFORM", inputParameters={"queryExpression": ".a |"})),
+        "E",
+        "$.tasks[0].inputParameters.queryExpression",
+        "syntax error",
+    ),
+    (
+        workflow(task(type="JSON_JQ_TRANSFORM", inputParameters={"queryExpression": 3})),
+        "E",
+        "$.tasks[0].inputParameters.queryExpression",
+        "must be a text",
+    ),
+    (workflow(task(type="LAMBDA")), "E", "$.tasks[0].inputParameters.scriptExpression", "is missing"),
+    (
+        workflow(task(type="LAMBDA", inputParameters={"scriptExpression": " "})),
+        "E",
+        "$.tasks[0].inputParameters.scriptExpression",
+        "is empty",
+    ),
+    (
+        workflow(task(type="LAMBDA", inputParameters={"scriptExpression": "return )"})),
+        "E",
+        "$.tasks[0].inputParameters.scriptExpression",
+        "line 1 column 8",
+    ),
     (workflow(task(type="EVENT")), "E", "$.tasks[0].sink", "is missing"),
     (workflow(task(type="DYNAMIC")), "E", "$.tasks[0].dynamicTaskNameParam", "is missing"),
     (workflow(task(type="DYNAMIC", dynamicTaskNameParam="n")), "W", "$.tasks[0].dynamicTaskNameParam", "'n' is not"),

@@ -73,6 +73,15 @@ class Ordered(Generic[K]):
             for block in self._blocks[at + 1 :]:
                 yield from block
 
+    def before(self, key: tuple[Any, ...] | None) -> Iterator[K]:
+        """The keys less than `key` (None: all), descending."""
+        at = len(self._tops) if key is None else bisect_left(self._tops, key)
+        if key is not None and at < len(self._blocks):
+            block = self._blocks[at]
+            yield from reversed(block[: bisect_left(block, key)])
+        for block in reversed(self._blocks[:at]):
+            yield from reversed(block)
+
     def __iter__(self) -> Iterator[K]:
         for block in self._blocks:
             yield from block

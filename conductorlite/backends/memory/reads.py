@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
 from conductorlite.backends.memory.store import Execution, Store
 from conductorlite.canonical import Payload
 from conductorlite.decisions import Event, Message, MessageKey, Need
-from conductorlite.executions import HistoryEvent, Task, TaskLog, Workflow, WorkflowStatus
-from conductorlite.ports import Loaded, RelayItem
+from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, WorkflowStatus
+from conductorlite.ports import ExecutionFilter, Loaded, RelayItem
 
 __all__ = ["MemoryReads"]
 
@@ -93,6 +93,26 @@ class MemoryReads:
         ids = self._store.ids if status is None else self._store.by_status.get(status.value)
         return [] if ids is None else [workflow_id for (workflow_id,) in islice(ids.after((after,)), limit)]
 
+    def executions(self, wanted: ExecutionFilter, after: tuple[int, str] | None, limit: int) -> Sequence[Workflow]:
+        """A page of executions, newest first."""
+        return list(islice(self._listed(wanted, after), limit))
+
+    def _listed(self, wanted: ExecutionFilter, after: tuple[int, str] | None) -> Iterator[Workflow]:
+        """Along the index that promises the fewest, the rest compared row by row."""
+        asked = {"parent": wanted.parent_workflow_id, "correlation": wanted.correlation_id}
+        asked |= {"name": wanted.name, "status": None if wanted.status is None else wanted.status.value}
+        index = next(((kind, value) for kind, value in asked.items() if value is not None), ("all", ""))
+        for _, workflow_id in self._store.created[index].before(after) if index in self._store.created else ():
+            row = self._store.workflows[workflow_id]
+            found = {"parent": row.parent_workflow_id, "correlation": row.correlation_id}
+            found |= {"name": row.name, "status": row.status.value}
+            if all(value is None or found[kind] == value for kind, value in asked.items()):
+                yield row
+
+    def key_holder(self, name: str, key: str) -> str | None:
+        """Id of the execution that holds an idempotency key of a workflow name, or None."""
+        return self._store.keys.get((name, key))
+
     # -- inbox ---------------------------------------------------------------------------------------------------------
 
     def due_events(self, workflow_id: str, now: int, limit: int) -> Sequence[Event]:
@@ -159,6 +179,10 @@ class MemoryReads:
     def messages(self, limit: int) -> Sequence[Message]:
         """The next messages of all queues in order of `due_at`."""
         return [self._store.messages[key[1], key[2]] for key in islice(self._store.messages_due, limit)]
+
+    def poll_data(self, task_type: str | None) -> Sequence[PollData]:
+        """The last polls of a task type (None: of all), in order of type and domain, no domain first."""
+        return [poll for key, poll in sorted(self._store.polls.items()) if task_type is None or key[0] == task_type]
 
     def outbox(self, limit: int) -> Sequence[RelayItem]:
         """The oldest undelivered items, in order."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from conductorlite.backends.memory.ordered import Ordered
 from conductorlite.decisions import Event, Message, MessageKey
-from conductorlite.executions import HistoryEvent, Task, TaskLog, Workflow
+from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.ports import RelayItem
 
 __all__ = ["Execution", "Store"]
@@ -56,6 +56,13 @@ class Store:
         self.workflows: dict[str, Workflow] = {}
         self.ids: Ordered[tuple[str]] = Ordered()
         self.by_status: dict[str, Ordered[tuple[str]]] = {}
+        #: (created_at, workflow_id) of all executions, and of those of a name, a status, a correlation id, a parent.
+        self.created: dict[tuple[str, str], Ordered[tuple[int, str]]] = {}
+        #: Holders of idempotency keys, by workflow name and key; and the place of the key an execution holds.
+        self.keys: dict[tuple[str, str], str] = {}
+        self.key_of: dict[str, tuple[str, str]] = {}
+        #: Last polls by task type and domain (no domain: the empty text).
+        self.polls: dict[tuple[str, str], PollData] = {}
         self.executions: dict[str, Execution] = {}
         self.task_ids: dict[str, tuple[str, str, int]] = {}
         #: (due_at, workflow_id, event_id) of every event that is not held.

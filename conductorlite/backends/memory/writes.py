@@ -12,9 +12,9 @@ from conductorlite.backends.memory.ordered import Ordered
 from conductorlite.backends.memory.reads import MemoryReads
 from conductorlite.backends.memory.store import Execution, Store
 from conductorlite.canonical import INLINE_LIMIT, Payload
-from conductorlite.decisions import Decision, Event, Message, MessageKey, Outgoing
-from conductorlite.errors import AlreadyExists, FencedOut, InvariantBroken
-from conductorlite.executions import HistoryEvent, Task, TaskLog, Workflow
+from conductorlite.decisions import Decision, Event, Message, MessageKey, Outgoing, Renamed
+from conductorlite.errors import AlreadyExists, FencedOut, InvariantBroken, KeyTaken
+from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.ports import RelayItem
 
 __all__ = ["MemoryWrites"]
@@ -54,6 +54,23 @@ def _thin_workflow(workflow: Workflow) -> Workflow:
     )
 
 
+def _listed(workflow: Workflow) -> tuple[object, ...]:
+    """What may change of that under which an execution is listed."""
+    return workflow.status, workflow.name, workflow.correlation_id
+
+
+def _indexes(workflow: Workflow | None) -> dict[tuple[str, str], tuple[int, str]]:
+    """Under what an execution is listed, and its place there."""
+    if workflow is None:
+        return {}
+    found = [("all", ""), ("name", workflow.name), ("status", workflow.status.value)]
+    if workflow.correlation_id is not None:
+        found.append(("correlation", workflow.correlation_id))
+    if workflow.parent_workflow_id is not None:
+        found.append(("parent", workflow.parent_workflow_id))
+    return dict.fromkeys(found, (workflow.created_at, workflow.workflow_id))
+
+
 class MemoryWrites(MemoryReads):
     """One atomic change; sees its own writes."""
 
@@ -66,17 +83,31 @@ class MemoryWrites(MemoryReads):
     def apply(self, decision: Decision) -> None:
         """Store a decision under its fence; on any error it alone is undone.
 
-        Raises FencedOut, AlreadyExists; InvariantBroken for rows that contradict the store.
+        Raises FencedOut, AlreadyExists, KeyTaken; InvariantBroken for rows that contradict the store.
         """
         store = self._store
         mark = store.mark()
         try:
+            if decision.created and decision.workflow.idempotency_key is not None:
+                self._claim(decision.workflow, decision.workflow.idempotency_key, decision.replaces)
             self._fenced(decision)
             self._rows(decision)
             self._letters(decision)
         except BaseException:
             store.undo(mark)
             raise
+
+    def _claim(self, workflow: Workflow, key: str, replaced: str | None) -> None:
+        """Take the idempotency key, or take it over from the execution that is to be replaced; raises KeyTaken."""
+        store = self._store
+        place = (workflow.name, key)
+        holder = store.keys.get(place)
+        if holder is not None and holder != replaced:
+            raise KeyTaken(holder, f"idempotency key {key!r} of {workflow.name!r} belongs to {holder!r}")
+        if holder is not None:
+            store.drop(store.key_of, holder)
+        store.put(store.keys, place, workflow.workflow_id)
+        store.put(store.key_of, workflow.workflow_id, place)
 
     def _fenced(self, decision: Decision) -> None:
         workflow = decision.workflow
@@ -96,6 +127,12 @@ class MemoryWrites(MemoryReads):
         if old is not None and new is None:
             store.drop(store.workflows, old.workflow_id)
             store.discard(store.ids, (old.workflow_id,))
+        if old is None or new is None or _listed(old) != _listed(new):
+            before, after = _indexes(old), _indexes(new)
+            for index, key in before.items() - after.items():
+                store.discard(store.created[index], key)
+            for index, key in after.items() - before.items():
+                store.add(store.created.setdefault(index, Ordered()), key)
         if new is not None:
             store.put(store.workflows, new.workflow_id, new)
             if old is None:
@@ -106,6 +143,8 @@ class MemoryWrites(MemoryReads):
     def _rows(self, decision: Decision) -> None:
         store = self._store
         execution = store.execution(decision.workflow.workflow_id)
+        for ref in decision.dropped:
+            self._drop_task(execution, ref)
         for task in decision.updated:
             old = execution.attempts.get((task.ref, task.attempt))
             if old is None or _identity(old) != _identity(task):
@@ -115,8 +154,8 @@ class MemoryWrites(MemoryReads):
             if (task.ref, task.attempt) in execution.attempts or task.task_id in store.task_ids:
                 raise InvariantBroken(f"{task.workflow_id}: rows contradict the store: {task.ref} exists")
             self._put_task(execution, None, _thin_task(task))
-        for ref in decision.dropped:
-            self._drop_task(execution, ref)
+        for renamed in decision.renamed:
+            self._rename_task(execution, renamed)
         for text in decision.texts:
             if text.text is not None and text.digest not in execution.texts:
                 store.put(execution.texts, text.digest, text.text)
@@ -139,6 +178,15 @@ class MemoryWrites(MemoryReads):
             if old.iterations:
                 store.discard(execution.loops[old.base_ref], (old.seq, old.attempt, old.ref))
         store.drop(execution.last, ref)
+
+    def _rename_task(self, execution: Execution, renamed: Renamed) -> None:
+        if renamed.new_ref in execution.last:
+            raise InvariantBroken(f"{execution.workflow_id}: rows contradict the store: {renamed.new_ref} exists")
+        attempts = range(execution.last.get(renamed.ref, -1) + 1)
+        rows = [execution.attempts[(renamed.ref, attempt)] for attempt in attempts]
+        self._drop_task(execution, renamed.ref)
+        for row in rows:
+            self._put_task(execution, None, attrs.evolve(row, ref=renamed.new_ref, base_ref=renamed.new_base_ref))
 
     def _put_task(self, execution: Execution, old: Task | None, new: Task) -> None:
         store = self._store
@@ -256,6 +304,15 @@ class MemoryWrites(MemoryReads):
             if self._store.messages.get(message.key) == message:
                 self._drop_message(message.key)
 
+    def record_polls(self, polls: Sequence[PollData]) -> None:
+        """Keep polls as the last of their type and domain, unless a later one is known."""
+        store = self._store
+        for poll in polls:
+            key = (poll.queue_name, poll.domain or "")
+            known = store.polls.get(key)
+            if known is None or known.last_poll_time <= poll.last_poll_time:
+                store.put(store.polls, key, poll)
+
     # -- the rest ------------------------------------------------------------------------------------------------------
 
     def park(self, workflow_id: str, broken_turns: int, reason: str | None) -> None:
@@ -287,6 +344,9 @@ class MemoryWrites(MemoryReads):
         """Delete an execution with all that belongs to it."""
         store = self._store
         self._put_workflow(store.workflows.get(workflow_id), None)
+        place = store.drop(store.key_of, workflow_id)
+        if place is not None:
+            store.drop(store.keys, place)
         execution = self._of(workflow_id)
         for task in execution.attempts.values():
             store.drop(store.task_ids, task.task_id)

@@ -8,16 +8,19 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from conductorlite.backends.sqlite import statements as sql
-from conductorlite.backends.sqlite.rows import event_of, history_of, message_of, task_of, workflow_of
+from conductorlite.backends.sqlite.rows import Row, event_of, history_of, message_of, poll_of, task_of, workflow_of
 from conductorlite.canonical import Payload
 from conductorlite.decisions import Event, Message, MessageKey, Need
-from conductorlite.executions import HistoryEvent, Task, TaskLog, Workflow, WorkflowStatus
-from conductorlite.ports import Loaded, RelayItem
+from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, WorkflowStatus
+from conductorlite.ports import ExecutionFilter, Loaded, RelayItem
 
 __all__ = ["OVERREAD", "SQLiteReads"]
 
 #: `due_workflows` reads at most `OVERREAD * (limit + 16)` due events, however many one workflow has.
 OVERREAD: Final = 4
+
+#: Later than every execution.
+_END: Final = (2**63 - 1, "")
 
 
 class SQLiteReads:
@@ -109,6 +112,33 @@ class SQLiteReads:
             rows = self._execute(sql.WORKFLOW_IDS_OF, (status.value, after, limit))
         return [workflow_id for (workflow_id,) in rows]
 
+    def executions(self, wanted: ExecutionFilter, after: tuple[int, str] | None, limit: int) -> Sequence[Workflow]:
+        """A page of executions, newest first; two statements, or seven for a name alone: its statuses are merged."""
+        place = after or _END
+        rest = (wanted.name, wanted.status, wanted.correlation_id)
+        if wanted.parent_workflow_id is not None:
+            keys = self._listed(sql.EXECUTIONS_OF_PARENT, wanted.parent_workflow_id, *rest, *place, limit)
+        elif wanted.correlation_id is not None:
+            keys = self._listed(sql.EXECUTIONS_CORRELATED, wanted.correlation_id, *rest, *place, limit)
+        elif wanted.name is not None:
+            statuses = WorkflowStatus if wanted.status is None else (wanted.status,)
+            pages = (self._listed(sql.EXECUTIONS_NAMED, wanted.name, status, *place, limit) for status in statuses)
+            keys = sorted((key for page in pages for key in page), reverse=True)[:limit]
+        elif wanted.status is not None:
+            keys = self._listed(sql.EXECUTIONS_IN, wanted.status, *place, limit)
+        else:
+            keys = self._listed(sql.EXECUTIONS, *place, limit)
+        ids = [workflow_id for _, workflow_id in keys]
+        found = {row.workflow_id: row for row in map(workflow_of, self._execute(sql.WORKFLOWS_BY_ID, (json.dumps(ids),)))}
+        return [found[workflow_id] for workflow_id in ids]
+
+    def _listed(self, statement: str, *parameters: str | int | None) -> list[Row]:
+        return self._execute(statement, parameters).fetchall()
+
+    def key_holder(self, name: str, key: str) -> str | None:
+        """Id of the execution that holds an idempotency key of a workflow name, or None."""
+        return self._text(sql.KEY_HOLDER, name, key)
+
     # -- inbox ---------------------------------------------------------------------------------------------------------
 
     def due_events(self, workflow_id: str, now: int, limit: int) -> Sequence[Event]:
@@ -184,6 +214,11 @@ class SQLiteReads:
     def messages(self, limit: int) -> Sequence[Message]:
         """The next messages of all queues in order of `due_at`."""
         return [message_of(row) for row in self._execute(sql.MESSAGES, (limit,))]
+
+    def poll_data(self, task_type: str | None) -> Sequence[PollData]:
+        """The last polls of a task type (None: of all), in order of type and domain, no domain first."""
+        rows = self._execute(sql.POLLS) if task_type is None else self._execute(sql.POLLS_OF, (task_type,))
+        return [poll_of(row) for row in rows]
 
     def outbox(self, limit: int) -> Sequence[RelayItem]:
         """Nothing: the outgoing part is committed with the rest."""

@@ -20,7 +20,7 @@ import attrs
 from conductorlite.canonical import EMPTY, INLINE_LIMIT, Payload
 from conductorlite.decisions import Event, EventKind, Message
 from conductorlite.definitions import Semantics
-from conductorlite.executions import HistoryEvent, HistoryKind, Task, TaskStatus, Workflow, WorkflowStatus
+from conductorlite.executions import HistoryEvent, HistoryKind, PollData, Task, TaskStatus, Workflow, WorkflowStatus
 
 __all__ = [
     "EVENT_COLUMNS",
@@ -29,6 +29,7 @@ __all__ = [
     "TASK_COLUMNS",
     "TASK_IDENTITY",
     "WORKFLOW_COLUMNS",
+    "WORKFLOW_IDENTITY",
     "Row",
     "event_of",
     "event_row",
@@ -36,6 +37,8 @@ __all__ = [
     "history_row",
     "message_of",
     "message_row",
+    "poll_of",
+    "poll_row",
     "task_of",
     "task_row",
     "workflow_of",
@@ -67,19 +70,23 @@ def _payload(cell: str) -> Payload:
 
 # -- workflows ---------------------------------------------------------------------------------------------------------
 
+#: What the usual turn does not change, beside the id, the first three never: an untouched index is an untouched page.
+WORKFLOW_IDENTITY: Final = ("created_at", "parent_workflow_id", "idempotency_key", "name", "correlation_id")
 _WORKFLOW_SPECIAL: Final = (
     *("semantics", "input", "output", "variables", "task_to_domain", "failed_refs", "failed_task_names"),
+    *WORKFLOW_IDENTITY,
     *("workflow_id", "fence", "status"),
 )
 _WORKFLOW_PLAIN: Final = _plain(Workflow, (*_WORKFLOW_SPECIAL, "tasks", "definition", "made"))
 WORKFLOW_COLUMNS: Final = _WORKFLOW_PLAIN + _WORKFLOW_SPECIAL
 _workflow_plain: Final[Callable[[Workflow], Row]] = attrgetter(*_WORKFLOW_PLAIN)
+_workflow_identity: Final[Callable[[Workflow], Row]] = attrgetter(*WORKFLOW_IDENTITY)
 _SEMANTICS: Final = {member.value: member for member in Semantics}
 _WORKFLOW_STATUS: Final = {member.value: member for member in WorkflowStatus}
 
 
 def workflow_row(workflow: Workflow) -> Row:
-    """Cells in the order of WORKFLOW_COLUMNS; the last three are the id, the fence and the status."""
+    """Cells in the order of WORKFLOW_COLUMNS; the last are WORKFLOW_IDENTITY, the id, the fence and the status."""
     return (
         *_workflow_plain(workflow),
         workflow.semantics.value,
@@ -89,6 +96,7 @@ def workflow_row(workflow: Workflow) -> Row:
         _cell(workflow.task_to_domain),
         json.dumps(workflow.failed_refs) if workflow.failed_refs else "",
         json.dumps(workflow.failed_task_names) if workflow.failed_task_names else "",
+        *_workflow_identity(workflow),
         workflow.workflow_id,
         workflow.fence,
         workflow.status.value,
@@ -98,9 +106,11 @@ def workflow_row(workflow: Workflow) -> Row:
 def workflow_of(row: Row) -> Workflow:
     """The execution of a row in the order of WORKFLOW_COLUMNS."""
     plain = len(_WORKFLOW_PLAIN)
-    semantics, given, output, variables, domains, refs, names, workflow_id, fence, status = row[plain:]
+    semantics, given, output, variables, domains, refs, names = row[plain : plain + 7]
+    workflow_id, fence, status = row[-3:]
     return Workflow(
         **dict(zip(_WORKFLOW_PLAIN, row, strict=False)),
+        **dict(zip(WORKFLOW_IDENTITY, row[plain + 7 :], strict=False)),
         semantics=_SEMANTICS[semantics],
         input=_payload(given),
         output=_payload(output),
@@ -256,3 +266,14 @@ def message_of(row: Row) -> Message:
         due_at=due_at,
         priority=priority,
     )
+
+
+def poll_row(poll: PollData) -> Row:
+    """Cells of a poll; no domain is the empty text."""
+    return (poll.queue_name, poll.domain or "", poll.worker_id, poll.last_poll_time)
+
+
+def poll_of(row: Row) -> PollData:
+    """The poll of a row."""
+    task_type, domain, worker_id, at = row
+    return PollData(queue_name=task_type, domain=domain or None, worker_id=worker_id, last_poll_time=at)

@@ -7,8 +7,9 @@ tells whose it is.
 Layout. What a turn touches lies together: tasks, history, inbox and messages are WITHOUT ROWID and clustered by
 workflow. Rows that may be wide (workflows, texts, definitions) are ordinary tables, because an index b-tree spills
 rows over 1 KB into overflow pages. Every secondary index on a hot table is partial or serves a statement of every
-turn: each one costs a page in the log of each commit. Nothing here may run ANALYZE: plans must not depend on what a
-store held when it was analysed.
+turn: each one costs a page in the log of each commit. Those of workflows, along which executions are listed, hold only
+what a turn does not change, and the status. Nothing here may run ANALYZE: plans must not depend on what a store held
+when it was analysed.
 
 The DDL is plain SQL: sqlite-utils makes STRICT tables, but neither WITHOUT ROWID ones nor partial indexes.
 """
@@ -33,12 +34,25 @@ CREATE TABLE workflows (
     updated_at INTEGER NOT NULL, ended_at INTEGER NOT NULL, last_retried_at INTEGER NOT NULL, timeout_at INTEGER,
     correlation_id TEXT, priority INTEGER NOT NULL, parent_workflow_id TEXT, parent_task_id TEXT,
     parent_ref TEXT, parent_attempt INTEGER NOT NULL, parent_generation INTEGER NOT NULL, depth INTEGER NOT NULL, event TEXT,
-    created_by TEXT, input TEXT NOT NULL, output TEXT NOT NULL, variables TEXT NOT NULL, task_to_domain TEXT NOT NULL,
+    created_by TEXT, idempotency_key TEXT,
+    input TEXT NOT NULL, output TEXT NOT NULL, variables TEXT NOT NULL, task_to_domain TEXT NOT NULL,
     reason TEXT, failed_refs TEXT NOT NULL, failed_task_names TEXT NOT NULL, failed_task_id TEXT,
     task_seq INTEGER NOT NULL, history_seq INTEGER NOT NULL, sequence INTEGER NOT NULL, open INTEGER NOT NULL,
-    permitted_failures INTEGER NOT NULL, last_ref TEXT, parked TEXT, broken_turns INTEGER NOT NULL
+    skips INTEGER NOT NULL, permitted_failures INTEGER NOT NULL, last_ref TEXT, parked TEXT, broken_turns INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX workflows_status ON workflows (status, workflow_id);
+CREATE INDEX workflows_created ON workflows (created_at, workflow_id);
+CREATE INDEX workflows_status_created ON workflows (status, created_at, workflow_id);
+CREATE INDEX workflows_name ON workflows (name, status, created_at, workflow_id);
+CREATE INDEX workflows_correlation ON workflows (correlation_id, created_at, workflow_id)
+    WHERE correlation_id IS NOT NULL;
+CREATE INDEX workflows_parent ON workflows (parent_workflow_id, created_at, workflow_id)
+    WHERE parent_workflow_id IS NOT NULL;
+
+CREATE TABLE idempotency_keys (
+    name TEXT NOT NULL, key TEXT NOT NULL, workflow_id TEXT NOT NULL, PRIMARY KEY (name, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX idempotency_keys_workflow ON idempotency_keys (workflow_id);
 
 CREATE TABLE tasks (
     workflow_id TEXT NOT NULL, ref TEXT NOT NULL, attempt INTEGER NOT NULL, task_id TEXT NOT NULL,
@@ -87,6 +101,11 @@ CREATE TABLE messages (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX messages_offered ON messages (queue, priority, due_at, workflow_id, ref);
 CREATE INDEX messages_due ON messages (due_at, workflow_id, ref);
+
+CREATE TABLE polls (
+    task_type TEXT NOT NULL, domain TEXT NOT NULL, worker_id TEXT, polled_at INTEGER NOT NULL,
+    PRIMARY KEY (task_type, domain)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE task_logs (
     n INTEGER PRIMARY KEY, workflow_id TEXT NOT NULL, task_id TEXT NOT NULL, at INTEGER NOT NULL, text TEXT NOT NULL

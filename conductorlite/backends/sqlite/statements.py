@@ -15,6 +15,7 @@ from conductorlite.backends.sqlite.rows import (
     TASK_COLUMNS,
     TASK_IDENTITY,
     WORKFLOW_COLUMNS,
+    WORKFLOW_IDENTITY,
 )
 
 __all__ = ["COLD"]
@@ -32,20 +33,24 @@ def _setting(columns: tuple[str, ...]) -> str:
     return ", ".join(f"{column} = ?" for column in columns)
 
 
-# -- workflows: WORKFLOW_COLUMNS ends with workflow_id, fence, status -------------------------------------------------
+# -- workflows: WORKFLOW_COLUMNS ends with WORKFLOW_IDENTITY, workflow_id, fence, status --------------------------------
+
+#: How many cells of a row an update takes from its beginning.
+CHANGING: Final = len(WORKFLOW_COLUMNS) - len(WORKFLOW_IDENTITY) - 3
 
 WORKFLOW: Final = f"SELECT {', '.join(WORKFLOW_COLUMNS)} FROM workflows WHERE workflow_id = ?"
 INSERT_WORKFLOW: Final = (
     f"INSERT INTO workflows ({', '.join(WORKFLOW_COLUMNS)}) VALUES ({_marks(WORKFLOW_COLUMNS[:-2])}, ? + 1, ?)"
 )
-#: The fence is compared and set by the same statement. The usual turn keeps the status, whose index is then left alone.
+#: The fence is compared and set by the same statement. The usual turn keeps the status, the name and the correlation id,
+#: whose indexes are then left alone.
 UPDATE_WORKFLOW: Final = (
-    f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:-3])}, fence = fence + 1"
-    " WHERE workflow_id = ? AND fence = ? AND status = ?"
+    f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:CHANGING])}, fence = fence + 1"
+    " WHERE name = ? AND correlation_id IS ? AND workflow_id = ? AND fence = ? AND status = ?"
 )
 UPDATE_WORKFLOW_AND_STATUS: Final = (
-    f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:-3])}, status = ?, fence = fence + 1"
-    " WHERE workflow_id = ? AND fence = ?"
+    f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:CHANGING])}, status = ?, name = ?, correlation_id = ?,"
+    " fence = fence + 1 WHERE workflow_id = ? AND fence = ?"
 )
 WORKFLOW_EXISTS: Final = "SELECT 1 FROM workflows WHERE workflow_id = ?"
 #: A parked workflow is not due: its letters are held until it is released.
@@ -56,6 +61,32 @@ WORKFLOW_IDS_OF: Final = (
     "SELECT workflow_id FROM workflows WHERE status = ? AND workflow_id > ? ORDER BY workflow_id LIMIT ?"
 )
 
+
+def _listing(condition: str) -> str:
+    """A page of ids, newest first, walked backwards along an index; `after` is compared as a pair."""
+    return (
+        f"SELECT created_at, workflow_id FROM workflows WHERE {condition}(created_at, workflow_id) < (?, ?)"
+        " ORDER BY created_at DESC, workflow_id DESC LIMIT ?"
+    )
+
+
+#: What belongs to one parent, or one correlation id, is a family: a walk along it may skip some.
+_AND_THE_REST: Final = (
+    " AND name = coalesce(?, name) AND status = coalesce(?, status) AND correlation_id IS coalesce(?, correlation_id) AND "
+)
+EXECUTIONS: Final = _listing("")
+EXECUTIONS_IN: Final = _listing("status = ? AND ")
+EXECUTIONS_NAMED: Final = _listing("name = ? AND status = ? AND ")
+EXECUTIONS_CORRELATED: Final = _listing("correlation_id = ?" + _AND_THE_REST)
+EXECUTIONS_OF_PARENT: Final = _listing("parent_workflow_id = ?" + _AND_THE_REST)
+WORKFLOWS_BY_ID: Final = (
+    f"SELECT {', '.join('w.' + column for column in WORKFLOW_COLUMNS)} FROM json_each(?) AS wanted"
+    " CROSS JOIN workflows AS w WHERE w.workflow_id = wanted.value"
+)
+KEY_HOLDER: Final = "SELECT workflow_id FROM idempotency_keys WHERE name = ? AND key = ?"
+CLAIM_KEY: Final = "INSERT INTO idempotency_keys (name, key, workflow_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+MOVE_KEY: Final = "UPDATE idempotency_keys SET workflow_id = ? WHERE name = ? AND key = ? AND workflow_id = ?"
+
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
 INSERT_TASK: Final = f"INSERT INTO tasks ({_TASK}) VALUES ({_marks(TASK_COLUMNS)})"
@@ -63,6 +94,7 @@ UPDATE_TASK: Final = (
     f"UPDATE tasks SET {_setting(TASK_COLUMNS[: -len(TASK_IDENTITY)])}"
     f" WHERE {' AND '.join(f'{column} = ?' for column in TASK_IDENTITY)}"
 )
+RENAME_TASK: Final = "UPDATE tasks SET ref = ?, base_ref = ? WHERE workflow_id = ? AND ref = ?"
 TASK_LAST: Final = f"SELECT {_TASK} FROM tasks WHERE workflow_id = ? AND ref = ? ORDER BY attempt DESC LIMIT 1"
 #: Many references at once; `json_each` walks the argument, not the table.
 TASKS_LAST: Final = (
@@ -125,6 +157,12 @@ OFFERED: Final = (
 MESSAGE_AT: Final = "SELECT min(due_at) FROM messages WHERE queue = ? AND priority = ?"
 NEXT_MESSAGE_AT: Final = "SELECT min(due_at) FROM messages"
 QUEUE_SIZES: Final = "SELECT queue, count(*) FROM messages GROUP BY queue"
+RECORD_POLL: Final = (
+    "INSERT INTO polls (task_type, domain, worker_id, polled_at) VALUES (?, ?, ?, ?) ON CONFLICT (task_type, domain)"
+    " DO UPDATE SET worker_id = excluded.worker_id, polled_at = excluded.polled_at WHERE excluded.polled_at >= polled_at"
+)
+POLLS: Final = "SELECT task_type, domain, worker_id, polled_at FROM polls ORDER BY task_type, domain"
+POLLS_OF: Final = "SELECT task_type, domain, worker_id, polled_at FROM polls WHERE task_type = ? ORDER BY domain"
 
 # -- definitions -------------------------------------------------------------------------------------------------------
 
@@ -144,8 +182,8 @@ REGISTRY_CHANGED: Final = "UPDATE counters SET value = value + 1 WHERE name = 'r
 #: Everything of one execution.
 REMOVE: Final = tuple(
     f"DELETE FROM {table} WHERE workflow_id = ?"
-    for table in ("workflows", "tasks", "history", "texts", "inbox", "messages", "task_logs")
+    for table in ("workflows", "idempotency_keys", "tasks", "history", "texts", "inbox", "messages", "task_logs")
 )
 
 #: Statements that walk a whole index by their nature; none of them belongs to a turn.
-COLD: Final = frozenset({QUEUE_SIZES, WORKFLOW_DEFS, TASK_DEFS})
+COLD: Final = frozenset({QUEUE_SIZES, POLLS, WORKFLOW_DEFS, TASK_DEFS})

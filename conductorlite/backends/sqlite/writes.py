@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from conductorlite.backends.sqlite import statements as sql
 from conductorlite.backends.sqlite.opening import translated
 from conductorlite.backends.sqlite.reads import SQLiteReads
-from conductorlite.backends.sqlite.rows import Row, event_row, history_row, message_row, task_row, workflow_row
+from conductorlite.backends.sqlite.rows import Row, event_row, history_row, message_row, poll_row, task_row, workflow_row
 from conductorlite.decisions import Decision, Event, Message, Outgoing
-from conductorlite.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken
-from conductorlite.executions import Task, TaskLog, Workflow
+from conductorlite.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, KeyTaken
+from conductorlite.executions import PollData, Task, TaskLog, Workflow
 from conductorlite.ports import RelayItem
 
 __all__ = ["SQLiteWrites"]
@@ -32,7 +32,7 @@ class SQLiteWrites(SQLiteReads):
     def apply(self, decision: Decision) -> None:
         """Store a decision under its fence: one statement per kind of row.
 
-        Raises FencedOut, AlreadyExists; InvariantBroken for rows that contradict the store; InvalidInput for text or
+        Raises FencedOut, AlreadyExists, KeyTaken; InvariantBroken for rows that contradict the store; InvalidInput for text or
         numbers SQLite cannot keep; StorageError. When the disk is full SQLite may have undone the whole transaction:
         then its commit is refused.
         """
@@ -40,14 +40,17 @@ class SQLiteWrites(SQLiteReads):
         alone = not self._dirty
         if not alone:
             self._execute("SAVEPOINT decision")
-        fenced = False
+        written = False
         try:
+            if decision.created and decision.workflow.idempotency_key is not None:
+                self._claim(decision)
+                written = self._dirty = True
             self._fenced(decision)
-            fenced = self._dirty = True
+            written = self._dirty = True
             self._rows(decision)
             self._letters(decision)
         except BaseException as error:
-            if not alone or fenced:  # a decision that was fenced out has written nothing
+            if not alone or written:  # a decision that was fenced out has written nothing
                 self._undo(alone)
             if isinstance(error, sqlite3.Error):
                 raise translated(error, self._path) from error
@@ -68,6 +71,18 @@ class SQLiteWrites(SQLiteReads):
             self._execute("ROLLBACK TO decision")
             self._execute("RELEASE decision")
 
+    def _claim(self, decision: Decision) -> None:
+        """Take the idempotency key, or take it over from the execution the decision names; raises KeyTaken."""
+        workflow = decision.workflow
+        place = (workflow.name, workflow.idempotency_key)
+        if self._execute(sql.CLAIM_KEY, (*place, workflow.workflow_id)).rowcount:
+            return
+        moved = (workflow.workflow_id, *place, decision.replaces)
+        if decision.replaces is not None and self._execute(sql.MOVE_KEY, moved).rowcount:
+            return
+        holder = self._execute(sql.KEY_HOLDER, place).fetchone()[0]
+        raise KeyTaken(holder, f"idempotency key {workflow.idempotency_key!r} of {workflow.name!r} belongs to {holder!r}")
+
     def _fenced(self, decision: Decision) -> None:
         workflow = decision.workflow
         row = workflow_row(workflow)
@@ -78,19 +93,22 @@ class SQLiteWrites(SQLiteReads):
                 if self._execute(sql.WORKFLOW_EXISTS, (workflow.workflow_id,)).fetchone() is None:
                     raise
                 raise AlreadyExists(f"an execution {workflow.workflow_id!r} exists already") from None
-        elif self._execute(sql.UPDATE_WORKFLOW, row).rowcount == 0:
-            moved = (*row[:-3], row[-1], row[-3], row[-2])
+        elif self._execute(sql.UPDATE_WORKFLOW, (*row[: sql.CHANGING], *row[-5:])).rowcount == 0:
+            moved = (*row[: sql.CHANGING], row[-1], *row[-5:-1])
             if self._execute(sql.UPDATE_WORKFLOW_AND_STATUS, moved).rowcount == 0:
                 raise FencedOut(f"{workflow.workflow_id}: another turn committed after fence {workflow.fence} was read")
 
     def _rows(self, decision: Decision) -> None:
         workflow_id = decision.workflow.workflow_id
+        if decision.dropped:
+            self._executemany(sql.DELETE_TASK, [(workflow_id, ref) for ref in decision.dropped])
         if decision.updated:
             self._update(decision.workflow, decision.updated)
         if decision.inserted:
             self._executemany(sql.INSERT_TASK, map(task_row, decision.inserted))
-        if decision.dropped:
-            self._executemany(sql.DELETE_TASK, [(workflow_id, ref) for ref in decision.dropped])
+        if decision.renamed:
+            names = [(one.new_ref, one.new_base_ref, workflow_id, one.ref) for one in decision.renamed]
+            self._executemany(sql.RENAME_TASK, names)
         if decision.texts:
             texts = [(workflow_id, text.digest, text.text) for text in decision.texts if text.text is not None]
             self._executemany(sql.INSERT_TEXT, texts)
@@ -153,6 +171,10 @@ class SQLiteWrites(SQLiteReads):
     def discard(self, messages: Sequence[Message]) -> None:
         """Delete messages that still stand exactly as given."""
         self._many(sql.DISCARD_MESSAGE, map(message_row, messages))
+
+    def record_polls(self, polls: Sequence[PollData]) -> None:
+        """Keep polls as the last of their type and domain, unless a later one is known."""
+        self._many(sql.RECORD_POLL, map(poll_row, polls))
 
     def deliver(self, items: Sequence[RelayItem]) -> None:
         """Nothing: the outgoing part is committed with the rest."""

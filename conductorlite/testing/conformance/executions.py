@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from conductorlite.canonical import EMPTY, Payload
-from conductorlite.decisions import Decision, Need, Outgoing
+from conductorlite.decisions import Decision, Need, Outgoing, Renamed
 from conductorlite.definitions import Semantics
 from conductorlite.errors import AlreadyExists, FencedOut, InvariantBroken
 from conductorlite.executions import TaskLog, TaskStatus, WorkflowStatus
@@ -181,6 +181,32 @@ class ExecutionConformance:
         for stranger in (task("b"), task("a", attempt=1), attrs.evolve(task(), task_id="other")):
             with pytest.raises(InvariantBroken), backend.writing() as tx:
                 tx.apply(Decision(workflow=row, updated=(stranger,)))
+
+    def test_a_reference_is_renamed_with_all_its_attempts(self, backend: Backend) -> None:
+        """Attempts, indexes and ids follow a new name, after the other changes of the rows; a name that is taken is refused."""
+        rows = (
+            task("a", seq=1, status=TaskStatus.FAILED, retried=True),
+            task("a", seq=2, attempt=1),
+            task("x", rounds=(2,), seq=3, status=TaskStatus.FAILED, executed=True),
+        )
+        row = started(backend, inserted=rows)
+        names = (Renamed(ref="a", new_ref="b", new_base_ref="b"), Renamed(ref="x__2", new_ref="y__2", new_base_ref="y"))
+        last = attrs.evolve(rows[1], lease=7)
+        with backend.writing() as tx:
+            tx.apply(Decision(workflow=row, updated=(last,), renamed=names))
+        first, last = attrs.evolve(rows[0], ref="b", base_ref="b"), attrs.evolve(last, ref="b", base_ref="b")
+        round_2 = attrs.evolve(rows[2], ref="y__2", base_ref="y")
+        with backend.reading() as view:
+            assert list(view.attempts("w")) == [first, last, round_2]
+            assert view.task_by_id("w/a/1") == last
+            assert view.load("w", Need(refs=frozenset({"a", "b"}))).tasks == {"a": None, "b": last}
+            assert view.load("w", Need(latest_of=frozenset({"x", "y"}))).latest == {"x": None, "y": round_2}
+            assert view.load("w", Need(live=True)).tasks == {"b": last}
+            assert view.load("w", Need(failed=True)).tasks == {"y__2": round_2}
+            row = view.workflow("w") or row
+        taken = (Renamed(ref="c", new_ref="b", new_base_ref="b"),)
+        with pytest.raises(InvariantBroken), backend.writing() as tx:
+            tx.apply(Decision(workflow=row, inserted=(task("c", seq=4),), renamed=taken))
 
     def test_load_answers_each_need(self, backend: Backend) -> None:
         """References give their last attempt or None; live, failed and everything add the last attempts they find."""

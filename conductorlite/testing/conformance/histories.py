@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from conductorlite.canonical import EMPTY, Payload
 from conductorlite.decisions import Decision, Event, Outgoing
 from conductorlite.errors import ConductorliteError
-from conductorlite.executions import Task, TaskLog, TaskStatus, WorkflowStatus
+from conductorlite.executions import PollData, Task, TaskLog, TaskStatus, WorkflowStatus
 from conductorlite.ports import Backend, WritingTransaction
 from conductorlite.testing.conformance.samples import event, large, line, message, task, workflow
 
@@ -49,6 +49,12 @@ class Turn:
     gone: tuple[str, ...]
     release_held: bool
     outgoing: Outgoing
+    #: What a new execution is called, belongs to and claims, and from whom.
+    name: str
+    correlation_id: str | None
+    parent: str | None
+    key: str | None
+    replaces: str | None
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -119,10 +125,15 @@ _turns: Final = st.builds(
     gone=st.lists(st.sampled_from(["e0", "e1", "e2", "e3"]), max_size=2).map(tuple),
     release_held=st.booleans(),
     outgoing=_outgoing,
+    name=st.sampled_from(["order", "order", "other"]),
+    correlation_id=st.sampled_from([None, "c1"]),
+    parent=st.sampled_from([None, "w0"]),
+    key=st.sampled_from([None, "k1", "k1", "k2"]),
+    replaces=st.one_of(st.none(), _ids),
 )
 _verbs: Final = st.builds(
     Verb,
-    name=st.sampled_from(["park", "release", "log", "remove", "discard", "deliver", "define", "give up"]),
+    name=st.sampled_from(["park", "release", "log", "remove", "discard", "deliver", "define", "poll", "give up"]),
     workflow_id=_ids,
     number=st.integers(1, 3),
 )
@@ -176,6 +187,9 @@ def _verb(tx: WritingTransaction, act: Verb) -> None:
             tx.discard([*tx.messages(act.number), message("a", act.number, act.workflow_id)])
         case "deliver":
             tx.deliver(tx.outbox(act.number))
+        case "poll":
+            domain = None if act.workflow_id == "w0" else act.workflow_id
+            tx.record_polls([PollData(queue_name="t1", domain=domain, worker_id=str(act.number), last_poll_time=act.number)])
         case "define":
             tx.put_workflow_def(act.workflow_id, act.number, str(act.number))
             tx.put_task_def(act.workflow_id, str(act.number))
@@ -185,7 +199,14 @@ def _verb(tx: WritingTransaction, act: Verb) -> None:
 
 def _decision(tx: WritingTransaction, turn: Turn) -> Decision:
     stored = tx.workflow(turn.workflow_id)
-    row = stored or workflow(turn.workflow_id)
+    row = stored or workflow(
+        turn.workflow_id,
+        name=turn.name,
+        created_at=5 + len(turn.rows),
+        correlation_id=turn.correlation_id,
+        parent_workflow_id=turn.parent,
+        idempotency_key=turn.key,
+    )
     known = {(found.ref, found.attempt): found for found in tx.attempts(turn.workflow_id)}
     inserted: list[Task] = []
     updated: list[Task] = []
@@ -207,10 +228,13 @@ def _decision(tx: WritingTransaction, turn: Turn) -> Decision:
             fence=row.fence - turn.late,
             status=turn.status,
             output=turn.payload,
+            name=turn.name,
+            correlation_id=turn.correlation_id,
             task_seq=row.task_seq + len(turn.rows),
             history_seq=row.history_seq + 1,
         ),
         created=stored is None,
+        replaces=turn.replaces,
         inserted=tuple(inserted),
         updated=tuple(updated),
         texts=tuple(payload for payload in (turn.payload, *(r.payload for r in turn.rows)) if payload.large),

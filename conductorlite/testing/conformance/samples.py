@@ -7,12 +7,23 @@ from typing import Any, Final
 from conductorlite.canonical import INLINE_LIMIT, Payload
 from conductorlite.decisions import Decision, Event, EventKind, Message, Need
 from conductorlite.executions import HistoryEvent, HistoryKind, Task, TaskStatus, Workflow, WorkflowStatus, printed_ref
-from conductorlite.ports import Backend, ReadingTransaction
+from conductorlite.ports import Backend, ExecutionFilter, ReadingTransaction
 
 __all__ = ["MANY", "dump", "event", "large", "line", "message", "settle", "started", "task", "workflow"]
 
 #: More rows than any test stores at once.
 MANY: Final = 1000
+
+_FILTERS: Final = (
+    ExecutionFilter(),
+    ExecutionFilter(name="order"),
+    ExecutionFilter(status=WorkflowStatus.RUNNING),
+    ExecutionFilter(name="order", status=WorkflowStatus.FAILED),
+    ExecutionFilter(correlation_id="c1"),
+    ExecutionFilter(correlation_id="c1", name="order", status=WorkflowStatus.RUNNING),
+    ExecutionFilter(parent_workflow_id="w0"),
+    ExecutionFilter(parent_workflow_id="w0", correlation_id="c1", name="other"),
+)
 
 
 def workflow(workflow_id: str = "w", **changes: Any) -> Workflow:
@@ -78,6 +89,9 @@ def dump(view: ReadingTransaction) -> dict[str, str]:
         "messages": (view.messages(2), view.messages(MANY), sorted(view.queue_sizes().items())),
         "offered": [(view.offered(queue, now, n)) for queue in ("charge", "q0") for now in range(8) for n in (1, 99)],
         "outbox": view.outbox(MANY),
+        "listed": [view.executions(wanted, after, n) for wanted in _FILTERS for after in (None, (6, "w1")) for n in (1, MANY)],
+        "keys": [view.key_holder(name, key) for name in ("order", "other") for key in ("k1", "k2")],
+        "polls": [view.poll_data(kind) for kind in (None, "t1", "t2")],
         "registry": view.registry_version(),
         "defs": (view.workflow_defs(), view.task_defs(), [view.workflow_def(n, None) for n, _ in view.workflow_defs()]),
     }

@@ -1,0 +1,266 @@
+"""Executions that have ended and go on: `retry`, and what a child's reopening means for its parent.
+
+What is tried again gets a new attempt; JOINs, loops and, where the child itself goes on, SUB_WORKFLOW tasks are reopened as the
+rows they are. Everything is loaded. Sources of the rules: Conductor's `WorkflowExecutorOps.retry` and `updateAndPushParents`;
+where it forgets to reset something, see the compatibility page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.canonical import EMPTY
+from conductorlite.decider.endings import set_workflow_timeout
+from conductorlite.decider.families import tell_parent
+from conductorlite.decisions import Event, EventKind, Outcome
+from conductorlite.draft import Draft
+from conductorlite.executions import HistoryKind, Task, TaskStatus, WorkflowStatus, printed_ref
+from conductorlite.operators import (
+    branches_ended,
+    chosen_head,
+    recount_join,
+    reopened_loop,
+    reschedule,
+    resume_fork,
+    resume_loop,
+    start_child,
+    start_deadlines,
+)
+
+__all__ = ["follow_up_all", "on_child_reopened", "on_retry", "recount", "reopen", "reopen_workflow", "tell_parent_reopened"]
+
+#: Reopened as the row they are; every other type gets a new attempt.
+_IN_PLACE: Final = frozenset({"JOIN", "EXCLUSIVE_JOIN", "DO_WHILE"})
+
+
+def on_retry(draft: Draft, event: Event) -> None:
+    """Reopen an ended workflow where it failed: every reference that failed or was canceled gets a new attempt, at once.
+
+    JOINs and loops are reopened in place. Retry budgets, total timeouts and the workflow's timeout start again. What had ended
+    but not been followed up when the workflow ended is followed up now. With `resume` the executions that failed sub-workflow
+    tasks have started are retried themselves, instead of new ones being started.
+    """
+    said = draft.value(event.data)
+    problem = _not_retriable(draft)
+    if problem:
+        draft.reply(event, Outcome.CONFLICT, problem)
+        if said.get("parent") and draft.status.terminal:
+            tell_parent(draft)  # it waits for an end: there will be no other
+        return
+    resume = bool(said.get("resume"))
+    if resume:
+        draft.journal(HistoryKind.VERB, "RETRY", payload=draft.keep(event.data))
+    _reopen_where_it_failed(draft, _resumed(draft) if resume else frozenset())
+    if not said.get("parent"):
+        tell_parent_reopened(draft)
+
+
+def _not_retriable(draft: Draft) -> str:
+    """Why an execution cannot be retried; the empty text when it can."""
+    status = draft.status
+    if not status.terminal or status is WorkflowStatus.COMPLETED:
+        return f"a {status} workflow cannot be retried"
+    rows = draft.everything()
+    left = any(task.live and task.status.successful for task in rows)
+    not_begun = not rows and draft.plan.first is not None
+    if not _failed(draft) and not left and not not_begun and status is not WorkflowStatus.TIMED_OUT:
+        return "the workflow has no failed or canceled task to retry"
+    return ""
+
+
+def _failed(draft: Draft) -> list[Task]:
+    """Every task that failed or was canceled, in order of scheduling."""
+    rows = draft.everything()
+    canceled = (task for task in rows if task.status is TaskStatus.CANCELED)
+    found = [task for task in rows if task.failed]
+    found += [task for task in canceled if not (task.executed and _left_behind(draft, task))]
+    return sorted(found, key=lambda task: task.seq)
+
+
+def _left_behind(draft: Draft, task: Task) -> bool:
+    """Whether a loop, or the JOIN of a dynamic fork, around a task ended well without it: then the task stays canceled."""
+    scopes = draft.node(task).scopes
+    return any(draft.known(printed_ref(scope, task.iterations[:depth])).status.successful for scope, depth in scopes)
+
+
+def _resumed(draft: Draft) -> frozenset[str]:
+    return frozenset(task.ref for task in _failed(draft) if task.sub_workflow_id is not None)
+
+
+def _reopen_where_it_failed(draft: Draft, in_place: Collection[str], *, told: str | None = None) -> None:
+    """Reopen an ended workflow. `in_place` are SUB_WORKFLOW tasks whose own child goes on; `told` of them knows it already."""
+    not_begun = not draft.everything() and draft.plan.first is not None
+    reopened = [task for task in _failed(draft) if task.ref not in in_place]
+    left = {task.ref for task in draft.everything() if task.live and task.status.successful} - set(in_place)
+    reopen_workflow(draft)
+    set_workflow_timeout(draft)
+    draft.counting = False
+    for ref in sorted(in_place):
+        _reopen_child(draft, draft.known(ref), resume=ref != told)
+    if not_begun:
+        draft.stack.append(("schedule", draft.plan.first, []))
+    reopen(draft, reopened)
+    recount(draft)
+    follow_up_all(draft, left)
+
+
+def reopen_workflow(draft: Draft) -> None:
+    """Take back what told of the end; letters that were written before are void from here on."""
+    draft.change(
+        generation=draft.field("generation") + 1,
+        last_retried_at=draft.now,
+        started_at=draft.workflow.started_at or draft.now,
+    )
+    if draft.status.terminal:
+        draft.change(ended_at=0, output=EMPTY, reason=None, failed_refs=(), failed_task_names=(), failed_task_id=None)
+        draft.move_workflow(WorkflowStatus.RUNNING, verb=True)
+    draft.reopening = True
+
+
+def reopen(draft: Draft, tasks: list[Task]) -> None:
+    """Try tasks again: JOINs and loops as the rows they are, the others in new attempts with fresh budgets."""
+    for task in sorted(tasks, key=lambda task: draft.node(task).task.type not in _IN_PLACE):
+        node = draft.node(task)
+        if node.task.type in _IN_PLACE:
+            _in_place(draft, task)
+        else:
+            fresh = attrs.evolve(task, first_attempt=task.attempt + 1, first_scheduled_at=draft.now)
+            reschedule(draft, node, draft.put(fresh), 0)
+
+
+def _in_place(draft: Draft, task: Task) -> None:
+    node = draft.node(task)
+    fields: dict[str, Any] = {
+        "status": TaskStatus.IN_PROGRESS,
+        "generation": draft.field("generation"),
+        "ended_at": 0,
+        "updated_at": draft.now,
+        "reason": None,
+        "executed": False,
+        "succeeded_before": task.succeeded_before or task.executed,
+    }
+    if node.task.type == "DO_WHILE":
+        fields |= reopened_loop(draft, task)
+    else:
+        fields["output"] = EMPTY
+    start_deadlines(draft, node, draft.put(attrs.evolve(task, **fields), verb=True))
+
+
+def recount(draft: Draft) -> None:
+    """The counters follow the rows: what is tried again has to arrive again, and its failure is not permitted yet."""
+    draft.recount()
+    permitted = 0
+    for task in draft.everything():
+        placed = draft.placed(task)
+        if placed is None:
+            continue
+        node = placed.task
+        if node.type == "JOIN" and not task.status.terminal:
+            draft.put(attrs.evolve(task, waiting=recount_join(draft, task)))
+        if task.executed and not task.status.successful and node.permissive and not node.optional:
+            permitted += not (task.status is TaskStatus.CANCELED and _left_behind(draft, task))
+    draft.change(permitted_failures=permitted)
+
+
+def follow_up_all(draft: Draft, left: Collection[str]) -> None:
+    """Go on with what has ended without being followed up (`left`), loops between two rounds, JOINs that wait for nothing."""
+    for task in draft.everything():
+        if task.ref in left:
+            _follow_up(draft, task)
+            continue
+        node = draft.node(task) if task.status is TaskStatus.IN_PROGRESS else None
+        if node is None:
+            continue
+        if node.task.type == "DO_WHILE":
+            resume_loop(draft, task)
+        elif node.task.type == "JOIN":
+            branches_ended(draft, task)
+        elif node.task.type == "EXCLUSIVE_JOIN":
+            draft.queue.append(("choose", task.ref))
+
+
+def _follow_up(draft: Draft, task: Task) -> None:
+    """Schedule what a finished task had not scheduled yet when its turn was cut or its workflow paused."""
+    kind = draft.node(task).task.type
+    if kind in ("FORK_JOIN", "FORK_JOIN_DYNAMIC") and task.status is TaskStatus.COMPLETED:
+        resume_fork(draft, task)
+        return
+    draft.queue.append(("advance", task.ref))
+    head = chosen_head(draft, task)
+    if head is not None:
+        draft.follow(task, head, task.iterations)
+
+
+# ---------------------------------------------------------------------- families
+
+
+def _reopen_child(draft: Draft, task: Task, *, resume: bool) -> None:
+    """Reopen a SUB_WORKFLOW task as the row it is: its own child goes on, and has to be told if it does not know.
+
+    The row keeps its generation: by that the child's letters find it.
+    """
+    node = draft.node(task)
+    fields: dict[str, Any] = {
+        "status": TaskStatus.IN_PROGRESS,
+        "ended_at": 0,
+        "updated_at": draft.now,
+        "reason": None,
+        "executed": False,
+        "succeeded_before": task.succeeded_before or task.executed,
+        "output": draft.payload({"subWorkflowId": task.sub_workflow_id}),
+    }
+    task = draft.put(attrs.evolve(task, **fields), verb=True)
+    start_deadlines(draft, node, task)
+    if resume:
+        start_child(draft, task, draft.clock)  # only if it was ended before it began
+        event_id = f"{EventKind.RETRY}:{task.task_id}:{draft.field('generation')}"
+        draft.post_to(str(task.sub_workflow_id), event_id, EventKind.RETRY, {"resume": True, "parent": True})
+
+
+def tell_parent_reopened(draft: Draft) -> None:
+    """Tell the task that started this execution that it goes on."""
+    workflow = draft.workflow
+    if workflow.parent_workflow_id is not None:
+        draft.post_to(
+            workflow.parent_workflow_id,
+            f"{EventKind.CHILD_REOPENED}:{workflow.workflow_id}:{draft.field('generation')}",
+            EventKind.CHILD_REOPENED,
+            {"workflowId": workflow.workflow_id},
+            ref=workflow.parent_ref,
+            attempt=workflow.parent_attempt,
+            generation=workflow.parent_generation,
+        )
+
+
+def on_child_reopened(draft: Draft, event: Event) -> None:
+    """Wait again for a child that was retried, restarted or rerun by itself; the parent is reopened where it failed.
+
+    A task that was superseded, or whose failure does not matter (`optional`), is left alone, and the child runs by itself.
+    What has followed from the task already is not done again.
+    """
+    task = draft.task(event.ref or "")
+    if (
+        task is None
+        or task.retried
+        or not task.status.terminal
+        or (task.attempt, task.generation) != (event.attempt, event.generation)
+        or task.sub_workflow_id != draft.value(event.data)["workflowId"]
+        or draft.node(task).task.optional
+        or _left_behind(draft, task)
+    ):
+        draft.reply(event, Outcome.IGNORED, "the task does not wait for this execution")
+        return
+    draft.everything()  # all of it is needed
+    draft.journal(HistoryKind.VERB, "CHILD_REOPENED", ref=task.ref, attempt=task.attempt)
+    if draft.status.terminal:
+        resumed = _resumed(draft) if draft.status is not WorkflowStatus.COMPLETED else frozenset()
+        _reopen_where_it_failed(draft, resumed | {task.ref}, told=task.ref)
+        tell_parent_reopened(draft)
+        return
+    draft.cancel_timer(f"{EventKind.CONTINUE}:{task.ref}")
+    draft.counting = False
+    _reopen_child(draft, task, resume=False)
+    recount(draft)

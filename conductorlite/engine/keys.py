@@ -1,0 +1,104 @@
+"""Idempotency keys: of all executions of a name only one holds a key, and it is claimed with the row.
+
+Whether a key is free is looked up before a start, to save deciding in vain, and again in the write that claims it: writes are
+serialised, so two starts with one key make one execution. Source of the rule: the strategies of Orkes' start request; Conductor
+OSS accepts them and enforces none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from conductorlite.canonical import Payload
+from conductorlite.decisions import Event, EventKind
+from conductorlite.definitions import IdempotencyStrategy
+from conductorlite.errors import InvalidInput, KeyTaken
+from conductorlite.executions import Workflow
+from conductorlite.ports import ExecutionReads, WritingTransaction
+
+__all__ = ["MAX_KEY", "checked_key", "checked_strategy", "refuse_letter", "replaced", "start_letter", "strategy_of"]
+
+#: Longest idempotency key, in characters.
+MAX_KEY: Final = 255
+
+#: Due events looked at for the letter that begins an execution.
+_LETTERS: Final = 200
+
+
+def checked_key(key: str | None) -> str | None:
+    """An idempotency key as it was given; raises InvalidInput when it is empty, too long or not text."""
+    if key is not None and (not isinstance(key, str) or not 0 < len(key) <= MAX_KEY):
+        raise InvalidInput(f"an idempotency key is a text of 1 to {MAX_KEY} characters, not {key!r:.80}")
+    return key
+
+
+def checked_strategy(strategy: IdempotencyStrategy | str) -> IdempotencyStrategy:
+    """A strategy by its name; raises InvalidInput."""
+    try:
+        return IdempotencyStrategy(strategy)
+    except ValueError:
+        names = ", ".join(IdempotencyStrategy)
+        raise InvalidInput(f"idempotency strategy {strategy!r} is none of {names}") from None
+
+
+def replaced(view: ExecutionReads, name: str, key: str | None, strategy: IdempotencyStrategy) -> str | None:
+    """The execution that a new one takes the key over from; None when it is free. Raises KeyTaken."""
+    holder = None if key is None else view.key_holder(name, key)
+    if holder is None:
+        return None
+    row = view.workflow(holder)
+    status = "gone" if row is None else str(row.status)
+    if strategy is IdempotencyStrategy.FAIL_ON_RUNNING and (row is None or row.status.terminal):
+        return holder
+    raise KeyTaken(holder, f"idempotency key {key!r} of workflow {name!r} belongs to execution {holder!r}, which is {status}")
+
+
+def start_letter(view: ExecutionReads, workflow_id: str, now: int) -> Event | None:
+    """The due letter that brings an execution into being, or None."""
+    due = view.due_events(workflow_id, now, _LETTERS)
+    return next((event for event in due if event.kind is EventKind.START), None)
+
+
+def strategy_of(letter: Event | None) -> IdempotencyStrategy:
+    """The strategy a START letter asks for; FAIL when it says nothing."""
+    said = None if letter is None else letter.data.value.get("idempotencyStrategy")
+    return IdempotencyStrategy.FAIL if said is None else IdempotencyStrategy(said)
+
+
+def refuse_letter(tx: WritingTransaction, letter: Event, row: Workflow, now: int) -> tuple[str, ...] | None:
+    """Consume the START letter of an execution whose key is taken and answer its sender; None when the key is free by now.
+
+    Who wants an answer says `answer` (`ref`, `attempt`, `generation` of the task that asked). It gets an event STARTED:
+    `workflowId` and `existing` for RETURN_EXISTING, else `error`.
+    """
+    strategy = strategy_of(letter)
+    try:
+        replaced(tx, row.name, row.idempotency_key, strategy)
+        return None
+    except KeyTaken as taken:
+        if strategy is IdempotencyStrategy.RETURN_EXISTING:
+            data: dict[str, object] = {"workflowId": taken.workflow_id, "existing": True}
+        else:
+            data = {"error": str(taken)}
+    answer = letter.data.value.get("answer")
+    tx.remove(letter.workflow_id)
+    if answer is None:
+        return ()
+    tx.post([_answer(letter, answer, Payload.of(data), now)])
+    return (letter.sender,)
+
+
+def _answer(letter: Event, answer: Mapping[str, Any], data: Payload, now: int) -> Event:
+    return Event(
+        workflow_id=letter.sender,
+        event_id=f"{EventKind.STARTED}:{letter.workflow_id}",
+        kind=EventKind.STARTED,
+        due_at=now,
+        posted_at=max(now, letter.posted_at),
+        sender=letter.workflow_id,
+        ref=answer["ref"],
+        attempt=answer["attempt"],
+        generation=answer["generation"],
+        data=data,
+    )

@@ -1,0 +1,125 @@
+"""Moving running executions to another definition: one, or all of a version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from conductorlite.decider.migrations import pending_of
+from conductorlite.decisions import EventKind, Outcome
+from conductorlite.definitions import WorkflowDef
+from conductorlite.engine.control import Control
+from conductorlite.engine.metadata import Embedded
+from conductorlite.engine.turns import letter
+from conductorlite.errors import ConductorliteError, Conflict, ExecutionNotFound
+from conductorlite.executions import Workflow, WorkflowStatus
+from conductorlite.migration import MigrationPlan, plan_between
+from conductorlite.ports import ReadingTransaction
+
+__all__ = ["Migrations"]
+
+#: Executions read in one page by `migrate_all`.
+_PAGE: Final = 500
+
+_NO_REFS: Final[Mapping[str, str]] = {}
+
+
+class Migrations(Control):
+    """Verbs that move executions to other definitions."""
+
+    def migrate(
+        self,
+        workflow_id: str,
+        to: WorkflowDef | int | None = None,
+        *,
+        refs: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+    ) -> MigrationPlan:
+        """Move a running or paused execution to another definition of its workflow, and return what that does to it.
+
+        `to` is a definition, which need not be registered, or a registered version (default: the highest). It is embedded
+        as at a start: later registrations change nothing. `refs` maps references to those they are called in the new
+        definition. What has ended stays; what is live must have its place in the new definition; what follows is the new
+        one's. The plan is checked again in the turn that moves the execution; while another engine holds the execution's
+        lock, the move waits in the inbox like any letter. With `dry_run` nothing is changed, and a plan that is BLOCKED is
+        returned. Raises ExecutionNotFound, DefinitionNotFound, InvalidDefinition, and Conflict with the reasons when the
+        plan is BLOCKED or the execution is parked.
+        """
+        # What is due comes first: it may move what the plan is about.
+        self._row(workflow_id)
+        if not dry_run:
+            self.turns.take(workflow_id)
+        with self.backend.reading() as view:
+            row = view.workflow(workflow_id)
+            if row is None:
+                raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+            target = self._target(view, row.name, to)
+            plan = self._planned(view, row, target, refs or _NO_REFS)
+        if dry_run:
+            return plan
+        if row.parked is not None:
+            raise Conflict(f"{workflow_id}: is parked ({row.parked}); resume it first")
+        if plan.blocked:
+            raise Conflict(f"{workflow_id}: {'; '.join(plan.reasons)}")
+        self._move(row, target, refs or _NO_REFS)
+        return plan
+
+    def migrate_all(
+        self,
+        name: str,
+        from_version: int,
+        to: WorkflowDef | int | None = None,
+        *,
+        refs: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+    ) -> dict[str, MigrationPlan | str]:
+        """Move every running or paused execution of a workflow's version, one after another, each as `migrate` does.
+
+        Returns, by the execution's id, its plan, or in words why it was not moved; one that cannot be moved does not stop the
+        others. Raises DefinitionNotFound and InvalidDefinition for `to`, before anything is changed.
+        """
+        with self.backend.reading() as view:
+            self._target(view, name, to)
+        found: dict[str, MigrationPlan | str] = {}
+        for workflow_id in self._of_version(name, from_version):
+            try:
+                found[workflow_id] = self.migrate(workflow_id, to, refs=refs, dry_run=dry_run)
+            except ConductorliteError as error:
+                found[workflow_id] = str(error)
+        return found
+
+    def _target(self, view: ReadingTransaction, name: str, to: WorkflowDef | int | None) -> Embedded:
+        return self.embedded(view, to, None) if isinstance(to, WorkflowDef) else self.embedded(view, name, to)
+
+    def _planned(self, view: ReadingTransaction, row: Workflow, target: Embedded, refs: Mapping[str, str]) -> MigrationPlan:
+        rows = [task for task in view.attempts(row.workflow_id) if not task.retried]
+        cut = [event.data for event in view.inbox(row.workflow_id) if event.kind is EventKind.CONTINUE]
+        texts = self.turns.texts(view, row.workflow_id, {data.digest for data in cut if data.absent})
+        pending = [place for data in cut for place in pending_of(texts.get(data.digest, data).value)]
+        return plan_between(row, rows, self.turns.plan(view, row), target.plan, refs, pending)
+
+    def _move(self, row: Workflow, target: Embedded, refs: Mapping[str, str]) -> None:
+        # Before the letter, which may have to wait for its turn in the inbox; a text nobody refers to yet does no harm.
+        new = {digest: text for digest, text in target.texts.items() if digest not in self._stored_definitions}
+        if new:
+            with self.backend.writing() as tx:
+                for digest, text in new.items():
+                    tx.embed(digest, text)
+            self._stored_definitions.update(new)
+        data = {"definitionHash": target.digest, "version": target.version, "refs": dict(refs)}
+        event = letter(row.workflow_id, EventKind.MIGRATE, self.clock.now(), data)
+        reply = self.turns.take(row.workflow_id, [event]).replies.get(event.event_id)
+        if reply is not None and reply.outcome is Outcome.CONFLICT:
+            raise Conflict(f"{row.workflow_id}: {reply.message}")
+
+    def _of_version(self, name: str, version: int) -> Iterator[str]:
+        for status in (WorkflowStatus.RUNNING, WorkflowStatus.PAUSED):
+            after = ""
+            while True:
+                with self.backend.reading() as view:
+                    page = view.workflow_ids(status, after, _PAGE)
+                    rows = [view.workflow(workflow_id) for workflow_id in page]
+                yield from (row.workflow_id for row in rows if row is not None and (row.name, row.version) == (name, version))
+                if len(page) < _PAGE:
+                    break
+                after = page[-1]

@@ -1,0 +1,100 @@
+"""What is kept: executions found by what they are and removed when they have ended, queues and polls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from conductorlite.engine.signals import Signals
+from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput
+from conductorlite.executions import PollData, Workflow, WorkflowStatus
+from conductorlite.ports import ExecutionFilter
+
+__all__ = ["Records"]
+
+#: Executions read in one page by verbs that return all there are.
+_PAGE = 500
+
+
+class Records(Signals):
+    """Verbs on the store as a whole."""
+
+    def executions(
+        self,
+        name: str | None = None,
+        *,
+        correlation_id: str | None = None,
+        status: WorkflowStatus | None = None,
+        parent_workflow_id: str | None = None,
+        limit: int = 100,
+        after: tuple[int, str] | None = None,
+    ) -> list[Workflow]:
+        """Up to `limit` executions that match everything given, newest first, without their tasks and large payloads.
+
+        The next page begins `after` the last one: `after=(last.created_at, last.workflow_id)`. Each page is found along an
+        index; with a correlation or parent id, among the executions that have it. Raises InvalidInput when `limit` is below 1.
+        """
+        if limit < 1:
+            raise InvalidInput(f"limit {limit} is below 1")
+        wanted = ExecutionFilter(
+            name=name,
+            status=None if status is None else WorkflowStatus(status),
+            correlation_id=correlation_id,
+            parent_workflow_id=parent_workflow_id,
+        )
+        with self.backend.reading() as view:
+            return list(view.executions(wanted, after, limit))
+
+    def correlated(self, name: str, correlation_id: str, *, include_closed: bool = False) -> list[Workflow]:
+        """The executions of a workflow with a correlation id, newest first: those RUNNING, or with `include_closed` all.
+
+        PAUSED ones are left out with those that have ended, as Conductor's `GET /workflow/{name}/correlated/{id}` does.
+        """
+        status = None if include_closed else WorkflowStatus.RUNNING
+        return list(self._all(ExecutionFilter(name=name, correlation_id=correlation_id, status=status)))
+
+    def children(self, workflow_id: str) -> list[Workflow]:
+        """The executions that the SUB_WORKFLOW tasks of an execution have begun, oldest first; raises ExecutionNotFound.
+
+        Those of an execution that was removed are found by `executions(parent_workflow_id=…)`.
+        """
+        self._row(workflow_id)
+        return list(self._all(ExecutionFilter(parent_workflow_id=workflow_id)))[::-1]
+
+    def _all(self, wanted: ExecutionFilter) -> Iterator[Workflow]:
+        after = None
+        while True:
+            with self.backend.reading() as view:
+                page = view.executions(wanted, after, _PAGE)
+            yield from page
+            if len(page) < _PAGE:
+                return
+            after = (page[-1].created_at, page[-1].workflow_id)
+
+    def remove(self, workflow_id: str) -> None:
+        """Delete an execution that has ended, with its tasks, history, logs and messages; its idempotency key is free again.
+
+        Its children and its parent stay. What workers still report about it is refused like any report on a task that does not
+        exist. Raises ExecutionNotFound, and Conflict while it is RUNNING or PAUSED, parked or not: terminate it first.
+        """
+        with self.backend.writing() as tx:
+            row = tx.workflow(workflow_id)
+            if row is None:
+                raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+            if not row.status.terminal:
+                parked = " and parked" if row.parked is not None else ""
+                raise Conflict(f"{workflow_id}: a {row.status}{parked} workflow cannot be removed; terminate it first")
+            tx.remove(workflow_id)
+        self.turns.wake()
+
+    def poll_data(self, task_type: str | None = None) -> Sequence[PollData]:
+        """The last poll of each task type in each domain, or of one type; in order of type, then domain.
+
+        Exact to a second: a worker's polls for one type and domain are written at most that often.
+        """
+        with self.backend.reading() as view:
+            return view.poll_data(task_type)
+
+    def queue_sizes(self) -> Mapping[str, int]:
+        """How many tasks wait in each queue (`type` or `domain:type`), those with a delay included; reads every queue."""
+        with self.backend.reading() as view:
+            return view.queue_sizes()
