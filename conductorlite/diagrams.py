@@ -16,6 +16,7 @@ import attrs
 
 from conductorlite.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.executions import Task, TaskStatus, Workflow
+from conductorlite.plan import unfolded
 
 __all__ = ["mermaid"]
 
@@ -57,9 +58,11 @@ def mermaid(definition: WorkflowDef, workflow: Workflow | None = None) -> str:
     """The flowchart of a definition; with an execution of it (as `Engine.get` returns it) each node shows how it went.
 
     A node then has its last status as text and colour, the number of attempts when there was more than one, and the rounds of
-    loops. Tasks that were scheduled at run time and are not in the definition stand apart, in a box of their own.
+    loops. What was made at run time (the branches of a dynamic fork, what a DYNAMIC stands for) is drawn in its place; of a
+    loop's rounds, that of the newest. Tasks that are in none of these stand apart, in a box of their own.
     """
-    return _Chart(definition, workflow).text()
+    whole = unfolded(workflow) if workflow is not None and workflow.made else None
+    return _Chart(whole or definition, workflow).text()
 
 
 @attrs.define(slots=True)
@@ -79,7 +82,7 @@ class _Chart:
             self.rows.setdefault(task.base_ref, []).append(task)
         for number, node in enumerate(_tasks(self.definition.tasks), 1):
             self.nodes.setdefault(node.task_reference_name, f"t{number}")
-            if node.type == TaskType.FORK_JOIN:
+            if node.fork_tasks:
                 self.forks.add(f"t{number}")
         title = f"{_safe(self.definition.name)} v{self.definition.version}"
         self.lines.append(f'  start(["{title}"])')
@@ -115,7 +118,7 @@ class _Chart:
             entries += [one for one in joined if one not in entries]
         for source, label in entries:
             self.arrow(source, label, node)
-        if task.type == TaskType.FORK_JOIN:
+        if task.fork_tasks:
             for branch in task.fork_tasks:
                 self.sequence(branch, [(node, None)], indent)
             return [(node, None)]
@@ -187,7 +190,7 @@ def _tasks(tasks: Sequence[WorkflowTask]) -> Iterator[WorkflowTask]:
 def _inner(task: WorkflowTask) -> list[Sequence[WorkflowTask]]:
     if task.type == TaskType.DO_WHILE:
         return [task.loop_over]
-    if task.type == TaskType.FORK_JOIN:
+    if task.fork_tasks:
         return list(task.fork_tasks)
     if task.type in (TaskType.SWITCH, TaskType.DECISION):
         return [*task.decision_cases.values(), task.default_case]

@@ -346,6 +346,8 @@ class Workflow:
     broken_turns: int = 0
     tasks: tuple[Task, ...] = ()
     definition: WorkflowDef | None = None
+    #: Definitions made at run time that tasks run on, by the hashes in `Task.grafts`; filled by `Engine.get`.
+    made: Mapping[str, WorkflowDef] = attrs.field(factory=dict)
 
     @property
     def input_data(self) -> dict[str, Any]:

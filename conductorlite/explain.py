@@ -14,7 +14,7 @@ import attrs
 from conductorlite.decisions import Event, EventKind
 from conductorlite.definitions import TaskType, WorkflowDef, WorkflowTask, WorkflowTimeoutPolicy
 from conductorlite.executions import Task, TaskStatus, Workflow, WorkflowStatus, printed_ref
-from conductorlite.plan import OPERATOR_TYPES
+from conductorlite.plan import OPERATOR_TYPES, unfolded
 from conductorlite.policies import task_policy
 
 __all__ = ["explain", "span_in_words"]
@@ -105,7 +105,7 @@ class _Case:
     newest: dict[str, Task] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        self.places = {place.task.task_reference_name: place for place in _places(self.workflow.definition)}
+        self.places = {place.task.task_reference_name: place for place in _places(unfolded(self.workflow))}
         for task in self.workflow.tasks:
             self.last[task.ref] = task
             self.newest[task.base_ref] = task

@@ -19,7 +19,7 @@ __all__ = ["task_to_json", "workflow_to_json"]
 
 def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
     """An execution as `Engine.get` returns it, with its tasks and its definition, as Conductor's `Workflow`."""
-    nodes = _nodes(workflow.definition)
+    nodes = _nodes_of(workflow)
     document: dict[str, Any] = {
         "workflowId": workflow.workflow_id,
         "workflowName": workflow.name,
@@ -45,7 +45,7 @@ def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
         "reasonForIncompletion": workflow.reason,
         "failedReferenceTaskNames": list(workflow.failed_refs),
         "failedTaskNames": list(workflow.failed_task_names),
-        "tasks": [_task(task, workflow, nodes.get(task.base_ref)) for task in workflow.tasks],
+        "tasks": [_task(task, workflow, nodes.get((task.grafts[-1:], task.base_ref))) for task in workflow.tasks],
         "workflowDefinition": None if workflow.definition is None else to_document(workflow.definition),
     }
     return _known(document)
@@ -53,7 +53,7 @@ def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
 
 def task_to_json(task: Task, workflow: Workflow | None = None) -> dict[str, Any]:
     """An attempt as Conductor's `Task`; with its execution also what Conductor repeats from there and from the definition."""
-    node = None if workflow is None else _nodes(workflow.definition).get(task.base_ref)
+    node = None if workflow is None else _nodes_of(workflow).get((task.grafts[-1:], task.base_ref))
     return _task(task, workflow, node)
 
 
@@ -120,6 +120,14 @@ def _seconds(milliseconds: int | None) -> int | float | None:
 def _text(document: object, name: str) -> str | None:
     value = document.get(name) if isinstance(document, Mapping) else None
     return value if isinstance(value, str) else None
+
+
+def _nodes_of(workflow: Workflow) -> dict[tuple[tuple[str, ...], str], WorkflowTask]:
+    """Every task of an execution's definition, and of what it has made at run time, by where it is from and its reference."""
+    found: dict[tuple[tuple[str, ...], str], WorkflowTask] = {((), ref): task for ref, task in _nodes(workflow.definition).items()}
+    for digest, made in workflow.made.items():
+        found |= {((digest,), ref): task for ref, task in _nodes(made).items()}
+    return found
 
 
 def _nodes(definition: WorkflowDef | None) -> dict[str, WorkflowTask]:

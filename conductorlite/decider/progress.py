@@ -33,15 +33,19 @@ def schedule_item(
 ) -> None:
     """Schedule the first attempt at a node, unless a reopened execution has one already; `given` replaces its input.
 
-    One that was skipped ahead has ended with that.
+    One that was skipped ahead has ended with that. A node made at run time may bear the name of one that was made elsewhere
+    meanwhile: then the workflow fails.
     """
     node = draft.plan_of(grafts).nodes[ref]
     place = tuple(iterations)
     printed = printed_ref(ref, place)
-    if draft.reopening or draft.field("skips"):
+    if draft.reopening or draft.field("skips") or grafts:
         existing = draft.task(printed)
         if existing is not None:
-            if existing.skipped_ahead:
+            if grafts and not draft.reopening and not existing.skipped_ahead:
+                reason = f"Task {printed!r} cannot be scheduled: the execution has another one of that name"
+                fail_workflow(draft, WorkflowStatus.FAILED, reason, None)
+            elif existing.skipped_ahead:
                 draft.change(skips=draft.field("skips") - 1)
                 draft.put(attrs.evolve(existing, seq=draft.next_place(printed)))
                 draft.queue.append(("advance", printed))

@@ -221,7 +221,8 @@ class Draft(Mailboxes):
     ) -> Task:
         """End an attempt: its lease, timers and message go; what follows from it is put on the work list.
 
-        The execution a SUB_WORKFLOW task has started is terminated, unless it is its end that ends the task.
+        The execution a SUB_WORKFLOW task has started is terminated, unless it is its end that ends the task. What a
+        START_WORKFLOW was to start later is not started.
         """
         changes: dict[str, Any] = {
             "status": status,
@@ -234,7 +235,7 @@ class Draft(Mailboxes):
         }
         if output is not None:
             changes["output"] = self.keep(output)
-        if task.sub_workflow_id is not None and not child_ended:
+        if not child_ended:
             self._end_child(task, reason or f"its task {task.ref!r} is {status}")
         if task.status is TaskStatus.SCHEDULED:
             self.remove_message(task)
@@ -242,9 +243,19 @@ class Draft(Mailboxes):
         self.queue.append(("advance", task.ref))
         return task
 
+    def started_id(self, task: Task) -> str:
+        """Id of the execution that an attempt of START_WORKFLOW starts."""
+        workflow = self.workflow
+        return derive_id("started", workflow.seed, workflow.workflow_id, task.ref, task.attempt, task.generation)
+
     def _end_child(self, task: Task, reason: str) -> None:
+        child = task.sub_workflow_id
+        if task.task_type == "START_WORKFLOW" and task.due_at > self.clock:
+            child = self.started_id(task)
+        if child is None:
+            return
         self.post_to(
-            str(task.sub_workflow_id),
+            child,
             f"{EventKind.TERMINATE}:{task.task_id}",
             EventKind.TERMINATE,
             {"reason": f"parent workflow {task.workflow_id}: {reason}"},
@@ -252,8 +263,7 @@ class Draft(Mailboxes):
 
     def cancel(self, task: Task) -> Task:
         """End an open attempt because its execution ends: nothing follows from it."""
-        if task.sub_workflow_id is not None:
-            self._end_child(task, "it has ended")
+        self._end_child(task, "it has ended")
         if task.status is TaskStatus.SCHEDULED:
             self.remove_message(task)
         changes: dict[str, Any] = {"ended_at": self.now, "updated_at": self.now, "lease": 0, **self._drop_timers(task)}

@@ -198,6 +198,8 @@ class Metadata(Core):
         )
 
     def _task_def_of(self, view: MetadataReads, task: WorkflowTask) -> TaskDef | None:
+        if task.type == TaskType.DYNAMIC:
+            return None  # the name is a placeholder; that of what it turns out to be counts
         text = view.task_def(task.name)
         if text is not None:
             return codec.task_def_from_json(text)

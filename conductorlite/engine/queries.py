@@ -48,6 +48,8 @@ class Queries(Records):
                 raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
             tasks = view.attempts(workflow_id)
             definition = self.turns.plan(view, row).definition
+            grafts = {digest for task in tasks for digest in task.grafts}
+            made = {digest: self.turns.made(view, row, digest) for digest in sorted(grafts)}
             absent = {p.digest for t in tasks for p in (t.input, t.output) if p.absent}
             absent |= {p.digest for p in _payloads(row) if p.absent}
             texts = self.turns.texts(view, workflow_id, absent) if absent else {}
@@ -60,6 +62,7 @@ class Queries(Records):
                 for task in tasks
             ),
             definition=definition,
+            made=made,
         )
 
     def execution(self, workflow_id: str) -> Workflow:

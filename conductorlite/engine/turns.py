@@ -19,7 +19,7 @@ from conductorlite.canonical import EMPTY, Payload
 from conductorlite.clock import Clock
 from conductorlite.decider import DECIDER_VERSION, Bounds, decide, foresee
 from conductorlite.decisions import Decision, Embedding, Event, EventKind, Need, Reply, Snapshot
-from conductorlite.definitions import IdempotencyStrategy, Semantics
+from conductorlite.definitions import IdempotencyStrategy, Semantics, WorkflowDef
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.domains import last_polls
 from conductorlite.engine.keys import refuse_letter, replaced, start_letter, strategy_of
@@ -417,6 +417,10 @@ class Turns:
     def plan(self, view: ReadingTransaction, workflow: Workflow) -> Plan:
         """The compiled plan of an execution's embedded definition; raises StorageCorrupt when that is missing."""
         return self._plan(view, workflow, workflow.definition_hash, {})
+
+    def made(self, view: ReadingTransaction, workflow: Workflow, digest: str) -> WorkflowDef:
+        """A definition that an execution made at run time; raises StorageCorrupt when it is missing."""
+        return self._plan(view, workflow, digest, _NOTHING_MADE).definition
 
     def grown(
         self, view: ReadingTransaction, workflow: Workflow, chain: tuple[str, ...], made: Mapping[str, str] = _NOTHING_MADE

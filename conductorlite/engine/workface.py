@@ -152,7 +152,7 @@ class WorkerFace(Reruns):
         )
 
     def update_task(self, result: TaskResult) -> Task:
-        """Report on a task and return it as stored afterwards.
+        """Report on a task and return it as stored afterwards, or as reported if its loop keeps that round no longer.
 
         A report on an attempt that has ended, or whose execution has ended, changes nothing: the late COMPLETED of Conductor's
         task life cycle.
@@ -167,12 +167,12 @@ class WorkerFace(Reruns):
             self.report(task, result)
         except ExecutionNotFound:
             raise TaskNotFound(f"execution {result.workflow_id!r} was removed") from None
-        try:
-            return self.task(result.task_id)
-        except TaskNotFound:
-            # What followed from its end may have dropped it already: rounds of a loop that keepLastN keeps no longer.
-            said = Payload.of(dict(result.output_data))
-            return attrs.evolve(task, status=result.status, output=said, reason=result.reason, lease=0)
+        with self.backend.reading() as view:
+            after = view.task_by_id(result.task_id)
+        if after is None:  # the report has ended its round, and the ones after it at once
+            output = Payload.of(dict(result.output_data))
+            after = attrs.evolve(task, status=result.status, output=output, reason=result.reason, lease=0)
+        return self._with_payloads(after)
 
     def report(self, task: Task, result: TaskResult) -> Taken:
         """Report on a task that is at hand; raises as `update_task` does."""

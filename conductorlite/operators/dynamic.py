@@ -51,7 +51,8 @@ def resolve_dynamic(
         if found.digest is not None:
             schedule(draft.plan_of((*node.grafts, found.digest)).nodes[node.ref])
             return
-        problem = f"Input {param!r} is {name!r}, which cannot be scheduled: {found.problem}"
+        shown = found.problem.replace("$.tasks[0]", "the task")
+        problem = f"Input {param!r} is {name!r}, which cannot be scheduled: {shown}"
     failed = draft.create(
         node,
         iterations,

@@ -127,8 +127,6 @@ def _branches(draft: Draft, node: Node, iterations: tuple[int, ...], values: Map
         branches = _legacy(task.dynamic_fork_join_tasks_param, values)
     else:
         raise _Malformed(f"Input 'forkTaskInputs' is {_kind(values.get('forkTaskInputs'))}, not a list")
-    if len(branches) > _MOST:
-        raise _Malformed(f"{_source(node)} has {len(branches)} branches, more than {_MOST}")
     if task.optional:
         for branch in branches:
             for one in branch:
@@ -146,7 +144,7 @@ def _same_task(draft: Draft, node: Node, iterations: tuple[int, ...], values: Ma
         # An earlier dynamic fork has taken the short names.
         prefix = f"_{node.ref}_{name}"
     branches: list[_Branch] = []
-    for index, element in enumerate(values["forkTaskInputs"]):
+    for index, element in enumerate(_listed(values["forkTaskInputs"], "Input 'forkTaskInputs'")):
         given = element if isinstance(element, dict) else {"input": element}
         one: _Json = {
             "name": str(workflow) if workflow else name,
@@ -238,6 +236,8 @@ def _legacy(param: str, values: Mapping[str, Any]) -> list[_Branch]:
 def _listed(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
         raise _Malformed(f"{where} is {_kind(value)}, not a list of tasks")
+    if len(value) > _MOST:
+        raise _Malformed(f"{where} has {len(value)} branches, more than {_MOST}")
     return value
 
 

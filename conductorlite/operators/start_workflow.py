@@ -6,7 +6,8 @@ ignores, hold here.
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from conductorlite.decisions import Embedding, EventKind
 from conductorlite.definitions import MAX_NESTING, IdempotencyStrategy
@@ -16,7 +17,6 @@ from conductorlite.operators.document import rendered
 from conductorlite.operators.sub_workflow import child_start
 from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
-from conductorlite.policies import derive_id
 
 __all__ = ["schedule_start_workflow"]
 
@@ -28,7 +28,7 @@ def schedule_start_workflow(
     ref = printed_ref(node.ref, iterations)
     attempt = 0 if previous is None else previous.attempt + 1
     values = rendered(draft, node, iterations, draft.task_id(ref, attempt))
-    given = values.get("startWorkflow")
+    given = _with_numbers(values.get("startWorkflow"))
     problem = _problem(draft, given)
     request: dict[str, Any] = given if isinstance(given, dict) else {}
     found = Embedding(problem=problem) if problem else _definition(draft, request, f"{ref}#{attempt}")
@@ -70,8 +70,7 @@ def schedule_start_workflow(
         "idempotencyStrategy": request.get("idempotencyStrategy"),
         "answer": {"ref": ref, "attempt": task.attempt, "generation": task.generation},
     }
-    started_id = derive_id("started", workflow.seed, workflow.workflow_id, ref, attempt, draft.field("generation"))
-    draft.post_to(started_id, EventKind.START, EventKind.START, start, due_at=task.due_at)
+    draft.post_to(draft.started_id(task), EventKind.START, EventKind.START, start, due_at=task.due_at)
 
 
 def _definition(draft: Draft, request: dict[str, Any], key: str) -> Embedding:
@@ -83,6 +82,17 @@ def _definition(draft: Draft, request: dict[str, Any], key: str) -> Embedding:
     digest = draft.snapshot.definition(name, version)
     which = f"workflow {name!r}" if version is None else f"workflow {name!r} version {version}"
     return Embedding(digest=digest, problem="" if digest else f"startWorkflow: {which} is not registered or not valid")
+
+
+def _with_numbers(request: Any) -> Any:
+    """The request with numbers that were written as text, as Conductor's JSON reader takes them."""
+    if not isinstance(request, dict):
+        return request
+    texts = {key: request.get(key) for key, kind in _KINDS.items() if kind is int}
+    return {**request, **{key: int(text) for key, text in texts.items() if isinstance(text, str) and _NUMBER.fullmatch(text)}}
+
+
+_NUMBER: Final = re.compile(r"\s*[0-9]{1,9}\s*")
 
 
 def _problem(draft: Draft, request: Any) -> str:
@@ -101,6 +111,8 @@ def _problem(draft: Draft, request: Any) -> str:
             return f"startWorkflow.{key} is {str(value)[:60]!r}, not {_NAMES[kinds]}"
     if not 0 <= (request.get("priority") or 0) <= 99:
         return f"startWorkflow.priority {request['priority']} is not between 0 and 99"
+    if not all(isinstance(domain, str) for domain in (request.get("taskToDomain") or {}).values()):
+        return "startWorkflow.taskToDomain is not a map of texts"
     strategy = request.get("idempotencyStrategy")
     if strategy is not None and strategy not in list(IdempotencyStrategy):
         return f"startWorkflow.idempotencyStrategy {strategy!r} is none of {', '.join(IdempotencyStrategy)}"

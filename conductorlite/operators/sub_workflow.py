@@ -41,12 +41,15 @@ def schedule_sub_workflow(
     values = rendered(draft, node, iterations, draft.task_id(ref, attempt))
     workflow = draft.workflow
     found = _definition(draft, params, f"{ref}#{attempt}")
-    if found.digest is None or workflow.depth >= MAX_NESTING:
+    if not all(isinstance(domain, str) for domain in (params.task_to_domain or {}).values()):
+        found = Embedding(problem="subWorkflowParam.taskToDomain does not resolve to a map of texts")
+    too_deep = workflow.depth >= MAX_NESTING
+    if found.digest is None or too_deep:
         problem = found.problem or f"executions are nested deeper than {MAX_NESTING}"
         task = draft.create(
             node,
             iterations,
-            TaskStatus.FAILED,
+            TaskStatus.FAILED_WITH_TERMINAL_ERROR if too_deep else TaskStatus.FAILED,
             previous=previous,
             input=draft.payload({"subWorkflowName": params.name, "workflowInput": values}),
             started_at=draft.now,

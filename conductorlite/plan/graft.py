@@ -7,8 +7,9 @@ surroundings of the node they grow from: its loops, its scopes, its place in the
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 import attrs
 
@@ -39,7 +40,18 @@ def grafted(plan: Plan, root: str, digest: str, inner: Plan) -> Plan:
     outer = plan.nodes[root]
     grow = _branches if outer.task.type == TaskType.FORK_JOIN_DYNAMIC else _stand_in
     grown = dict(grow(outer, (*outer.grafts, digest), inner.nodes))
-    return attrs.evolve(plan, nodes={**plan.nodes, **grown}, ahead={**inner.ahead, **plan.ahead})
+    # What it has outside of them a node made at run time does not know: its own reads ahead are those inside.
+    ahead = {ref: reads for ref, reads in inner.ahead.items() if ref not in plan.ahead}
+    return attrs.evolve(plan, nodes=_over(grown, plan.nodes), ahead=_over(ahead, plan.ahead))
+
+
+T = TypeVar("T")
+
+
+def _over(grown: dict[str, T], under: Mapping[str, T]) -> Mapping[str, T]:
+    """Both as one mapping, without a copy: a wide fork may have a DYNAMIC in each branch."""
+    maps = under.maps if isinstance(under, ChainMap) else [dict(under) if not isinstance(under, dict) else under]
+    return ChainMap(grown, *maps)
 
 
 def _stand_in(outer: Node, grafts: tuple[str, ...], nodes: Mapping[str, Node]) -> Iterator[tuple[str, Node]]:

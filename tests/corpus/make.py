@@ -5,6 +5,7 @@ An entry is a definition in Conductor's JSON with what it takes to run it:
 * `says`: what it is there for;
 * `input`, `registers` (other definitions it refers to by name);
 * `outputs`: what the worker of a type returns, `{}` for all others;
+* `calls`: types of workers that are known only at run time;
 * `fails`, `fails_once`, `dies_once`: types of workers that fail for good, fail once, or never report once;
 * `ends`: the status it ends with, COMPLETED unless given.
 

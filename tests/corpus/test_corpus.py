@@ -96,8 +96,8 @@ def settle_waits(engine: Engine) -> bool:
 def scripted(entry: dict[str, Any]) -> ScriptedWorkers:
     """A worker for every type of the entry, that does what the entry says."""
     workers = ScriptedWorkers()
-    documents = [entry["definition"], *entry.get("registers", [])]
-    for task in nodes(documents):
+    documents = [entry["definition"], *entry.get("registers", []), entry.get("input", {})]
+    for task in (*nodes(documents), *({"name": name} for name in entry.get("calls", ()))):
         kind = task.get("type", "SIMPLE")
         queue = task["name"] if kind == "SIMPLE" else kind
         if kind in OPERATOR_TYPES or queue in entry.get("idle", ()):

@@ -381,6 +381,7 @@ def of_tasks() -> list[J]:
                     given("pull", "PULL_WORKFLOW_MESSAGES", batchSize=5, blocking=False),
                 ],
             ),
+            registers=[child("x")],
         ),
         entry(
             "tasks of models and agents",
@@ -838,7 +839,86 @@ def of_families() -> list[J]:
     ]
 
 
+def of_run_time() -> list[J]:
+    """What is known only at run time: tasks, branches, executions."""
+    joined = node("join", "JOIN")
+    dynamic = {"dynamicForkTasksParam": "tasks", "dynamicForkTasksInputParamName": "inputs"}
+    given_two = {"tasks": "${workflow.input.t}", "inputs": "${workflow.input.i}"}
+    same = {"forkTaskName": "resize", "forkTaskInputs": [{"w": 1}, {"w": 2}]}
+    spread = {"forkTaskWorkflow": "one", "forkTaskWorkflowVersion": "1", "forkTaskInputs": "${workflow.input.all}"}
+    branches = [node("x"), [node("y"), node("w", "WAIT")], fork("F", [seq("p"), seq("q")], "J", ["p", "q"])]
+    legacy = {"dynamicTasks": [{"taskName": "x", "referenceName": "x1", "input": {"k": 1}}]}
+    who = {"dynamicTaskNameParam": "who", "inputParameters": {"who": "${workflow.input.who}"}}
+    return [
+        entry("DYNAMIC", flow("dynamic", [node("d", "DYNAMIC", **who)]), input={"who": "a"}, calls=["a"]),
+        entry("DYNAMIC that is a type", flow("dynamic_noop", [node("d", "DYNAMIC", **who), *seq("z")]), input={"who": "NOOP"}),
+        entry("DYNAMIC that names nothing", flow("dynamic_nothing", [node("d", "DYNAMIC", **who)]), ends="FAILED"),
+        entry(
+            "two parameters",
+            flow("fork_two", [node("f", "FORK_JOIN_DYNAMIC", inputParameters=given_two, **dynamic), joined]),
+            input={"t": branches, "i": {"x": {"k": 1}, "w": {"duration": "3 s"}}},
+        ),
+        entry(
+            "two parameters that are missing",
+            flow("fork_two_missing", [node("f", "FORK_JOIN_DYNAMIC", inputParameters=given_two, **dynamic), joined]),
+            ends="FAILED",
+        ),
+        entry(
+            "the legacy parameter",
+            flow(
+                "fork_legacy",
+                [
+                    node(
+                        "f", "FORK_JOIN_DYNAMIC", inputParameters={"all": "${workflow.input.all}"}, dynamicForkJoinTasksParam="all"
+                    ),
+                    joined,
+                ],
+            ),
+            input={"all": legacy},
+            calls=["x"],
+        ),
+        entry("one task many times", flow("fork_same", [given("f", "FORK_JOIN_DYNAMIC", **same), joined]), calls=["resize"]),
+        entry(
+            "one workflow many times",
+            flow("fork_workflows", [given("f", "FORK_JOIN_DYNAMIC", **spread), joined]),
+            input={"all": [{"n": 1}, 2]},
+            registers=[child("one")],
+        ),
+        entry(
+            "a dynamic fork, its JOIN and the next",
+            flow("fork_then", [given("FD", "FORK_JOIN_DYNAMIC", **same), joined, *seq("z")]),
+            calls=["resize"],
+        ),
+        entry(
+            "a dynamic fork in every round of a loop",
+            flow("fork_rounds", [loop("l", [given("f", "FORK_JOIN_DYNAMIC", **same), joined])]),
+            calls=["resize"],
+        ),
+        entry(
+            "START_WORKFLOW by name",
+            flow("start_named", [given("s", "START_WORKFLOW", startWorkflow={"name": "one", "input": {"n": 1}}), *seq("z")]),
+            registers=[child("one")],
+        ),
+        entry(
+            "START_WORKFLOW without a request",
+            flow("start_nothing", [node("s", "START_WORKFLOW")]),
+            ends="FAILED",
+        ),
+        entry(
+            "a sub-workflow whose name is an expression",
+            flow("sub_named_late", [sub("c", {"name": "${workflow.input.which}"}, inputParameters={"n": 1})]),
+            input={"which": "one"},
+            registers=[child("one")],
+        ),
+        entry(
+            "a sub-workflow whose definition is an expression",
+            flow("sub_made_late", [sub("c", {"workflowDefinition": "${workflow.input.made}"}, inputParameters={"n": 1})]),
+            input={"made": child("made")},
+        ),
+    ]
+
+
 def written() -> list[J]:
     """All of it."""
-    made = [*of_workflows(), *of_retries(), *of_tasks(), *of_templates(), *of_branches(), *of_loops(), *of_families()]
-    return [*made, *of_leaves()]
+    singly = [*of_workflows(), *of_retries(), *of_tasks(), *of_templates()]
+    return [*singly, *of_branches(), *of_loops(), *of_families(), *of_leaves(), *of_run_time()]

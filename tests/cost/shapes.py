@@ -85,8 +85,36 @@ def mix(count: int) -> WorkflowDef:
     return workflow("mix", looped("loop", count // 5, head, switch, noop, tail))
 
 
+def dynamic_fork(count: int) -> WorkflowDef:
+    """As many branches of one task as tasks, known at run time only, and the JOIN behind them."""
+    inputs = {"forkTaskName": "step", "forkTaskInputs": [{"x": n} for n in range(count)]}
+    fork = {"name": "fork", "taskReferenceName": "fork", "type": "FORK_JOIN_DYNAMIC", "inputParameters": inputs}
+    return workflow("dynamic_fork", fork, {"name": "join", "taskReferenceName": "join", "type": "JOIN"})
+
+
+def dynamic_sequences(count: int) -> WorkflowDef:
+    """Branches of two tasks that follow each other, the second of which reads the first."""
+    branches = [[simple(f"a{n}"), simple(f"b{n}", x=f"$${{a{n}.output.x}}")] for n in range(count // 2)]
+    fork = {
+        "name": "fork",
+        "taskReferenceName": "fork",
+        "type": "FORK_JOIN_DYNAMIC",
+        "dynamicForkTasksParam": "tasks",
+        "dynamicForkTasksInputParamName": "inputs",
+        "inputParameters": {"tasks": branches, "inputs": {}},
+    }
+    return workflow("dynamic_sequences", fork, {"name": "join", "taskReferenceName": "join", "type": "JOIN"})
+
+
 #: Per name, the definition that makes so many worker tasks.
-SHAPES: dict[str, Callable[[int], WorkflowDef]] = {"chain": chain, "fork": fork, "loop": loop, "mix": mix}
+SHAPES: dict[str, Callable[[int], WorkflowDef]] = {
+    "chain": chain,
+    "fork": fork,
+    "loop": loop,
+    "mix": mix,
+    "dynamic_fork": dynamic_fork,
+    "dynamic_sequences": dynamic_sequences,
+}
 
 
 @attrs.frozen(kw_only=True, slots=True)

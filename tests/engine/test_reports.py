@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from engine_kit import Bench, flow, rounds, simple, switch, wait
+from engine_kit import Bench, flow, noop, rounds, simple, switch, wait
 
 from conductorlite import InvalidInput, StaleLease, Task, TaskNotFound, TaskResult, TaskStatus, WorkflowStatus
 
@@ -313,10 +313,12 @@ def test_poll_shows_the_worker(bench: Bench) -> None:
     assert task == bench.task("t")
 
 
-def test_a_task_that_is_dropped_by_its_own_end(bench: Bench) -> None:
-    """A report that ends a round, and with it the rounds after, is answered though keepLastN has dropped its task by then."""
-    once = switch("s", {"1": [simple("x")]}, value="${l.output.iteration}")
-    bench.start(flow(rounds("l", [once], times=3, input_parameters={"keepLastN": 1})))
-    task = bench.do("x", output={"n": 1})
-    assert (task.ref, task.status, task.output_data, task.lease) == ("x__1", "COMPLETED", {"n": 1}, 0)
-    assert bench.status_of_workflow() == "COMPLETED"
+def test_on_a_task_whose_round_is_dropped_at_once(bench: Bench) -> None:
+    """A report after which the loop goes on and keeps the round no longer is answered with what was reported."""
+    body = switch("s", {"1": [simple("a", input_parameters={"big": "${workflow.input.big}"})]}, [noop("n")],
+                  value="${l.output.iteration}")  # fmt: skip
+    bench.start(flow(rounds("l", [body], 3, input_parameters={"keepLastN": 1})), {"big": "x" * 5_000})
+    answer = bench.do("a", output={"x": 1})
+    assert (answer.ref, answer.status, answer.output_data) == ("a__1", TaskStatus.COMPLETED, {"x": 1})
+    assert answer.input_data == {"big": "x" * 5_000}
+    assert bench.status_of_workflow() is WorkflowStatus.COMPLETED

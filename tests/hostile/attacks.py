@@ -157,6 +157,53 @@ def long_list(engine: Engine) -> Run:
     return start(engine, flow(loop), {"all": list(range(100_000))})
 
 
+def forked(tasks: Any) -> Callable[[Engine], Run]:
+    """A dynamic fork over what is in the input."""
+    names = {"dynamicForkTasksParam": "t", "dynamicForkTasksInputParamName": "i"}
+    fork = node("f", "FORK_JOIN_DYNAMIC", inputParameters={"t": "${workflow.input.t}", "i": {}}, **names)
+    return lambda engine: start(engine, flow(fork, node("j", "JOIN")), {"t": tasks() if callable(tasks) else tasks})
+
+
+def spread(inputs: Callable[[], Any], **given: Any) -> Callable[[Engine], Run]:
+    """A dynamic fork of one task for each input."""
+    values = {"forkTaskInputs": "${workflow.input.all}", "forkTaskType": "NOOP", **given}
+    fork = node("f", "FORK_JOIN_DYNAMIC", inputParameters=values)
+    return lambda engine: start(engine, flow(fork, node("j", "JOIN")), {"all": inputs()})
+
+
+def forks_in_forks(levels: int) -> J:
+    """A branch that is a dynamic fork of a branch that is one, and so on."""
+    names = {"dynamicForkTasksParam": "t", "dynamicForkTasksInputParamName": "i"}
+    branch: list[J] = [node("x", "NOOP")]
+    for n in range(levels):
+        fork = node(f"f{n}", "FORK_JOIN_DYNAMIC", inputParameters={"t": [branch], "i": {}}, **names)
+        branch = [fork, node(f"j{n}", "JOIN")]
+    return branch  # type: ignore[return-value]
+
+
+def switches(levels: int) -> J:
+    """SWITCHes in each other, so many deep."""
+    inner = node("x", "NOOP")
+    for n in range(levels):
+        how = {"evaluatorType": "value-param", "expression": "c"}
+        inner = given(f"s{n}", "SWITCH", c="a") | {"decisionCases": {"a": [inner]}, **how}
+    return inner
+
+
+def own_child(engine: Engine) -> Run:
+    """A workflow that is its own child, by expression."""
+    by_name = {"subWorkflowParam": {"name": "${workflow.workflowType}"}, "retryCount": 0}
+    engine.register(WorkflowDef.from_json(flow(node("c", "SUB_WORKFLOW", **by_name))))
+    return engine.start("hostile")
+
+
+def own_starter(engine: Engine) -> Run:
+    """A workflow that starts itself."""
+    body = given("s", "START_WORKFLOW", startWorkflow={"name": "hostile"})
+    engine.register(WorkflowDef.from_json(flow(body)))
+    return engine.start("hostile")
+
+
 PATTERN = "(a+)+$"
 ATTACKS: dict[str, Callable[[Engine], Run]] = {
     # Scripts that do not end.
@@ -236,6 +283,22 @@ ATTACKS: dict[str, Callable[[Engine], Run]] = {
     "100,000 items": long_list,
     "10,000 tasks": lambda engine: start(engine, chain(10_000)),
     "10,000 branches": wide,
+    # What is made at run time.
+    "10,000 branches, made at run time": spread(lambda: list(range(10_000))),
+    "20,001 branches": spread(lambda: list(range(20_001))),
+    "200,000 branches": spread(lambda: [0] * 200_000),
+    "10 MB into one branch": spread(lambda: ["x" * 10 * MB], forkTaskType="SIMPLE", forkTaskName="t"),
+    "a large value into a thousand branches": spread(
+        lambda: [0] * 1_000, forkTaskType="SIMPLE", forkTaskName="t", big="${workflow.input.all}"
+    ),
+    "100 deep, branch": forked(lambda: [switches(100)]),
+    "20 deep, dynamic forks": forked(lambda: [forks_in_forks(20)]),
+    "10 MB of branches": forked(lambda: [node(f"b{n}", inputParameters={"x": "x" * 10_000}) | {"name": "t"} for n in range(1_000)]),
+    "DYNAMIC with a name of 10 MB": lambda engine: start(
+        engine, flow(given("d", "DYNAMIC", who="${workflow.input.x}") | {"dynamicTaskNameParam": "who"}), {"x": "x" * 10 * MB}
+    ),
+    "a child by expression that is oneself": own_child,
+    "a start of oneself": own_starter,
     # Circles and growth.
     "circle of sub-workflows": ring,
     "inputs that double": doubling,

@@ -45,15 +45,32 @@ LARGE = "large " * 300
 
 
 #: Kinds of nodes, the simplest first.
-KINDS = ("SIMPLE", "DO_WHILE", "FORK_JOIN", "SWITCH", "WAIT", "SIMPLE", "NOOP", "RARE", "RARE", "LEAF", "LEAF")
+KINDS = (
+    *("SIMPLE", "DO_WHILE", "FORK_JOIN", "SWITCH", "WAIT", "SIMPLE", "NOOP"),
+    *("RARE", "RARE", "LEAF", "LEAF", "RUN_TIME", "RUN_TIME"),
+)
 RARE = ("SET_VARIABLE", "SUB_WORKFLOW", "INLINE", "SUB_WORKFLOW", "SET_VARIABLE", "INLINE", "TERMINATE")
 LEAVES = ("EXCLUSIVE_JOIN", "DECISION", "HUMAN", "LAMBDA", "JSON_JQ_TRANSFORM", "EXCLUSIVE_JOIN")
+RUN_TIME = ("FORK_JOIN_DYNAMIC", "DYNAMIC", "START_WORKFLOW", "FORK_JOIN_DYNAMIC")
+NESTING = ("DO_WHILE", "FORK_JOIN", "SWITCH", "DECISION", "EXCLUSIVE_JOIN", "SUB_WORKFLOW", "FORK_JOIN_DYNAMIC", "START_WORKFLOW")
+
+#: What a drawn DYNAMIC may be asked to be; the third is a type that cannot stand alone, the last names nothing.
+STAND_INS = ("n0", "n1", "WAIT", "NOOP", "JOIN", "")
 
 #: Registered under its name in every case.
 MOURN = {
     "name": "mourn",
     "tasks": [{"name": "n0", "taskReferenceName": "m", "inputParameters": {"why": "${workflow.input.reason}"}}],
 }
+
+
+def literal(value: Any) -> Any:
+    """JSON whose expressions pass through one template untouched: they are for the one made of it at run time."""
+    if isinstance(value, str):
+        return value.replace("${", "$${")
+    if isinstance(value, dict):
+        return {key: literal(inner) for key, inner in value.items()}
+    return [literal(inner) for inner in value] if isinstance(value, list) else value
 
 
 @attrs.define
@@ -82,10 +99,10 @@ class _Author:
         self.budget -= 1
         nestable = depth > 0 and self.budget > 0
         kind = KINDS[self.tape.pick(len(KINDS))]
-        if kind in ("RARE", "LEAF"):
-            some = RARE if kind == "RARE" else LEAVES
+        some = {"RARE": RARE, "LEAF": LEAVES, "RUN_TIME": RUN_TIME}.get(kind)
+        if some is not None:
             kind = some[self.tape.pick(len(some))]
-        if kind in ("DO_WHILE", "FORK_JOIN", "SWITCH", "DECISION", "EXCLUSIVE_JOIN", "SUB_WORKFLOW") and not nestable:
+        if kind in NESTING and not nestable:
             kind = "SIMPLE"
         self.shape.kinds.add(kind)
         inside = (*around, kind)
@@ -101,6 +118,9 @@ class _Author:
             "SUB_WORKFLOW": self.child,
             "TERMINATE": self.terminate,
             "INLINE": self.inline,
+            "FORK_JOIN_DYNAMIC": self.dynamic_fork,
+            "DYNAMIC": self.dynamic,
+            "START_WORKFLOW": self.start,
             "DECISION": self.decision,
             "EXCLUSIVE_JOIN": self.exclusive,
             "HUMAN": self.human,
@@ -326,6 +346,61 @@ class _Author:
         self.shape.kinds.add("JOIN")
         self.finished.append(join["taskReferenceName"])
         return [fork, join]
+
+    def dynamic_fork(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
+        """The three shapes of the input; in that of two parameters the branches are drawn, and hold whatever there is."""
+        fork = self.base("f", "FORK_JOIN_DYNAMIC")
+        shape = self.tape.pick(6)
+        if shape == 5 and self.tape.pick(2):
+            fork["inputParameters"] = {"forkTaskInputs": "${workflow.input.bad}"}
+        elif shape >= 4:
+            name = f"n{self.tape.pick(3)}"
+            fork["inputParameters"] = {"forkTaskName": name, "forkTaskInputs": "${workflow.input.items}"}
+        elif shape == 3:
+            one = {"taskName": "n0", "referenceName": self.ref("t"), "input": {"n": "${workflow.input.n}"}}
+            fork |= {"dynamicForkJoinTasksParam": "all", "inputParameters": {"all": {"dynamicTasks": [one]}}}
+        else:
+            before = list(self.finished)
+            branches = [self.sequence(depth - 1, loops, around) for _ in range(self.tape.pick(4))]
+            branches = [[literal(one) for one in branch] for branch in branches]
+            self.finished = before + [ref for ref in self.finished if ref not in before]
+            tasks = [branch[0] if len(branch) == 1 else branch for branch in branches]
+            inputs = {branch[0]["taskReferenceName"]: {"given": "${workflow.input.n}"} for branch in branches[:1]}
+            fork |= {"dynamicForkTasksParam": "t", "dynamicForkTasksInputParamName": "i"}
+            fork["inputParameters"] = {"t": tasks, "i": inputs}
+        if self.tape.chance(7):
+            fork["optional"] = True
+        join = self.forgiving(self.base("j", "JOIN"))
+        self.shape.kinds.add("JOIN")
+        self.finished.append(join["taskReferenceName"])
+        return [fork, join]
+
+    def dynamic(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
+        task = self.forgiving(self.base("d", "DYNAMIC"))
+        task["dynamicTaskNameParam"] = "who"
+        who = STAND_INS[self.tape.pick(len(STAND_INS))]
+        task["inputParameters"] = {**self.inputs(loops), "who": who, "duration": "2 seconds"}
+        self.finished.append(task["taskReferenceName"])
+        return [task]
+
+    def start(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
+        task = self.forgiving(self.base("r", "START_WORKFLOW"))
+        outside, self.finished = self.finished, []
+        inner = {"name": f"started_{task['name']}", "tasks": self.sequence(0, (), around)}
+        self.finished = [*outside, task["taskReferenceName"]]
+        request = (
+            {"name": "mourn", "input": {"reason": "${workflow.input.n}"}},
+            {"workflowDef": literal(inner), "priority": 3, "correlationId": "c"},
+            {"name": "missing"},
+            {},
+        )[self.tape.pick(4)]
+        task["inputParameters"] = {"startWorkflow": request}
+        if self.tape.pick(2):
+            task["retryCount"] = 1
+            task["taskDefinition"] = {"name": task["name"], "retryDelaySeconds": 2}
+        if self.tape.chance(5):
+            task["startDelay"] = 2
+        return [task]
 
     def loop(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
         task = self.forgiving(self.base("l", "DO_WHILE"))

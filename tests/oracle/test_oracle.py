@@ -20,6 +20,7 @@ from conductorlite.decisions import EventKind
 OPERATORS = (
     *("SIMPLE", "FORK_JOIN", "JOIN", "SWITCH", "DO_WHILE", "WAIT", "NOOP"),
     *("SET_VARIABLE", "SUB_WORKFLOW", "INLINE", "TERMINATE"),
+    *("FORK_JOIN_DYNAMIC", "DYNAMIC", "START_WORKFLOW"),
     *("DECISION", "EXCLUSIVE_JOIN", "HUMAN", "LAMBDA", "JSON_JQ_TRANSFORM"),
 )
 

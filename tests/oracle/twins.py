@@ -73,6 +73,7 @@ class Checked(Turns):
         rows = view.load(workflow.workflow_id, Need(everything=True)).tasks
         digests = {p.digest for task in rows.values() if task is not None for p in (task.input, task.output) if p.absent}
         digests |= {p.digest for p in (workflow.input, workflow.output, workflow.variables) if p.absent}
+        grown = {chain: self.grown(view, workflow, chain) for chain in {task.grafts for task in rows.values() if task is not None}}
         whole = Snapshot(
             workflow=workflow,
             events=ordered,
@@ -83,21 +84,31 @@ class Checked(Turns):
             inbox=tuple(view.inbox(workflow.workflow_id)),
             everything_loaded=True,
         )
-        answer = decide(plan, whole, now, environment=self.environment, bounds=self.bounds)
-        assert isinstance(answer, Decision), f"the whole execution is not enough: {answer}"
+        # What is made in this turn, on both: definitions, and what their forks and children are looked up by.
+        while True:
+            answer = decide(plan, whole, now, environment=self.environment, bounds=self.bounds, grown=grown)
+            if isinstance(answer, Decision):
+                break
+            made = attrs.evolve(answer, grafts=frozenset(), embeds={}, definitions=frozenset())
+            assert not made, f"the whole execution is not enough: {answer}"
+            whole = self.load(view, whole, answer)
+            texts = {digest: text for found in whole.embedded.values() for digest, text in found.texts.items()}
+            grown |= {chain: self.grown(view, workflow, chain, texts) for chain in answer.grafts}
         assert attrs.asdict(sliced, recurse=False) == attrs.asdict(answer, recurse=False)
         early = [event.event_id for event in due if event.due_at > now]
         assert not early, f"fires early: {early}"
-        self._record(plan.nodes, rows.values(), sliced, ordered)
+        self._record({**grown, (): plan}, rows.values(), sliced, ordered)
         return sliced
 
     def _targets(self, view: ReadingTransaction, workflow: Workflow, events: Sequence[Event]) -> dict[str, Plan]:
         hashes = [event.data.value["definitionHash"] for event in events if event.kind is EventKind.MIGRATE]
         return {digest: self.plan(view, attrs.evolve(workflow, definition_hash=digest)) for digest in hashes}
 
-    def _record(self, nodes: Any, rows: Any, decision: Decision, events: Sequence[Event]) -> None:
-        known = [task for task in (*rows, *decision.inserted) if task is not None and task.base_ref in nodes]
-        kinds = {nodes[task.base_ref].task.type for task in known}
+    def _record(self, plans: Any, rows: Any, decision: Decision, events: Sequence[Event]) -> None:
+        tasks = [task for task in (*rows, *decision.inserted) if task is not None]
+        known = [task for task in tasks if task.base_ref in plans[task.grafts].nodes]
+        kinds = {plans[task.grafts].nodes[task.base_ref].task.type for task in known}
+        kinds |= {"DYNAMIC" for task in known if plans[()].nodes.get(task.base_ref) and task.grafts}
         for event in events:
             if event.event_id in decision.replies:
                 name = str(event.kind)
@@ -150,6 +161,7 @@ class Twins:
         checked.matrix = matrix
         checked._plans = plain._plans
         checked.resolve = plain.resolve
+        checked.embed = plain.embed
         engine.turns = checked
         return engine
 
@@ -349,6 +361,8 @@ class Twins:
             for one in self.ids(engine):
                 if engine.status(one) is WorkflowStatus.PAUSED:
                     engine.resume(one)
+                    # What a parent writes to its children on being resumed comes before they are, relayed or not.
+                    engine.settle()
         self.compare()
         for _ in range(400):
             if all(self.engines[0].status(one).terminal for one in self.ids(self.engines[0])):

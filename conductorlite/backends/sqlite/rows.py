@@ -77,7 +77,7 @@ _WORKFLOW_SPECIAL: Final = (
     *WORKFLOW_IDENTITY,
     *("workflow_id", "fence", "status"),
 )
-_WORKFLOW_PLAIN: Final = _plain(Workflow, (*_WORKFLOW_SPECIAL, "tasks", "definition"))
+_WORKFLOW_PLAIN: Final = _plain(Workflow, (*_WORKFLOW_SPECIAL, "tasks", "definition", "made"))
 WORKFLOW_COLUMNS: Final = _WORKFLOW_PLAIN + _WORKFLOW_SPECIAL
 _workflow_plain: Final[Callable[[Workflow], Row]] = attrgetter(*_WORKFLOW_PLAIN)
 _workflow_identity: Final[Callable[[Workflow], Row]] = attrgetter(*WORKFLOW_IDENTITY)
