@@ -20,7 +20,6 @@ from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.draft import Draft
 from conductorlite.executions import HistoryKind, Task, TaskStatus, WorkflowStatus, printed_ref
 from conductorlite.operators import (
-    branches_ended,
     chosen_head,
     recount_join,
     reopened_loop,
@@ -180,7 +179,7 @@ def follow_up_all(draft: Draft, left: Collection[str]) -> None:
         if node.task.type == "DO_WHILE":
             resume_loop(draft, task)
         elif node.task.type == "JOIN":
-            branches_ended(draft, task)
+            draft.queue.append(("look_again", task.ref))  # behind what is still to be scheduled in its branches
         elif node.task.type == "EXCLUSIVE_JOIN":
             draft.queue.append(("choose", task.ref))
 

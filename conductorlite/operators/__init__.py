@@ -19,7 +19,7 @@ from conductorlite.operators.dynamic_fork import schedule_dynamic_fork
 from conductorlite.operators.exclusive_join import choose, schedule_exclusive_join
 from conductorlite.operators.fork import resume_fork, schedule_branch, schedule_fork
 from conductorlite.operators.inline import schedule_inline, schedule_lambda
-from conductorlite.operators.join import branches_ended, one_less, pass_over_join, recount_join, schedule_join
+from conductorlite.operators.join import branches_ended, look_again, one_less, pass_over_join, recount_join, schedule_join
 from conductorlite.operators.start_workflow import schedule_start_workflow
 from conductorlite.operators.sub_workflow import DEFINITION_HASH, child_start, schedule_sub_workflow, start_child
 from conductorlite.operators.switch import chosen_head, schedule_decision, schedule_switch
@@ -34,10 +34,10 @@ __all__ = [
     "DEFINITION_HASH",
     "VARIABLES_LIMIT",
     "DraftSource",
-    "branches_ended",
     "child_start",
     "choose",
     "chosen_head",
+    "look_again",
     "next_round",
     "offer",
     "one_less",

@@ -23,6 +23,7 @@ __all__ = [
     "create_collecting_join",
     "create_join",
     "joined_refs",
+    "look_again",
     "one_less",
     "pass_over_join",
     "recount_join",
@@ -112,6 +113,13 @@ def branches_ended(draft: Draft, join: Task) -> None:
     """End a JOIN that waits for nothing any more."""
     if not join.status.terminal and join.waiting == 0 and join.open == 0:
         _finish(draft, join)
+
+
+def look_again(draft: Draft, ref: str) -> None:
+    """End a JOIN that was reopened, if nothing that was scheduled since is to arrive at it."""
+    join = draft.task(ref)
+    if join is not None:
+        branches_ended(draft, join)
 
 
 def _finish(draft: Draft, join: Task) -> None:
