@@ -52,7 +52,7 @@ class Signals(WorkerFace):
             result = TaskResult(
                 workflow_id=found.workflow_id,
                 task_id=found.task_id,
-                status=TaskStatus(status),
+                status=status,
                 output_data=dict(output or {}),
                 reason=reason,
             )

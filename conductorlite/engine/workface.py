@@ -189,7 +189,7 @@ class WorkerFace(Reruns):
     def report_event(self, task: Task, result: TaskResult, *, merge: bool = False) -> Event:
         """A report as a letter, its output laid over the task's with `merge`; raises InvalidInput."""
         if result.status not in REPORTABLE:
-            raise InvalidInput(f"{result.status} cannot be reported; use one of {', '.join(sorted(REPORTABLE))}")
+            raise InvalidInput(f"{result.status!s} cannot be reported; use one of {', '.join(sorted(REPORTABLE))}")
         if result.callback_after_ms < 0:
             raise InvalidInput(f"callback_after_ms {result.callback_after_ms} is negative")
         if not isinstance(result.output_data, dict):

@@ -107,7 +107,7 @@ def test_the_history_goes_on(bench: Bench) -> None:
 
 @pytest.mark.parametrize("how", [*ENDED, "RUNNING"])
 def test_rerun_from_a_task(bench: Bench, how: str) -> None:
-    """What comes after the task is taken back, what stands before it stays, and the workflow's timeout begins anew."""
+    """What comes after the task is taken back, what stands before it stays, and the timeout of one that had ended begins anew."""
     bench.start(flow(simple("zero"), *TIMED.tasks, **LIMIT))
     bench.do("zero", output={"kept": 1})
     end(bench, how)
@@ -389,7 +389,7 @@ def test_restart_with_the_latest_definition(bench: Bench) -> None:
 
 
 def test_what_cannot_be_restarted(bench: Bench) -> None:
-    """One that runs or is paused, one whose definition forbids it, one whose name is not registered when the latest is asked for."""
+    """One that runs or is paused, one whose definition forbids it, one whose name is not registered if the latest is wanted."""
     bench.start(attrs.evolve(PLAIN, restartable=False))
     with pytest.raises(Conflict, match="RUNNING workflow cannot be restarted: terminate it first"):
         bench.engine.restart(bench.workflow_id)
