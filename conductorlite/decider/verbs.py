@@ -109,11 +109,11 @@ def on_skip(draft: Draft, event: Event) -> None:
         return
     base, iterations = split_ref(draft.plan, ref)
     node = draft.plan.nodes.get(base)
-    if node is None or node.unreachable:
+    if node is None or node.unreachable or (iterations and not node.loops):
         draft.reply(event, Outcome.MISSING, f"the definition has no task {ref!r}")
     elif len(iterations) != len(node.loops):
         rounds = printed_ref(base, (1,) * len(node.loops))
-        draft.reply(event, Outcome.CONFLICT, f"{ref!r} is inside {len(node.loops)} loops: name the round, such as {rounds!r}")
+        draft.reply(event, Outcome.CONFLICT, f"{ref!r} does not name its round: that is one such as {rounds!r}")
     elif draft.task(ref) is not None:
         draft.reply(event, Outcome.CONFLICT, f"{ref!r} has been scheduled already")
     elif node.behind_fork:

@@ -52,11 +52,14 @@ def test_the_innermost_goes_on(bench: Bench, verb: str, how: str) -> None:
     begins = {"retry": "x COMPLETED, y#1 SCHEDULED", "rerun from a task": "x COMPLETED, y SCHEDULED"}
     assert stand(bench, inner) == f"RUNNING: {begins.get(verb, 'x SCHEDULED')}"
     done = how == "COMPLETED"
-    assert stand(bench, middle) == {
-        "COMPLETED": "RUNNING: f2 COMPLETED, m IN_PROGRESS, b2 COMPLETED, j2 COMPLETED",
-        "FAILED": "RUNNING: f2 COMPLETED, m IN_PROGRESS, j2 IN_PROGRESS, b2#1 SCHEDULED",
-        "TERMINATED": "RUNNING: f2 COMPLETED, m IN_PROGRESS, b2 COMPLETED, j2 IN_PROGRESS",
-    }[how]
+    assert (
+        stand(bench, middle)
+        == {
+            "COMPLETED": "RUNNING: f2 COMPLETED, m IN_PROGRESS, b2 COMPLETED, j2 COMPLETED",
+            "FAILED": "RUNNING: f2 COMPLETED, m IN_PROGRESS, j2 IN_PROGRESS, b2#1 SCHEDULED",
+            "TERMINATED": "RUNNING: f2 COMPLETED, m IN_PROGRESS, b2 COMPLETED, j2 IN_PROGRESS",
+        }[how]
+    )
     assert stand(bench, top) == (
         "RUNNING: f1 COMPLETED, c IN_PROGRESS, b1 COMPLETED, j1 COMPLETED, z COMPLETED"
         if done
