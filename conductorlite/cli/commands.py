@@ -1,4 +1,4 @@
-"""The program and its commands that run, start and end executions; those that only look are in `looking`."""
+"""The program and its commands that run and start executions; the others are in `changing`, `looking` and `moving`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from conductorlite.cli.changing import CHANGING
 from conductorlite.cli.driving import drive
 from conductorlite.cli.exits import Exit
 from conductorlite.cli.looking import LOOKING, explained
@@ -19,7 +20,7 @@ from conductorlite.clock import to_span
 from conductorlite.codec.executions import workflow_to_json
 from conductorlite.definitions import IdempotencyStrategy, WorkflowDef
 from conductorlite.driver import Engine
-from conductorlite.errors import Conflict, InvalidInput
+from conductorlite.errors import Conflict
 from conductorlite.executions import Workflow, WorkflowStatus
 from conductorlite.expressions import apply_workflow_input_template
 from conductorlite.plan import OPERATOR_TYPES
@@ -59,7 +60,6 @@ def run_command(arguments: Sequence[str]) -> int:
         return int(Exit.OK)
 
 
-_ID = click.argument("workflow_id", metavar="ID")
 _INPUT = click.option("--input", "given", metavar="JSON|@FILE", help="The workflow's input: a JSON object, or @ and a file.")
 _NEW_ID = click.option("--id", "workflow_id", metavar="ID", help="The execution's id (default: a random one).")
 _KEY = click.option(
@@ -205,69 +205,5 @@ def _is_file(definition: str) -> bool:
     return definition.endswith(".json") or Path(definition).is_file()
 
 
-@program.command("retry")
-@_ID
-@command_options()
-def retry(setting: Setting, workflow_id: str) -> None:
-    """Reopen an execution that FAILED, TIMED_OUT or was TERMINATED, where it failed."""
-    with setting.engine() as engine:
-        engine.retry(workflow_id)
-        _status(setting, engine, workflow_id)
-
-
-@program.command("pause")
-@_ID
-@command_options()
-def pause(setting: Setting, workflow_id: str) -> None:
-    """Schedule nothing more in an execution until it is resumed."""
-    with setting.engine() as engine:
-        engine.pause(workflow_id)
-        _status(setting, engine, workflow_id)
-
-
-@program.command("resume")
-@_ID
-@command_options()
-def resume(setting: Setting, workflow_id: str) -> None:
-    """Take up a paused or parked execution."""
-    with setting.engine() as engine:
-        engine.resume(workflow_id)
-        _status(setting, engine, workflow_id)
-
-
-@program.command("terminate")
-@_ID
-@click.option("--reason", metavar="TEXT", help="Why; shown by show and explain.")
-@command_options()
-def terminate(setting: Setting, workflow_id: str, reason: str | None) -> None:
-    """End an execution: it is TERMINATED, its open tasks are CANCELED."""
-    if reason is not None and not reason.strip():
-        raise InvalidInput("--reason is empty")
-    with setting.engine() as engine:
-        engine.terminate(workflow_id, reason)
-        _status(setting, engine, workflow_id)
-
-
-@program.command("remove")
-@_ID
-@command_options()
-def remove(setting: Setting, workflow_id: str) -> None:
-    """Delete an execution that has ended, with all that belongs to it."""
-    with setting.engine() as engine:
-        engine.remove(workflow_id)
-    if setting.json:
-        setting.screen.document({"workflowId": workflow_id, "removed": True})
-    else:
-        setting.screen.line(f"{workflow_id} is removed")
-
-
-def _status(setting: Setting, engine: Engine, workflow_id: str) -> None:
-    status = str(engine.status(workflow_id))
-    if setting.json:
-        setting.screen.document({"workflowId": workflow_id, "status": status})
-    else:
-        setting.screen.line(f"{workflow_id} is {status}")
-
-
-for _command in (*LOOKING, *MOVING):
+for _command in (*CHANGING, *LOOKING, *MOVING):
     program.add_command(_command)

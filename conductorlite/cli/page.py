@@ -35,8 +35,12 @@ _JSON = """
 | `run` | Conductor's Workflow without `tasks` and `workflowDefinition` |
 | `show` | Conductor's Workflow with both; instants epoch ms (0: not yet), spans seconds, nulls left out |
 | `list` | `totalHits` (counted up to 1,000 past `--limit`), `results`: Conductor's WorkflowSummary less input and output |
-| `start`, `retry`, `pause`, `resume`, `terminate` | `workflowId`, `status` |
+| `start`, `retry`, `restart`, `rerun`, `pause`, `resume`, `terminate` | `workflowId`, `status` |
 | `remove` | `workflowId`, `removed` |
+| these with several ids | `bulkSuccessfulResults`: a list of such documents, and `bulkErrorResults`: messages by id |
+| `skip` | `workflowId`, `referenceTaskName`, `status` |
+| `signal` | `workflowId`, `referenceTaskName`, `taskId`, `status` |
+| `set-variables` | `workflowId`, `variables` |
 | `history` | a list of `n`, `time`, `kind`, `status`; if any `referenceTaskName`, `retryCount`, `iteration`, `reason`, `data` |
 | `explain` | `workflowId`, `status`, `text` |
 | `agenda` | a list of `time`, `kind`, `workflowId`, `referenceTaskName` |

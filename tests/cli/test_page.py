@@ -40,7 +40,7 @@ def test_every_command_and_code_is_told() -> None:
 def test_every_command_of_the_how_to_exists() -> None:
     """The how-to names only commands and options that there are."""
     text = (DOCS / "how-to" / "use-the-command-line.md").read_text(encoding="utf-8")
-    lines = re.findall(r"conductorlite (\w+)([^\n`]*)", "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL)))
+    lines = re.findall(r"conductorlite ([\w-]+)([^\n`]*)", "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL)))
     assert lines
     for name, rest in lines:
         known = {option for parameter in program.commands[name].params for option in parameter.opts}

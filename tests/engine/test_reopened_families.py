@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import attrs
 import pytest
@@ -204,10 +205,8 @@ def late(bench: Bench, old: list[Task]) -> None:
     for task in old:
         for status in ("COMPLETED", "FAILED", "IN_PROGRESS"):
             for lease in (True, False):
-                try:
+                with suppress(StaleLease, TaskNotFound):
                     bench.report(task, status, {"late": True}, lease=lease)
-                except (StaleLease, TaskNotFound):
-                    pass
     assert bench.journal() == before
     assert bench.workflow.tasks == rows
     bench.healthy()

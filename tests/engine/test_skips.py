@@ -211,7 +211,7 @@ def test_variables_are_laid_over_those_there_are(bench: Bench) -> None:
 def test_variables_that_cannot_be_set(bench: Bench) -> None:
     """Too many bytes together, no JSON, no execution, or one that has ended; nothing changes."""
     bench.start(flow(*s("a"), variables={"big": "x" * 200_000}))
-    with pytest.raises(Conflict, match="would have 2700.. bytes, more than 262144"):
+    with pytest.raises(Conflict, match=r"would have 2700.. bytes, more than 262144"):
         bench.engine.update_variables(bench.workflow_id, {"more": "x" * 70_000})
     bench.engine.update_variables(bench.workflow_id, {"big": "small", "more": "x" * 70_000})
     odd: Any = {"x": object()}

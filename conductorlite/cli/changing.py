@@ -1,0 +1,195 @@
+"""The commands that change executions: pause, resume, end, run again, skip, signal, set variables, remove."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import click
+
+from conductorlite.cli.exits import Exit, exit_code
+from conductorlite.cli.reading import read_input
+from conductorlite.cli.shared import Setting, command_options
+from conductorlite.driver import Engine
+from conductorlite.engine import BulkReport
+from conductorlite.errors import InvalidInput
+from conductorlite.executions import REPORTABLE, TaskStatus
+
+__all__ = ["CHANGING"]
+
+_IDS = click.argument("workflow_ids", metavar="ID...", nargs=-1, required=True)
+_ID = click.argument("workflow_id", metavar="ID")
+_TASK_INPUT = click.option("--task-input", metavar="JSON|@FILE", help="The input of the task it is run from.")
+
+
+def _json(name: str, help: str) -> Callable[[Any], Any]:
+    return click.option(f"--{name}", metavar="JSON|@FILE", help=help)
+
+
+@click.command("retry")
+@_IDS
+@click.option(
+    "--resume-subworkflow-tasks", is_flag=True, help="Retry the executions that failed SUB_WORKFLOW tasks have started."
+)
+@command_options()
+def retry(setting: Setting, workflow_ids: tuple[str, ...], resume_subworkflow_tasks: bool) -> Exit:
+    """Reopen executions that FAILED, TIMED_OUT or were TERMINATED, where they failed."""
+    return _change(setting, partial(Engine.retry, resume_subworkflow_tasks=resume_subworkflow_tasks), workflow_ids)
+
+
+@click.command("restart")
+@_IDS
+@click.option("--latest", is_flag=True, help="On the highest version registered now, instead of the one they ran on.")
+@command_options()
+def restart(setting: Setting, workflow_ids: tuple[str, ...], latest: bool) -> Exit:
+    """Run executions that have ended again from the start, with the input they had."""
+    return _change(setting, partial(Engine.restart, use_latest_definitions=latest), workflow_ids)
+
+
+@click.command("rerun")
+@_IDS
+@click.option("--from", "from_task", metavar="TASK", help="A reference, such as x or x__2, or a task id (default: the start).")
+@_json("input", "Another input for the workflow.")
+@_TASK_INPUT
+@click.option("--correlation-id", metavar="TEXT", help="Another correlation id.")
+@command_options()
+def rerun(setting: Setting, workflow_ids: tuple[str, ...], from_task: str | None, input: str | None,
+          task_input: str | None, correlation_id: str | None) -> Exit:  # fmt: skip
+    """Run executions again from a task on, or from the start.
+
+    What comes after the task in the flow is taken back; other branches of forks stay. Running executions too.
+    """
+    if task_input is not None and from_task is None:
+        raise click.UsageError("--task-input needs --from")
+    given = {"input": _given(input), "task_input": _given(task_input)}
+    verb = partial(Engine.rerun, from_task=from_task, correlation_id=correlation_id, **given)
+    return _change(setting, verb, workflow_ids)
+
+
+@click.command("pause")
+@_IDS
+@command_options()
+def pause(setting: Setting, workflow_ids: tuple[str, ...]) -> Exit:
+    """Schedule nothing more in executions until they are resumed."""
+    return _change(setting, Engine.pause, workflow_ids)
+
+
+@click.command("resume")
+@_IDS
+@command_options()
+def resume(setting: Setting, workflow_ids: tuple[str, ...]) -> Exit:
+    """Take up paused or parked executions."""
+    return _change(setting, Engine.resume, workflow_ids)
+
+
+@click.command("terminate")
+@_IDS
+@click.option("--reason", metavar="TEXT", help="Why; shown by show and explain.")
+@command_options()
+def terminate(setting: Setting, workflow_ids: tuple[str, ...], reason: str | None) -> Exit:
+    """End executions: they are TERMINATED, their open tasks are CANCELED."""
+    if reason is not None and not reason.strip():
+        raise InvalidInput("--reason is empty")
+    return _change(setting, partial(Engine.terminate, reason=reason), workflow_ids)
+
+
+@click.command("remove")
+@_IDS
+@command_options()
+def remove(setting: Setting, workflow_ids: tuple[str, ...]) -> Exit:
+    """Delete executions that have ended, with all that belongs to them."""
+    return _change(setting, Engine.remove, workflow_ids, removed=True)
+
+
+@click.command("skip")
+@_ID
+@click.argument("task", metavar="TASK")
+@_json("input", "What stands for the task's input.")
+@_json("output", "What stands for the task's output.")
+@command_options()
+def skip(setting: Setting, workflow_id: str, task: str, input: str | None, output: str | None) -> None:
+    """Have an execution pass over a task it has not come to yet.
+
+    TASK is a reference of the definition; of a task inside loops, that of a round (x__2). A fork goes with its JOIN.
+    """
+    with setting.engine() as engine:
+        engine.skip_task(workflow_id, task, input=_given(input), output=_given(output))
+    if setting.json:
+        setting.screen.document({"workflowId": workflow_id, "referenceTaskName": task, "status": str(TaskStatus.SKIPPED)})
+    else:
+        setting.screen.line(f"{workflow_id}: {task} is {TaskStatus.SKIPPED}")
+
+
+@click.command("signal")
+@_ID
+@click.option("--task", metavar="TASK", help="A reference or task id (default: the first WAIT or HUMAN, also of children).")
+@_json("output", "Laid over what the task has put out so far.")
+@click.option(
+    "--status",
+    type=click.Choice(sorted(REPORTABLE), case_sensitive=False),
+    default=TaskStatus.COMPLETED,
+    show_default=True,
+    help="What becomes of the task.",
+)
+@click.option("--reason", metavar="TEXT", help="Why, if it failed.")
+@command_options()
+def signal(setting: Setting, workflow_id: str, task: str | None, output: str | None, status: str,
+           reason: str | None) -> None:  # fmt: skip
+    """Tell a task that waits to go on."""
+    with setting.engine() as engine:
+        told = engine.signal(workflow_id, _given(output), task=task, status=TaskStatus(status), reason=reason)
+    if setting.json:
+        names = {"workflowId": told.workflow_id, "referenceTaskName": told.ref, "taskId": told.task_id}
+        setting.screen.document({**names, "status": str(told.status)})
+    else:
+        setting.screen.line(f"{told.workflow_id}: {told.ref} is {told.status}")
+
+
+@click.command("set-variables")
+@_ID
+@click.argument("variables", metavar="JSON|@FILE")
+@command_options()
+def set_variables(setting: Setting, workflow_id: str, variables: str) -> None:
+    """Set variables of an execution; those that are not given stay."""
+    given = read_input(variables)
+    with setting.engine() as engine:
+        engine.update_variables(workflow_id, given)
+        now = engine.get(workflow_id).variables
+    if setting.json:
+        setting.screen.document({"workflowId": workflow_id, "variables": now.value})
+    else:
+        setting.screen.line(now.text or "{}")
+
+
+def _given(text: str | None) -> dict[str, Any] | None:
+    return None if text is None else read_input(text)
+
+
+def _change(
+    setting: Setting, verb: Callable[[Engine, str], object], workflow_ids: tuple[str, ...], *, removed: bool = False
+) -> Exit:
+    """Use a verb on one execution, or on several; the first error among several gives the exit code."""
+    with setting.engine() as engine:
+        if len(workflow_ids) == 1:
+            verb(engine, workflow_ids[0])
+            done = BulkReport(succeeded=workflow_ids)
+        else:
+            done = engine.bulk(verb, workflow_ids)
+        stands = {one: "removed" if removed else str(engine.status(one)) for one in done.succeeded}
+    told = [{"workflowId": one, **({"removed": True} if removed else {"status": how})} for one, how in stands.items()]
+    for error in done.failed.values():
+        setting.screen.note(f"conductorlite: {error}")
+    if not setting.json:
+        for one, how in stands.items():
+            setting.screen.line(f"{one} is {how}")
+    elif len(workflow_ids) == 1:
+        setting.screen.document(told[0])
+    else:
+        errors = {one: str(error) for one, error in done.failed.items()}
+        setting.screen.document({"bulkSuccessfulResults": told, "bulkErrorResults": errors})
+    return next((exit_code(error) for error in done.failed.values()), Exit.OK)
+
+
+#: The commands of this module, in the order of the help.
+CHANGING = (retry, restart, rerun, skip, signal, set_variables, pause, resume, terminate, remove)
