@@ -60,10 +60,9 @@ def statuses() -> str:
             "",
             *_table(WorkflowStatus, WORKFLOW_TRANSITIONS, WORKFLOW_VERB_TRANSITIONS, _WORKFLOW_MEANING),
             "",
-            "*By a verb* are the moves that only `retry` makes: it reopens an execution that has ended, and in it the",
-            "JOINs and loops that had failed, in place. (The table also allows `FAILED → TERMINATED` and",
-            "`TIMED_OUT → TERMINATED`; no verb of this release makes them.) A workflow that is *parked* keeps its",
-            "status; see [guarantees](../explanation/guarantees.md).",
+            "*By a verb* are the moves that only `retry`, `restart` and `rerun` make: they reopen an execution that has ended,",
+            "and in it JOINs, loops and SUB_WORKFLOW tasks, in place. A workflow that is *parked* keeps its status; see",
+            "[guarantees](../explanation/guarantees.md).",
             "",
         ]
     )
@@ -78,7 +77,7 @@ _TASK_MEANING: Final[Mapping[str, str]] = {
     "FAILED_WITH_TERMINAL_ERROR": "failed; never retried by itself",
     "TIMED_OUT": "a deadline passed; retried while the budget lasts, unless the policy is TIME_OUT_WF",
     "CANCELED": "ended because its workflow ended, or by a report",
-    "SKIPPED": "passed over by a person (`skip_task`, a later release)",
+    "SKIPPED": "passed over by a person (`skip_task`), or the JOIN of a fork that was",
 }
 
 _WORKFLOW_MEANING: Final[Mapping[str, str]] = {
@@ -164,12 +163,12 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "failure_workflow": "started when the execution ends FAILED, TIMED_OUT or by a TERMINATE: a name or an expression",
         "failure_workflow_version": "its version; the highest if not given",
         "schema_version": "must be 2",
-        "restartable": _LATER,
+        "restartable": "false: `restart` refuses an execution that is COMPLETED",
         "workflow_status_listener_enabled": f"{_KEPT}: `Engine.listen` needs no permission",
         "workflow_status_listener_sink": _LATER,
         "owner_email": _KEPT,
         "timeout_policy": "TIME_OUT_WF ends the execution; ALERT_ONLY (the default) writes one line of history",
-        "timeout_ms": "from the start, the last `resume` or the last `retry`; 0: none",
+        "timeout_ms": "from the start, the last `resume`, or the last verb that reopened it; 0: none",
         "rate_limit_config": _LATER,
         "input_schema": _LATER,
         "output_schema": _LATER,

@@ -275,6 +275,9 @@ def test_rerun_of_a_sub_workflow_task(bench: Bench) -> None:
     assert bench.engine.get(second).input_data == {"n": 3}
     assert work(bench) == "x z"
     assert stand(bench) == "COMPLETED: c COMPLETED, z COMPLETED"
+    bench.engine.rerun(bench.workflow_id, from_task="c")
+    assert stand(bench) == "RUNNING: c IN_PROGRESS"
+    assert (work(bench), bench.engine.status(second)) == ("x z", "COMPLETED")
 
 
 def test_rerun_of_a_task_below(bench: Bench) -> None:
@@ -363,6 +366,8 @@ def test_restart(bench: Bench, how: str) -> None:
     bench.at(80)
     bench.engine.restart(bench.workflow_id)
     assert stand(bench) == "RUNNING: a SCHEDULED"
+    row = bench.workflow
+    assert (row.failed_refs, row.failed_task_names, row.failed_task_id, row.reason) == ((), (), None, None)
     assert (bench.workflow.version, bench.workflow.input_data, bench.workflow.timeout_at) == (
         1,
         {"n": 4, "m": 2},
