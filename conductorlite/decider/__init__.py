@@ -35,7 +35,7 @@ from conductorlite.decisions import Decision, Event, EventKind, Need, NotLoaded,
 from conductorlite.draft import Bounds, Draft
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import WorkflowStatus
-from conductorlite.operators import choose, next_round, schedule_branch
+from conductorlite.operators import choose, joined, next_round, schedule_branch
 from conductorlite.plan import Plan
 
 __all__ = ["DECIDER_VERSION", "Bounds", "decide", "foresee"]
@@ -76,6 +76,7 @@ _STEPS: Final[Mapping[str, Callable[..., None]]] = {
     "executed": executed,
     "round": next_round,
     "choose": choose,
+    "joined": joined,
     "compensate": schedule_compensation,
 }
 

@@ -20,7 +20,6 @@ from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.draft import Draft
 from conductorlite.executions import HistoryKind, Task, TaskStatus, WorkflowStatus, printed_ref
 from conductorlite.operators import (
-    branches_ended,
     chosen_head,
     recount_join,
     reopened_loop,
@@ -180,7 +179,8 @@ def follow_up_all(draft: Draft, left: Collection[str]) -> None:
         if node.task.type == "DO_WHILE":
             resume_loop(draft, task)
         elif node.task.type == "JOIN":
-            branches_ended(draft, task)
+            # Not at once: what a rerun begins with, in a branch that was made at run time, has no row yet.
+            draft.queue.append(("joined", task.ref))
         elif node.task.type == "EXCLUSIVE_JOIN":
             draft.queue.append(("choose", task.ref))
 

@@ -19,7 +19,7 @@ from conductorlite.operators.dynamic_fork import schedule_dynamic_fork
 from conductorlite.operators.exclusive_join import choose, schedule_exclusive_join
 from conductorlite.operators.fork import resume_fork, schedule_branch, schedule_fork
 from conductorlite.operators.inline import schedule_inline, schedule_lambda
-from conductorlite.operators.join import branches_ended, one_less, pass_over_join, recount_join, schedule_join
+from conductorlite.operators.join import branches_ended, joined, one_less, pass_over_join, recount_join, schedule_join
 from conductorlite.operators.start_workflow import schedule_start_workflow
 from conductorlite.operators.sub_workflow import DEFINITION_HASH, child_start, schedule_sub_workflow, start_child
 from conductorlite.operators.switch import chosen_head, schedule_decision, schedule_switch
@@ -40,6 +40,7 @@ __all__ = [
     "chosen_head",
     "next_round",
     "offer",
+    "joined",
     "one_less",
     "pass_over_join",
     "recount_join",

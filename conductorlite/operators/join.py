@@ -22,6 +22,7 @@ __all__ = [
     "branches_ended",
     "create_collecting_join",
     "create_join",
+    "joined",
     "joined_refs",
     "one_less",
     "pass_over_join",
@@ -106,6 +107,11 @@ def one_less(draft: Draft, ref: str) -> None:
         return
     join = draft.put(attrs.evolve(join, waiting=join.waiting - 1))
     branches_ended(draft, join)
+
+
+def joined(draft: Draft, ref: str) -> None:
+    """Look at a JOIN that was reopened, once whatever its branches begin with has a row."""
+    branches_ended(draft, draft.known(ref))
 
 
 def branches_ended(draft: Draft, join: Task) -> None:

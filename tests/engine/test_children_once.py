@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from crash_kit import crash_families
 from engine_kit import Bench, flow, simple
 
 from conductorlite import (
@@ -16,7 +17,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.testing import ScriptedWorkers, crash_everywhere, start_once
+from conductorlite.testing import ScriptedWorkers, start_once
 
 ORDER = flow(simple("a"), name="order", output_parameters={"paid": "${a.output.paid}"})
 EXISTING = IdempotencyStrategy.RETURN_EXISTING
@@ -263,7 +264,7 @@ def test_a_crash_at_any_write(store: str, capsys: pytest.CaptureFixture[str]) ->
         workers.a.returns({"paid": 3})
         workers.z.returns({})
 
-    points = crash_everywhere(scenario, script, stores=[store])
+    points = crash_families(scenario, script, stores=[store])
     with capsys.disabled():
         print(f" [{points} crash points on {store}]", end="")
     assert points >= 30
