@@ -8,6 +8,7 @@ on what is undone.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -121,10 +122,8 @@ def restarting(engine: Engine) -> None:
     start_once(engine, "main", {"n": 1}, workflow_id=IT, version=1)
     start_once(engine, "main", {"n": 2}, workflow_id="gone", version=1)
     once(engine, "TERMINATED", lambda: engine.terminate("gone"), workflow_id="gone")
-    try:
+    with suppress(ExecutionNotFound):
         engine.remove("gone")
-    except ExecutionNotFound:
-        pass
     once(engine, "TERMINATED", lambda: engine.terminate(IT))
     once(engine, "RESTART", lambda: engine.restart(IT))
     answer(engine)
