@@ -123,6 +123,7 @@ def test_domains_of_what_is_made_at_run_time(bench: Bench) -> None:
     """Tasks of dynamic branches and what a DYNAMIC stands for go to the domain of the execution, also when run again."""
     bench.start(workflow(*forked(), dynamic(who="work")), branches(node("a", name="work")), task_to_domain={"work": "eu"})
     for expected in ("a", "d", "a", "d"):
+        bench.engine.settle()
         (task,) = bench.engine.poll("work", domain="eu")
         assert (task.ref, task.domain) == (expected, "eu")
         bench.report(task)
