@@ -58,8 +58,8 @@ def begin(draft: Draft, status: WorkflowStatus) -> bool:
     if not order:
         return False
     following: list[str | None] = [task.ref for task in order[1:]]
-    for task, ref in zip(order, [*following, None], strict=True):
-        draft.put(attrs.evolve(task, compensation_next=ref))
+    for task, after in zip(order, [*following, None], strict=True):
+        draft.put(attrs.evolve(task, compensation_next=after))
     draft.change(compensating=status, generation=draft.field("generation") + 1)
     draft.journal(HistoryKind.COMPENSATION, status, reason=draft.field("reason"))
     if draft.status is WorkflowStatus.PAUSED:
