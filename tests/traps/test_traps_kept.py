@@ -104,7 +104,9 @@ def test_secrets_stay_as_written(bench: Bench) -> None:
     assert bench.take("a").input_data == {"key": "${workflow.secrets.X}"}
 
 
-@pytest.mark.parametrize("word", ["event_handler", "search", "schedule", "secret", "archive", "external"])
+@pytest.mark.parametrize(
+    "word", ["event_handler", "search", "schedule", "secret", "archive", "external", "file", "delete", "unregister"]
+)
 def test_no_verb_pretends(word: str) -> None:
     """What the compatibility pages say is not there has no verb."""
     assert [name for name in dir(Engine) if word in name] == []

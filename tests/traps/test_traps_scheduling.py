@@ -17,7 +17,8 @@ def _node(ref: str, kind: str, **fields: Any) -> WorkflowTask:
 
 def test_which_queue_a_task_is_in(bench: Bench) -> None:
     """SIMPLE waits under its name, any other worker's type under the type, USER_DEFINED included."""
-    bench.start(flow(fork("f", [_node("a", "SIMPLE")], [_node("b", "MINE")], [_node("c", "USER_DEFINED")]), join("j", "a", "b", "c")))
+    branches = [[_node("a", "SIMPLE")], [_node("b", "MINE")], [_node("c", "USER_DEFINED")]]
+    bench.start(flow(fork("f", *branches), join("j", "a", "b", "c")))
     assert bench.engine.queue_sizes() == {"a-name": 1, "MINE": 1, "USER_DEFINED": 1}
     assert bench.task("b").name == "b-name"
 
@@ -187,3 +188,11 @@ def test_what_a_skip_leaves_does_not_disturb_a_dynamic_fork(bench: Bench) -> Non
     bench.do("t")
     assert (bench.task("b").input_data, bench.task("b").output_data) == ({"i": 1}, {"o": 2})
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
+
+
+def test_the_input_of_a_join_behind_a_dynamic_fork(bench: Bench) -> None:
+    """It is what it joins, as behind any fork."""
+    inputs = {"forkTaskName": "t", "forkTaskInputs": [1, 2]}
+    dynamic = WorkflowTask(name="d", task_reference_name="d", type="FORK_JOIN_DYNAMIC", input_parameters=inputs)
+    bench.start(flow(dynamic, join("j", input_parameters={"x": "${workflow.input}"})))
+    assert bench.task("j").input_data == {"joinOn": ["_t_0", "_t_1"]}

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 from engine_kit import T0, Bench, flow, fork, join, rounds, simple, switch, task_def, wait
 
-from conductorlite import Conflict, SubWorkflowParams, WorkflowDef, WorkflowStatus, WorkflowTask, WorkflowTimeoutPolicy
+from conductorlite import (
+    Conflict,
+    Engine,
+    SubWorkflowParams,
+    TaskStatus,
+    WorkflowDef,
+    WorkflowStatus,
+    WorkflowTask,
+    WorkflowTimeoutPolicy,
+)
 
 _ONCE = {"retry_count": 0}
 
@@ -167,3 +176,20 @@ def test_a_loop_that_failed_goes_on_in_its_round(bench: Bench) -> None:
     assert bench.statuses() == {"l": "CANCELED", "a__1": "COMPLETED", "a__2": "FAILED"}
     bench.engine.retry(bench.workflow_id)
     assert bench.statuses() == {"l": "IN_PROGRESS", "a__1": "COMPLETED", "a__2": "SCHEDULED"}
+
+
+def test_a_callback_delay_can_be_ended_from_outside(bench: Bench) -> None:
+    """IN_PROGRESS without a delay offers a task that put itself off at once, with what it has put out so far."""
+    bench.start(flow(simple("a")))
+    bench.do("a", "IN_PROGRESS", {"x": 1}, callback_s=100)
+    assert bench.poll("a") is None
+    bench.engine.signal(bench.workflow_id, task="a", status=TaskStatus.IN_PROGRESS)
+    assert bench.take("a").output_data == {"x": 1}
+
+
+def test_a_bulk_does_each_id_once_and_goes_on_after_an_error(bench: Bench) -> None:
+    """What cannot be done is reported under its id, and the others are done."""
+    bench.start(flow(simple("a")))
+    report = bench.engine.bulk(Engine.pause, [bench.workflow_id, "nobody", bench.workflow_id])
+    assert (report.succeeded, list(report.failed)) == ((bench.workflow_id,), ["nobody"])
+    assert bench.status_of_workflow() is WorkflowStatus.PAUSED
