@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from enum import StrEnum
 from typing import Any, Final
 
 import attrs
 import pytest
 from pages import DOCS, ROOT
 
-from conductorlite import Engine, TaskResult, TaskType, definitions
+from conductorlite import Engine, TaskResult, TaskStatus, TaskType, WorkflowStatus, definitions
 from conductorlite.decisions import EventKind
 
 FIELDS: Final = "compatibility-fields.md"
@@ -81,6 +82,14 @@ def test_every_task_type_has_a_row() -> None:
     assert sorted(row[0] for row in rows if row[1] != "out of scope") == sorted(TaskType)
 
 
+def test_every_word_has_a_row() -> None:
+    """Each enumeration of definitions and statuses lists its values; how we choose, and how bad a problem is, is ours."""
+    enums = [value for value in vars(definitions).values() if isinstance(value, type) and issubclass(value, StrEnum)]
+    enums = [enum for enum in enums if enum.__name__ not in ("StrEnum", "TaskType", "Semantics", "Severity")]
+    said = {row[0]: re.findall(r"`(\w+)`", row[2]) for row in FIELD_SECTIONS["Words"]}
+    assert said == {enum.__name__: list(enum) for enum in (TaskStatus, WorkflowStatus, *enums)}
+
+
 @pytest.mark.parametrize(
     ("section", "verb", "without"),
     [
@@ -148,6 +157,8 @@ def test_every_row_has_a_verdict(name: str) -> None:
         assert row[1] in VERDICTS, row
         assert row[2], row
         assert ("`tests/" in row[3]) == (row[1] != "out of scope"), row
+        if row[1] == "out of scope":
+            assert re.search(r"\b(AI|server|user interface|brokers)\b", row[2]), row
 
 
 @pytest.mark.parametrize("name", [FIELDS, OPERATIONS, "compatibility.md"])
