@@ -76,7 +76,7 @@ _TASK_MEANING: Final[Mapping[str, str]] = {
     "FAILED_WITH_TERMINAL_ERROR": "failed; never retried by itself",
     "TIMED_OUT": "a deadline passed; retried while the budget lasts, unless the policy is TIME_OUT_WF",
     "CANCELED": "ended because its workflow ended, or by a report",
-    "SKIPPED": "passed over: by `skip_task`, or a JOIN with its fork",
+    "SKIPPED": "passed over: by `skip_task`, or with the fork that was",
 }
 
 _WORKFLOW_MEANING: Final[Mapping[str, str]] = {
