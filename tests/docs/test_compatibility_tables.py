@@ -11,7 +11,9 @@ from typing import Any, Final
 import attrs
 import pytest
 from pages import DOCS, ROOT
+from test_generated import GENERATOR
 
+import conductorlite
 from conductorlite import Engine, TaskResult, TaskStatus, TaskType, WorkflowStatus, definitions
 from conductorlite.decisions import EventKind
 
@@ -141,6 +143,24 @@ def test_every_verb_has_a_row() -> None:
     text = (DOCS / "reference" / OPERATIONS).read_text(encoding="utf-8")
     named = set(re.findall(r"`engine\.(\w+)`", text))
     assert named == _public(Engine) - INTERNAL
+
+
+def test_every_function_is_named() -> None:
+    """What can be called without an engine is on the page of operations, too."""
+    text = (DOCS / "reference" / OPERATIONS).read_text(encoding="utf-8")
+    functions = [name for name in conductorlite.__all__ if inspect.isfunction(getattr(conductorlite, name))]
+    assert [name for name in functions if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize("name", sorted(GENERATOR.EFFECTS))
+def test_what_is_kept_without_effect_is_said_to_be(name: str) -> None:
+    """The page of definitions and this one agree on which fields the engine does not act upon."""
+    rows = {_names([row])[0]: row for row in FIELD_SECTIONS[name]}
+    for field, effect in GENERATOR.EFFECTS[name].items():
+        if field != "extra":
+            _, verdict, how, _ = rows[definitions.property_name(field)]
+            unused = verdict == "works: ignored as there" or how.startswith("accepted and kept, not acted upon")
+            assert effect.startswith("kept") == unused, (field, effect, verdict, how)
 
 
 def test_every_event_has_a_row() -> None:
