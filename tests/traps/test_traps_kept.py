@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from engine_kit import Bench, flow, fork, join, simple, task_def
 
-from conductorlite import Engine, RateLimitConfig, SubWorkflowParams, TaskDef, WorkflowDef, WorkflowStatus, WorkflowTask
-from conductorlite.definitions import CacheConfig, IdempotencyStrategy, SchemaDef, StateChangeEvent
+from conductorlite import Engine, RateLimitConfig, TaskDef, WorkflowDef, WorkflowStatus, WorkflowTask
+from conductorlite.definitions import CacheConfig, SchemaDef, StateChangeEvent
 
 _SCHEMA = SchemaDef(name="s", data={"type": "object", "required": ["never"]})
 
@@ -86,16 +86,6 @@ def test_limits_of_a_task_do_not_hold_it_back(bench: Bench) -> None:
     other = WorkflowTask(name="a", task_reference_name="b", task_definition=task_def("a", **limits))
     bench.start(flow(fork("f", [simple("a", limits)], [other]), join("j", "a", "b")))
     assert len(bench.engine.poll("a", count=5)) == 2
-
-
-def test_a_sub_workflows_idempotency_key_is_not_looked_at(bench: Bench) -> None:
-    """Two SUB_WORKFLOW tasks with one key start two executions, as in Conductor, and neither holds the key."""
-    bench.engine.register(flow(simple("x"), name="child"))
-    params = SubWorkflowParams(name="child", idempotency_key="k", idempotency_strategy=IdempotencyStrategy.FAIL)
-    tasks = [WorkflowTask(name=r, task_reference_name=r, type="SUB_WORKFLOW", sub_workflow_param=params) for r in "pq"]
-    bench.start(flow(fork("f", [tasks[0]], [tasks[1]]), join("j", "p", "q")))
-    bench.engine.settle()
-    assert [child.idempotency_key for child in bench.engine.children(bench.workflow_id)] == [None, None]
 
 
 def test_secrets_stay_as_written(bench: Bench) -> None:
