@@ -8,7 +8,7 @@ fixed costs hide it.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -176,10 +176,10 @@ def test_cut_turn_asks_for_all_it_misses_at_once() -> None:
     with Engine(clock=VirtualClock(), bounds=Bounds(steps=500, rows=100)) as engine:
         decided, deciding = 0, engine.turns._guarded
 
-        def counted(plan: Plan, snapshot: Snapshot, now: int) -> Decision | Need:
+        def counted(plan: Plan, snapshot: Snapshot, now: int, grown: Mapping[tuple[str, ...], Plan]) -> Decision | Need:
             nonlocal decided
             decided += 1
-            return deciding(plan, snapshot, now)
+            return deciding(plan, snapshot, now, grown)
 
         engine.turns._guarded = counted  # type: ignore[method-assign]
         handle = engine.start(workflow("noops", *forked("fork", "join", branches, refs)))
