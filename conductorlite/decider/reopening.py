@@ -168,8 +168,11 @@ def recount(draft: Draft) -> None:
     draft.change(permitted_failures=permitted)
 
 
-def follow_up_all(draft: Draft, left: Collection[str]) -> None:
-    """Go on with what has ended without being followed up (`left`), loops between two rounds, JOINs that wait for nothing."""
+def follow_up_all(draft: Draft, left: Collection[str], *, awaiting: Collection[str] = ()) -> None:
+    """Go on with what has ended without being followed up (`left`), loops between two rounds, JOINs that wait for nothing.
+
+    JOINs that are `awaiting` something which has no row yet are let alone.
+    """
     for task in draft.everything():
         if task.ref in left:
             _follow_up(draft, task)
@@ -179,7 +182,7 @@ def follow_up_all(draft: Draft, left: Collection[str]) -> None:
             continue
         if node.task.type == "DO_WHILE":
             resume_loop(draft, task)
-        elif node.task.type == "JOIN":
+        elif node.task.type == "JOIN" and task.ref not in awaiting:
             branches_ended(draft, task)
         elif node.task.type == "EXCLUSIVE_JOIN":
             draft.queue.append(("choose", task.ref))

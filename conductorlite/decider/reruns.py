@@ -8,6 +8,7 @@ deletes by order of scheduling instead, and so hits other branches; see the comp
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum, auto
 from typing import Any
 
@@ -159,7 +160,8 @@ def _run_from(draft: Draft, target: Task, said: dict[str, Any]) -> None:
     reopen(draft, failed)
     recount(draft)
     draft.change(skips=sum(task.skipped_ahead for task in draft.everything()))
-    follow_up_all(draft, left)
+    # Behind a dynamic fork a JOIN counts the rows in the branches, and the one that is to be scheduled is not there yet.
+    follow_up_all(draft, left, awaiting=() if in_place else _dynamic(draft, joins))
     if not in_place:
         item = ("schedule", origin.ref, list(target.iterations), list(origin.grafts))
         draft.stack.append(item if said.get("taskInput") is None else (*item, said["taskInput"]))
@@ -186,6 +188,11 @@ def _joins_of(draft: Draft, around: list[Task]) -> list[Task]:
     joins = ((draft.node(task).join, task.iterations) for task in around)
     found = [draft.task(printed_ref(ref, iterations)) for ref, iterations in joins if ref is not None]
     return [task for task in found if task is not None]
+
+
+def _dynamic(draft: Draft, joins: Collection[str]) -> set[str]:
+    """The JOINs of dynamic forks among some."""
+    return {ref for ref in joins if draft.node(draft.known(ref)).collects}
 
 
 def _go_on(draft: Draft, task: Task, fields: dict[str, Any]) -> None:

@@ -189,6 +189,10 @@ class Draft(Mailboxes):
             if task.live:
                 self.put(attrs.evolve(task, executed=True))
         self.drop([self.known(task.ref) for task in tasks])
+        if self.field("last_ref") in self._dropped:
+            # An execution that fails before anything is scheduled again puts out what the last task left has put out.
+            left = max((task for task in self.everything() if task.seq), key=lambda task: task.seq, default=None)
+            self._changes["last_ref"] = None if left is None else left.ref
 
     def start_order_again(self) -> None:
         """Number tasks from 1 again: all that were have been taken back."""

@@ -289,6 +289,8 @@ class Twins:
             return engine.extend_lease(tasks[a % len(tasks)])
         except StaleLease:
             return "stale"
+        except TaskNotFound:
+            return "removed"
 
     def _lose(self, index: int, engine: Engine, a: int, b: int) -> object:
         """A worker takes a task and is never heard of again."""
@@ -354,6 +356,8 @@ class Twins:
 
     def _skip(self, index: int, engine: Engine, a: int, b: int) -> object:
         ids = self.ids(engine)
+        if not ids:
+            return None
         one = ids[a % len(ids)]
         nodes = list(_nodes_of(engine, one))
         ref, loops = nodes[(a * 5 + b) % len(nodes)]
