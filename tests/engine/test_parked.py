@@ -50,6 +50,7 @@ def test_parked_tasks_hide_no_others(bench: Bench) -> None:
         tx.park(parked, 3, "a law")
     bench.at(1)
     bench.start(flow(offered("behind")))
+    bench.engine.settle()
     taken = bench.engine.poll("x", count=3)
     assert [task.ref for task in taken] == ["behind"]
     bench.engine.terminate(parked)
