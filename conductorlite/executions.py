@@ -239,7 +239,9 @@ class Task:
     @property
     def live(self) -> bool:
         """Whether the attempt still holds the execution open."""
-        return not self.retried and not (self.executed and self.status.terminal) and not self.skipped_ahead
+        if self.retried or (self.executed and self.status.terminal):
+            return False
+        return self.seq != 0 or self.status is not TaskStatus.SKIPPED
 
     @property
     def skipped_ahead(self) -> bool:

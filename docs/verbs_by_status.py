@@ -42,88 +42,88 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
     "`pause`": (
         "ExecutionNotFound", "done", "nothing", "Conflict", "Conflict", "Conflict", "Conflict", "done", "Conflict", "Parked",
         "ExecutionNotFound",
-    ),  # fmt: skip
+    ),
     "`resume`": (
         "ExecutionNotFound", "Conflict", "done", "Conflict", "Conflict", "Conflict", "Conflict", "Conflict", "Conflict", "done",
         "ExecutionNotFound",
-    ),  # fmt: skip
+    ),
     "`terminate`": (
         "ExecutionNotFound", "done", "done", "Conflict", "Conflict", "Conflict", "nothing", "done", "Conflict", "done",
         "ExecutionNotFound",
-    ),  # fmt: skip
+    ),
     "`retry`": (
         "ExecutionNotFound", "Conflict", "Conflict", "Conflict", "done", "done", "done", "Conflict", "Conflict", "Parked",
         "ExecutionNotFound",
-    ),  # fmt: skip
+    ),
     "`restart`": (
         "ExecutionNotFound", "Conflict", "Conflict", "done", "done", "done", "done", "Conflict", "done", "Parked",
         "ExecutionNotFound",
-    ),  # fmt: skip
+    ),
     "`rerun`": (
         "ExecutionNotFound", "done", "Conflict", "done", "done", "done", "done", "done", "done", "Parked", "ExecutionNotFound",
-    ),  # fmt: skip
+    ),
     "`rerun`, from a task": (
         "ExecutionNotFound", "done", "Conflict", "done", "done", "done", "done", "Conflict", "Conflict", "Parked",
         "ExecutionNotFound",
-    ),  # fmt: skip
+    ),
     "`skip_task`": (
         "ExecutionNotFound", "done", "Conflict", "Conflict", "Conflict", "Conflict", "Conflict", "Conflict", "Conflict",
         "Parked", "ExecutionNotFound",
-    ),  # fmt: skip
+    ),
     "`signal`": (
         "ExecutionNotFound", "done", "done", "Conflict", "Conflict", "Conflict", "Conflict", "TaskNotFound", "Conflict",
         "Parked", "ExecutionNotFound",
-    ),  # fmt: skip
+    ),
     "`update_variables`": (
         "ExecutionNotFound", "done", "done", "Conflict", "Conflict", "Conflict", "Conflict", "done", "Conflict", "Parked",
         "ExecutionNotFound",
-    ),  # fmt: skip
+    ),
     "`migrate`": (
         "ExecutionNotFound", "done", "done", "Conflict", "Conflict", "Conflict", "Conflict", "Conflict", "Conflict", "Parked",
         "ExecutionNotFound",
-    ),  # fmt: skip
+    ),
     "`decide`": (
         "ExecutionNotFound", "nothing", "nothing", "nothing", "nothing", "nothing", "nothing", "nothing", "nothing", "Parked",
         "ExecutionNotFound",
-    ),  # fmt: skip
+    ),
     "`remove`": (
         "ExecutionNotFound", "Conflict", "Conflict", "done", "done", "done", "done", "Conflict", "done", "Conflict",
         "ExecutionNotFound",
-    ),  # fmt: skip
+    ),
     "`poll`": ("none", "task", "task", "none", "none", "none", "none", "task", "none", "none", "none"),
     "`update_task`": (
         "TaskNotFound", "taken", "taken", "ignored", "ignored", "ignored", "ignored", "ignored", "ignored", "kept",
         "TaskNotFound",
-    ),  # fmt: skip
+    ),
     "`extend_lease`": ("TaskNotFound", "yes", "yes", "no", "no", "no", "no", "no", "no", "Parked", "TaskNotFound"),
     "`log`": ("nothing", "done", "done", "done", "done", "done", "done", "done", "done", "done", "nothing"),
     "`get`": (
         "ExecutionNotFound", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer",
         "ExecutionNotFound",
-    ),  # fmt: skip
+    ),
     "`execution`, `status`": (
         "ExecutionNotFound", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer",
         "ExecutionNotFound",
-    ),  # fmt: skip
+    ),
     "`history`": (
         "ExecutionNotFound", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer",
         "ExecutionNotFound",
-    ),  # fmt: skip
+    ),
     "`children`": (
         "ExecutionNotFound", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer",
         "ExecutionNotFound",
-    ),  # fmt: skip
+    ),
     "`explain`": (
         "ExecutionNotFound", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer",
         "ExecutionNotFound",
-    ),  # fmt: skip
+    ),
     "`check`": (
         "ExecutionNotFound", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer",
         "ExecutionNotFound",
-    ),  # fmt: skip
+    ),
     "`task`": (
         "TaskNotFound", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer",
         "TaskNotFound",
-    ),  # fmt: skip
+    ),
     "`task_logs`": ("answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer"),
 }

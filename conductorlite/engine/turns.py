@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import attrs
 
@@ -56,6 +56,9 @@ _NOTHING_MADE: Final[Mapping[str, str]] = {}
 #: Turns a verb takes on its own to finish what it began, before the driver has to.
 _FOLLOW_UPS: Final = 1_000
 
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 #: What is written in the same commit as a turn.
 Along = Callable[[WritingTransaction], None]
@@ -382,13 +385,13 @@ class Turns:
         return Snapshot(
             workflow=snapshot.workflow,
             events=snapshot.events,
-            tasks={**snapshot.tasks, **loaded.tasks},
-            latest={**snapshot.latest, **loaded.latest},
-            payloads={**snapshot.payloads, **known},
-            definitions={**snapshot.definitions, **{key: self._resolve(view, *key) for key in need.definitions}},
-            polls={**snapshot.polls, **{kind: last_polls(view, kind) for kind in need.polls}},
-            embedded={**snapshot.embedded, **made},
-            plans={**snapshot.plans, **plans},
+            tasks=_both(snapshot.tasks, loaded.tasks),
+            latest=_both(snapshot.latest, loaded.latest),
+            payloads=_both(snapshot.payloads, known),
+            definitions=_both(snapshot.definitions, {key: self._resolve(view, *key) for key in need.definitions}),
+            polls=_both(snapshot.polls, {kind: last_polls(view, kind) for kind in need.polls}),
+            embedded=_both(snapshot.embedded, made),
+            plans=_both(snapshot.plans, plans),
             inbox=tuple(view.inbox(workflow_id)) if need.inbox else snapshot.inbox,
             live_loaded=snapshot.live_loaded or need.live,
             failed_loaded=snapshot.failed_loaded or need.failed,
@@ -474,6 +477,10 @@ class Turns:
                 tx.park(workflow_id, workflow.broken_turns, workflow.parked)
         if events:
             self.wake()
+
+
+def _both(known: Mapping[K, V], more: Mapping[K, V]) -> Mapping[K, V]:
+    return {**known, **more} if known and more else known or more
 
 
 def _addressed(taken: Taken) -> list[str]:

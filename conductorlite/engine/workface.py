@@ -104,7 +104,8 @@ class WorkerFace(Reruns):
                 task = None if message in passed else self.take_message(message, worker_id, along)
                 if task is not None:
                     taken.append(task)
-                passed.add(message)
+                else:
+                    passed.add(message)
             if len(taken) == before and len(offered) < limit:
                 break
             # Others poll too, or what is offered is void or of parked executions: look further.
@@ -217,8 +218,8 @@ class WorkerFace(Reruns):
     def extend_lease(self, task: Task) -> bool:
         """Say that the worker of a polled task is alive: its response timeout starts again.
 
-        Returns False when the attempt has ended or is not in progress any more. Raises TaskNotFound when the execution was removed, StaleLease when
-        somebody else holds it, and Parked: then nothing times out, and what the worker reports will be kept.
+        Returns False when the attempt has ended or is not in progress any more. Raises TaskNotFound when the execution was
+        removed, StaleLease when somebody else holds it, and Parked: then nothing times out, and a report will be kept.
         """
         event = self._task_letter(task, EventKind.EXTEND_LEASE, Payload.of({"lease": task.lease}))
         try:

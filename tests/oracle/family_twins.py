@@ -1,6 +1,6 @@
 """Twins to which everything can be done: all verbs on every execution of a family, and reports that come too late.
 
-`rich` are three definitions that hold together what random ones seldom do: families of three levels in loops and forks, of
+`RICH` are four definitions that hold together what random ones seldom do: families of three levels in loops and forks, of
 one kind and the other, with compensations.
 """
 
@@ -78,15 +78,22 @@ _CHOICE: Json = {
     "defaultCase": [{"name": "w", "taskReferenceName": "w", "type": "WAIT", "inputParameters": {"duration": "3 s"}}],
 }
 
-_DEEP: Json = _child("c", *_fork("f", [_simple("a"), _child("g", _loop("l", _simple("x"), _simple("y", "n1")))], [_simple("b", "n1")]))
+_ASK: Json = {"name": "ask", "taskReferenceName": "ask", "type": "HUMAN"}
 
-#: A family of three levels in a fork; a loop of dynamic forks with children; compensations, and a choice before a family.
+_FAMILY: Json = _child("g", _loop("l", _simple("x"), _simple("y", "n1")))
+_DEEP: Json = _child("c", *_fork("f", [_simple("a"), _FAMILY], [_simple("b", "n1")]))
+_MADE: list[Json] = _made("d", _simple("p"), _child("q", _child("r", _simple("k"))))
+_UNDONE: list[Json] = _fork("h", [_undoing(_child("c", _simple("i")))], [_simple("j")])
+_MIDDLE: Json = _child("m", _ASK, *_made("d", _simple("p", "n1"), _simple("q")), _loop("l", _child("g", _simple("x"))))
+
+#: A family of three levels in a fork; a loop of dynamic forks with children; compensations, and a choice before a family; a
+#: family whose middle makes a fork at run time and children in a loop.
 RICH: tuple[Json, ...] = (
-    {"name": "drawn", "tasks": [_simple("t"), {"name": "ask", "taskReferenceName": "ask", "type": "HUMAN"}, _DEEP, _simple("z", "n2")], "failureWorkflow": "mourn"},
-    {"name": "drawn", "tasks": [_loop("o", *_made("d", _simple("p"), _child("q", _child("r", _simple("k")))), _simple("v", "n1"))]},
-    {"name": "drawn", "tasks": [_undoing(_simple("t")), _CHOICE, *_fork("h", [_undoing(_child("c", _simple("i")))], [_simple("j")])]},
-    {"name": "drawn", "tasks": [_child("m", {"name": "ask", "taskReferenceName": "ask", "type": "HUMAN"}, *_made("d", _simple("p", "n1"), _simple("q")), _loop("l", _child("g", _simple("x")))), _simple("z")]},
-)  # fmt: skip
+    {"name": "drawn", "tasks": [_simple("t"), _ASK, _DEEP, _simple("z", "n2")], "failureWorkflow": "mourn"},
+    {"name": "drawn", "tasks": [_loop("o", *_MADE, _simple("v", "n1"))]},
+    {"name": "drawn", "tasks": [_undoing(_simple("t")), _CHOICE, *_UNDONE]},
+    {"name": "drawn", "tasks": [_MIDDLE, _simple("z")]},
+)
 
 #: What a verb may say when it does not fit.
 REFUSALS = (Conflict, TaskNotFound, DefinitionNotFound, InvalidDefinition)
