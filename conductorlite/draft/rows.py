@@ -20,6 +20,7 @@ from conductorlite.executions import (
     Task,
     TaskStatus,
     WorkflowStatus,
+    changed,
     printed_ref,
 )
 from conductorlite.plan import Node
@@ -243,7 +244,7 @@ class Draft(Mailboxes):
             self._end_child(task, reason or f"its task {task.ref!r} is {status}")
         if task.status is TaskStatus.SCHEDULED:
             self.remove_message(task)
-        task = self.put(attrs.evolve(task, **changes))
+        task = self.put(changed(task, **changes))
         self.queue.append(("advance", task.ref))
         return task
 
@@ -299,7 +300,7 @@ class Draft(Mailboxes):
         """Everything the turn changes, grouped by where it goes."""
         inserted = [row for key, row in self._rows.items() if key in self._inserted]
         updated = [row for key, row in self._rows.items() if key not in self._inserted]
-        workflow = attrs.evolve(
+        workflow = changed(
             self.workflow,
             **self._changes,
             updated_at=self.now,
