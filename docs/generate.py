@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import runpy
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
@@ -415,11 +416,48 @@ def _signature(function: Callable[..., Any]) -> str:
     return "(\n" + "".join(f"    {part},\n" for part in parts) + f"){result}"
 
 
+# ---------------------------------------------------------------------- verbs by status
+
+
+def verbs_by_status() -> str:
+    """What each verb does to an execution in each status, from the table that a test performs."""
+    table = runpy.run_path(str(Path(__file__).with_name("verbs_by_status.py")))
+    statuses = list(table["STATUSES"])
+    return "\n".join(
+        [
+            "# Verbs by status",
+            "",
+            _NOTE,
+            "What each [verb](verbs.md) does to an execution, by where that stands. A test performs every cell of the table on",
+            "every store. Names in capitals are [exceptions](errors.md); after one nothing has changed and nothing is left in the",
+            "inbox.",
+            "",
+            f"| verb | {' | '.join(statuses)} |",
+            "|---" * (len(statuses) + 1) + "|",
+            *(f"| {verb} | {' | '.join(cells)} |" for verb, cells in table["CELLS"].items()),
+            "",
+            "## The statuses",
+            "",
+            *(f"- **{status}**: {meaning}." for status, meaning in table["STATUSES"].items()),
+            "",
+            "## The words",
+            "",
+            *(f"- *{word}*: {meaning}." for word, meaning in table["WORDS"].items()),
+            "",
+            "`skip_task` is about a task that the flow has not come to; `signal`, without a task, about the HUMAN that waits;",
+            "`update_task`, `extend_lease` and `log` are about a task that a worker has held since before. While an execution is",
+            "parked nothing in it times out. `terminate` ends it, `resume` lets it try again from the last good turn.",
+            "",
+        ]
+    )
+
+
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "statuses.md": statuses,
     "errors.md": errors_page,
     "definitions.md": definitions_page,
     "verbs.md": verbs,
+    "verbs-by-status.md": verbs_by_status,
 }
 
 

@@ -11,7 +11,7 @@ scheduled, so nothing that looks at the counters in between can take the executi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from conductorlite.decider.compensation import schedule_compensation
@@ -103,7 +103,9 @@ def decide(
     draft = Draft(plan, snapshot, now, environment, bounds, grown)
     missing: list[Need] = []
     # A migration comes after all else that is due, and takes a turn of its own: it looks at rows as they are stored.
-    events = sorted(snapshot.events, key=lambda event: event.kind is EventKind.MIGRATE)
+    events: Sequence[Event] = snapshot.events
+    if len(events) > 1:
+        events = sorted(events, key=lambda event: event.kind is EventKind.MIGRATE)
     for number, event in enumerate(events):
         draft.more = draft.more or (number > 0 and event.kind is EventKind.MIGRATE)
         if draft.more:

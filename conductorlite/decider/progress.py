@@ -11,7 +11,7 @@ from conductorlite.decider import compensation
 from conductorlite.decider.endings import complete_workflow, end_compensated, fail_workflow, terminate_workflow
 from conductorlite.draft import Draft
 from conductorlite.errors import InvariantBroken
-from conductorlite.executions import Task, TaskStatus, WorkflowStatus, printed_ref
+from conductorlite.executions import Task, TaskStatus, WorkflowStatus, changed, printed_ref
 from conductorlite.operators import chosen_head, one_less, pass_over_join, reschedule, schedule, scope_is_empty
 from conductorlite.plan import Node
 from conductorlite.policies import jitter, retry_delay
@@ -150,7 +150,7 @@ def executed(draft: Draft, ref: str) -> None:
     task = draft.known(ref)
     if not task.status.terminal:
         raise InvariantBroken(f"task {ref!r} is executed before its end")
-    draft.put(attrs.evolve(task, executed=True))
+    draft.put(changed(task, executed=True))
     if draft.node(task).compensates is not None:
         if compensation.is_last(draft, task):
             end_compensated(draft)

@@ -14,7 +14,7 @@ import attrs
 
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.draft import Draft
-from conductorlite.executions import Task, TaskStatus
+from conductorlite.executions import Task, TaskStatus, changed
 from conductorlite.operators import offer
 
 __all__ = ["on_extend_lease", "on_poll", "on_report"]
@@ -48,7 +48,7 @@ def on_poll(draft: Draft, event: Event) -> None:
     if timeout_at is None and policy.timeout_ms > 0 and not task.started_at:
         timeout_at = started + policy.timeout_ms
     polled = draft.put(
-        attrs.evolve(
+        changed(
             task,
             status=TaskStatus.IN_PROGRESS,
             worker_id=draft.value(event.data).get("workerId"),

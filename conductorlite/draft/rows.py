@@ -20,6 +20,7 @@ from conductorlite.executions import (
     Task,
     TaskStatus,
     WorkflowStatus,
+    changed,
     printed_ref,
 )
 from conductorlite.plan import Node
@@ -189,6 +190,10 @@ class Draft(Mailboxes):
             if task.live:
                 self.put(attrs.evolve(task, executed=True))
         self.drop([self.known(task.ref) for task in tasks])
+        if self.field("last_ref") in self._dropped:
+            # An execution that fails before anything is scheduled again puts out what the last task left has put out.
+            left = max((task for task in self.everything() if task.seq), key=lambda task: task.seq, default=None)
+            self._changes["last_ref"] = None if left is None else left.ref
 
     def start_order_again(self) -> None:
         """Number tasks from 1 again: all that were have been taken back."""
@@ -239,7 +244,7 @@ class Draft(Mailboxes):
             self._end_child(task, reason or f"its task {task.ref!r} is {status}")
         if task.status is TaskStatus.SCHEDULED:
             self.remove_message(task)
-        task = self.put(attrs.evolve(task, **changes))
+        task = self.put(changed(task, **changes))
         self.queue.append(("advance", task.ref))
         return task
 
@@ -295,7 +300,7 @@ class Draft(Mailboxes):
         """Everything the turn changes, grouped by where it goes."""
         inserted = [row for key, row in self._rows.items() if key in self._inserted]
         updated = [row for key, row in self._rows.items() if key not in self._inserted]
-        workflow = attrs.evolve(
+        workflow = changed(
             self.workflow,
             **self._changes,
             updated_at=self.now,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -178,11 +178,11 @@ class View:
         rows.update(self._last)
         return sorted((task for task in rows.values() if wanted(task)), key=lambda task: (task.seq, task.ref))
 
-    def plan_of(self, grafts: Iterable[str]) -> Plan:
+    def plan_of(self, grafts: Sequence[str]) -> Plan:
         """The plan as a task with these grafts sees it; raises NotLoaded."""
-        chain = tuple(grafts)
-        if not chain:
+        if not grafts:
             return self.plan
+        chain = tuple(grafts)
         try:
             return self.grown[chain]
         except KeyError:

@@ -18,7 +18,7 @@ from typing import Final
 from conductorlite.clock import VirtualClock
 from conductorlite.driver.workshop import Call, Workshop
 from conductorlite.engine import AgendaEntry, Queries
-from conductorlite.errors import ClockError, InvalidInput, InvariantBroken, NotFound, StaleLease
+from conductorlite.errors import ClockError, InvalidInput, InvariantBroken, NotFound, Parked, StaleLease
 from conductorlite.executions import HistoryEvent, Task, TaskResult, TaskStatus, Workflow
 from conductorlite.worker import Deferred, Worker, Workers
 from conductorlite.worker.calls import raised, returned_value
@@ -200,7 +200,7 @@ class Driver:
         held = running.task
         try:
             beats = running.worker.heartbeat and held.response_timeout_at is not None
-            alive = not beats or self.engine.extend_lease(held)
+            alive = not beats or self._alive(held)
             stored = self.engine.task(held.task_id) if alive else held
         except (StaleLease, NotFound):
             alive, stored = False, held
@@ -212,6 +212,12 @@ class Driver:
             if running.report_at is None:
                 # Hung, and nobody waits for it any more: its slot is free again.
                 self.workshop.end(running)
+
+    def _alive(self, held: Task) -> bool:
+        try:
+            return self.engine.extend_lease(held)
+        except Parked:  # nothing times out there, and what the function returns will be kept
+            return True
 
     # ------------------------------------------------------------------ time
 

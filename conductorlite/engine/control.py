@@ -14,11 +14,17 @@ from conductorlite.engine.domains import checked_domains
 from conductorlite.engine.keys import checked_key, checked_strategy, replaced
 from conductorlite.engine.metadata import Embedded, Metadata
 from conductorlite.engine.turns import Start, Taken, letter
-from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, KeyTaken, TaskNotFound
+from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, KeyTaken, Parked, TaskNotFound
 from conductorlite.executions import Workflow, WorkflowStatus
 from conductorlite.expressions import apply_workflow_input_template
 
-__all__ = ["Control"]
+__all__ = ["Control", "refuse_parked"]
+
+
+def refuse_parked(workflow_id: str, taken: Taken) -> None:
+    """Raise Parked when no turn was taken because the execution is parked."""
+    if taken.parked is not None:
+        raise Parked(f"{workflow_id}: is parked ({taken.parked}); resume it first, or terminate it")
 
 
 class Control(Metadata):
@@ -113,7 +119,7 @@ class Control(Metadata):
     def pause(self, workflow_id: str) -> None:
         """Schedule nothing more until `resume`; tasks that are queued or with a worker go on, their reports are accepted.
 
-        A paused execution stays as it is. Raises ExecutionNotFound, and Conflict when it has ended.
+        A paused execution stays as it is. Raises ExecutionNotFound, Conflict when it has ended, and Parked.
         """
         self._verb(workflow_id, EventKind.PAUSE)
 
@@ -142,13 +148,14 @@ class Control(Metadata):
         self._verb(workflow_id, EventKind.TERMINATE, {} if reason is None else {"reason": reason})
 
     def decide(self, workflow_id: str) -> None:
-        """Take the execution's turn now, if anything is due. Raises ExecutionNotFound, InvariantBroken."""
+        """Take the execution's turn now, if anything is due. Raises ExecutionNotFound, InvariantBroken, and Parked."""
         self._row(workflow_id)
-        self.turns.take(workflow_id)
+        refuse_parked(workflow_id, self.turns.take(workflow_id))
 
     def _verb(self, workflow_id: str, kind: EventKind, data: Mapping[str, object] | None = None) -> Taken:
         event = letter(workflow_id, kind, self.clock.now(), data)
         taken = self.turns.take(workflow_id, [event])
+        refuse_parked(workflow_id, taken)
         reply = taken.replies.get(event.event_id)
         if reply is not None and reply.outcome is Outcome.CONFLICT:
             raise Conflict(f"{workflow_id}: {reply.message}")

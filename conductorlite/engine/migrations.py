@@ -8,10 +8,10 @@ from typing import Final
 from conductorlite.decider.migrations import pending_of
 from conductorlite.decisions import EventKind, Outcome
 from conductorlite.definitions import WorkflowDef
-from conductorlite.engine.control import Control
+from conductorlite.engine.control import Control, refuse_parked
 from conductorlite.engine.metadata import Embedded
 from conductorlite.engine.turns import letter
-from conductorlite.errors import ConductorliteError, Conflict, ExecutionNotFound
+from conductorlite.errors import ConductorliteError, Conflict, ExecutionNotFound, Parked
 from conductorlite.executions import Workflow, WorkflowStatus
 from conductorlite.migration import MigrationPlan, plan_between
 from conductorlite.ports import ReadingTransaction
@@ -42,8 +42,8 @@ class Migrations(Control):
         definition. What has ended stays; what is live must have its place in the new definition; what follows is the new
         one's. The plan is checked again in the turn that moves the execution; while another engine holds the execution's
         lock, the move waits in the inbox like any letter. With `dry_run` nothing is changed, and a plan that is BLOCKED is
-        returned. Raises ExecutionNotFound, DefinitionNotFound, InvalidDefinition, and Conflict with the reasons when the
-        plan is BLOCKED or the execution is parked.
+        returned. Raises ExecutionNotFound, DefinitionNotFound, InvalidDefinition, Conflict with the reasons when the
+        plan is BLOCKED, and Parked.
         """
         # What is due comes first: it may move what the plan is about.
         self._row(workflow_id)
@@ -58,7 +58,7 @@ class Migrations(Control):
         if dry_run:
             return plan
         if row.parked is not None:
-            raise Conflict(f"{workflow_id}: is parked ({row.parked}); resume it first")
+            raise Parked(f"{workflow_id}: is parked ({row.parked}); resume it first, or terminate it")
         if plan.blocked:
             raise Conflict(f"{workflow_id}: {'; '.join(plan.reasons)}")
         self._move(row, target, refs or _NO_REFS)
@@ -108,7 +108,9 @@ class Migrations(Control):
             self._stored_definitions.update(new)
         data = {"definitionHash": target.digest, "version": target.version, "refs": dict(refs)}
         event = letter(row.workflow_id, EventKind.MIGRATE, self.clock.now(), data)
-        reply = self.turns.take(row.workflow_id, [event]).replies.get(event.event_id)
+        taken = self.turns.take(row.workflow_id, [event])
+        refuse_parked(row.workflow_id, taken)
+        reply = taken.replies.get(event.event_id)
         if reply is not None and reply.outcome is Outcome.CONFLICT:
             raise Conflict(f"{row.workflow_id}: {reply.message}")
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from conductorlite.decisions import Need, Outcome
+from conductorlite.engine.control import refuse_parked
 from conductorlite.engine.workface import WorkerFace
 from conductorlite.errors import Conflict, TaskNotFound
 from conductorlite.executions import Task, TaskResult, TaskStatus
@@ -37,7 +38,7 @@ class Signals(WorkerFace):
         `task` is a task id or a reference: the printed one (`x__2`), or the definition's for its first open round. Without it the
         first open WAIT or HUMAN of the execution is meant, else that of the first of its sub-workflows that has one, depth first.
         `output` is laid over what the task has put out so far. `status` is one a worker may report. Raises ExecutionNotFound,
-        TaskNotFound when no such task is open, InvalidInput, and Conflict when the execution has ended. Source of the rule:
+        TaskNotFound when no such task is open, InvalidInput, Conflict when the execution has ended, and Parked. Source of the rule:
         Conductor's `signalTask`, which finds no HUMAN.
         """
         row = self._row(workflow_id)
@@ -58,6 +59,7 @@ class Signals(WorkerFace):
             )
             event = self.report_event(found, result, merge=True)
             taken = self.turns.take(found.workflow_id, [event])
+            refuse_parked(found.workflow_id, taken)
             reply = taken.replies.get(event.event_id)
             if reply is None or reply.outcome is Outcome.DONE:
                 return self.task(found.task_id)

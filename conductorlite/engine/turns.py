@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import attrs
 
@@ -57,6 +57,9 @@ _NOTHING_MADE: Final[Mapping[str, str]] = {}
 _FOLLOW_UPS: Final = 1_000
 
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 #: What is written in the same commit as a turn.
 Along = Callable[[WritingTransaction], None]
 
@@ -85,6 +88,8 @@ class Taken:
     replies: Mapping[str, Reply]
     #: The events could not be handled now and lie in the inbox.
     posted: bool = False
+    #: Why the workflow takes no turns; the events were neither handled nor kept.
+    parked: str | None = None
     #: Who was told that an execution could not begin.
     answered: tuple[str, ...] = ()
 
@@ -154,7 +159,7 @@ class Turns:
             rounds += 1
             missing = [event for event in events if event.event_id not in taken.replies]
             follow = self._take(workflow_id, missing, None)
-            taken = attrs.evolve(taken, replies={**taken.replies, **follow.replies})
+            taken = attrs.evolve(taken, replies={**taken.replies, **follow.replies}, parked=follow.parked)
             latest = follow.decision
             family += _addressed(follow)
         if self.backend.one_commit:
@@ -179,7 +184,7 @@ class Turns:
         try:
             for _ in range(_TRIES):
                 try:
-                    decision = self._decide_and_commit(workflow_id, events, started, along)
+                    return self._decide_and_commit(workflow_id, events, started, along)
                 except FencedOut:
                     continue
                 except KeyTaken:
@@ -200,7 +205,6 @@ class Turns:
                 except InvariantBroken as error:
                     self._count_broken(workflow_id, error)
                     raise
-                return Taken(decision=decision, replies={} if decision is None else decision.replies)
             return self._leave(workflow_id, events)
         finally:
             if self.lock is not None:
@@ -215,7 +219,7 @@ class Turns:
 
     def _decide_and_commit(
         self, workflow_id: str, events: Sequence[Event], started: Start | None, along: Along | None
-    ) -> Decision | None:
+    ) -> Taken:
         if self.read_inside:
             with self.backend.writing() as tx:
                 workflow, decision = self._read_and_decide(tx, workflow_id, events, started)
@@ -228,10 +232,12 @@ class Turns:
                 with self.backend.writing() as tx:
                     self._apply(tx, decision, started, along)
         if decision is None:
-            self._keep_parked(workflow, events)
-        elif not decision.empty:
+            if not events:  # it is due: what lies in its inbox is to be held
+                self.keep(workflow_id)
+            return Taken(decision=None, replies={}, parked=workflow.parked)
+        if not decision.empty:
             self.announce(decision)
-        return decision
+        return Taken(decision=decision, replies=decision.replies)
 
     def _read_and_decide(
         self, view: ReadingTransaction, workflow_id: str, events: Sequence[Event], started: Start | None
@@ -336,10 +342,11 @@ class Turns:
     ) -> Decision:
         """Load what a turn needs and decide, without committing anything; raises InvariantBroken.
 
-        A *fresh* workflow is about to be created: what lies in an inbox of that id belongs to another one.
+        A *fresh* workflow is about to be created: what lies in an inbox of that id belongs to another one. What lies in that of
+        a parked one waits for its release.
         """
         now = self.clock.now()
-        due = () if fresh else view.due_events(workflow.workflow_id, now, _EVENTS)
+        due = () if fresh or workflow.parked is not None else view.due_events(workflow.workflow_id, now, _EVENTS)
         ordered = tuple(sorted((*due, *events), key=lambda event: event.order))
         plan = self.plan(view, workflow)
         snapshot = Snapshot(workflow=workflow, events=ordered)
@@ -378,13 +385,13 @@ class Turns:
         return Snapshot(
             workflow=snapshot.workflow,
             events=snapshot.events,
-            tasks={**snapshot.tasks, **loaded.tasks},
-            latest={**snapshot.latest, **loaded.latest},
-            payloads={**snapshot.payloads, **known},
-            definitions={**snapshot.definitions, **{key: self._resolve(view, *key) for key in need.definitions}},
-            polls={**snapshot.polls, **{kind: last_polls(view, kind) for kind in need.polls}},
-            embedded={**snapshot.embedded, **made},
-            plans={**snapshot.plans, **plans},
+            tasks=_both(snapshot.tasks, loaded.tasks),
+            latest=_both(snapshot.latest, loaded.latest),
+            payloads=_both(snapshot.payloads, known),
+            definitions=_both(snapshot.definitions, {key: self._resolve(view, *key) for key in need.definitions}),
+            polls=_both(snapshot.polls, {kind: last_polls(view, kind) for kind in need.polls}),
+            embedded=_both(snapshot.embedded, made),
+            plans=_both(snapshot.plans, plans),
             inbox=tuple(view.inbox(workflow_id)) if need.inbox else snapshot.inbox,
             live_loaded=snapshot.live_loaded or need.live,
             failed_loaded=snapshot.failed_loaded or need.failed,
@@ -461,10 +468,19 @@ class Turns:
                 tries = workflow.broken_turns + 1
                 tx.park(workflow_id, tries, str(error) if tries >= _BROKEN_TURNS else None)
 
-    def _keep_parked(self, workflow: Workflow, events: Sequence[Event]) -> None:
+    def keep(self, workflow_id: str, events: Sequence[Event] = ()) -> None:
+        """Put letters into the inbox of a parked workflow and hold all of it; of one released meanwhile they are due."""
         with self.backend.writing() as tx:
-            tx.post(events)
-            tx.park(workflow.workflow_id, workflow.broken_turns, workflow.parked)
+            workflow = tx.workflow(workflow_id)
+            if workflow is not None:
+                tx.post(events)
+                tx.park(workflow_id, workflow.broken_turns, workflow.parked)
+        if events:
+            self.wake()
+
+
+def _both(known: Mapping[K, V], more: Mapping[K, V]) -> Mapping[K, V]:
+    return {**known, **more} if known and more else known or more
 
 
 def _addressed(taken: Taken) -> list[str]:

@@ -10,6 +10,7 @@ import attrs
 from conductorlite.canonical import Payload
 from conductorlite.clock import Span, to_span
 from conductorlite.decisions import Event, EventKind, Message, Outcome
+from conductorlite.engine.control import refuse_parked
 from conductorlite.engine.domains import Rider
 from conductorlite.engine.reruns import Reruns
 from conductorlite.engine.turns import Along, Taken, letter
@@ -90,21 +91,25 @@ class WorkerFace(Reruns):
 
     def _take_offered(self, queue: str, worker_id: str | None, count: int, along: Along) -> list[Task]:
         taken: list[Task] = []
+        passed: set[Message] = set()
         spare = 0
         while len(taken) < count:
+            limit = count - len(taken) + spare
             with self.backend.reading() as view:
-                offered = view.offered(queue, self.clock.now(), count - len(taken) + spare)
+                offered = view.offered(queue, self.clock.now(), limit)
             before = len(taken)
             for message in offered:
                 if len(taken) == count:
                     break
-                task = self.take_message(message, worker_id, along)
+                task = None if message in passed else self.take_message(message, worker_id, along)
                 if task is not None:
                     taken.append(task)
-            if len(taken) == before and (spare or not offered):
+                else:
+                    passed.add(message)
+            if len(taken) == before and len(offered) < limit:
                 break
-            # Others poll too, or what is offered is void: look further.
-            spare = _SPARE
+            # Others poll too, or what is offered is void or of parked executions: look further.
+            spare = max(_SPARE, 2 * spare)
         whole: list[Task] = []
         for task in taken:
             with suppress(TaskNotFound):  # ended and removed by somebody else since
@@ -155,7 +160,7 @@ class WorkerFace(Reruns):
         """Report on a task and return it as stored afterwards, or as reported if its loop keeps that round no longer.
 
         A report on an attempt that has ended, or whose execution has ended, changes nothing: the late COMPLETED of Conductor's
-        task life cycle.
+        task life cycle. While the execution is parked a report is kept, so that no work is lost, and taken when it is resumed.
         Raises TaskNotFound (also when the execution was removed), InvalidInput (output that is not JSON, a status that cannot
         be reported) and StaleLease when `result.lease` is older than the task's; then nothing is changed.
         """
@@ -178,6 +183,8 @@ class WorkerFace(Reruns):
         """Report on a task that is at hand; raises as `update_task` does."""
         event = self.report_event(task, result)
         taken = self.turns.take(task.workflow_id, [event])
+        if taken.parked is not None:
+            self.turns.keep(task.workflow_id, [event])
         reply = taken.replies.get(event.event_id)
         if reply is not None and reply.outcome is Outcome.STALE:
             raise StaleLease(f"{task.workflow_id}: {reply.message}")
@@ -211,10 +218,15 @@ class WorkerFace(Reruns):
     def extend_lease(self, task: Task) -> bool:
         """Say that the worker of a polled task is alive: its response timeout starts again.
 
-        Returns False when the attempt has ended or is not in progress any more; raises StaleLease when somebody else holds it.
+        Returns False when the attempt has ended or is not in progress any more. Raises TaskNotFound when the execution was
+        removed, StaleLease when somebody else holds it, and Parked: then nothing times out, and a report will be kept.
         """
         event = self._task_letter(task, EventKind.EXTEND_LEASE, Payload.of({"lease": task.lease}))
-        taken = self.turns.take(task.workflow_id, [event])
+        try:
+            taken = self.turns.take(task.workflow_id, [event])
+        except ExecutionNotFound:
+            raise TaskNotFound(f"execution {task.workflow_id!r} was removed") from None
+        refuse_parked(task.workflow_id, taken)
         reply = taken.replies.get(event.event_id)
         if reply is not None and reply.outcome is Outcome.STALE:
             raise StaleLease(f"{task.workflow_id}: {reply.message}")

@@ -56,7 +56,7 @@ _TASK_MEMBERS: Final = (
 
 def rendered(draft: Draft, node: Node, iterations: tuple[int, ...], task_id: str | None = None) -> dict[str, Any]:
     """The input of a node: what a verb has given for it, or its template resolved."""
-    given = draft.given.get(printed_ref(node.ref, iterations))
+    given = draft.given.get(printed_ref(node.ref, iterations)) if draft.given else None
     if given is not None:
         return dict(given)
     return node.template.render(DraftSource(draft, node.template.reads, task_id))

@@ -11,7 +11,7 @@ import attrs
 from conductorlite.decisions import EventKind
 from conductorlite.definitions import TaskType
 from conductorlite.draft import Draft
-from conductorlite.executions import Task, TaskStatus, printed_ref
+from conductorlite.executions import Task, TaskStatus, changed, printed_ref
 from conductorlite.operators.document import rendered
 from conductorlite.operators.domains import domain_of
 from conductorlite.plan import Node
@@ -83,7 +83,7 @@ def start_deadlines(draft: Draft, node: Node, task: Task, previous: Task | None 
 def offer(draft: Draft, node: Node, task: Task) -> Task:
     """Put a SCHEDULED task into its queue at `due_at` and start its poll timeout there."""
     if node.policy.poll_timeout_ms > 0:
-        task = draft.put(attrs.evolve(task, poll_timeout_at=task.due_at + node.policy.poll_timeout_ms))
+        task = draft.put(changed(task, poll_timeout_at=task.due_at + node.policy.poll_timeout_ms))
         draft.set_timer(task, EventKind.POLL_TIMEOUT, task.due_at + node.policy.poll_timeout_ms)
     draft.offer(task)
     return task

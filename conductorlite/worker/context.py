@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from conductorlite.errors import NotFound, Parked
 from conductorlite.executions import Task, Workflow
 from conductorlite.policies import derive_id
 
@@ -74,8 +75,16 @@ class TaskContext:
         return self.task.input_data
 
     def heartbeat(self) -> bool:
-        """Say that the function is alive, so that its response timeout starts again; False when the lease is lost."""
-        alive = self._face.extend_lease(self.task)
+        """Say that the function is alive, so that its response timeout starts again; False when the lease is lost.
+
+        False too when the execution was removed; true while it is parked: nothing times out there.
+        """
+        try:
+            alive = self._face.extend_lease(self.task)
+        except Parked:
+            alive = True
+        except NotFound:
+            alive = False
         self.lost = self.lost or not alive
         return alive
 

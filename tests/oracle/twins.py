@@ -89,7 +89,7 @@ class Checked(Turns):
             answer = decide(plan, whole, now, environment=self.environment, bounds=self.bounds, grown=grown)
             if isinstance(answer, Decision):
                 break
-            made = attrs.evolve(answer, grafts=frozenset(), embeds={}, definitions=frozenset())
+            made = attrs.evolve(answer, grafts=frozenset(), embeds={}, definitions=frozenset(), polls=frozenset())
             assert not made, f"the whole execution is not enough: {answer}"
             whole = self.load(view, whole, answer)
             texts = {digest: text for found in whole.embedded.values() for digest, text in found.texts.items()}
@@ -174,16 +174,29 @@ class Twins:
 
     def do(self, operation: str, a: int, b: int) -> None:
         """Do one thing to both, and compare."""
+        self.act(operation, a, b)
+        self.compare()
+
+    def act(self, operation: str, a: int, b: int) -> object:
+        """Do one thing to both, which must answer the same."""
         results = [getattr(self, f"_{operation}")(index, engine, a, b) for index, engine in enumerate(self.engines)]
         assert results[0] == results[1], f"{operation}: memory {results[0]}, SQLite {results[1]}"
-        self.compare()
+        return results[0]
 
     def compare(self) -> None:
         """Same journal, same rows, no broken law."""
+        self.keep_the_laws()
+        self.be_equal()
+
+    def keep_the_laws(self) -> None:
+        """With all done that is ready, no law is broken."""
         for engine in self.engines:
             engine.settle()
             findings = engine.check()
             assert not findings, "\n".join(map(str, findings))
+
+    def be_equal(self) -> None:
+        """Same executions, same journals, same rows."""
         memory, sqlite = (self.ids(engine) for engine in self.engines)
         assert memory == sqlite
         for one in memory:
@@ -276,6 +289,8 @@ class Twins:
             return engine.extend_lease(tasks[a % len(tasks)])
         except StaleLease:
             return "stale"
+        except TaskNotFound:
+            return "removed"
 
     def _lose(self, index: int, engine: Engine, a: int, b: int) -> object:
         """A worker takes a task and is never heard of again."""
@@ -341,6 +356,8 @@ class Twins:
 
     def _skip(self, index: int, engine: Engine, a: int, b: int) -> object:
         ids = self.ids(engine)
+        if not ids:
+            return None
         one = ids[a % len(ids)]
         nodes = list(_nodes_of(engine, one))
         ref, loops = nodes[(a * 5 + b) % len(nodes)]

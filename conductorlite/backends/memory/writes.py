@@ -14,7 +14,7 @@ from conductorlite.backends.memory.store import Execution, Store
 from conductorlite.canonical import INLINE_LIMIT, Payload
 from conductorlite.decisions import Decision, Event, Message, MessageKey, Outgoing, Renamed
 from conductorlite.errors import AlreadyExists, FencedOut, InvariantBroken, KeyTaken
-from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
+from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, changed
 from conductorlite.ports import RelayItem
 
 __all__ = ["MemoryWrites"]
@@ -42,7 +42,7 @@ def _thin_line(event: HistoryEvent) -> HistoryEvent:
 
 
 def _thin_workflow(workflow: Workflow) -> Workflow:
-    return attrs.evolve(
+    return changed(
         workflow,
         fence=workflow.fence + 1,
         input=_thin(workflow.input),
