@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DURATION_PROPERTIES",
     "LOOP_DELIMITER",
+    "MAX_KEY",
     "MAX_NESTING",
     "CacheConfig",
     "IdempotencyStrategy",
@@ -49,6 +50,9 @@ __all__ = [
 
 #: The text between a reference name and an iteration number in the printed name of a task inside a loop.
 LOOP_DELIMITER: Final = "__"
+
+#: Longest idempotency key, in characters.
+MAX_KEY: Final = 255
 
 #: Deepest nesting of tasks within tasks, inline sub-workflow definitions included. Each level costs up to four levels
 #: of JSON, so that fifty just fit the depth that canonical JSON accepts.

@@ -117,6 +117,8 @@ def nothing_of_the_ended(picture: Picture) -> Iterator[str]:
         task = last.get(event.ref or "")
         if event.kind is EventKind.CONTINUE or event.kind in _LETTERS:
             continue
+        if event.kind is EventKind.START and event.sender != picture.workflow.workflow_id:
+            continue  # a parent that resumes its children writes to each, lest one was ended before it began
         if ended or (event.ref is not None and (task is None or task.status.terminal)):
             yield f"{event.event_id} is still in the inbox"
     for message in picture.messages:
@@ -282,6 +284,8 @@ def the_journal_replays_to_the_rows(picture: Picture) -> Iterator[str]:
 def _dropped(line: HistoryEvent) -> set[str]:
     """References of which the line says that every attempt is gone."""
     return set() if line.payload is None else set(line.payload.value.get("dropped", ()))
+
+
 def compensations_undo_what_completed(picture: Picture) -> Iterator[str]:
     """What is undone had completed, once per row, last ended first, with nothing left out; nothing else runs meanwhile."""
     workflow, last = picture.workflow, picture.last
@@ -294,6 +298,7 @@ def compensations_undo_what_completed(picture: Picture) -> Iterator[str]:
         task
         for task in last.values()
         if task.status in _DONE and (node := picture.placed(task)) is not None and node.compensation is not None
+        if not _nameless(picture, task, last)
     ]
     order = [task.ref for task in sorted(done, key=lambda task: (-task.ended_at, -task.seq))]
     if undone != order[: len(undone)]:
@@ -308,6 +313,12 @@ def compensations_undo_what_completed(picture: Picture) -> Iterator[str]:
 
 
 _DONE: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.COMPLETED_WITH_ERRORS})
+
+
+def _nameless(picture: Picture, task: Task, last: Mapping[str, Task]) -> bool:
+    """Whether the name of a task's compensation belongs to something else, so that it could not be undone."""
+    by = last.get(printed_ref(str(getattr(picture.placed(task), "compensation", None)), task.iterations))
+    return by is not None and (_compensates(picture, by) is None or _undone_by(picture, by) != task.ref)
 
 
 def _undone_by(picture: Picture, task: Task) -> str:

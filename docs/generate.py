@@ -51,8 +51,7 @@ def statuses() -> str:
             "",
             *_table(TaskStatus, TASK_TRANSITIONS, TASK_VERB_TRANSITIONS, _TASK_MEANING),
             "",
-            "COMPLETED_WITH_ERRORS is what a failure becomes when the task is `optional`. A rate-limited task will be",
-            "PENDING in a later release; this one has no limits.",
+            "COMPLETED_WITH_ERRORS is what a failure becomes when the task is `optional`.",
             "",
             "## Workflows",
             "",
@@ -60,9 +59,9 @@ def statuses() -> str:
             "",
             *_table(WorkflowStatus, WORKFLOW_TRANSITIONS, WORKFLOW_VERB_TRANSITIONS, _WORKFLOW_MEANING),
             "",
-            "*By a verb* are the moves that only `retry`, `restart` and `rerun` make: they reopen an execution that has ended,",
-            "and in it JOINs, loops and SUB_WORKFLOW tasks, in place. A workflow that is *parked* keeps its status; see",
-            "[guarantees](../explanation/guarantees.md).",
+            "*By a verb* are the moves that only `retry`, `restart` and `rerun` make: they reopen an execution that has",
+            "ended, and in it JOINs, loops and sub-workflow tasks, in place. A workflow that is *parked* keeps its",
+            "status; see [guarantees](../explanation/guarantees.md).",
             "",
         ]
     )
@@ -77,7 +76,7 @@ _TASK_MEANING: Final[Mapping[str, str]] = {
     "FAILED_WITH_TERMINAL_ERROR": "failed; never retried by itself",
     "TIMED_OUT": "a deadline passed; retried while the budget lasts, unless the policy is TIME_OUT_WF",
     "CANCELED": "ended because its workflow ended, or by a report",
-    "SKIPPED": "passed over by a person (`skip_task`), or the JOIN of a fork that was",
+    "SKIPPED": "passed over: by `skip_task`, or with the fork that was",
 }
 
 _WORKFLOW_MEANING: Final[Mapping[str, str]] = {
@@ -147,7 +146,7 @@ def _flat(text: str | None) -> str:
 # ---------------------------------------------------------------------- definitions
 
 _KEPT: Final = "kept"
-_LATER: Final = "kept; acted upon in a later release"
+_AS_THERE: Final = "kept, as in Conductor"
 
 #: What the engine does with each field. "kept": stored and written back, without effect.
 EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -163,19 +162,19 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "failure_workflow": "started when the execution ends FAILED, TIMED_OUT or by a TERMINATE: a name or an expression",
         "failure_workflow_version": "its version; the highest if not given",
         "schema_version": "must be 2",
-        "restartable": "false: `restart` refuses an execution that is COMPLETED",
+        "restartable": "`restart` of a COMPLETED execution is refused when false",
         "workflow_status_listener_enabled": f"{_KEPT}: `Engine.listen` needs no permission",
-        "workflow_status_listener_sink": _LATER,
+        "workflow_status_listener_sink": f"{_KEPT}: nothing is published by itself",
         "owner_email": _KEPT,
         "timeout_policy": "TIME_OUT_WF ends the execution; ALERT_ONLY (the default) writes one line of history",
         "timeout_ms": "from the start, the last `resume`, or the last verb that reopened it; 0: none",
-        "rate_limit_config": _LATER,
-        "input_schema": _LATER,
-        "output_schema": _LATER,
-        "enforce_schema": _LATER,
+        "rate_limit_config": _AS_THERE,
+        "input_schema": _AS_THERE,
+        "output_schema": _AS_THERE,
+        "enforce_schema": _AS_THERE,
         "metadata": _KEPT,
-        "cache_config": f"{_KEPT}, as in Conductor",
-        "masked_fields": _LATER,
+        "cache_config": _AS_THERE,
+        "masked_fields": _AS_THERE,
         "owner_app": _KEPT,
         "create_time": _KEPT,
         "update_time": _KEPT,
@@ -216,9 +215,9 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "items": "DO_WHILE: one round per item",
         "script_expression": f"{_KEPT}: LAMBDA has it in its input",
         "sink": "EVENT: where to, see [Call HTTP services and publish events](../how-to/call-http-and-publish-events.md)",
-        "rate_limited": _LATER,
-        "cache_config": f"{_KEPT}, as in Conductor",
-        "on_state_change": _LATER,
+        "rate_limited": _AS_THERE,
+        "cache_config": _AS_THERE,
+        "on_state_change": _AS_THERE,
         "metadata": _KEPT,
         "compensate": "what undoes it when the execution fails later: a task, or the name of one; see "
         "[Undo what was done](../how-to/undo-what-was-done.md)",
@@ -229,8 +228,8 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "version": "the highest if not given; looked up and pinned when the parent starts",
         "task_to_domain": "goes into the child's row; the parent's if not given ([domains](../how-to/route-work-with-domains.md))",
         "workflow_definition": "an inline definition, instead of a registered one",
-        "idempotency_key": _LATER,
-        "idempotency_strategy": _LATER,
+        "idempotency_key": "belongs to one execution of the child's name; an expression is resolved",
+        "idempotency_strategy": "what happens when another execution has the key (FAIL if not given)",
         "priority": "the child's; the parent's if not given",
         "extra": "properties we do not know: kept and written back",
     },
@@ -248,9 +247,9 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "response_timeout_ms": "from a poll to the next sign of life (default 600 s or 3600 s, at most the timeout)",
         "poll_timeout_ms": "from the instant it is offered to the poll (default 3600 s or none)",
         "timeout_policy": "RETRY, TIME_OUT_WF (default) or ALERT_ONLY, for all but the response timeout",
-        "concurrent_exec_limit": _LATER,
-        "rate_limit_per_frequency": _LATER,
-        "rate_limit_frequency_ms": _LATER,
+        "concurrent_exec_limit": f"{_KEPT}: workers are bounded by their `concurrency`",
+        "rate_limit_per_frequency": _KEPT,
+        "rate_limit_frequency_ms": _KEPT,
         "input_keys": _KEPT,
         "output_keys": _KEPT,
         "runtime_metadata": _KEPT,
@@ -260,9 +259,9 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "base_type": _KEPT,
         "owner_email": _KEPT,
         "task_status_listener_enabled": f"{_KEPT}: `Engine.listen` needs no permission",
-        "input_schema": _LATER,
-        "output_schema": _LATER,
-        "enforce_schema": _LATER,
+        "input_schema": _AS_THERE,
+        "output_schema": _AS_THERE,
+        "enforce_schema": _AS_THERE,
         "owner_app": _KEPT,
         "create_time": _KEPT,
         "update_time": _KEPT,
@@ -272,7 +271,7 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 
-#: Definitions that are kept whole for a later release.
+#: Definitions that are kept whole, without effect.
 _OTHERS: Final = ("RateLimitConfig", "SchemaDef", "CacheConfig", "StateChangeEvent")
 
 
@@ -297,8 +296,8 @@ def definitions_page() -> str:
         "",
         f"The engine carries out {', '.join(sorted(OPERATOR_TYPES))}",
         "itself ([task types](task-types.md)). A task of another type is offered to workers: SIMPLE under its name, the",
-        "rest under their type; types that only an engine could carry out are refused",
-        "([compatibility](compatibility.md#operators)).",
+        "rest under their type; workers for HTTP, EVENT and KAFKA_PUBLISH are there to be",
+        "[included](../how-to/call-http-and-publish-events.md).",
         "",
     ]
     for name, effects in EFFECTS.items():
@@ -311,7 +310,8 @@ def definitions_page() -> str:
             kind = inspect.get_annotations(cls)[field.name].replace("|", "\\|")
             lines.append(f"| {json_name} | `{field.name}` | `{kind}` | {_default(field)} | {effects[field.name]} |")
         lines.append("")
-    lines += ["## Kept for a later release", "", "Read, checked for their types, stored and written back whole.", ""]
+    kept = "Read, checked for their types, stored and written back whole, without effect, as in Conductor"
+    lines += ["## Kept whole", "", f"{kept} ([every field](compatibility-fields.md)).", ""]
     for name in _OTHERS:
         cls = getattr(definitions, name)
         names = ", ".join(f"`{definitions.property_name(f.name)}`" for f in attrs.fields(cls) if f.name != "extra")

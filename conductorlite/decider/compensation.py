@@ -45,19 +45,23 @@ def _reverse_order(draft: Draft) -> list[Task]:
     return sorted(done, key=lambda task: (task.ended_at, task.seq), reverse=True)
 
 
-def begin(draft: Draft, status: WorkflowStatus, reason: str | None) -> bool:
+def begin(draft: Draft, status: WorkflowStatus) -> bool:
     """Schedule the first compensation of an execution that would now end with `status`; False when there is none.
 
     Looks at every row, once. The open tasks must have been canceled before.
     """
     order = _reverse_order(draft)
+    nameless = _nameless(draft, order)
+    order = [task for task in order if task.ref not in nameless]
+    for ref, by in nameless.items():
+        _tell(draft, ref, f"the execution has another task {by!r}")
     if not order:
         return False
     following: list[str | None] = [task.ref for task in order[1:]]
-    for task, ref in zip(order, [*following, None], strict=True):
-        draft.put(attrs.evolve(task, compensation_next=ref))
+    for task, after in zip(order, [*following, None], strict=True):
+        draft.put(attrs.evolve(task, compensation_next=after))
     draft.change(compensating=status, generation=draft.field("generation") + 1)
-    draft.journal(HistoryKind.COMPENSATION, status, reason=reason)
+    draft.journal(HistoryKind.COMPENSATION, status, reason=draft.field("reason"))
     if draft.status is WorkflowStatus.PAUSED:
         draft.queue.append(("compensate", order[0].ref))
     else:
@@ -81,14 +85,31 @@ def follow(draft: Draft, task: Task) -> None:
     """Go on behind a compensation that has ended, well or not; one that failed for good is named in the workflow's reason."""
     undone = _undone(draft, task)
     if not task.status.successful:
-        failure = f"compensation of {undone.ref!r} failed: {task.reason or task.status}"
-        before = draft.field("reason") or ""
-        if len(before) <= _LONG:
-            draft.change(reason=f"{before}; {failure}" if before else failure)
+        _tell(draft, undone.ref, task.reason or task.status)
     draft.queue.appendleft(("executed", task.ref))
     # Last in, first out, as with any task: this one stays live until the next one has its row.
     if undone.compensation_next is not None:
         draft.stack.append(("compensate", undone.compensation_next))
+
+
+def _tell(draft: Draft, ref: str, reason: str) -> None:
+    """Name a task that could not be undone in the workflow's reason."""
+    failure = f"compensation of {ref!r} failed: {reason}"
+    before = draft.field("reason") or ""
+    if len(before) <= _LONG:
+        draft.change(reason=f"{before}; {failure}" if before else failure)
+
+
+def _nameless(draft: Draft, order: Iterable[Task]) -> dict[str, str]:
+    """Tasks whose compensation has the name of something else, and that name: two that were made at run time may collide."""
+    names = {task.ref for task in draft.everything()}
+    found = {}
+    for task in order:
+        by = printed_ref(str(draft.node(task).compensation), task.iterations)
+        if by in names:
+            found[task.ref] = by
+        names.add(by)
+    return found
 
 
 def is_last(draft: Draft, task: Task) -> bool:
@@ -112,7 +133,9 @@ def interrupted(draft: Draft, reason: str | None) -> str:
 
 def _is_undone(draft: Draft, task: Task) -> bool:
     compensation = draft.task(printed_ref(str(draft.node(task).compensation), task.iterations))
-    return compensation is not None and compensation.status in _DONE
+    if compensation is None or draft.node(compensation).compensates is None:
+        return False
+    return compensation.status in _DONE and _undone(draft, compensation).ref == task.ref
 
 
 def was_compensated(draft: Draft, rows: Iterable[Task]) -> bool:

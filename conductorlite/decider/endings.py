@@ -94,11 +94,11 @@ def fail_workflow(
     if compensate and draft.plan.compensates:
         # What it puts out is settled here, as if it ended now.
         output = output if output is not None else _output(draft)
-        if compensation.begin(draft, status, reason):
+        if compensation.begin(draft, status):
             draft.change(output=draft.keep(output))
             _stop_clock(draft)
             return
-    _end(draft, status, reason, output=output, compensate=compensate)
+    _end(draft, status, draft.field("reason"), output=output, compensate=compensate)
 
 
 def end_compensated(draft: Draft) -> None:

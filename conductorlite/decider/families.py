@@ -12,7 +12,7 @@ from conductorlite.canonical import Payload
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.definitions import MAX_NESTING
 from conductorlite.draft import Draft
-from conductorlite.executions import TaskStatus, WorkflowStatus
+from conductorlite.executions import Task, TaskStatus, WorkflowStatus
 from conductorlite.expressions import compile_template, to_text
 from conductorlite.operators import DraftSource, child_start
 from conductorlite.policies import derive_id
@@ -62,18 +62,26 @@ def on_child_ended(draft: Draft, event: Event) -> None:
     ):
         draft.reply(event, Outcome.IGNORED, "the task does not wait for this execution any more")
         return
+    _end_with(draft, task, said)
+
+
+def _end_with(draft: Draft, task: Task, said: Mapping[str, Any]) -> None:
+    """End a SUB_WORKFLOW task as the execution has ended that a letter tells of."""
     status = _ENDS[said["status"]]
     reason = None
     if not status.successful:
         reason = f"Sub workflow {said['name']}/{said['workflowId']} failure reason: {said['reason'] or said['status']}"
-    output = {**draft.value(task.output), **said["output"]}
+    output = {**draft.value(task.output), "subWorkflowId": said["workflowId"], **said["output"]}
     kept = draft.keep(Payload.of(output, bounded=False))
     draft.close(task, status, output=kept, reason=reason, child_ended=True)
 
 
 def on_started(draft: Draft, event: Event) -> None:
-    """End the START_WORKFLOW task whose execution has begun, or could not."""
-    task = draft.task(event.ref or "")
+    """End the START_WORKFLOW task whose execution has begun, or could not; or a SUB_WORKFLOW task whose key is taken.
+
+    The latter ends with the result of the execution that holds the key, if that has ended and the strategy is RETURN_EXISTING.
+    """
+    task = draft.addressee(event)
     if (
         task is None
         or draft.status.terminal
@@ -84,7 +92,9 @@ def on_started(draft: Draft, event: Event) -> None:
         return
     said = draft.value(event.data)
     if "error" in said:
-        draft.close(task, TaskStatus.FAILED, reason=said["error"])
+        draft.close(task, TaskStatus.FAILED, reason=said["error"], child_ended=True)
+    elif "status" in said:
+        _end_with(draft, task, said)
     else:
         draft.close(task, TaskStatus.COMPLETED, output=draft.payload({"workflowId": said["workflowId"]}))
 

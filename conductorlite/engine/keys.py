@@ -11,16 +11,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from conductorlite.canonical import Payload
-from conductorlite.decisions import Event, EventKind
-from conductorlite.definitions import IdempotencyStrategy
+from conductorlite.decisions import Event, EventKind, Need
+from conductorlite.definitions import MAX_KEY, IdempotencyStrategy
 from conductorlite.errors import InvalidInput, KeyTaken
 from conductorlite.executions import Workflow
 from conductorlite.ports import ExecutionReads, WritingTransaction
 
-__all__ = ["MAX_KEY", "checked_key", "checked_strategy", "refuse_letter", "replaced", "start_letter", "strategy_of"]
-
-#: Longest idempotency key, in characters.
-MAX_KEY: Final = 255
+__all__ = ["checked_key", "checked_strategy", "refuse_letter", "replaced", "start_letter", "strategy_of"]
 
 #: Due events looked at for the letter that begins an execution.
 _LETTERS: Final = 200
@@ -69,24 +66,46 @@ def strategy_of(letter: Event | None) -> IdempotencyStrategy:
 def refuse_letter(tx: WritingTransaction, letter: Event, row: Workflow, now: int) -> tuple[str, ...] | None:
     """Consume the START letter of an execution whose key is taken and answer its sender; None when the key is free by now.
 
-    Who wants an answer says `answer` (`ref`, `attempt`, `generation` of the task that asked). It gets an event STARTED:
-    `workflowId` and `existing` for RETURN_EXISTING, else `error`.
+    Who wants an answer says `answer`, or is the `parent` (`ref`, `attempt`, `generation` of the task that asked). It gets an
+    event STARTED: for RETURN_EXISTING `workflowId` and `existing`, a parent with the result of that execution; else `error`.
     """
     strategy = strategy_of(letter)
+    said = letter.data.value
+    parent = said.get("parent")
     try:
         replaced(tx, row.name, row.idempotency_key, strategy)
         return None
     except KeyTaken as taken:
-        if strategy is IdempotencyStrategy.RETURN_EXISTING:
-            data: dict[str, object] = {"workflowId": taken.workflow_id, "existing": True}
+        if strategy is not IdempotencyStrategy.RETURN_EXISTING:
+            data: dict[str, object] = {"error": str(taken)}
+        elif parent is None:
+            data = {"workflowId": taken.workflow_id, "existing": True}
         else:
-            data = {"error": str(taken)}
-    answer = letter.data.value.get("answer")
+            data = _result(tx, taken)
+    asker = said.get("answer") or parent
     tx.remove(letter.workflow_id)
-    if answer is None:
+    if asker is None:
         return ()
-    tx.post([_answer(letter, answer, Payload.of(data), now)])
+    tx.post([_answer(letter, asker, Payload.of(data, bounded=False), now)])
     return (letter.sender,)
+
+
+def _result(view: ExecutionReads, taken: KeyTaken) -> dict[str, object]:
+    """How the execution that holds a key has ended, in the words of CHILD_ENDED; an `error` while it has not."""
+    row = view.workflow(taken.workflow_id)
+    if row is None or not row.status.terminal:
+        return {"error": f"{taken}; only its result could be taken over, for an execution has one parent"}
+    output = row.output
+    if output.absent:
+        output = view.load(row.workflow_id, Need(payloads=frozenset({output.digest}))).payloads[output.digest]
+    return {
+        "workflowId": row.workflow_id,
+        "existing": True,
+        "name": f"{row.name}.{row.version}",
+        "status": str(row.status),
+        "reason": row.reason,
+        "output": output.value,
+    }
 
 
 def _answer(letter: Event, answer: Mapping[str, Any], data: Payload, now: int) -> Event:

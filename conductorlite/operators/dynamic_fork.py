@@ -99,8 +99,10 @@ def _grow(
     if found.digest is None:
         shown = found.problem.replace("$.tasks[0].forkTasks", "branches")
         raise _Malformed(f"{_source(node)}: the branches are no valid tasks: {shown}")
-    inside = draft.plan_of((*node.grafts, found.digest)).nodes[node.ref].inside
-    taken = sorted(inside & draft.plan_of(node.grafts).nodes.keys())
+    nodes = draft.plan_of((*node.grafts, found.digest)).nodes
+    inside = nodes[node.ref].inside
+    undoing = {ref for name in inside if (ref := nodes[name].compensation) is not None}
+    taken = sorted((inside | undoing) & draft.plan_of(node.grafts).nodes.keys())
     rows = draft.known_tasks(printed_ref(ref, iterations) for ref in sorted(inside))
     taken += sorted(task.ref for task in rows if task is not None and task.grafts != (*node.grafts, found.digest))
     if taken:

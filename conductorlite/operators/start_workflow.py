@@ -10,11 +10,11 @@ import re
 from typing import Any, Final
 
 from conductorlite.decisions import Embedding, EventKind
-from conductorlite.definitions import MAX_NESTING, IdempotencyStrategy
+from conductorlite.definitions import MAX_NESTING
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, printed_ref
 from conductorlite.operators.document import rendered
-from conductorlite.operators.sub_workflow import child_start
+from conductorlite.operators.sub_workflow import child_start, key_problem
 from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
 
@@ -113,10 +113,8 @@ def _problem(draft: Draft, request: Any) -> str:
         return f"startWorkflow.priority {request['priority']} is not between 0 and 99"
     if not all(isinstance(domain, str) for domain in (request.get("taskToDomain") or {}).values()):
         return "startWorkflow.taskToDomain is not a map of texts"
-    strategy = request.get("idempotencyStrategy")
-    if strategy is not None and strategy not in list(IdempotencyStrategy):
-        return f"startWorkflow.idempotencyStrategy {strategy!r} is none of {', '.join(IdempotencyStrategy)}"
-    return ""
+    problem = key_problem(request.get("idempotencyKey"), request.get("idempotencyStrategy"))
+    return f"startWorkflow.{problem}" if problem else ""
 
 
 _KINDS: dict[str, type] = {

@@ -3,7 +3,8 @@
 The definition was pinned when the parent started: its hash stands in the embedded task. Only one that an expression names or
 holds is looked up when the task is scheduled. The child's id is derived from the
 attempt, so deciding twice starts one child; every attempt starts a child of its own. Source of the rules: Conductor's
-`SubWorkflow`; a child without inputParameters gets an empty input, and the parent's priority unless one is given.
+`SubWorkflow`; a child without inputParameters gets an empty input, and the parent's priority unless one is given. An
+idempotency key, which Conductor passes on and ignores, holds here: the letter carries it, and is answered when it is taken.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.decisions import Embedding, EventKind
-from conductorlite.definitions import MAX_NESTING, SubWorkflowParams
+from conductorlite.definitions import MAX_KEY, MAX_NESTING, IdempotencyStrategy, SubWorkflowParams
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, printed_ref
 from conductorlite.expressions import compile_template, to_text
@@ -22,10 +23,13 @@ from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
 from conductorlite.policies import derive_id
 
-__all__ = ["DEFINITION_HASH", "child_start", "schedule_sub_workflow", "start_child"]
+__all__ = ["DEFINITION_HASH", "child_start", "key_problem", "schedule_sub_workflow", "start_child"]
 
 #: What an expression for the definition has resolved to.
 _INLINE: Final = "conductorlite:inline"
+
+#: What an idempotency key and its strategy are called, in the task's input and in the letter.
+_KEYS: Final = ("idempotencyKey", "idempotencyStrategy")
 
 #: Where an embedded task keeps the hash of the definition its child runs on.
 DEFINITION_HASH: Final = "conductorlite:definitionHash"
@@ -41,11 +45,8 @@ def schedule_sub_workflow(
     values = rendered(draft, node, iterations, draft.task_id(ref, attempt))
     workflow = draft.workflow
     found = _definition(draft, params, f"{ref}#{attempt}")
-    if not all(isinstance(domain, str) for domain in (params.task_to_domain or {}).values()):
-        found = Embedding(problem="subWorkflowParam.taskToDomain does not resolve to a map of texts")
-    too_deep = workflow.depth >= MAX_NESTING
-    if found.digest is None or too_deep:
-        problem = found.problem or f"executions are nested deeper than {MAX_NESTING}"
+    if workflow.depth >= MAX_NESTING or found.digest is None:
+        too_deep = workflow.depth >= MAX_NESTING
         task = draft.create(
             node,
             iterations,
@@ -54,7 +55,7 @@ def schedule_sub_workflow(
             input=draft.payload({"subWorkflowName": params.name, "workflowInput": values}),
             started_at=draft.now,
             ended_at=draft.now,
-            reason=problem,
+            reason=found.problem or f"executions are nested deeper than {MAX_NESTING}",
         )
         draft.queue.append(("advance", task.ref))
         return
@@ -73,6 +74,7 @@ def schedule_sub_workflow(
                 "subWorkflowVersion": params.version,
                 "subWorkflowTaskToDomain": dict(domains),
                 "priority": priority,
+                **_key(params),
                 "workflowInput": values,
                 DEFINITION_HASH: found.digest,
             }
@@ -93,6 +95,7 @@ def start_child(draft: Draft, task: Task, due_at: int) -> None:
     version = said["subWorkflowVersion"] or 1
     start = child_start(draft, said[DEFINITION_HASH], said["subWorkflowName"] or "", version, said["workflowInput"])
     start |= {"priority": said["priority"], "taskToDomain": said["subWorkflowTaskToDomain"]}
+    start |= {key: said[key] for key in _KEYS if key in said}
     start["parent"] = {
         "taskId": task.task_id,
         "ref": task.ref,
@@ -111,6 +114,8 @@ def _resolved(draft: Draft, node: Node) -> SubWorkflowParams:
         "name": params.name,
         "priority": params.priority,
         "taskToDomain": None if params.task_to_domain is None else dict(params.task_to_domain),
+        "key": params.idempotency_key,
+        "strategy": params.idempotency_strategy,
         "definition": params.workflow_definition if isinstance(params.workflow_definition, str) else None,
     }
     template = compile_template(given)
@@ -123,13 +128,23 @@ def _resolved(draft: Draft, node: Node) -> SubWorkflowParams:
         name=None if values["name"] is None else to_text(values["name"]),
         priority=priority if isinstance(priority, int) and not isinstance(priority, bool) and 0 <= priority <= 99 else None,
         task_to_domain=domains,
+        idempotency_key=to_text(values["key"]) if isinstance(values["key"], int) else values["key"],
+        idempotency_strategy=values["strategy"],
         workflow_definition=None,
         extra={**params.extra, _INLINE: values["definition"]} if given["definition"] is not None else params.extra,
     )
 
 
 def _definition(draft: Draft, params: SubWorkflowParams, name: str) -> Embedding:
-    """What the child runs on: pinned when the parent started, or looked up now if an expression names or holds it."""
+    """What the child runs on: pinned when the parent started, or looked up now if an expression names or holds it.
+
+    Its `problem` is also what else is wrong with the parameters.
+    """
+    if not all(isinstance(domain, str) for domain in (params.task_to_domain or {}).values()):
+        return Embedding(problem="subWorkflowParam.taskToDomain does not resolve to a map of texts")
+    problem = key_problem(params.idempotency_key, params.idempotency_strategy)
+    if problem:
+        return Embedding(problem=f"subWorkflowParam.{problem}")
     pinned = params.extra.get(DEFINITION_HASH)
     if pinned is not None:
         return Embedding(digest=pinned)
@@ -144,6 +159,22 @@ def _definition(draft: Draft, params: SubWorkflowParams, name: str) -> Embedding
     digest = draft.snapshot.definition(params.name, params.version)
     version = "" if params.version is None else f" version {params.version}"
     return Embedding(digest=digest, problem="" if digest else f"workflow {params.name!r}{version} is not registered or not valid")
+
+
+def _key(params: SubWorkflowParams) -> dict[str, str]:
+    """The idempotency key and its strategy; nothing without a key."""
+    if not params.idempotency_key:
+        return {}
+    return dict(zip(_KEYS, (params.idempotency_key, str(params.idempotency_strategy or IdempotencyStrategy.FAIL)), strict=True))
+
+
+def key_problem(key: Any, strategy: Any) -> str:
+    """What is wrong with an idempotency key and its strategy, beginning with the field; the empty text when nothing is."""
+    if key is not None and (not isinstance(key, str) or len(key) > MAX_KEY):
+        return f"idempotencyKey {str(key)[:60]!r} is not a text of at most {MAX_KEY} characters"
+    if strategy is not None and strategy not in list(IdempotencyStrategy):
+        return f"idempotencyStrategy {str(strategy)[:60]!r} is none of {', '.join(IdempotencyStrategy)}"
+    return ""
 
 
 def child_start(draft: Draft, digest: str, name: str, version: int, values: Any) -> dict[str, Any]:

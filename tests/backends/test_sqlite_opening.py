@@ -14,7 +14,7 @@ import pytest
 
 from conductorlite.backends.sqlite import SQLiteBackend, schema
 from conductorlite.backends.sqlite.rows import TASK_COLUMNS, WORKFLOW_COLUMNS
-from conductorlite.errors import ConductorliteError
+from conductorlite.errors import ConductorliteError, StorageBusy
 from conductorlite.executions import Task, Workflow
 from conductorlite.testing.conformance.samples import event
 
@@ -54,6 +54,26 @@ def test_threads_open_a_new_store_at_once(tmp_path: Path) -> None:
             path = tmp_path / f"{n}.db"
             for backend in pool.map(SQLiteBackend, [path] * 4):
                 backend.close()
+
+
+def test_a_store_that_is_being_made_is_waited_for(tmp_path: Path) -> None:
+    """Whoever opens a store that another one is making waits longer than the busy timeout; one that is made is not waited for."""
+    path = tmp_path / "store.db"
+    maker = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    maker.execute("BEGIN EXCLUSIVE")
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(SQLiteBackend, path, busy_timeout_ms=1)
+        with pytest.raises(TimeoutError):
+            opening.result(timeout=0.3)
+        maker.execute("ROLLBACK")
+        backend = opening.result(timeout=20)
+    assert backend._writer.execute("PRAGMA busy_timeout").fetchone()[0] == 1
+    maker.execute("PRAGMA locking_mode = EXCLUSIVE")
+    backend.close()
+    maker.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StorageBusy):
+        SQLiteBackend(path, busy_timeout_ms=1)
+    maker.close()
 
 
 @pytest.mark.parametrize(("synchronous", "number"), [("FULL", 2), ("NORMAL", 1)])

@@ -1,4 +1,4 @@
-"""Writes the corpus: `python tests/corpus/make.py` makes quoted.json, written.json and refused.json beside this file.
+"""Writes the corpus: `python tests/corpus/make.py` makes quoted.json and written.json beside this file.
 
 An entry is a definition in Conductor's JSON with what it takes to run it:
 
@@ -11,7 +11,7 @@ An entry is a definition in Conductor's JSON with what it takes to run it:
 
 `quoted` are the trees, scripts, durations and dates that the documents on Conductor's behaviour quote, each in a definition of
 its own or with its like. `written` are made from the tables of fields, so that every field, every type that runs and the usual
-ways to combine them occur. `refused` are the types this release reads and does not carry out.
+ways to combine them occur.
 """
 
 from __future__ import annotations
@@ -92,12 +92,11 @@ def write(name: str, entries: list[J]) -> None:
 
 
 def main() -> None:
-    """All three files."""
+    """Both files."""
     from quoted import quoted
-    from refused import refused
     from written import written
 
-    for name, entries in (("quoted", quoted()), ("written", written()), ("refused", refused())):
+    for name, entries in (("quoted", quoted()), ("written", written())):
         write(name, entries)
         print(f"{name}.json: {len(entries)} definitions")
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from conductorlite import Engine, InvalidDefinition, TaskResult, TaskStatus, VirtualClock, WorkflowDef
+from conductorlite import Engine, TaskResult, TaskStatus, VirtualClock, WorkflowDef
 from conductorlite.codec import definition_text, workflow_def_from_json, workflow_def_to_json
 from conductorlite.plan.compile import OPERATOR_TYPES
 from conductorlite.plan.validate import validate
 from conductorlite.testing import ScriptedWorkers
 
 HERE = Path(__file__).parent
-QUOTED, WRITTEN, REFUSED = (
-    json.loads((HERE / f"{name}.json").read_text(encoding="utf-8")) for name in ("quoted", "written", "refused")
+QUOTED, WRITTEN = (
+    json.loads((HERE / f"{name}.json").read_text(encoding="utf-8")) for name in ("quoted", "written")
 )
 RUN = [*QUOTED, *WRITTEN]
 
@@ -65,7 +65,7 @@ def missing(before: Any, after: Any, path: str = "$") -> list[str]:
     return [] if before == after or str(before).lower() == str(after).lower() else [f"{path}: {before!r} became {after!r}"]
 
 
-@pytest.mark.parametrize("entry", [*RUN, *REFUSED], ids=named)
+@pytest.mark.parametrize("entry", RUN, ids=named)
 def test_it_is_read_validated_and_written_without_loss(entry: dict[str, Any]) -> None:
     """A definition of the corpus has no errors, is the same when read again, and keeps every value it was given."""
     document = entry["definition"]
@@ -134,16 +134,6 @@ def test_it_runs_to_its_end(entry: dict[str, Any]) -> None:
         assert engine.check() == []
 
 
-@pytest.mark.parametrize("entry", REFUSED, ids=named)
-def test_what_is_not_carried_out_is_refused_by_name(entry: dict[str, Any]) -> None:
-    """A type this release does not carry out is named with its path when an execution is started, and nothing is stored."""
-    kinds = {task["type"] for task in nodes(entry["definition"])} - OPERATOR_TYPES - {"SIMPLE"}
-    with Engine(clock=VirtualClock()) as engine:
-        with pytest.raises(InvalidDefinition, match=rf"\.type: {kinds.pop()} is not carried out"):
-            engine.start(WorkflowDef.from_json(entry["definition"]))
-        assert list(engine.workflow_ids()) == []
-
-
 def test_the_corpus_is_as_large_as_it_says() -> None:
     """There are eighty definitions and more beside the quoted ones, no two alike."""
     assert len(WRITTEN) >= 80
@@ -156,8 +146,7 @@ def test_the_files_are_those_of_the_script() -> None:
     sys.path.insert(0, str(HERE))
     try:
         from quoted import quoted
-        from refused import refused
         from written import written
     finally:
         sys.path.remove(str(HERE))
-    assert (quoted(), written(), refused()) == (QUOTED, WRITTEN, REFUSED)
+    assert (quoted(), written()) == (QUOTED, WRITTEN)

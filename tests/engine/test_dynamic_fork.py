@@ -406,3 +406,22 @@ def test_every_store_writes_the_same(new_bench: NewBench, bounds: Bounds) -> Non
         finish(bench, "a", "b", "c", "z")
         journals.append(sorted(bench.journal()))
     assert journals[0] == journals[1]
+
+
+@pytest.mark.parametrize("around", ["nothing", "a loop", "a dynamic fork"])
+@pytest.mark.parametrize("ended", [False, True])
+def test_rerun_in_a_branch_of_which_all_have_ended(bench: Bench, ended: bool, around: str) -> None:
+    """The JOIN waits again for the branch that is run again, also where nothing else is live in any branch."""
+    branches: Any = [[node("a"), node("b")], node("c")]
+    if around == "a dynamic fork":
+        branches = [[*forked("g", "k", branches)]]
+    tasks = forked() if around != "a loop" else [loop("l", *forked(), times=1)]
+    bench.start(workflow(*tasks, node("z")), {"t": branches})
+    for name in ("a", "b", "c", *(["z"] if ended else [])):
+        bench.do(name)
+    bench.engine.rerun(bench.workflow_id, from_task="a")
+    bench.healthy()
+    ref = "a__1" if around == "a loop" else "a"
+    assert (bench.task(ref).status, bench.statuses().get("z")) == (TaskStatus.SCHEDULED, None)
+    finish(bench, "a", "b", "z")
+    assert bench.status_of_workflow() is WorkflowStatus.COMPLETED

@@ -17,13 +17,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
 import pytest
+from crash_kit import timeless
 
 from conductorlite import (
     Bounds,
     Engine,
-    HistoryEvent,
     RetryLogic,
     SubWorkflowParams,
     TaskDef,
@@ -34,7 +33,6 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.canonical import Payload
 from conductorlite.testing import ScriptedWorkers, assert_history, crash_everywhere, crashes, start_once
 
 ORDER_ID = "order-7"
@@ -356,30 +354,11 @@ def _strict_by_family(calm: Any, shaken: Any, workflow_id: str, where: str, same
     if late & {workflow_id, FAMILY_ID}:
         shaken.lost = {*shaken.lost, (workflow_id, "", -1)}
         for life in (calm, shaken):
-            life.histories = {**life.histories, workflow_id: _timeless(life, workflow_id)}
+            life.histories = {**life.histories, workflow_id: timeless(life, workflow_id)}
     try:
         _COMPARE_HISTORIES(calm, shaken, workflow_id, where, same_order)
     finally:
         shaken.lost, calm.histories, shaken.histories = told
-
-
-def _timeless(life: Any, workflow_id: str) -> list[HistoryEvent]:
-    """A journal that names the attempts of all executions by reference, and tells of a failed one without instants."""
-    ids = {task.task_id: task.ref for rows in life.end.executions.values() for task in rows.attempts}
-    made = []
-    for line in life.histories[workflow_id]:
-        reason = line.reason
-        for task_id, ref in ids.items():
-            reason = reason and reason.replace(task_id, f"<id of {ref}>")
-        value = line.payload.value if line.payload is not None else None
-        if isinstance(value, dict) and "failedWorkflow" in value:
-            told = value["failedWorkflow"]
-            ends = [(one["referenceTaskName"], one["status"], str(one["outputData"])) for one in told["tasks"]]
-            tasks = sorted(end for end in ends if end[1] != "TIMED_OUT")
-            kept = {key: told[key] for key in ("status", "input", "variables", "failedReferenceTaskNames")}
-            value = {**value, "failedWorkflow": {**kept, "tasks": tasks}}
-        made.append(attrs.evolve(line, reason=reason, payload=line.payload and Payload.of(value)))
-    return made
 
 
 _COMPARE_HISTORIES = crashes._compare_histories

@@ -30,6 +30,8 @@ _HEADER_BYTES: Final = 100
 #: The log is cut back to this size after a checkpoint, bytes.
 _JOURNAL_LIMIT: Final = 16 * 1024 * 1024
 _WAL_TRIES: Final = 50
+#: How long an opening waits at least for another one that is making the same store, ms: synced, on a busy disk.
+_MAKING_MS: Final = 30_000
 
 _MEANING: Final[dict[int, tuple[type[ConductorliteError], str]]] = {
     sqlite3.SQLITE_BUSY: (StorageBusy, "another writer holds the database"),
@@ -68,16 +70,20 @@ def translated(error: sqlite3.Error, path: str) -> ConductorliteError:
 def open_writer(settings: Settings) -> sqlite3.Connection:
     """The connection that writes: the file checked, its schema brought up to date, in WAL mode.
 
+    While a store is being made, whoever else opens it waits up to 30 s, or the busy timeout if that is longer.
     Raises StorageReadOnly, StorageCorrupt, SchemaTooNew with nothing changed; StorageBusy, StorageFull, StorageError.
     """
     path = settings.path
     _check_writable(path)
-    _check_header(path)
+    made = _check_header(path)
     try:
         connection = _connect(settings)
         try:
+            if not made:
+                connection.execute(f"PRAGMA busy_timeout = {max(_MAKING_MS, settings.busy_timeout_ms)}")
             migrate(connection, path)
             _enter_wal(connection, path)
+            connection.execute(f"PRAGMA busy_timeout = {settings.busy_timeout_ms}")
             connection.execute(f"PRAGMA synchronous = {settings.synchronous}")
             connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_LIMIT}")
             if settings.max_size_bytes is not None:
@@ -124,17 +130,20 @@ def _check_writable(path: str) -> None:
             raise StorageReadOnly(f"{path}: {place} cannot be written")
 
 
-def _check_header(path: str) -> None:
-    """Read the first bytes without SQLite, which could roll back or checkpoint what is not ours."""
+def _check_header(path: str) -> bool:
+    """Whether the file is a store that is made: up to date and in WAL mode.
+
+    Reads the first bytes without SQLite, which could roll back or checkpoint what is not ours.
+    """
     try:
         with Path(path).open("rb") as file:
             header = file.read(_HEADER_BYTES)
     except FileNotFoundError:
-        return
+        return False
     except OSError as error:
         raise StorageReadOnly(f"{path}: {error.strerror}") from error
     if not header:
-        return
+        return False
     if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
         raise StorageCorrupt(f"{path}: this is not a SQLite database")
     application = int.from_bytes(header[68:72])
@@ -145,6 +154,7 @@ def _check_header(path: str) -> None:
             raise SchemaTooNew(f"{path}: written with schema {version}; this conductorlite knows up to {VERSION}")
     elif application or in_wal_mode:  # our own are marked before they enter WAL mode
         raise StorageCorrupt(f"{path}: this is the database of another application (application_id {application})")
+    return version == VERSION and in_wal_mode
 
 
 def _enter_wal(connection: sqlite3.Connection, path: str) -> None:

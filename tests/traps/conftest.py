@@ -1,0 +1,26 @@
+"""The traps are tried on both kinds of store, and every law is looked at when a test ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
+
+from engine_kit import Bench
+
+from conductorlite.backends.memory import MemoryBackend
+from conductorlite.backends.sqlite import SQLiteBackend
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    """A bench with Orkes' semantics on either store; it must be healthy when the test ends."""
+    sqlite = request.param == "sqlite"
+    made = Bench(SQLiteBackend(tmp_path / "traps.db", synchronous="NORMAL") if sqlite else MemoryBackend())
+    yield made
+    made.healthy()
+    made.engine.close()
