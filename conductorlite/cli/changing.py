@@ -62,8 +62,13 @@ def rerun(setting: Setting, workflow_ids: tuple[str, ...], from_task: str | None
     """
     if task_input is not None and from_task is None:
         raise click.UsageError("--task-input needs --from")
-    given = {"input": _given(input), "task_input": _given(task_input)}
-    verb = partial(Engine.rerun, from_task=from_task, correlation_id=correlation_id, **given)
+    verb = partial(
+        Engine.rerun,
+        from_task=from_task,
+        input=_given(input),
+        task_input=_given(task_input),
+        correlation_id=correlation_id,
+    )
     return _change(setting, verb, workflow_ids)
 
 

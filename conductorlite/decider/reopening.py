@@ -240,8 +240,8 @@ def tell_parent_reopened(draft: Draft) -> None:
 def on_child_reopened(draft: Draft, event: Event) -> None:
     """Wait again for a child that was retried, restarted or rerun by itself; the parent is reopened where it failed.
 
-    A task that was superseded, whose failure does not matter (`optional`), or whose workflow was compensated is left alone, and
-    the child runs by itself.
+    A task that was superseded, whose failure does not matter (`optional`), whose loop or dynamic fork is over, or whose workflow
+    was compensated is left alone, and the child runs by itself.
     What has followed from the task already is not done again.
     """
     task = draft.task(event.ref or "")

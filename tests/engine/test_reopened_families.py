@@ -9,6 +9,7 @@ import attrs
 import pytest
 from engine_kit import Bench, flow, fork, join, rounds, simple
 from rerun_kit import child, s, stand, sub, work
+from run_time_kit import forked, node, workflow
 
 from conductorlite import StaleLease, Task, TaskNotFound, WorkflowDef
 
@@ -156,6 +157,24 @@ def test_a_superseded_child_goes_on_by_itself(bench: Bench, verb: str) -> None:
     assert bench.journal() == before
     work(bench)
     assert bench.status_of_workflow() == "COMPLETED"
+
+
+@pytest.mark.parametrize("verb", ["restart", "rerun", "rerun from a task"])
+@pytest.mark.parametrize("kind", ["loop", "dynamic fork"])
+def test_a_child_in_what_is_over_goes_on_by_itself(bench: Bench, kind: str, verb: str) -> None:
+    """A loop or dynamic fork that has ended well is not opened again for one of its sub-workflows."""
+    if kind == "loop":
+        bench.start(flow(rounds("l", [sub("c", INNER)], 1), *s("z")))
+    else:
+        params = {"name": "inner", "workflowDefinition": INNER.to_json()}
+        bench.start(workflow(*forked(tasks=[node("c", "SUB_WORKFLOW", subWorkflowParam=params)]), node("z")))
+    work(bench)
+    before = bench.journal()
+    inner = child(bench, "c__1" if kind == "loop" else "c")
+    VERBS[verb](bench, inner)
+    assert work(bench) in ("x y", "y")
+    assert bench.engine.status(inner) == "COMPLETED"
+    assert bench.journal() == before
 
 
 def test_a_running_parent_takes_its_child_back(bench: Bench) -> None:
