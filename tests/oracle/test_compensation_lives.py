@@ -44,9 +44,11 @@ def look(engine: Engine, workflow_id: str, seen: Seen) -> None:
     assert all(rows[ref].status in COMPLETED for ref in undone), undone
     ends = [(rows[ref].ended_at, rows[ref].seq) for ref in undone]
     assert ends == sorted(ends, reverse=True), undone
+    definitions = (workflow.definition, *workflow.made.values())
     declared = {
         task.task_reference_name
-        for task in _tasks(workflow.definition.tasks if workflow.definition is not None else ())
+        for definition in definitions
+        for task in _tasks(definition.tasks if definition is not None else ())
         if task.compensation is not None
     }
     owed = {task.ref for task in rows.values() if task.status in COMPLETED and task.base_ref in declared}
