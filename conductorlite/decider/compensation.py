@@ -53,8 +53,8 @@ def begin(draft: Draft, status: WorkflowStatus) -> bool:
     order = _reverse_order(draft)
     nameless = _nameless(draft, order)
     order = [task for task in order if task.ref not in nameless]
-    for ref, by in nameless.items():
-        _tell(draft, ref, f"the execution has another task {by!r}")
+    for stuck, by in nameless.items():
+        _tell(draft, stuck, f"the execution has another task {by!r}")
     if not order:
         return False
     following: list[str | None] = [task.ref for task in order[1:]]
@@ -72,6 +72,10 @@ def begin(draft: Draft, status: WorkflowStatus) -> bool:
 
 def schedule_compensation(draft: Draft, ref: str) -> None:
     """Schedule what undoes the task `ref` (as printed)."""
+    if draft.made and not draft.snapshot.everything_loaded and ref not in draft.snapshot.tasks:
+        # Compensations that need no worker follow each other within a turn: asked for one by one, their rows would have it
+        # decided anew for each.
+        draft.everything()
     undone = draft.known(ref)
     node = draft.plan_of(undone.grafts).nodes[str(draft.node(undone).compensation)]
     by = printed_ref(node.ref, undone.iterations)

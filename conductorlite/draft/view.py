@@ -246,6 +246,11 @@ class View:
         return self._open
 
     @property
+    def made(self) -> int:
+        """How many rows the turn has made."""
+        return len(self._inserted)
+
+    @property
     def full(self) -> bool:
         """Whether the turn has made as many rows as it may."""
         return len(self._inserted) >= self.bounds.rows

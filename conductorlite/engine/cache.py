@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 __all__ = ["Cache"]
@@ -13,10 +14,16 @@ V = TypeVar("V")
 
 
 class Cache(Generic[K, V]):
-    """A bounded dict that forgets what was not used for longest. Thread-safe."""
+    """A bounded dict that forgets what was not used for longest. Thread-safe.
 
-    def __init__(self, size: int) -> None:
+    It holds at most `size` values, and, if it can `weigh` them, no more than `budget` together, save for a single one.
+    """
+
+    def __init__(self, size: int, *, weigh: Callable[[V], int] | None = None, budget: int = 0) -> None:
         self._size = size
+        self._weigh = weigh
+        self._budget = budget
+        self._weight = 0
         self._held: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -31,7 +38,12 @@ class Cache(Generic[K, V]):
     def put(self, key: K, value: V) -> None:
         """Keep a value."""
         with self._lock:
+            self._forget(self._held.pop(key, None))
             self._held[key] = value
-            self._held.move_to_end(key)
-            while len(self._held) > self._size:
-                self._held.popitem(last=False)
+            self._weight += 0 if self._weigh is None else self._weigh(value)
+            while len(self._held) > self._size or (self._weight > self._budget and len(self._held) > 1):
+                self._forget(self._held.popitem(last=False)[1])
+
+    def _forget(self, value: V | None) -> None:
+        if value is not None and self._weigh is not None:
+            self._weight -= self._weigh(value)

@@ -48,6 +48,9 @@ _TRIES: Final = 8
 #: Turns that break an invariant before the workflow is parked.
 _BROKEN_TURNS: Final = 3
 
+#: Characters of large payloads an engine remembers.
+_CACHED_TEXT: Final = 32 * 1024 * 1024
+
 #: Due events one turn reads.
 _EVENTS: Final = 200
 
@@ -138,7 +141,7 @@ class Turns:
         self._resolved: Cache[str, Mapping[str, str]] = Cache(256)
         self._plans: Cache[tuple[str, Semantics], Plan] = Cache(256)
         self._grown: Cache[tuple[str, Semantics, tuple[str, ...]], Plan] = Cache(64)
-        self._payloads: Cache[str, Payload] = Cache(256)
+        self._payloads: Cache[str, Payload] = Cache(256, weigh=lambda held: len(held.text or ""), budget=_CACHED_TEXT)
 
     # ------------------------------------------------------------------ taking turns
 

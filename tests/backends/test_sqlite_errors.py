@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.backends.sqlite import SQLiteBackend, opening
 from conductorlite.backends.sqlite.schema import APPLICATION_ID, VERSION
 from conductorlite.canonical import Payload
 from conductorlite.decisions import Decision
@@ -262,8 +262,9 @@ def test_values_sqlite_cannot_keep(backend: SQLiteBackend) -> None:
             assert len(view.inbox("w")) == 1
 
 
-def test_opening_a_store_that_is_being_made(tmp_path: Path) -> None:
-    """While another process holds an unfinished first migration, opening gives up with StorageBusy."""
+def test_opening_a_store_that_is_being_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another process holds an unfinished first migration for too long, opening gives up with StorageBusy."""
+    monkeypatch.setattr(opening, "_MAKING_MS", 10)
     path = tmp_path / "store.db"
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
