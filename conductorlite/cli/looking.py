@@ -164,6 +164,7 @@ def _journal(line: HistoryEvent) -> dict[str, Any]:
         "iteration": line.number,
         "reason": line.reason,
         "data": None if line.payload is None else line.payload.fresh(),
+        "cause": None if line.cause is None else parse(line.cause),
     }
     return {key: value for key, value in document.items() if value is not None}
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import attrs
 
 from conductorlite.canonical import Payload
+from conductorlite.codec import export_to_json
+from conductorlite.engine.exports import below, definitions_of, first_row
 from conductorlite.engine.records import Records
 from conductorlite.errors import ExecutionNotFound
 from conductorlite.executions import HistoryEvent, HistoryKind, Workflow, WorkflowStatus
@@ -88,6 +91,31 @@ class Queries(Records):
             else line
             for line in lines
         ]
+
+    def export(self, workflow_id: str) -> dict[str, Any]:
+        """An execution as one JSON document that `conductorlite.testing.replay` can live again.
+
+        It holds the definitions, inputs and whole journals of the execution and, recursively, of those it started: children,
+        failure workflows, what START_WORKFLOW began. No fence, lease, log line, or value of the engine's `environment` is in it.
+        Raises ExecutionNotFound, also when the execution has not begun, and StorageCorrupt when a definition is missing.
+        """
+        definitions: dict[str, str] = {}
+        exported: dict[str, tuple[Workflow, Sequence[HistoryEvent]]] = {}
+        waiting = [workflow_id]
+        while waiting:
+            one = waiting.pop()
+            if one in exported:
+                continue
+            row, history = self.execution(one), self.history(one)
+            with self.backend.reading() as view:
+                definitions_of(view, row, history, definitions)
+                row = first_row(view, row, history)
+                definitions_of(view, row, (), definitions)
+                others = [other for other in below(row, history) if view.workflow(other) is not None]
+            exported[one] = row, history
+            waiting += [*others, *(child.workflow_id for child in self.children(one))]
+        bounds = self.turns.bounds
+        return export_to_json(exported.values(), definitions, bounds.steps, bounds.rows)
 
     def workflow_ids(self, status: WorkflowStatus | None = None) -> Iterator[str]:
         """Ids of all executions, or of those in one status, in ascending order."""
