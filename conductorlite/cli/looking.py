@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from conductorlite.canonical import parse
 from conductorlite.cli.driving import history_line
 from conductorlite.cli.exits import Exit
 from conductorlite.cli.reading import read_definition

@@ -16,7 +16,15 @@ from conductorlite.definitions import Semantics
 from conductorlite.errors import InvalidInput
 from conductorlite.executions import HistoryEvent, HistoryKind, Workflow
 
-__all__ = ["EXPORT_FORMAT", "EXPORT_VERSION", "Exported", "export_from_json", "export_to_json", "history_line_to_json"]
+__all__ = [
+    "EXPORT_FORMAT",
+    "EXPORT_VERSION",
+    "Exported",
+    "definitions_in",
+    "export_from_json",
+    "export_to_json",
+    "history_line_to_json",
+]
 
 #: What the document says it is.
 EXPORT_FORMAT: Final = "conductorlite/execution"

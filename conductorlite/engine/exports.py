@@ -9,7 +9,8 @@ from typing import Any
 import attrs
 
 from conductorlite.canonical import parse
-from conductorlite.codec import definitions_in, workflow_def_from_json
+from conductorlite.codec import workflow_def_from_json
+from conductorlite.codec.exports import definitions_in
 from conductorlite.decisions import EventKind
 from conductorlite.errors import StorageCorrupt
 from conductorlite.executions import HistoryEvent, HistoryKind, Workflow

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from conductorlite.canonical import Payload
-from conductorlite.codec import export_to_json
+from conductorlite.codec.exports import export_to_json
 from conductorlite.engine.exports import below, definitions_of, first_row
 from conductorlite.engine.records import Records
 from conductorlite.errors import ExecutionNotFound

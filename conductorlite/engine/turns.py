@@ -339,7 +339,7 @@ class Turns:
         A *fresh* workflow is about to be created: what lies in an inbox of that id belongs to another one.
         """
         now = self.clock.now()
-        due = () if fresh else view.due_events(workflow.workflow_id, now, _EVENTS)
+        due = () if fresh else self.due(view, workflow, now)
         ordered = tuple(sorted((*due, *events), key=lambda event: event.order))
         plan = self.plan(view, workflow)
         snapshot = Snapshot(workflow=workflow, events=ordered)
@@ -354,6 +354,10 @@ class Turns:
             if isinstance(answer, Decision):
                 return answer
             need = answer
+
+    def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
+        """The letters of an inbox that a turn at `now` reads."""
+        return view.due_events(workflow.workflow_id, now, _EVENTS)
 
     def _guarded(
         self, plan: Plan, snapshot: Snapshot, now: int, grown: Mapping[tuple[str, ...], Plan]
