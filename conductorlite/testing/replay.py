@@ -14,11 +14,11 @@ from typing import Any, Final
 import attrs
 
 from conductorlite import codec
-from conductorlite.canonical import EMPTY, Payload, canonical, parse
+from conductorlite.canonical import canonical, parse
 from conductorlite.clock import VirtualClock
 from conductorlite.codec.exports import Exported, export_from_json, history_line_to_json
 from conductorlite.decider import Bounds
-from conductorlite.decisions import Embedding, Event, EventKind, Outcome
+from conductorlite.decisions import Decision, Embedding, Event, EventKind
 from conductorlite.definitions import Semantics, WorkflowDef
 from conductorlite.driver import Engine
 from conductorlite.engine.turns import Start, Turns
@@ -131,11 +131,6 @@ class _Player:
         self.steps = {one: steps_of(lines) for one, lines in exported.histories.items()}
         #: Lines that came out already, of each execution.
         self.done = dict.fromkeys(exported.histories, 0)
-        #: Letters that some line was led to by, by execution; the others were void when they were read.
-        self.effective = {
-            one: {(step.cause["from"], step.cause["id"]) for step in steps if "from" in step.cause}
-            for one, steps in self.steps.items()
-        }
         #: Response timeouts that were put off.
         self.kept_alive: dict[tuple[str, str | None, int], None] = {}
 
@@ -201,8 +196,13 @@ class _Player:
             started = None
             todo = [event for event in todo if event.event_id not in reached]
             row = self.row(workflow_id)
-            if row is None or (row.history_seq >= end and not todo) or row.fence == before:
+            if row is None or (row.history_seq >= end and not todo):
                 return
+            if row.fence == before:
+                if self.clock.now() >= turn[0].at:
+                    return
+                # What followed came when a clock that had been set back had caught up: a line without a clock says so.
+                self.clock.set(turn[0].at)
 
     def outside(self, workflow_id: str, turn: Sequence[Step]) -> tuple[list[Event], Start | None]:
         """The letters of a turn that nobody in the document has written, and the start of an execution."""
@@ -237,12 +237,11 @@ class _Player:
         lines = [line for step in turn for line in step.lines]
         found = []
         with self.engine.backend.reading() as view:
-            due = [event for event in view.inbox(workflow_id) if not event.held and event.due_at <= clock]
+            due = [event for event in view.inbox(workflow_id) if not event.held and event.due_at <= self.clock.now()]
         for event in due:
             if event.sender != workflow_id:
-                key = (event.sender, event.event_id)
-                void = event.posted_at < clock and key not in self.effective[workflow_id]
-                if key in wanted or void:
+                # One that led to no line was void when it was read. It must not be read when it no longer is.
+                if (event.sender, event.event_id) in wanted:
                     found.append(event)
             elif event.kind is not EventKind.RESPONSE_TIMEOUT:
                 found.append(event)
@@ -340,10 +339,22 @@ class _Player:
                 kept = (workflow_id, task.ref, task.attempt) in self.kept_alive
                 if kept and not task.retried and task.status is TaskStatus.IN_PROGRESS:
                     self.engine.extend_lease(task)
+        self.discard_void()
         with self.engine.backend.writing() as tx:
             strangers = {event.workflow_id for event in tx.upcoming_events(_TURNS)} - set(known)
             for workflow_id in strangers:
                 tx.remove(workflow_id)
+
+
+    def discard_void(self) -> None:
+        """Take letters between executions that are due and led to nothing out of their inboxes."""
+        for workflow_id in self.exported.executions:
+            with self.engine.backend.writing() as tx:
+                row = tx.workflow(workflow_id)
+                inbox = [event for event in tx.inbox(workflow_id) if event.due_at <= self.clock.now()]
+                void = tuple(event.event_id for event in inbox if event.sender != workflow_id and not event.held)
+                if row is not None and void:
+                    tx.apply(Decision(workflow=row, consumed=void))
 
 
 _NOBODY: Final = Workflow(workflow_id="", name="", version=0, definition_hash="", fence=-1)
