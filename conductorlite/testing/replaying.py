@@ -25,7 +25,7 @@ from conductorlite.engine.turns import Start, Turns
 from conductorlite.errors import AlreadyExists, ConductorliteError, NotFound, ReplayDiverged
 from conductorlite.executions import HistoryEvent, HistoryKind, TaskStatus, Workflow, WorkflowStatus
 from conductorlite.ports import Backend, MetadataReads, ReadingTransaction
-from conductorlite.testing.reenacted import Step, reenacted, steps_of
+from conductorlite.testing.reenacting import Step, reenacted, steps_of
 
 __all__ = ["Replayed", "replay"]
 
