@@ -12,6 +12,7 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.canonical import Payload, canonical, digest, parse
+from conductorlite.decisions import EventKind
 from conductorlite.definitions import Semantics
 from conductorlite.errors import InvalidInput
 from conductorlite.executions import HistoryEvent, HistoryKind, Workflow
@@ -227,13 +228,34 @@ def _history(document: Any, where: str) -> tuple[HistoryEvent, ...]:
             raise InvalidInput(f"{place}.n: {fields['n']} is not {number + 1}")
         fields["kind"] = HistoryKind(fields["kind"])
         if "cause" in fields:
-            fields["cause"] = canonical(fields["cause"], where=f"{place}.cause")
+            fields["cause"] = _cause(fields["cause"], f"{place}.cause")
         if "payload" in one:
             fields["payload"] = Payload.of(one["payload"], where=f"{place}.payload", bounded=False)
         lines.append(HistoryEvent(**fields))
     if not lines:
         raise InvalidInput(f"{where}.history is empty")
     return tuple(lines)
+
+
+#: What a cause may say, and of which type.
+_CAUSE: Final[Mapping[str, type]] = {
+    **dict.fromkeys(("kind", "from", "id", "definition", "correlationId", "worker", "workflowId", "error", "reason"), str),
+    **dict.fromkeys(("at", "clock", "callback"), int),
+    **dict.fromkeys(("same", "resume", "parent", "existing"), bool),
+    "used": list,
+}
+
+
+def _cause(document: dict[str, Any], where: str) -> str:
+    for name in document:
+        if name not in _CAUSE:
+            raise InvalidInput(f"{where}.{name} is not known")
+        _typed(document, name, _CAUSE[name], where)
+    if "kind" in document and document["kind"] not in list(EventKind):
+        raise InvalidInput(f"{where}.kind: {document['kind']!r} is none of {', '.join(EventKind)}")
+    if ("from" in document) != ("id" in document):
+        raise InvalidInput(f"{where}: `from` and `id` go together")
+    return canonical(document, where=where)
 
 
 def _known(row: Workflow, lines: tuple[HistoryEvent, ...], definitions: Mapping[str, str], where: str) -> None:

@@ -11,7 +11,7 @@ from conductorlite.canonical import Payload, parse
 from conductorlite.codec import workflow_def_from_json
 from conductorlite.decisions import Event, EventKind
 from conductorlite.driver import Engine
-from conductorlite.executions import HistoryEvent, HistoryKind, Task, TaskStatus
+from conductorlite.executions import REPORTABLE, HistoryEvent, HistoryKind, Task, TaskStatus
 
 __all__ = ["Step", "reenacted", "steps_of"]
 
@@ -51,10 +51,12 @@ def reenacted(engine: Engine, workflow_id: str, step: Step, definitions: Mapping
     fields: dict[str, Any] = {"data": {}}
     if kind in (EventKind.POLL, EventKind.REPORT, EventKind.STARTED, EventKind.CHILD_ENDED, EventKind.CHILD_REOPENED):
         task = _newest(engine, workflow_id, line)
-        if task is None:
+        if task is None or (kind is EventKind.REPORT and _status(line) not in REPORTABLE):
             return None
         fields = {"ref": task.ref, "attempt": task.attempt, "generation": task.generation}
-        fields["data"] = _polled(cause) if kind is EventKind.POLL else _reported(cause, line, task) if kind is EventKind.REPORT else _said(cause)
+        fields["data"] = _reported(cause, line, task) if kind is EventKind.REPORT else _said(cause)
+        if kind is EventKind.POLL:
+            fields["data"] = {"workerId": cause["worker"]} if "worker" in cause else {}
     elif kind is EventKind.START:
         fields["data"] = {"at": cause["at"]} if "at" in cause else {}
     elif kind in (EventKind.TERMINATE, EventKind.RETRY):
@@ -78,19 +80,15 @@ def _newest(engine: Engine, workflow_id: str, line: HistoryEvent) -> Task | None
     return rows[-1] if rows else None
 
 
-def _polled(cause: Mapping[str, Any]) -> dict[str, Any]:
-    return {"workerId": cause["worker"]} if "worker" in cause else {}
-
-
 def _said(cause: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in cause.items() if name not in ("kind", "from", "id", "same", "clock", "used")}
 
 
 def _reported(cause: Mapping[str, Any], line: HistoryEvent, task: Task) -> dict[str, Any]:
     moved = line.kind is HistoryKind.TASK
-    waits = moved and line.status == TaskStatus.SCHEDULED
+    waits = moved and line.status == TaskStatus.SCHEDULED  # offered again
     said: dict[str, Any] = {
-        "status": str(TaskStatus.IN_PROGRESS if waits else line.status),
+        "status": _status(line),
         "output": {} if line.payload is None else line.payload.fresh(),
         "reason": line.reason if moved and not waits else cause.get("reason"),
         "callbackAfterMs": cause.get("callback", 0),
@@ -101,18 +99,24 @@ def _reported(cause: Mapping[str, Any], line: HistoryEvent, task: Task) -> dict[
     return {name: value for name, value in said.items() if value is not None}
 
 
+def _status(line: HistoryEvent) -> str:
+    """What was reported: a task that is offered again was said to be in progress."""
+    offered = line.kind is HistoryKind.TASK and line.status == TaskStatus.SCHEDULED
+    return str(TaskStatus.IN_PROGRESS) if offered else line.status
+
+
 def _verb(kind: EventKind, step: Step, definitions: Mapping[str, str]) -> dict[str, Any]:
     """What was given to a verb: in the line of its own."""
     names = {EventKind.MIGRATE: "MIGRATED"}
     told = [line for line in step.lines if line.kind in (HistoryKind.VERB, HistoryKind.MIGRATED)]
     line = next((line for line in told if line.status == names.get(kind, str(kind))), None)
-    if line is None or line.payload is None:
+    said = None if line is None or line.payload is None else line.payload.fresh()
+    if line is None or not isinstance(said, dict):
         return {}
-    said = line.payload.fresh()
     if kind is EventKind.MIGRATE:
-        return {**said["to"], "refs": said.get("refs", {})}
+        return {**(said.get("to") or {}), "refs": said.get("refs", {})}
     if kind in (EventKind.SKIP, EventKind.VARIABLES):
-        return dict(said)
+        return said
     said.pop("dropped", None)
     if line.ref is not None:
         said["ref"] = line.ref
