@@ -9,6 +9,7 @@ import attrs
 
 from conductorlite.canonical import Payload
 from conductorlite.codec.exports import export_to_json
+from conductorlite.decisions import Event
 from conductorlite.engine.exports import below, definitions_of, first_row
 from conductorlite.engine.records import Records
 from conductorlite.errors import ExecutionNotFound
@@ -157,9 +158,31 @@ class Queries(Records):
         With `task` (a reference) the paragraph is about that task: where it stands, or why it never ran.
         """
         workflow = self.get(workflow_id)
+        history = self.history(workflow_id)
         with self.backend.reading() as view:
             inbox = view.inbox(workflow_id)
-        return in_words(workflow, inbox, self.clock.now(), ref=task)
+            domains = {row.task_type for row in workflow.tasks if row.domain and not row.status.terminal}
+            polls = [poll for kind in sorted(domains) for poll in view.poll_data(kind)]
+            moved = (line.payload.value["from"]["definitionHash"] for line in history if _moved(line) and line.payload)
+            former = [self.turns.made(view, workflow, digest) for digest in dict.fromkeys(moved)]
+        return in_words(
+            workflow, inbox, self.clock.now(), ref=task, history=history, below=self._below(workflow), polls=polls, former=former
+        )
+
+    def _below(self, workflow: Workflow) -> dict[str, tuple[Workflow, Sequence[Event]]]:
+        """The executions that the first open tasks wait for, and what the first one in each waits for, down to the last."""
+        found: dict[str, tuple[Workflow, Sequence[Event]]] = {}
+        waiting = _waited_for(workflow)[:_TOLD]
+        while waiting:
+            child = waiting.pop()
+            try:
+                row = self.get(child)
+            except ExecutionNotFound:  # not begun yet, or removed
+                continue
+            with self.backend.reading() as view:
+                found[child] = row, view.inbox(child)
+            waiting += _waited_for(row)[:1]
+        return found
 
     def check(self, workflow_id: str | None = None) -> list[Finding]:
         """Every invariant on one execution or on all that are stored; an empty list is a healthy store."""
@@ -194,6 +217,19 @@ class Queries(Records):
             ),
             undelivered=any(item.workflow_id == workflow_id for item in view.outbox(10_000)),
         )
+
+
+#: Sub-workflows looked into for what an execution waits for.
+_TOLD = 5
+
+
+def _moved(line: HistoryEvent) -> bool:
+    return line.kind is HistoryKind.MIGRATED
+
+
+def _waited_for(workflow: Workflow) -> list[str]:
+    open_tasks = (task for task in workflow.tasks if not task.retried and not task.status.terminal)
+    return [task.sub_workflow_id for task in open_tasks if task.sub_workflow_id is not None]
 
 
 def _payloads(row: Workflow) -> tuple[Payload, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Final
 
 import attrs
@@ -140,16 +141,23 @@ class _Player:
             for hashed, text in self.exported.definitions.items():
                 tx.embed(hashed, text)
         while any(self.steps.values()):
-            ready = [one for one, steps in self.steps.items() if steps and self.ready(one, steps[0])]
+            left = [one for one, steps in self.steps.items() if steps]
+            ready = [one for one in left if all(self.ready(one, step) for step in self.turn(one))]
+            # What only a part of is there comes out otherwise; that is told by its first line.
+            ready = ready or [one for one in left if self.ready(one, self.steps[one][0])]
             if not ready:
-                stuck = next(one for one, steps in self.steps.items() if steps)
-                raise self.diverged(stuck, self.done[stuck])
+                raise self.diverged(left[0], self.done[left[0]])
             self.take(min(ready, key=lambda one: self.steps[one][0].at))
         self.clock.set(max(lines[-1].at for lines in self.exported.histories.values()))
         self.leave()
         return sum(self.done.values())
 
     # ------------------------------------------------------------------ one step
+
+    def turn(self, workflow_id: str) -> list[Step]:
+        """The next steps of an execution that were one turn."""
+        first, *others = self.steps[workflow_id]
+        return [first, *takewhile(lambda step: bool(step.cause.get("same")), others)]
 
     def ready(self, workflow_id: str, step: Step) -> bool:
         """Whether what leads to the step has been written."""
@@ -163,11 +171,8 @@ class _Player:
     def take(self, workflow_id: str) -> None:
         """One turn as the journal tells it, with whatever the same turn did besides."""
         steps = self.steps[workflow_id]
-        turn = [steps[0]]
-        while len(turn) < len(steps) and steps[len(turn)].cause.get("same"):
-            turn.append(steps[len(turn)])
+        turn = self.turn(workflow_id)
         if any(not self.ready(workflow_id, step) for step in turn):
-            # Part of it has not been written, because the record was changed: what is there is compared.
             turn = turn[:1]
         del steps[: len(turn)]
         clock = turn[0].clock
