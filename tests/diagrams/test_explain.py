@@ -123,7 +123,10 @@ def test_a_sub_workflow() -> None:
     case = Case(flow(node("s", "SUB_WORKFLOW", sub_workflow_param=child)))
     case.at(3)
     below = case.workflow.task("s").sub_workflow_id
-    assert case.why("s") == f"s (SUB_WORKFLOW) waits for its sub-workflow {below}, for 3 s."
+    assert case.why("s") == (
+        f"s (SUB_WORKFLOW) waits for its sub-workflow {below}, for 3 s; "
+        "there a waits for a worker of type a for 3 s; its poll timeout comes in 59 min 57 s."
+    )
     assert case.engine.get(below).name == "child"
 
 
