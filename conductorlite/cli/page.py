@@ -37,7 +37,8 @@ _JSON = """
 | `list` | `totalHits` (counted up to 1,000 past `--limit`), `results`: Conductor's WorkflowSummary less input and output |
 | `start`, `retry`, `pause`, `resume`, `terminate` | `workflowId`, `status` |
 | `remove` | `workflowId`, `removed` |
-| `history` | a list of `n`, `time`, `kind`, `status`; if any `referenceTaskName`, `retryCount`, `iteration`, `reason`, `data`, `cause` |
+| `history` | a list of `n`, `time`, `kind`, `status`; if any `referenceTaskName`, `retryCount`, `iteration`, `reason`, \
+`data`, `cause` |
 | `export` | the document of [Engine.export](../how-to/export-and-replay.md); with `-o`: `workflowId`, `file`, `executions` |
 | `explain` | `workflowId`, `status`, `text` |
 | `agenda` | a list of `time`, `kind`, `workflowId`, `referenceTaskName` |

@@ -274,7 +274,6 @@ def definitions_in(line: HistoryEvent) -> list[str]:
     used = cause.get("used")
     found = [hashed for hashed in used if isinstance(hashed, str)] if isinstance(used, list) else []
     said = line.payload.value if line.payload is not None and line.kind in (HistoryKind.MIGRATED, HistoryKind.VERB) else {}
-    for place in (said, said.get("to"), cause, {"definitionHash": cause.get("definition")}):
-        if isinstance(place, Mapping) and isinstance(place.get("definitionHash"), str):
-            found.append(place["definitionHash"])
-    return found
+    places = (said, said.get("to") if isinstance(said, Mapping) else None, {"definitionHash": cause.get("definition")})
+    named = (place.get("definitionHash") for place in places if isinstance(place, Mapping))
+    return [*found, *(hashed for hashed in named if isinstance(hashed, str))]

@@ -109,7 +109,8 @@ def _handed_over(draft: Draft, task: Task, said: dict[str, Any]) -> None:
     """The worker has done its part: nobody holds the task, and no sign of life is expected any more."""
     if task.response_timeout_at is not None:
         draft.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
-    _tell(draft, draft.put(attrs.evolve(task, updated_at=draft.now, lease=0, response_timeout_at=None, **said)), TaskStatus.COMPLETED)
+    task = draft.put(attrs.evolve(task, updated_at=draft.now, lease=0, response_timeout_at=None, **said))
+    _tell(draft, task, TaskStatus.COMPLETED)
 
 
 def _not_yet(draft: Draft, task: Task, callback_after_ms: int, said: dict[str, Any]) -> None:

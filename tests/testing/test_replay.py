@@ -148,7 +148,8 @@ def test_reports_that_move_no_status() -> None:
     life.report(life.take("a"), "IN_PROGRESS", {"so": "far"}, callback_after_ms=3_000, reason="slow")
     lines = life.engine.history("w")
     assert [line.payload.value for line in lines if line.kind == "REPORT" and line.payload] == [{"half": 1}]
-    assert lines[-1].payload is not None and lines[-1].payload.value == {"so": "far"}
+    assert lines[-1].payload is not None
+    assert lines[-1].payload.value == {"so": "far"}
     life.engine.advance(3_000)
     life.report(life.take("a"), "COMPLETED")
     life.again()
@@ -220,7 +221,8 @@ def test_the_environment_is_not_exported() -> None:
     assert caught.value.workflow_id == "w"
     assert '"region":"eu"' in (caught.value.expected or "")
     assert '"region":null' in (caught.value.actual or "")
-    assert "exported: " in str(caught.value) and "replayed: " in str(caught.value)
+    assert "exported: " in str(caught.value)
+    assert "replayed: " in str(caught.value)
 
 
 def tampered(change: Any) -> dict[str, Any]:
