@@ -273,7 +273,8 @@ def definitions_in(line: HistoryEvent) -> list[str]:
     cause = {} if line.cause is None else parse(line.cause)
     used = cause.get("used")
     found = [hashed for hashed in used if isinstance(hashed, str)] if isinstance(used, list) else []
-    said = line.payload.value if line.payload is not None and line.kind in (HistoryKind.MIGRATED, HistoryKind.VERB) else {}
+    tells = line.kind is HistoryKind.MIGRATED or (line.kind is HistoryKind.VERB and line.status == EventKind.RESTART)
+    said = line.payload.value if tells and line.payload is not None else {}
     places = (said, said.get("to") if isinstance(said, Mapping) else None, {"definitionHash": cause.get("definition")})
     named = (place.get("definitionHash") for place in places if isinstance(place, Mapping))
     return [*found, *(hashed for hashed in named if isinstance(hashed, str))]

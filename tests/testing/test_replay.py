@@ -188,6 +188,15 @@ def test_a_start_later_and_the_verbs() -> None:
     life.again()
 
 
+def test_variables_named_like_our_own_words() -> None:
+    """What a verb was given is never taken for what the history says itself."""
+    life = Life(simple("a"))
+    life.engine.update_variables("w", {"definitionHash": "x", "dropped": ["a"], "to": {"definitionHash": "y"}})
+    assert life.engine.check() == []
+    assert life.engine.explain("w", "a").startswith("a waits for a worker")
+    life.again()
+
+
 def test_children_and_failure_workflows() -> None:
     """Executions below are in the document, each with its own history, and are lived again with the one above."""
     inner = WorkflowDef(name="inner", tasks=[simple("x", retry_count=0)])
