@@ -19,6 +19,7 @@ The tree::
      │    └── Parked                  the execution is parked: resume or terminate it
      ├── ClockError                   a clock was moved backwards, or while a worker was running
      ├── EngineClosed                 the engine or its backend was closed, or forked
+     ├── ReplayDiverged               a replayed execution did not do what its export tells
      ├── ResultTimeout (TimeoutError) the result did not come in time, or never can
      ├── WorkflowFailed               the awaited execution ended unsuccessfully
      ├── SinkError                    raised *by a sink*: it did not take a message; may be retried
@@ -60,6 +61,7 @@ __all__ = [
     "MissingExtra",
     "NotFound",
     "Parked",
+    "ReplayDiverged",
     "ResultTimeout",
     "SchemaTooNew",
     "SinkError",
@@ -179,6 +181,20 @@ class WorkflowFailed(ConductorliteError):
             if self.task.traceback:
                 text += f"\n{self.task.traceback}"
         super().__init__(text)
+
+
+class ReplayDiverged(ConductorliteError):
+    """A replayed execution did not do what its export tells: `expected` and `actual` are the first lines that differ.
+
+    Either is None where its history has ended. `workflow_id` says whose history it is: the exported one's, or that of one below.
+    """
+
+    def __init__(self, workflow_id: str, expected: str | None, actual: str | None) -> None:
+        self.workflow_id = workflow_id
+        self.expected = expected
+        self.actual = actual
+        told, did = (line or "nothing more" for line in (expected, actual))
+        super().__init__(f"the replay of {workflow_id} differs\nexported: {told}\nreplayed: {did}")
 
 
 class TaskFailedTerminally(ConductorliteError):

@@ -383,6 +383,7 @@ class HistoryKind(StrEnum):
     VERB = "VERB"
     MIGRATED = "MIGRATED"
     COMPENSATION = "COMPENSATION"
+    REPORT = "REPORT"
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -394,7 +395,13 @@ class HistoryEvent:
     `payload` says what was given, and which references it `dropped`. MIGRATED: the execution moved to another definition; the
     payload holds `from` and `to` (version and hash) and `renamed` (printed references before and after). COMPENSATION: the
     workflow is compensated and will end with `status`; with a `ref`, that attempt is what is compensated now, by the task that
-    `reason` names and whose line follows.
+    `reason` names and whose line follows. REPORT: what was reported on an attempt that stays in its status; `status` is what was
+    reported and `payload` what the attempt has put out so far.
+
+    `cause` is JSON that says what came from outside the execution and led to this line and to those after it without one: its
+    `kind` and what the lines do not tell of it (`worker`, `callback`, `reason` …), or `from` which execution it came; None when
+    it came by itself. `same` says that the turn had begun with earlier lines, `clock` what the clock read when that is not `at`,
+    `used` the hashes of definitions looked up or made at run time.
 
     The journal holds no fence, lease or engine name: the same definition, input, outcomes, seed and clock give the same bytes on
     every backend.
@@ -409,6 +416,7 @@ class HistoryEvent:
     number: int | None = None
     reason: str | None = None
     payload: Payload | None = None
+    cause: str | None = None
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -368,6 +368,10 @@ class AsyncEngine:
         """`Engine.agenda`, awaited."""
         return await self._call(self._engine.agenda, limit)
 
+    async def export(self, workflow_id: str) -> dict[str, Any]:
+        """`Engine.export`, awaited."""
+        return await self._call(self._engine.export, workflow_id)
+
     async def explain(self, workflow_id: str, task: str | None = None) -> str:
         """`Engine.explain`, awaited."""
         return await self._call(self._engine.explain, workflow_id, task)

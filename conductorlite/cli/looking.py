@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from conductorlite.canonical import canonical, parse
 from conductorlite.cli.driving import history_line
 from conductorlite.cli.exits import Exit
 from conductorlite.cli.reading import read_definition
@@ -164,8 +165,31 @@ def _journal(line: HistoryEvent) -> dict[str, Any]:
         "iteration": line.number,
         "reason": line.reason,
         "data": None if line.payload is None else line.payload.fresh(),
+        "cause": None if line.cause is None else parse(line.cause),
     }
     return {key: value for key, value in document.items() if value is not None}
+
+
+@click.command("export")
+@_ID
+@click.option("-o", "--output", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
+@command_options()
+def export(setting: Setting, workflow_id: str, output: Path | None) -> None:
+    """Write an execution, with those it started, as one JSON document that can be replayed."""
+    with setting.engine() as engine:
+        document = engine.export(workflow_id)
+    if output is None:
+        setting.screen.document(document)
+        return
+    try:
+        output.write_text(canonical(document, bounded=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"{output}: {error.strerror or error}") from None
+    written = {"workflowId": workflow_id, "file": str(output), "executions": len(document["executions"])}
+    if setting.json:
+        setting.screen.document(written)
+    else:
+        setting.screen.note(f"{output}: {written['executions']} execution(s)")
 
 
 @click.command("explain")
@@ -276,4 +300,4 @@ def validate(setting: Setting, definition: str) -> Exit:
 
 
 #: Every command of this file.
-LOOKING = (list_, show, history, explain, agenda, check, diagram, validate)
+LOOKING = (list_, show, history, export, explain, agenda, check, diagram, validate)

@@ -41,7 +41,9 @@ _JSON = """
 | `skip` | `workflowId`, `referenceTaskName`, `status` |
 | `signal` | `workflowId`, `referenceTaskName`, `taskId`, `status` |
 | `set-variables` | `workflowId`, `variables` |
-| `history` | a list of `n`, `time`, `kind`, `status`; if any `referenceTaskName`, `retryCount`, `iteration`, `reason`, `data` |
+| `history` | a list of `n`, `time`, `kind`, `status`; if any `referenceTaskName`, `retryCount`, `iteration`, `reason`, \
+ `data`, `cause` |
+| `export` | the document of [Engine.export](../how-to/export-and-replay.md); with `-o`: `workflowId`, `file`, `executions` |
 | `explain` | `workflowId`, `status`, `text` |
 | `agenda` | a list of `time`, `kind`, `workflowId`, `referenceTaskName` |
 | `check` | `checked`, and `findings`: a list of `law`, `workflowId`, `text` |

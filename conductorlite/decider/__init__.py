@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from conductorlite.decider.causes import cause_of
 from conductorlite.decider.compensation import schedule_compensation
 from conductorlite.decider.families import on_child_ended, on_started
 from conductorlite.decider.foresight import foresee
@@ -113,6 +114,7 @@ def decide(
         draft.now = max(draft.now, event.posted_at)
         draft.consume(event)
         try:
+            draft.caused_by(cause_of(draft, event))
             _HANDLERS[event.kind](draft, event)
             if event.event_id not in draft.replies:
                 draft.reply(event, Outcome.DONE)

@@ -127,7 +127,7 @@ def start_failure_workflow(draft: Draft, status: WorkflowStatus) -> dict[str, An
         return {_OUTPUT_KEY: f"Error: failureWorkflow {wanted!r} names nothing"}
     if draft.workflow.depth >= MAX_NESTING:
         return {_OUTPUT_KEY: f"Error: failure workflow {name!r}: executions that start each other are nested too deep"}
-    digest = draft.snapshot.definition(name, definition.failure_workflow_version)
+    digest = draft.resolve(name, definition.failure_workflow_version)
     if digest is None:
         return {_OUTPUT_KEY: f"Error: failure workflow {name!r} is not registered or not valid"}
     workflow = draft.workflow

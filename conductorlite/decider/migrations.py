@@ -91,5 +91,6 @@ def _journal(draft: Draft, said: Mapping[str, Any], plan: MigrationPlan) -> None
         "from": {"version": workflow.version, "definitionHash": workflow.definition_hash},
         "to": {"version": said["version"], "definitionHash": said["definitionHash"]},
         "renamed": dict(plan.renamed),
+        **({"refs": dict(said["refs"])} if said.get("refs") else {}),
     }
     draft.journal(HistoryKind.MIGRATED, "MIGRATED", payload=draft.payload(moved))

@@ -14,7 +14,7 @@ import attrs
 
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.draft import Draft
-from conductorlite.executions import Task, TaskStatus, changed
+from conductorlite.executions import HistoryKind, Task, TaskStatus, changed
 from conductorlite.operators import offer
 
 __all__ = ["on_extend_lease", "on_poll", "on_report"]
@@ -109,7 +109,8 @@ def _handed_over(draft: Draft, task: Task, said: dict[str, Any]) -> None:
     """The worker has done its part: nobody holds the task, and no sign of life is expected any more."""
     if task.response_timeout_at is not None:
         draft.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
-    draft.put(attrs.evolve(task, updated_at=draft.now, lease=0, response_timeout_at=None, **said))
+    task = draft.put(attrs.evolve(task, updated_at=draft.now, lease=0, response_timeout_at=None, **said))
+    _tell(draft, task, TaskStatus.COMPLETED)
 
 
 def _not_yet(draft: Draft, task: Task, callback_after_ms: int, said: dict[str, Any]) -> None:
@@ -117,11 +118,13 @@ def _not_yet(draft: Draft, task: Task, callback_after_ms: int, said: dict[str, A
     node = draft.node(task)
     if node.operator:
         _sign_of_life(draft, attrs.evolve(task, **said))
+        _tell(draft, draft.known(task.ref), TaskStatus.IN_PROGRESS)
         return
     if task.response_timeout_at is not None:
         draft.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
     if task.status is TaskStatus.SCHEDULED and task.poll_timeout_at is not None:
         draft.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
+    waited = task.status is TaskStatus.SCHEDULED
     task = draft.put(
         attrs.evolve(
             task,
@@ -135,7 +138,16 @@ def _not_yet(draft: Draft, task: Task, callback_after_ms: int, said: dict[str, A
             **said,
         )
     )
+    if waited:
+        _tell(draft, task, TaskStatus.IN_PROGRESS)
     offer(draft, node, task)
+
+
+def _tell(draft: Draft, task: Task, reported: TaskStatus) -> None:
+    """A line for a report that changes no status: what it says may be read by others."""
+    draft.journal(
+        HistoryKind.REPORT, reported, ref=task.ref, attempt=task.attempt, reason=task.reason, payload=draft.keep(task.output)
+    )
 
 
 def on_extend_lease(draft: Draft, event: Event) -> None:

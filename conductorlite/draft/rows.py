@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from conductorlite.canonical import EMPTY, Payload
+from conductorlite.canonical import EMPTY, Payload, canonical
 from conductorlite.decisions import Decision, Event, EventKind, Outgoing, Renamed
 from conductorlite.draft.mailboxes import Mailboxes
 from conductorlite.errors import InvariantBroken
@@ -52,7 +52,22 @@ class Draft(Mailboxes):
     def journal(self, kind: HistoryKind, status: str, **fields: Any) -> None:
         """Add a line to the journal."""
         n = self.workflow.history_seq + len(self._history) + 1
+        cause = self._cause
+        if self.clock != self.now and ("kind" in cause or not self._history):
+            cause["clock"] = self.clock
+        if cause:
+            fields["cause"] = canonical(cause)
+            self._cause = {}
         self._history.append(HistoryEvent(n=n, at=self.now, kind=kind, status=status, **fields))
+
+    def caused_by(self, cause: dict[str, Any] | None) -> None:
+        """Have the next line of the journal tell what led to it; what the turn does by itself has no cause."""
+        used = self._cause.get("used")
+        self._cause = {} if cause is None else cause
+        if cause is not None and self._history:
+            cause["same"] = True
+        if used is not None:
+            self._cause["used"] = used
 
     def create(
         self,
@@ -134,6 +149,8 @@ class Draft(Mailboxes):
         if before is None or before.status is not task.status:
             self._check(before, task, verb)
             payload = task.output if task.status.terminal else task.input if before is None else None
+            if before is not None and task.status is TaskStatus.SCHEDULED and task.output != EMPTY:
+                payload = task.output
             self.journal(
                 HistoryKind.TASK,
                 task.status,

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from conductorlite.canonical import Payload
+from conductorlite.canonical import Payload, canonical, parse
 from conductorlite.decisions import Embedding, Event, Message, Need, NotLoaded, Renamed, Reply, Snapshot
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import HistoryEvent, Task, Workflow, WorkflowStatus, printed_ref
@@ -78,6 +78,8 @@ class View:
         self._texts: dict[str, Payload] = {}
         self._definitions: dict[str, str] = {}
         self._history: list[HistoryEvent] = []
+        #: What led to the lines to come, until the first of them tells it.
+        self._cause: dict[str, Any] = {}
         self._consumed: list[str] = []
         self._timers: dict[str, Event] = {}
         self._cancelled: dict[str, None] = {}
@@ -203,7 +205,28 @@ class View:
         """
         found = self.snapshot.embedding(name, definition)
         self._definitions.update(found.texts)
+        if found.digest is not None:
+            self._use(found.digest)
         return found
+
+    def resolve(self, name: str, version: int | None) -> str | None:
+        """Hash of a registered definition as executions keep it; None when there is none; raises NotLoaded."""
+        digest = self.snapshot.definition(name, version)
+        if digest is not None:
+            self._use(digest)
+        return digest
+
+    def _use(self, digest: str) -> None:
+        """Have the journal tell that a definition was found at run time: in its last line of this turn, or in the next one."""
+        if not self._history:
+            used = self._cause.setdefault("used", [])
+            used += [digest] if digest not in used else []
+            return
+        last = self._history[-1]
+        cause = {} if last.cause is None else parse(last.cause)
+        if digest not in cause.get("used", ()):
+            cause["used"] = [*cause.get("used", ()), digest]
+            self._history[-1] = attrs.evolve(last, cause=canonical(cause))
 
     def owner(self, task: Task) -> str | None:
         """Printed reference of the DO_WHILE, or of the JOIN behind the dynamic fork, that counts the task; None when the

@@ -3,8 +3,9 @@
 metadata ◁ control ◁ migrations ◁ reruns ◁ workface ◁ signals ◁ records ◁ queries.
 """
 
+from conductorlite.engine.asked import Listener
 from conductorlite.engine.queries import AgendaEntry, Queries
 from conductorlite.engine.reruns import BulkReport
-from conductorlite.engine.turns import Listener, Turns
+from conductorlite.engine.turns import Turns
 
 __all__ = ["AgendaEntry", "BulkReport", "Listener", "Queries", "Turns"]

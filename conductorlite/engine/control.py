@@ -10,10 +10,10 @@ from conductorlite.clock import Instant, Span, to_instant, to_span
 from conductorlite.decider import DECIDER_VERSION
 from conductorlite.decisions import EventKind, Outcome
 from conductorlite.definitions import IdempotencyStrategy, WorkflowDef
+from conductorlite.engine.asked import Start, Taken, letter
 from conductorlite.engine.domains import checked_domains
 from conductorlite.engine.keys import checked_key, checked_strategy, replaced
 from conductorlite.engine.metadata import Embedded, Metadata
-from conductorlite.engine.turns import Start, Taken, letter
 from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, KeyTaken, Parked, TaskNotFound
 from conductorlite.executions import Workflow, WorkflowStatus
 from conductorlite.expressions import apply_workflow_input_template

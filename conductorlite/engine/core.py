@@ -10,9 +10,10 @@ from typing import Any
 from conductorlite.clock import Clock, SystemClock
 from conductorlite.decider import Bounds
 from conductorlite.definitions import Semantics, TaskDef
+from conductorlite.engine.asked import Listener
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.domains import Polls
-from conductorlite.engine.turns import Listener, Turns
+from conductorlite.engine.turns import Turns
 from conductorlite.ports import Backend, Lock
 
 __all__ = ["Core"]

@@ -8,9 +8,9 @@ from typing import Final
 from conductorlite.decider.migrations import pending_of
 from conductorlite.decisions import EventKind, Outcome
 from conductorlite.definitions import WorkflowDef
+from conductorlite.engine.asked import letter
 from conductorlite.engine.control import Control, refuse_parked
 from conductorlite.engine.metadata import Embedded
-from conductorlite.engine.turns import letter
 from conductorlite.errors import ConductorliteError, Conflict, ExecutionNotFound, Parked
 from conductorlite.executions import Workflow, WorkflowStatus
 from conductorlite.migration import MigrationPlan, plan_between

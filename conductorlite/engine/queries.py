@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import attrs
 
 from conductorlite.canonical import Payload
+from conductorlite.codec.exports import export_to_json
+from conductorlite.decisions import Event
+from conductorlite.engine.exports import below, definitions_of, first_row
 from conductorlite.engine.records import Records
 from conductorlite.errors import ExecutionNotFound
 from conductorlite.executions import HistoryEvent, HistoryKind, Workflow, WorkflowStatus
@@ -89,6 +93,31 @@ class Queries(Records):
             for line in lines
         ]
 
+    def export(self, workflow_id: str) -> dict[str, Any]:
+        """An execution as one JSON document that `conductorlite.testing.replay` can live again.
+
+        It holds the definitions, inputs and whole journals of the execution and, recursively, of those it started: children,
+        failure workflows, what START_WORKFLOW began. No fence, lease, log line, or value of the engine's `environment` is in it.
+        Raises ExecutionNotFound, also when the execution has not begun, and StorageCorrupt when a definition is missing.
+        """
+        definitions: dict[str, str] = {}
+        exported: dict[str, tuple[Workflow, Sequence[HistoryEvent]]] = {}
+        waiting = [workflow_id]
+        while waiting:
+            one = waiting.pop()
+            if one in exported:
+                continue
+            row, history = self.execution(one), self.history(one)
+            with self.backend.reading() as view:
+                definitions_of(view, row, history, definitions)
+                row = first_row(view, row, history)
+                definitions_of(view, row, (), definitions)
+                others = [other for other in below(row, history) if view.workflow(other) is not None]
+            exported[one] = row, history
+            waiting += [*others, *(child.workflow_id for child in self.children(one))]
+        bounds = self.turns.bounds
+        return export_to_json(exported.values(), definitions, bounds.steps, bounds.rows)
+
     def workflow_ids(self, status: WorkflowStatus | None = None) -> Iterator[str]:
         """Ids of all executions, or of those in one status, in ascending order."""
         after = ""
@@ -129,9 +158,31 @@ class Queries(Records):
         With `task` (a reference) the paragraph is about that task: where it stands, or why it never ran.
         """
         workflow = self.get(workflow_id)
+        history = self.history(workflow_id)
         with self.backend.reading() as view:
             inbox = view.inbox(workflow_id)
-        return in_words(workflow, inbox, self.clock.now(), ref=task)
+            domains = {row.task_type for row in workflow.tasks if row.domain and not row.status.terminal}
+            polls = [poll for kind in sorted(domains) for poll in view.poll_data(kind)]
+            moved = (line.payload.value["from"]["definitionHash"] for line in history if _moved(line) and line.payload)
+            former = [self.turns.made(view, workflow, digest) for digest in dict.fromkeys(moved)]
+        return in_words(
+            workflow, inbox, self.clock.now(), ref=task, history=history, below=self._below(workflow), polls=polls, former=former
+        )
+
+    def _below(self, workflow: Workflow) -> dict[str, tuple[Workflow, Sequence[Event]]]:
+        """The executions that the first open tasks wait for, and what the first one in each waits for, down to the last."""
+        found: dict[str, tuple[Workflow, Sequence[Event]]] = {}
+        waiting = _waited_for(workflow)[:_TOLD]
+        while waiting:
+            child = waiting.pop()
+            try:
+                row = self.get(child)
+            except ExecutionNotFound:  # not begun yet, or removed
+                continue
+            with self.backend.reading() as view:
+                found[child] = row, view.inbox(child)
+            waiting += _waited_for(row)[:1]
+        return found
 
     def check(self, workflow_id: str | None = None) -> list[Finding]:
         """Every invariant on one execution or on all that are stored; an empty list is a healthy store."""
@@ -166,6 +217,19 @@ class Queries(Records):
             ),
             undelivered=any(item.workflow_id == workflow_id for item in view.outbox(10_000)),
         )
+
+
+#: Sub-workflows looked into for what an execution waits for.
+_TOLD = 5
+
+
+def _moved(line: HistoryEvent) -> bool:
+    return line.kind is HistoryKind.MIGRATED
+
+
+def _waited_for(workflow: Workflow) -> list[str]:
+    open_tasks = (task for task in workflow.tasks if not task.retried and not task.status.terminal)
+    return [task.sub_workflow_id for task in open_tasks if task.sub_workflow_id is not None]
 
 
 def _payloads(row: Workflow) -> tuple[Payload, ...]:

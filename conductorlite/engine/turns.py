@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Final
 
 import attrs
 
 from conductorlite import codec
-from conductorlite.canonical import EMPTY, Payload
+from conductorlite.canonical import Payload
 from conductorlite.clock import Clock
 from conductorlite.decider import DECIDER_VERSION, Bounds, decide, foresee
-from conductorlite.decisions import Decision, Embedding, Event, EventKind, Need, Reply, Snapshot
-from conductorlite.definitions import IdempotencyStrategy, Semantics, WorkflowDef
+from conductorlite.decisions import Decision, Embedding, Event, EventKind, Need, Snapshot
+from conductorlite.definitions import Semantics, WorkflowDef
+from conductorlite.engine.asked import Along, Listener, Start, Taken
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.domains import last_polls
 from conductorlite.engine.keys import refuse_letter, replaced, start_letter, strategy_of
@@ -35,12 +36,12 @@ from conductorlite.errors import (
     NotFound,
     StorageCorrupt,
 )
-from conductorlite.executions import HistoryEvent, Workflow
+from conductorlite.executions import Workflow
 from conductorlite.expressions import apply_workflow_input_template
 from conductorlite.plan import Plan, compile_plan, grafted
 from conductorlite.ports import Backend, Lock, ReadingTransaction, WritingTransaction
 
-__all__ = ["Along", "Listener", "Start", "Taken", "Turns", "letter"]
+__all__ = ["Turns"]
 
 #: How often a turn that is fenced out decides anew before it leaves its events in the inbox.
 _TRIES: Final = 8
@@ -58,57 +59,6 @@ _NOTHING_MADE: Final[Mapping[str, str]] = {}
 
 #: Turns a verb takes on its own to finish what it began, before the driver has to.
 _FOLLOW_UPS: Final = 1_000
-
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-#: What is written in the same commit as a turn.
-Along = Callable[[WritingTransaction], None]
-
-
-class Listener(Protocol):
-    """Told after each commit what happened in it, at most once; must be quick and must not raise."""
-
-    def __call__(self, workflow: Workflow, history: Sequence[HistoryEvent], /) -> None: ...
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class Start:
-    """The row of a new execution, and the definitions the store may not have yet, by hash."""
-
-    workflow: Workflow
-    definitions: Mapping[str, str] = attrs.field(factory=dict)
-    #: What happens when another execution holds the workflow's idempotency key.
-    strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class Taken:
-    """What became of a turn: the decision (None when there was nothing to do), and the answers to the events handed in."""
-
-    decision: Decision | None
-    replies: Mapping[str, Reply]
-    #: The events could not be handled now and lie in the inbox.
-    posted: bool = False
-    #: Why the workflow takes no turns; the events were neither handled nor kept.
-    parked: str | None = None
-    #: Who was told that an execution could not begin.
-    answered: tuple[str, ...] = ()
-
-
-def letter(workflow_id: str, kind: EventKind, now: int, data: Mapping[str, object] | None = None) -> Event:
-    """An event that is handed to a turn directly; it needs the disk only when the turn cannot be taken."""
-    payload = EMPTY if not data else Payload.of(dict(data))
-    digest = "" if not data else payload.digest[:16]
-    return Event(
-        workflow_id=workflow_id,
-        event_id=f"{kind}@{now}{digest}",
-        kind=kind,
-        due_at=now,
-        posted_at=now,
-        data=payload,
-    )
 
 
 class Turns:
@@ -349,7 +299,7 @@ class Turns:
         a parked one waits for its release.
         """
         now = self.clock.now()
-        due = () if fresh or workflow.parked is not None else view.due_events(workflow.workflow_id, now, _EVENTS)
+        due = () if fresh or workflow.parked is not None else self.due(view, workflow, now)
         ordered = tuple(sorted((*due, *events), key=lambda event: event.order))
         plan = self.plan(view, workflow)
         snapshot = Snapshot(workflow=workflow, events=ordered)
@@ -364,6 +314,10 @@ class Turns:
             if isinstance(answer, Decision):
                 return answer
             need = answer
+
+    def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
+        """The letters of an inbox that a turn at `now` reads."""
+        return view.due_events(workflow.workflow_id, now, _EVENTS)
 
     def _guarded(
         self, plan: Plan, snapshot: Snapshot, now: int, grown: Mapping[tuple[str, ...], Plan]

@@ -10,10 +10,10 @@ import attrs
 from conductorlite.canonical import Payload
 from conductorlite.clock import Span, to_span
 from conductorlite.decisions import Event, EventKind, Message, Outcome
+from conductorlite.engine.asked import Along, Taken, letter
 from conductorlite.engine.control import refuse_parked
 from conductorlite.engine.domains import Rider
 from conductorlite.engine.reruns import Reruns
-from conductorlite.engine.turns import Along, Taken, letter
 from conductorlite.errors import (
     ExecutionNotFound,
     InvalidInput,

@@ -79,7 +79,7 @@ def _definition(draft: Draft, request: dict[str, Any], key: str) -> Embedding:
         found = draft.embed(key, inline)
         return found if found.digest else Embedding(problem=f"startWorkflow.workflowDef: {found.problem}")
     name, version = request["name"], request.get("version")
-    digest = draft.snapshot.definition(name, version)
+    digest = draft.resolve(name, version)
     which = f"workflow {name!r}" if version is None else f"workflow {name!r} version {version}"
     return Embedding(digest=digest, problem="" if digest else f"startWorkflow: {which} is not registered or not valid")
 

@@ -156,7 +156,7 @@ def _definition(draft: Draft, params: SubWorkflowParams, name: str) -> Embedding
         return found if found.digest else attrs.evolve(found, problem=f"subWorkflowParam.workflowDefinition: {found.problem}")
     if not params.name:
         return Embedding(problem="subWorkflowParam.name resolves to nothing")
-    digest = draft.snapshot.definition(params.name, params.version)
+    digest = draft.resolve(params.name, params.version)
     version = "" if params.version is None else f" version {params.version}"
     return Embedding(digest=digest, problem="" if digest else f"workflow {params.name!r}{version} is not registered or not valid")
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from conductorlite.testing.crashes import crash_everywhere, start_once
     from conductorlite.testing.faults import Crash, FaultyBackend
     from conductorlite.testing.history import assert_history, render_history, timeline
+    from conductorlite.testing.replaying import Replayed, replay
     from conductorlite.testing.scripted import Call, Script, ScriptedWorkers
     from conductorlite.testing.steps import Step, StepKind
     from conductorlite.testing.stores import CountedIds
@@ -28,6 +29,7 @@ __all__ = [
     "Crash",
     "FaultyBackend",
     "Finding",
+    "Replayed",
     "Script",
     "ScriptedWorkers",
     "Step",
@@ -36,6 +38,7 @@ __all__ = [
     "crash_everywhere",
     "findings",
     "render_history",
+    "replay",
     "start_once",
     "strategies",
     "timeline",
@@ -53,6 +56,8 @@ _PLACES: Final = {
     "assert_history": "conductorlite.testing.history",
     "render_history": "conductorlite.testing.history",
     "timeline": "conductorlite.testing.history",
+    "Replayed": "conductorlite.testing.replaying",
+    "replay": "conductorlite.testing.replaying",
     "Call": "conductorlite.testing.scripted",
     "Script": "conductorlite.testing.scripted",
     "ScriptedWorkers": "conductorlite.testing.scripted",

@@ -8,6 +8,7 @@ import sqlite3
 from cli_kit import Shell
 
 from conductorlite import WorkflowDef
+from conductorlite.testing import replay
 
 
 def test_run_drives_to_the_end(shell: Shell) -> None:
@@ -271,3 +272,18 @@ def test_json_answers_are_one_document(shell: Shell) -> None:
         said = shell(*command, "--json")
         assert said.code == 0, command
         json.loads(said.out)
+
+
+def test_export(shell: Shell) -> None:
+    """`export` prints the document, or writes it to a file that can be replayed; a file that cannot be written is an error."""
+    shell.hello()
+    document = shell("export", "h1").json
+    assert (document["format"], document["workflowId"]) == ("conductorlite/execution", "h1")
+    said = shell("export", "h1", "-o", "h1.json")
+    assert (said.code, said.out, said.err) == (0, "", "h1.json: 1 execution(s)\n")
+    replayed = replay((shell.folder / "h1.json").read_text(encoding="utf-8"))
+    assert replayed.engine.get("h1").output_data == {"text": "Hello, Ada!"}
+    assert shell("export", "h1", "-o", "h1.json", "--json").json == {"workflowId": "h1", "file": "h1.json", "executions": 1}
+    refused = shell("export", "h1", "-o", "missing/h1.json")
+    assert refused.code != 0
+    assert "missing/h1.json: No such file or directory" in refused.err

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from conductorlite import Engine, TaskDef, TaskResult, TaskStatus, VirtualClock, Workflow, WorkflowDef, WorkflowTask
-from conductorlite.explain import explain
 
 T0 = 1_900_000_000_000
 
@@ -65,6 +64,4 @@ class Case:
 
     def why(self, ref: str | None = None) -> str:
         """The execution, or a task of it, explained."""
-        with self.engine.backend.reading() as view:
-            inbox = view.inbox("w1")
-        return explain(self.workflow, inbox, self.clock.now(), ref=ref)
+        return self.engine.explain("w1", ref)

@@ -25,7 +25,7 @@ from conductorlite import (
     WorkflowTask,
 )
 from conductorlite.decisions import Event, EventKind
-from conductorlite.engine.turns import letter
+from conductorlite.engine.asked import letter
 
 
 def version_2(*tasks: WorkflowTask, **fields: Any) -> WorkflowDef:

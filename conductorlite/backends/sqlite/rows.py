@@ -183,7 +183,9 @@ def task_of(row: Row) -> Task:
 
 # -- history, inbox, messages ------------------------------------------------------------------------------------------
 
-HISTORY_COLUMNS: Final = ("workflow_id", "n", "at", "kind", "status", "ref", "attempt", "number", "reason", "payload")
+HISTORY_COLUMNS: Final = (
+    *("workflow_id", "n", "at", "kind", "status", "ref", "attempt", "number", "reason", "payload", "cause"),
+)
 _HISTORY_KIND: Final = {member.value: member for member in HistoryKind}
 
 
@@ -193,13 +195,13 @@ def history_row(workflow_id: str, event: HistoryEvent) -> Row:
     # `status` may be given as a member of an enum; the journal keeps its text
     return (
         *(workflow_id, event.n, event.at, event.kind.value, str(event.status)),
-        *(event.ref, event.attempt, event.number, event.reason, payload),
+        *(event.ref, event.attempt, event.number, event.reason, payload, event.cause),
     )
 
 
 def history_of(row: Row) -> HistoryEvent:
     """The line of the journal of a row in the order of HISTORY_COLUMNS."""
-    _, n, at, kind, status, ref, attempt, number, reason, payload = row
+    _, n, at, kind, status, ref, attempt, number, reason, payload, cause = row
     return HistoryEvent(
         n=n,
         at=at,
@@ -210,6 +212,7 @@ def history_of(row: Row) -> HistoryEvent:
         number=number,
         reason=reason,
         payload=None if payload is None else _payload(payload),
+        cause=cause,
     )
 
 

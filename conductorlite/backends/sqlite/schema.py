@@ -77,7 +77,7 @@ CREATE INDEX tasks_failed ON tasks (workflow_id, seq) WHERE failed = 1;
 
 CREATE TABLE history (
     workflow_id TEXT NOT NULL, n INTEGER NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL, status TEXT NOT NULL,
-    ref TEXT, attempt INTEGER, number INTEGER, reason TEXT, payload TEXT,
+    ref TEXT, attempt INTEGER, number INTEGER, reason TEXT, payload TEXT, cause TEXT,
     PRIMARY KEY (workflow_id, n)
 ) STRICT, WITHOUT ROWID;
 

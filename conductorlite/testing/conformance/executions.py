@@ -256,9 +256,10 @@ class ExecutionConformance:
         """The journal is read by number; log lines in order of arrival."""
         row = started(backend, history=(line(2), line(1)))
         with backend.writing() as tx:
-            tx.apply(Decision(workflow=row, history=(line(3, payload=EMPTY),)))
+            tx.apply(Decision(workflow=row, history=(line(3, payload=EMPTY, cause='{"kind":"POLL"}'),)))
             tx.log("w", [TaskLog(task_id="t", at=9, text="first"), TaskLog(task_id="t", at=1, text="second")])
             tx.log("w", [TaskLog(task_id="u", at=1, text="other"), TaskLog(task_id="t", at=5, text="third")])
             assert [entry.n for entry in tx.history("w")] == [1, 2, 3]
             assert [entry.payload for entry in tx.history("w")] == [None, None, EMPTY]
+            assert [entry.cause for entry in tx.history("w")] == [None, None, '{"kind":"POLL"}']
             assert [entry.text for entry in tx.logs("t")] == ["first", "second", "third"]

@@ -5,30 +5,47 @@ Everything said follows from the rows, the inbox and the definition; `now` only 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
 
 from conductorlite.decisions import Event, EventKind
-from conductorlite.definitions import TaskType, WorkflowDef, WorkflowTask, WorkflowTimeoutPolicy
-from conductorlite.executions import Task, TaskStatus, Workflow, WorkflowStatus, printed_ref
+from conductorlite.definitions import LOOP_DELIMITER, TaskType, WorkflowDef, WorkflowTask, WorkflowTimeoutPolicy
+from conductorlite.executions import (
+    HistoryEvent,
+    HistoryKind,
+    PollData,
+    Task,
+    TaskStatus,
+    Workflow,
+    WorkflowStatus,
+    printed_ref,
+)
+from conductorlite.explain.places import Place, places
+from conductorlite.explain.words import TOLD, instant_in_words, listed, span_in_words
+from conductorlite.operators.domains import POLLED_LATELY_MS
 from conductorlite.plan import OPERATOR_TYPES, unfolded
 from conductorlite.policies import task_policy
 
-__all__ = ["explain", "span_in_words"]
-
-#: How many open tasks, references and failures are told one by one.
-_TOLD: Final = 5
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-_UNITS: Final = ((86_400_000, "day"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
+__all__ = ["explain"]
 
 #: Types whose workers we ship and nobody gets unasked, and where they are: a test compares this with what is there.
 _SHIPPED: Final = frozenset({TaskType.HTTP, TaskType.EVENT, TaskType.KAFKA_PUBLISH})
 _SHIPPED_IN: Final = "conductorlite.system.system_workers"
+
+_NOTHING_BELOW: Final[Mapping[str, tuple[Workflow, Sequence[Event]]]] = {}
+
+#: Verbs that take back what an execution has done, in words.
+_TAKEN_BACK: Final = {"RERUN": "rerun", "RESTART": "restarted"}
+
+_HELD: Final = {
+    EventKind.POLL_TIMEOUT: "the poll timeout of",
+    EventKind.RESPONSE_TIMEOUT: "the response timeout of",
+    EventKind.TASK_TIMEOUT: "the task timeout of",
+    EventKind.TOTAL_TIMEOUT: "the total timeout of",
+    EventKind.CONTINUE: "what follows",
+}
 
 _DEADLINES: Final = {
     "poll_timeout_at": "poll timeout",
@@ -38,61 +55,29 @@ _DEADLINES: Final = {
 }
 
 
-def explain(workflow: Workflow, inbox: Iterable[Event], now: int, *, ref: str | None = None) -> str:
+def explain(
+    workflow: Workflow,
+    inbox: Iterable[Event],
+    now: int,
+    *,
+    ref: str | None = None,
+    history: Iterable[HistoryEvent] = (),
+    below: Mapping[str, tuple[Workflow, Sequence[Event]]] = _NOTHING_BELOW,
+    polls: Iterable[PollData] | None = None,
+    former: Sequence[WorkflowDef] = (),
+) -> str:
     """Why an execution (as `Engine.get` returns it, with the events of its inbox) waits at `now`, or why it ended as it did.
 
-    With `ref` (of the definition or as printed) the paragraph is about that task: where it stands, or why it never ran.
+    With `ref` (of the definition or as printed) the paragraph is about that task: where it stands, or why it never ran. What is
+    not given is not told: `history`, with its payloads, tells what was rerun, moved or dropped; `below` holds the executions that
+    open tasks wait for, by id, with their inboxes; `polls` say who asked for tasks of a domain; `former` are definitions that
+    the execution was on before.
     """
-    case = _Case(workflow=workflow, inbox=tuple(inbox), now=now)
+    case = _Case(
+        workflow=workflow, inbox=tuple(inbox), now=now, history=tuple(history), below=below,
+        polls=None if polls is None else tuple(polls), former=former,
+    )  # fmt: skip
     return " ".join(case.of_task(ref) if ref is not None else case.of_workflow())
-
-
-def span_in_words(span_ms: int) -> str:
-    """A length of time in at most two units: `450 ms`, `3 s`, `1 min 30 s`, `29 days 23 h`."""
-    if span_ms < 1_000:
-        return f"{span_ms} ms"
-    for place, (size, unit) in enumerate(_UNITS):
-        if span_ms >= size:
-            words = [_count(span_ms // size, unit)]
-            rest = 0
-            if place + 1 < len(_UNITS):
-                smaller, below = _UNITS[place + 1]
-                rest = span_ms % size // smaller
-                words += [_count(rest, below)] if rest else []
-            return " ".join(words)
-    return f"{span_ms} ms"
-
-
-def _count(number: int, unit: str) -> str:
-    return f"{number} {unit}s" if unit == "day" and number != 1 else f"{number} {unit}"
-
-
-def _instant(at: int) -> str:
-    try:
-        moment = _EPOCH + timedelta(milliseconds=at)
-    except OverflowError:
-        return f"{at} ms after 1970"
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _listed(words: Sequence[str]) -> str:
-    shown = list(words[:_TOLD])
-    if len(words) > _TOLD:
-        shown.append(f"{len(words) - _TOLD} more")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-@attrs.define(slots=True)
-class _Place:
-    """Where a task of the definition stands: what it is in, and what comes before it."""
-
-    task: WorkflowTask
-    before: WorkflowTask | None
-    parent: WorkflowTask | None
-    #: The case of the SWITCH around it; None for its default case.
-    case: str | None = None
-    #: What this task undoes, for a compensation.
-    undoes: WorkflowTask | None = None
 
 
 @attrs.define(slots=True)
@@ -100,12 +85,16 @@ class _Case:
     workflow: Workflow
     inbox: tuple[Event, ...]
     now: int
-    places: dict[str, _Place] = attrs.field(factory=dict)
+    history: tuple[HistoryEvent, ...] = ()
+    below: Mapping[str, tuple[Workflow, Sequence[Event]]] = _NOTHING_BELOW
+    polls: tuple[PollData, ...] | None = None
+    former: Sequence[WorkflowDef] = ()
+    places: dict[str, Place] = attrs.field(factory=dict)
     last: dict[str, Task] = attrs.field(factory=dict)
     newest: dict[str, Task] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        self.places = {place.task.task_reference_name: place for place in _places(unfolded(self.workflow))}
+        self.places = {place.task.task_reference_name: place for place in places(unfolded(self.workflow))}
         for task in self.workflow.tasks:
             self.last[task.ref] = task
             self.newest[task.base_ref] = task
@@ -133,28 +122,62 @@ class _Case:
                 "terminate ends it."
             )
         elif row.status is WorkflowStatus.PAUSED:
-            held = sum(event.held for event in self.inbox)
-            waiting = f" {held} event{'s' if held != 1 else ''} {'are' if held != 1 else 'is'} held." if held else ""
-            yield f"{name} is PAUSED: nothing more is scheduled until it is resumed.{waiting}"
+            yield f"{name} is PAUSED: nothing more is scheduled until it is resumed."
+            held = [event for event in sorted(self.inbox, key=lambda event: event.order) if event.held]
+            if held:
+                many = len(held) != 1
+                yield f"{len(held)} event{'s are' if many else ' is'} held: {listed([_held(event) for event in held])}."
         else:
             yield f"{name} is RUNNING {self.since(row.created_at)}."
+        yield from self.turned()
         if row.compensating is not None:
             why = f": {row.reason.rstrip('.')}" if row.reason else ""
             yield f"It is being compensated and will end {row.compensating}{why}."
+            yield from self.undoing()
         yield from self.open_tasks()
         yield from self.timers()
+
+    def turned(self) -> Iterator[str]:
+        """That the execution was run again, or moved to another definition: the last time of each."""
+        again = next((line for line in reversed(self.history) if _is_taken_back(line)), None)
+        if again is not None:
+            where = f" from {again.ref}" if again.ref else " from the start" if again.status == "RERUN" else ""
+            yield f"It was {_TAKEN_BACK[again.status]}{where} {self.ago(again.at)}."
+        moved = next((line for line in reversed(self.history) if line.kind is HistoryKind.MIGRATED), None)
+        if moved is not None:
+            yield f"It was moved {_versions(moved)} {self.ago(moved.at)}."
+
+    def undoing(self) -> Iterator[str]:
+        """What is undone by now, and what is left to undo, in that order."""
+        rows = [task for task in self.last.values() if task.status in _DONE]
+        rows.sort(key=lambda task: (task.ended_at, task.seq), reverse=True)
+        by = {row.ref: self.compensation_of(row) for row in rows}
+        undone = [ref for ref, (owed, row) in by.items() if owed and row is not None and row.status.successful]
+        failed = [ref for ref, (owed, row) in by.items() if owed and row is not None and row.failed]
+        left = [ref for ref, (owed, row) in by.items() if owed and row is None]
+        for text, refs in (("Undone", undone), ("Could not be undone", failed), ("Left to undo", left)):
+            if refs:
+                yield f"{text}: {listed(refs)}."
+
+    def compensation_of(self, task: Task) -> tuple[bool, Task | None]:
+        """Whether something undoes a task, and its row if it has begun."""
+        place = self.places.get(task.base_ref)
+        undo = None if place is None else place.task.compensation
+        if undo is None:
+            return False, None
+        return True, self.last.get(printed_ref(undo.task_reference_name, task.iterations))
 
     def open_tasks(self) -> Iterator[str]:
         waiting = [task for task in self.workflow.tasks if not task.retried and not task.status.terminal]
         # A loop is explained by what is open in it, a JOIN by what it waits for: workers and timers come first.
         waiting.sort(key=lambda task: task.task_type in (TaskType.JOIN, TaskType.EXCLUSIVE_JOIN, TaskType.DO_WHILE))
-        for task in waiting[:_TOLD]:
+        for task in waiting[:TOLD]:
             yield self.waits(task) + "."
-        if len(waiting) > _TOLD:
-            yield f"{len(waiting) - _TOLD} more tasks are open."
+        if len(waiting) > TOLD:
+            yield f"{len(waiting) - TOLD} more tasks are open."
         starts = [event.due_at for event in self.inbox if event.kind is EventKind.START]
         if not waiting and starts:
-            yield f"Its first task is scheduled at {_instant(min(starts))} ({self.ahead(min(starts))})."
+            yield f"Its first task is scheduled at {instant_in_words(min(starts))} ({self.ahead(min(starts))})."
 
     def timers(self) -> Iterator[str]:
         if self.workflow.parked is not None:
@@ -185,14 +208,14 @@ class _Case:
             return
         told = any(task.reason and task.reason in (row.reason or "") for task in failed)
         yield f"{text}: {row.reason}." if row.reason and not told else f"{text}."
-        for task in failed[:_TOLD]:
+        for task in failed[:TOLD]:
             yield f"{self.failure(task)}."
         never = [ref for ref, place in self.places.items() if ref not in self.newest and place.undoes is None]
         if never:
-            yield f"Never scheduled: {_listed(never)}."
+            yield f"Never scheduled: {listed(never)}."
         undone = [ref for ref, place in self.places.items() if ref in self.newest and place.undoes is not None]
         if undone:
-            yield f"It was compensated by {_listed(undone)}: retry is refused, restart or rerun it."
+            yield f"It was compensated by {listed(undone)}: retry is refused, restart or rerun it."
         else:
             yield "retry reopens it where it failed."
 
@@ -227,7 +250,7 @@ class _Case:
             again = f", {self.attempt(task)}" if task.attempt > task.first_attempt else ""
             shipped = f" ({_SHIPPED_IN} has one; include it)" if task.task_type in _SHIPPED else ""
             waits = f"waits for a worker of {queue}{shipped} {self.since(task.due_at)}"
-            return f"{_named(task)} {waits}{again}{self.deadline(task)}"
+            return f"{_named(task)} {waits}{again}{self.unpolled(task)}{self.deadline(task)}"
         before = self.attempt_before(task)
         if before is not None:
             return (
@@ -236,6 +259,16 @@ class _Case:
             )
         why = "as its worker asked" if task.poll_count else "after its start delay"
         return f"{_named(task)} is offered to workers of {queue} {self.ahead(task.due_at)}, {why}"
+
+    def unpolled(self, task: Task) -> str:
+        """That nobody has asked for tasks of a domain lately."""
+        if not task.domain or self.polls is None:
+            return ""
+        asked = [poll.last_poll_time for poll in self.polls if (poll.queue_name, poll.domain) == (task.task_type, task.domain)]
+        if not asked:
+            return ", for which nobody has ever polled"
+        late = max(asked) + POLLED_LATELY_MS < self.now
+        return f", for which somebody last polled {self.ago(max(asked))}" if late else ""
 
     def attempt_before(self, task: Task) -> Task | None:
         earlier = [t for t in self.workflow.tasks if t.ref == task.ref and t.attempt == task.attempt - 1]
@@ -252,13 +285,13 @@ class _Case:
     def waiting(self, task: Task) -> str:
         if task.wait_until is None:
             return f"waits for somebody to complete it, {self.since(task.started_at)}{self.deadline(task)}"
-        return f"ends its wait at {_instant(task.wait_until)} ({self.ahead(task.wait_until)})"
+        return f"ends its wait at {instant_in_words(task.wait_until)} ({self.ahead(task.wait_until)})"
 
     def joining(self, task: Task) -> str:
         place = self.places.get(task.base_ref)
         refs = [printed_ref(ref, task.iterations) for ref in dict.fromkeys(place.task.join_on if place else ())]
         missing = [ref for ref in refs if ref not in self.last or self.last[ref].live]
-        waits = f"waits for {_listed(missing)}" if missing else "waits for its turn"
+        waits = f"waits for {listed(missing)}" if missing else "waits for its turn"
         return f"{waits} ({len(refs) - len(missing)} of {len(refs)} ended){self.deadline(task)}"
 
     def joining_one(self, task: Task) -> str:
@@ -269,18 +302,35 @@ class _Case:
             still = [row.ref for row in rows if row.live]
             come = [ref for ref in named if ref not in self.last]
             if still or (rows and come):
-                later = f" ({_listed(come)} not scheduled yet)" if still and come else ""
-                first = f"the first of {_listed(still)}" if len(still) > 1 else _listed(still or come)
+                later = f" ({listed(come)} not scheduled yet)" if still and come else ""
+                first = f"the first of {listed(still)}" if len(still) > 1 else listed(still or come)
                 return f"waits for {first} to end{later}{self.deadline(task)}"
         return f"waits to see which of the tasks it joins will be scheduled{self.deadline(task)}"
 
     def looping(self, task: Task) -> str:
         return f"is in round {task.round}" if task.round else "has not begun its first round"
 
-    def below(self, task: Task) -> str:
+    def beneath(self, task: Task) -> str:
         if task.sub_workflow_id is None:
             return f"has not started its sub-workflow yet{self.deadline(task)}"
-        return f"waits for its sub-workflow {task.sub_workflow_id}, {self.since(task.started_at)}{self.deadline(task)}"
+        there = self.there(task.sub_workflow_id)
+        return f"waits for its sub-workflow {task.sub_workflow_id}, {self.since(task.started_at)}{self.deadline(task)}{there}"
+
+    def there(self, workflow_id: str) -> str:
+        """What a sub-workflow waits for itself, down to what nothing below explains."""
+        if workflow_id not in self.below:
+            return ""
+        workflow, inbox = self.below[workflow_id]
+        if workflow.parked is not None or workflow.status is not WorkflowStatus.RUNNING:
+            return f"; it is {'parked' if workflow.parked is not None else workflow.status}"
+        case = _Case(workflow=workflow, inbox=tuple(inbox), now=self.now, below=self.below, polls=self.polls)
+        first = next(case.open_tasks(), "")
+        return f"; there {first.rstrip('.')}" if first else ""
+
+    def starting(self, task: Task) -> str:
+        if task.due_at > self.now:
+            return f"starts another execution {self.ahead(task.due_at)}, after its start delay{self.deadline(task)}"
+        return f"waits for the execution it starts to begin, {self.since(task.due_at)}{self.deadline(task)}"
 
     # ------------------------------------------------------------------ why not
 
@@ -288,6 +338,11 @@ class _Case:
         task = self.last.get(ref) or self.newest.get(ref)
         if task is None:
             yield self.why_not(ref) + "."
+        elif task.status is TaskStatus.SKIPPED:
+            then = "the flow will pass over it when it comes to it"
+            if self.workflow.status.terminal or not task.skipped_ahead:
+                then = "the flow never came to it" if task.skipped_ahead else "the flow has passed over it"
+            yield f"{_named(task)} is SKIPPED: skip_task was used {self.ago(task.ended_at)}, and {then}."
         elif not task.status.terminal:
             yield self.waits(task) + "."
             if self.workflow.status is WorkflowStatus.PAUSED or self.workflow.parked is not None:
@@ -300,10 +355,17 @@ class _Case:
 
     def why_not(self, ref: str) -> str:
         """Why a task of the definition has no row: the nearest thing before or around it that has one."""
+        gone = next((line for line in reversed(self.history) if ref in _dropped(line)), None)
+        if gone is not None and gone.status == "DROPPED":
+            return f"{ref} has run: its loop keeps its last rounds only, and dropped this one {self.ago(gone.at)}"
         place = self.places.get(ref)
         if place is None:
-            return f"{ref} is not a task of {self.workflow.name}"
+            return self.round_to_come(ref) or self.moved_away(ref) or f"{ref} is not a task of {self.workflow.name}"
         text = f"{ref} never ran: " if self.workflow.status.terminal else f"{ref} has not run yet: "
+        if gone is not None:
+            by = f"the execution was {_TAKEN_BACK[gone.status]}" + (f" from {gone.ref}" if gone.ref else "")
+            text = f"{ref} has not run again: {by} {self.ago(gone.at)}; "
+        around: WorkflowTask | None = None
         if place.undoes is not None:
             return f"{text}it undoes {place.undoes.task_reference_name} if the execution fails after that has completed"
         while True:
@@ -316,8 +378,42 @@ class _Case:
                 return text + (begun if self.workflow.tasks else "the execution has not begun")
             row = self.newest.get(nearest.task_reference_name)
             if row is not None:
-                return f"{text}{row.ref}, {'before' if place.before else 'around'} it, is {row.status}{self.instead(row)}"
+                inside = "" if around is None else f"it is in {around.task_reference_name}, which the flow has not come to; "
+                side = "before" if place.before else "around"
+                return f"{text}{inside}{row.ref}, {side} it, is {row.status}{self.instead(row)}"
+            around = around if place.before is not None else place.parent
             place = self.places[nearest.task_reference_name]
+
+    def round_to_come(self, ref: str) -> str:
+        """Why a printed reference has no row: the loop around it has not come to that round, or has ended before."""
+        base, _, number = ref.rpartition(LOOP_DELIMITER)
+        place = self.places.get(ref.split(LOOP_DELIMITER)[0])
+        if not base or not number.isdigit() or place is None:
+            return ""
+        while place.parent is not None and place.parent.type != TaskType.DO_WHILE:
+            place = self.places[place.parent.task_reference_name]
+        loop = None if place.parent is None else self.newest.get(place.parent.task_reference_name)
+        if loop is None:
+            return ""
+        if int(number) <= loop.round:
+            why = f"{loop.ref} is in round {loop.round}, and in round {number} the flow did not come to it"
+        else:
+            why = f"{loop.ref} ended with round {loop.round}" if loop.status.terminal else f"{loop.ref} is in round {loop.round}"
+        return f"{ref} {'never ran' if loop.status.terminal else 'has not run yet'}: {why}"
+
+    def moved_away(self, ref: str) -> str:
+        """Why a reference is not in the definition: the execution was moved to one without it, or with another name for it."""
+        for line in reversed(self.history):
+            payload = line.payload
+            if line.kind is HistoryKind.MIGRATED and payload is not None:
+                names = {**payload.value.get("refs", {}), **payload.value.get("renamed", {})}
+                if ref in names:
+                    return f"{ref} is called {names[ref]} since the execution was moved {_versions(line)} {self.ago(line.at)}"
+        for definition in self.former:
+            if any(place.task.task_reference_name == ref for place in places(definition)):
+                moved = [line for line in self.history if line.kind is HistoryKind.MIGRATED]
+                return f"{ref} never ran: it is not in the definition the execution was moved to {self.ago(moved[-1].at)}"
+        return ""
 
     def instead(self, row: Task) -> str:
         """What holds the execution up behind a task that has ended."""
@@ -326,9 +422,9 @@ class _Case:
         if not row.status.terminal:
             return ""
         held = [task.ref for task in self.workflow.tasks if not task.retried and not task.status.terminal]
-        return f"{_because(row)}; still open: {_listed(held)}" if held else _because(row)
+        return f"{_because(row)}; still open: {listed(held)}" if held else _because(row)
 
-    def other_case(self, place: _Place) -> str | None:
+    def other_case(self, place: Place) -> str | None:
         """That the SWITCH around a task took another case; None when it took this one, or there is none, or it has not run."""
         if place.parent is None or place.before is not None or place.parent.type not in _CHOOSES:
             return None
@@ -355,8 +451,34 @@ _WAITS: Final[dict[str, Callable[[_Case, Task], str]]] = {
     TaskType.JOIN: _Case.joining,
     TaskType.EXCLUSIVE_JOIN: _Case.joining_one,
     TaskType.DO_WHILE: _Case.looping,
-    TaskType.SUB_WORKFLOW: _Case.below,
+    TaskType.SUB_WORKFLOW: _Case.beneath,
+    TaskType.START_WORKFLOW: _Case.starting,
 }
+
+
+_DONE: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.COMPLETED_WITH_ERRORS})
+
+
+def _held(event: Event) -> str:
+    if event.ref is None:
+        return "its first task" if event.kind is EventKind.START else "the rest of a cut turn"
+    return f"{_HELD.get(event.kind, str(event.kind))} {event.ref}"
+
+
+def _is_taken_back(line: HistoryEvent) -> bool:
+    return line.kind is HistoryKind.VERB and line.status in _TAKEN_BACK
+
+
+def _dropped(line: HistoryEvent) -> Sequence[str]:
+    """References of which a line says that every attempt is gone."""
+    telling = (_is_taken_back(line) or line.status == "DROPPED") and line.payload is not None
+    found: Sequence[str] = line.payload.value.get("dropped", ()) if telling and line.payload is not None else ()
+    return found
+
+
+def _versions(line: HistoryEvent) -> str:
+    said = {} if line.payload is None else line.payload.value
+    return f"from version {said['from']['version']} to {said['to']['version']}"
 
 
 def _named(task: Task) -> str:
@@ -366,23 +488,3 @@ def _named(task: Task) -> str:
 
 def _because(task: Task) -> str:
     return f' with "{" ".join(task.reason.split())}"' if task.reason else ""
-
-
-def _places(definition: WorkflowDef | None) -> Iterator[_Place]:
-    """Every task in document order, each before what it contains. A stack, as in `plan.tree`."""
-    waiting = [] if definition is None else _stacked(definition.tasks, None, None)
-    while waiting:
-        place = waiting.pop()
-        yield place
-        task = place.task
-        if task.compensation is not None and place.undoes is None:
-            yield _Place(task.compensation, None, None, undoes=task)
-        inner = [_stacked(branch, task, name) for name, branch in task.decision_cases.items()]
-        inner += [_stacked(branch, task, None) for branch in (task.default_case, *task.fork_tasks, task.loop_over)]
-        for branch in reversed(inner):
-            waiting.extend(branch)
-
-
-def _stacked(tasks: Sequence[WorkflowTask], parent: WorkflowTask | None, case: str | None) -> list[_Place]:
-    before = (None, *tasks)
-    return [_Place(task, before[index], parent, case) for index, task in enumerate(tasks)][::-1]

@@ -1,0 +1,8 @@
+"""Why an execution waits, or how it ended, in one paragraph that a person reads."""
+
+from __future__ import annotations
+
+from conductorlite.explain.telling import explain
+from conductorlite.explain.words import span_in_words
+
+__all__ = ["explain", "span_in_words"]

@@ -1,0 +1,126 @@
+"""A journal cut into what led to its lines, and the letters that do it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from conductorlite.canonical import Payload, parse
+from conductorlite.codec import workflow_def_from_json
+from conductorlite.decisions import Event, EventKind
+from conductorlite.driver import Engine
+from conductorlite.executions import REPORTABLE, HistoryEvent, HistoryKind, Task, TaskStatus
+
+__all__ = ["Step", "reenacted", "steps_of"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Step:
+    """Lines of one journal that have one cause; without a `kind` in it they came by themselves."""
+
+    at: int
+    #: What the clock read.
+    clock: int
+    cause: Mapping[str, Any]
+    lines: tuple[HistoryEvent, ...]
+
+    def without(self, count: int) -> Step:
+        """The step when its first lines are there already."""
+        return attrs.evolve(self, cause={}, lines=self.lines[count:])
+
+
+def steps_of(history: Sequence[HistoryEvent]) -> list[Step]:
+    """A journal as steps: a new one begins with a cause, at another instant, or by another clock."""
+    found: list[Step] = []
+    for line in history:
+        cause = {} if line.cause is None else parse(line.cause)
+        begins = not found or "kind" in cause or "clock" in cause or line.at != found[-1].at
+        if begins:
+            found.append(Step(at=line.at, clock=cause.get("clock", line.at), cause=cause, lines=(line,)))
+        else:
+            found[-1] = attrs.evolve(found[-1], lines=(*found[-1].lines, line))
+    return found
+
+
+def reenacted(engine: Engine, workflow_id: str, step: Step, definitions: Mapping[str, str]) -> Event | None:
+    """The letter that led to a step, written again; None when what it is about is not there."""
+    cause, line = step.cause, step.lines[0]
+    kind = EventKind(cause["kind"])
+    fields: dict[str, Any] = {"data": {}}
+    if kind in (EventKind.POLL, EventKind.REPORT, EventKind.STARTED, EventKind.CHILD_ENDED, EventKind.CHILD_REOPENED):
+        task = _newest(engine, workflow_id, line)
+        if task is None or (kind is EventKind.REPORT and _status(line) not in REPORTABLE):
+            return None
+        fields = {"ref": task.ref, "attempt": task.attempt, "generation": task.generation}
+        fields["data"] = _reported(cause, line, task) if kind is EventKind.REPORT else _said(cause)
+        if kind is EventKind.POLL:
+            fields["data"] = {"workerId": cause["worker"]} if "worker" in cause else {}
+    elif kind is EventKind.START:
+        fields["data"] = {"at": cause["at"]} if "at" in cause else {}
+    elif kind in (EventKind.TERMINATE, EventKind.RETRY):
+        fields["data"] = _said(cause)
+    else:
+        fields["data"] = _verb(kind, step, definitions)
+    return Event(
+        workflow_id=workflow_id,
+        event_id=cause.get("id", f"{kind}@{line.n}"),
+        kind=kind,
+        due_at=step.clock,
+        posted_at=step.clock,
+        sender=cause.get("from", ""),
+        **{**fields, "data": Payload.of(fields["data"], bounded=False)},
+    )
+
+
+def _newest(engine: Engine, workflow_id: str, line: HistoryEvent) -> Task | None:
+    with engine.backend.reading() as view:
+        rows = [task for task in view.attempts(workflow_id) if (task.ref, task.attempt) == (line.ref, line.attempt)]
+    return rows[-1] if rows else None
+
+
+def _said(cause: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in cause.items() if name not in ("kind", "from", "id", "same", "clock", "used")}
+
+
+def _reported(cause: Mapping[str, Any], line: HistoryEvent, task: Task) -> dict[str, Any]:
+    moved = line.kind is HistoryKind.TASK
+    waits = moved and line.status == TaskStatus.SCHEDULED  # offered again
+    said: dict[str, Any] = {
+        "status": _status(line),
+        "output": {} if line.payload is None else line.payload.fresh(),
+        "reason": line.reason if moved and not waits else cause.get("reason"),
+        "callbackAfterMs": cause.get("callback", 0),
+        "workerId": cause.get("worker"),
+        # A worker that only sets something going is told from who completes the task by its lease.
+        "lease": task.lease if not moved and line.status == TaskStatus.COMPLETED else None,
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _status(line: HistoryEvent) -> str:
+    """What was reported: a task that is offered again was said to be in progress."""
+    offered = line.kind is HistoryKind.TASK and line.status == TaskStatus.SCHEDULED
+    return str(TaskStatus.IN_PROGRESS) if offered else line.status
+
+
+def _verb(kind: EventKind, step: Step, definitions: Mapping[str, str]) -> dict[str, Any]:
+    """What was given to a verb: in the line of its own."""
+    names = {EventKind.MIGRATE: "MIGRATED"}
+    told = [line for line in step.lines if line.kind in (HistoryKind.VERB, HistoryKind.MIGRATED)]
+    line = next((line for line in told if line.status == names.get(kind, str(kind))), None)
+    said = None if line is None or line.payload is None else line.payload.fresh()
+    if line is None or not isinstance(said, dict):
+        return {}
+    if kind is EventKind.MIGRATE:
+        return {**(said.get("to") or {}), "refs": said.get("refs", {})}
+    if kind in (EventKind.SKIP, EventKind.VARIABLES):
+        return said
+    said.pop("dropped", None)
+    if line.ref is not None:
+        said["ref"] = line.ref
+    if "definitionHash" in said:
+        definition = workflow_def_from_json(definitions[said["definitionHash"]])
+        said |= {"variables": dict(definition.variables), "inputTemplate": dict(definition.input_template)}
+    return said

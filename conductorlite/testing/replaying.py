@@ -1,0 +1,392 @@
+"""An exported execution lived again: the same history, byte for byte, or the first line that differs.
+
+What came from outside is done again in the order and at the instants the journals tell, a turn at a time: each turn is given the
+letters it had then. Timers, retries and what executions write to each other come by themselves and must come out the same.
+Signs of life are in no journal: a response timeout fires when the journal says so, and is put off when it does not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from typing import Any, Final
+
+import attrs
+
+from conductorlite import codec
+from conductorlite.canonical import canonical, parse
+from conductorlite.clock import VirtualClock
+from conductorlite.codec.exports import Exported, export_from_json, history_line_to_json
+from conductorlite.decider import Bounds
+from conductorlite.decisions import Decision, Embedding, Event, EventKind
+from conductorlite.definitions import Semantics, WorkflowDef
+from conductorlite.driver import Engine
+from conductorlite.engine.asked import Start
+from conductorlite.engine.turns import Turns
+from conductorlite.errors import AlreadyExists, ConductorliteError, NotFound, ReplayDiverged
+from conductorlite.executions import HistoryEvent, HistoryKind, TaskStatus, Workflow, WorkflowStatus
+from conductorlite.ports import Backend, MetadataReads, ReadingTransaction
+from conductorlite.testing.reenacting import Step, reenacted, steps_of
+
+__all__ = ["Replayed", "replay"]
+
+#: Turns taken for one step before it counts as diverged.
+_TURNS: Final = 10_000
+
+#: Timers that have an effect while an execution is paused.
+_UNPAUSED: Final = frozenset({EventKind.WAIT_ENDS, EventKind.WORKFLOW_TIMEOUT})
+
+#: A letter that leads to nothing but the instant it was posted at.
+_NUDGE: Final = "replay"
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Replayed:
+    """A replayed execution: the engine that holds it and those below it, with its clock at the last instant of the record."""
+
+    engine: Engine
+    workflow_id: str
+    #: Ids of all executions that were replayed, the exported one first.
+    workflow_ids: tuple[str, ...]
+    #: Lines of history that came out the same.
+    lines: int
+
+
+def replay(
+    document: Mapping[str, Any] | str | bytes,
+    *,
+    store: str | os.PathLike[str] | Backend | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Replayed:
+    """Live an exported execution again, on an empty store and a virtual clock, and compare every line of its history.
+
+    `document` is what `Engine.export` returned, or its JSON text; `store` is as for an `Engine`; `environment` is what the
+    execution's engine had: it is not in the document. Raises InvalidInput naming the place of what is wrong in the document,
+    AlreadyExists when the store holds one of the executions, and ReplayDiverged at the first line that differs.
+    """
+    exported = export_from_json(document)
+    first = exported.executions[exported.workflow_id]
+    clock = _FreeClock(first.created_at)
+    bounds = Bounds(steps=exported.steps, rows=exported.rows)
+    engine = Engine(
+        store, clock=clock, environment=environment, seed=first.seed, semantics=first.semantics, bounds=bounds
+    )
+    ids = tuple(exported.executions)
+    with engine.backend.reading() as view:
+        taken = [one for one in ids if view.workflow(one) is not None]
+    if taken:
+        engine.close()
+        raise AlreadyExists(f"the store holds an execution {taken[0]!r} already")
+    try:
+        lines = _Player(engine, clock, exported).play()
+    except ReplayDiverged:
+        engine.close()
+        raise
+    return Replayed(engine=engine, workflow_id=exported.workflow_id, workflow_ids=ids, lines=lines)
+
+
+class _FreeClock(VirtualClock):
+    """A virtual clock that can be set to any instant: the clock of the record may have been set back."""
+
+    def set(self, instant: int) -> None:
+        self._now = instant
+
+
+class _ToldTurns(Turns):
+    """Turns that read the letters they are told to, and find the definitions the record found."""
+
+    letters: Sequence[Event] = ()
+    #: Hashes of the definitions that the step's lines tell of.
+    used: Sequence[str] = ()
+    known: Mapping[str, str] = {}
+
+    def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
+        """The letters chosen for this turn."""
+        return self.letters
+
+    def one(self, workflow_id: str, events: Sequence[Event], started: Start | None = None) -> frozenset[str]:
+        """Take one turn and none of those that follow from it; ids of the events it came to."""
+        return frozenset(self._take(workflow_id, events, started).replies)
+
+    def find(self, view: MetadataReads, name: str, version: int | None) -> tuple[str, Mapping[str, str]]:
+        """The definition of a name that the record found; raises NotFound when it found none."""
+        for hashed in self.used:
+            document = parse(self.known[hashed])
+            if document.get("name") == name and version in (None, document.get("version", 1)):
+                return hashed, {hashed: self.known[hashed]}
+        raise NotFound(f"the record found no definition {name!r}")
+
+
+class _Player:
+    def __init__(self, engine: Engine, clock: _FreeClock, exported: Exported) -> None:
+        self.engine = engine
+        self.clock = clock
+        self.exported = exported
+        plain = engine.turns
+        self.turns = _ToldTurns(
+            engine.backend, clock, environment=plain.environment, bounds=plain.bounds
+        )
+        self.turns.known = exported.definitions
+        self.turns.resolve = self.turns.find
+        self.turns.embed = self.embed
+        self.steps = {one: steps_of(lines) for one, lines in exported.histories.items()}
+        #: Lines that came out already, of each execution.
+        self.done = dict.fromkeys(exported.histories, 0)
+        #: Response timeouts that were put off.
+        self.kept_alive: dict[tuple[str, str | None, int], None] = {}
+
+    def play(self) -> int:
+        """Take every step of every execution; returns how many lines came out."""
+        with self.engine.backend.writing() as tx:
+            for hashed, text in self.exported.definitions.items():
+                tx.embed(hashed, text)
+        while any(self.steps.values()):
+            left = [one for one, steps in self.steps.items() if steps]
+            ready = [one for one in left if all(self.ready(one, step) for step in self.turn(one))]
+            # What only a part of is there comes out otherwise; that is told by its first line.
+            ready = ready or [one for one in left if self.ready(one, self.steps[one][0])]
+            if not ready:
+                raise self.diverged(left[0], self.done[left[0]])
+            self.take(min(ready, key=lambda one: self.steps[one][0].at))
+        self.clock.set(max(lines[-1].at for lines in self.exported.histories.values()))
+        self.leave()
+        return sum(self.done.values())
+
+    # ------------------------------------------------------------------ one step
+
+    def turn(self, workflow_id: str) -> list[Step]:
+        """The next steps of an execution that were one turn."""
+        first, *others = self.steps[workflow_id]
+        return [first, *takewhile(lambda step: bool(step.cause.get("same")), others)]
+
+    def ready(self, workflow_id: str, step: Step) -> bool:
+        """Whether what leads to the step has been written."""
+        sender = step.cause.get("from")
+        if sender is None or sender not in self.exported.executions:
+            return True
+        with self.engine.backend.reading() as view:
+            inbox = view.inbox(workflow_id)
+        return any(event.event_id == step.cause["id"] and event.due_at <= step.clock for event in inbox)
+
+    def take(self, workflow_id: str) -> None:
+        """One turn as the journal tells it, with whatever the same turn did besides."""
+        steps = self.steps[workflow_id]
+        turn = self.turn(workflow_id)
+        if any(not self.ready(workflow_id, step) for step in turn):
+            turn = turn[:1]
+        del steps[: len(turn)]
+        clock = turn[0].clock
+        row = self.row(workflow_id)
+        if row is not None and row.status is WorkflowStatus.PAUSED:
+            self.pass_while_paused(workflow_id, clock)
+        self.clock.set(clock)
+        lines = [line for step in turn for line in step.lines]
+        self.turns.used = [hashed for line in lines for hashed in parse(line.cause or "{}").get("used", ())]
+        self.act(workflow_id, turn, self.done[workflow_id] + len(lines))
+        if steps and steps[0].cause.get("kind") is not None:
+            self.settle(workflow_id, steps[0])
+        self.compare(workflow_id)
+
+    def act(self, workflow_id: str, turn: Sequence[Step], end: int) -> None:
+        """Take turns until the step's lines are there, or nothing moves any more."""
+        todo, started = self.outside(workflow_id, turn)
+        for _ in range(_TURNS):
+            nudged = [*self.nudge(workflow_id, turn[0]), *todo]
+            self.turns.letters = () if started is not None else self.chosen(workflow_id, turn)
+            before = (self.row(workflow_id) or _NOBODY).fence
+            try:
+                reached = self.turns.one(workflow_id, nudged, started)
+            except ConductorliteError:
+                return
+            started = None
+            todo = [event for event in todo if event.event_id not in reached]
+            row = self.row(workflow_id)
+            if row is None or (row.history_seq >= end and not todo):
+                return
+            if row.fence == before:
+                if self.clock.now() >= turn[0].at:
+                    return
+                # What followed came when a clock that had been set back had caught up: a line without a clock says so.
+                self.clock.set(turn[0].at)
+
+    def outside(self, workflow_id: str, turn: Sequence[Step]) -> tuple[list[Event], Start | None]:
+        """The letters of a turn that nobody in the document has written, and the start of an execution."""
+        found = []
+        started = None
+        for step in turn:
+            sender = step.cause.get("from")
+            if step.cause.get("kind") is None or sender in self.exported.executions:
+                continue
+            if step.cause["kind"] == EventKind.START:
+                started = Start(workflow=self.exported.executions[workflow_id])
+            event = reenacted(self.engine, workflow_id, step, self.exported.definitions)
+            if event is not None:
+                found.append(event)
+        return found, started
+
+    def nudge(self, workflow_id: str, step: Step) -> list[Event]:
+        """What makes the turn stamp its lines later than the clock, where something without a line had done so."""
+        row = self.row(workflow_id)
+        if row is None or step.at <= max(step.clock, row.updated_at):
+            return []
+        return [
+            Event(
+                workflow_id=workflow_id, event_id=_NUDGE, kind=EventKind.EXTEND_LEASE, due_at=-1, posted_at=step.at, ref=""
+            )
+        ]
+
+    def chosen(self, workflow_id: str, turn: Sequence[Step]) -> list[Event]:
+        """The letters of the inbox that the turn reads: its own timers that are due, and what the record says it read."""
+        clock = turn[0].clock
+        wanted = {(step.cause["from"], step.cause["id"]) for step in turn if "from" in step.cause}
+        lines = [line for step in turn for line in step.lines]
+        found = []
+        with self.engine.backend.reading() as view:
+            due = [event for event in view.inbox(workflow_id) if not event.held and event.due_at <= self.clock.now()]
+        for event in due:
+            if event.sender != workflow_id:
+                # One that led to no line was void when it was read. It must not be read when it no longer is.
+                if (event.sender, event.event_id) in wanted:
+                    found.append(event)
+            elif event.kind is not EventKind.RESPONSE_TIMEOUT:
+                found.append(event)
+            elif _timed_out(event, lines):
+                found.append(self.as_kept_alive(event, clock))
+            else:
+                self.kept_alive[workflow_id, event.ref, event.attempt] = None
+        return found
+
+    def as_kept_alive(self, event: Event, clock: int) -> Event:
+        """A response timeout as the last sign of life before it has dated it."""
+        if (event.workflow_id, event.ref, event.attempt) not in self.kept_alive:
+            return event
+        return attrs.evolve(event, due_at=clock, posted_at=clock - (event.due_at - event.posted_at))
+
+    def settle(self, workflow_id: str, following: Step) -> None:
+        """Finish what a cut turn has left, when nothing of it leads to a line."""
+        self.turns.used = ()
+        for _ in range(_TURNS):
+            with self.engine.backend.reading() as view:
+                due = [event for event in view.inbox(workflow_id) if not event.held and event.due_at <= self.clock.now()]
+            left = [event for event in due if event.sender == workflow_id and event.kind is EventKind.CONTINUE]
+            if not left:
+                return
+            self.turns.letters = left
+            self.turns.one(workflow_id, ())
+
+    def pass_while_paused(self, workflow_id: str, until: int) -> None:
+        """Have the timers of a paused execution held as they come due: that leads to no line."""
+        while True:
+            with self.engine.backend.reading() as view:
+                inbox = [event for event in view.inbox(workflow_id) if not event.held and event.due_at <= until]
+            due = [event for event in inbox if event.sender == workflow_id and event.kind not in _UNPAUSED]
+            if not due:
+                return
+            first = min(due, key=lambda event: event.order)
+            self.clock.set(first.due_at)
+            self.turns.letters = [first]
+            self.turns.one(workflow_id, ())
+
+    # ------------------------------------------------------------------ comparing
+
+    def row(self, workflow_id: str) -> Workflow | None:
+        """An execution's row, if it has begun."""
+        with self.engine.backend.reading() as view:
+            return view.workflow(workflow_id)
+
+    def compare(self, workflow_id: str) -> None:
+        """Compare the lines that came out since the last time; raises ReplayDiverged."""
+        expected = self.exported.histories[workflow_id]
+        actual = self.lines(workflow_id)
+        upto = len(expected) - sum(len(step.lines) for step in self.steps[workflow_id])
+        for place in range(self.done[workflow_id], max(len(actual), upto)):
+            same = place < min(len(actual), len(expected)) and _text(expected[place]) == _text(actual[place])
+            if not same:
+                raise self.diverged(workflow_id, place)
+        self.done[workflow_id] = len(actual)
+        # A turn may have gone on into what the record tells as a step of its own.
+        ahead = len(actual) - upto
+        while ahead > 0:
+            step = self.steps[workflow_id].pop(0)
+            if len(step.lines) > ahead:
+                self.steps[workflow_id].insert(0, step.without(ahead))
+            ahead -= len(step.lines)
+
+    def lines(self, workflow_id: str) -> Sequence[HistoryEvent]:
+        """The history as far as it came out."""
+        return () if self.row(workflow_id) is None else self.engine.history(workflow_id)
+
+    def diverged(self, workflow_id: str, place: int) -> ReplayDiverged:
+        """The difference at a place of a history."""
+        both = (self.exported.histories[workflow_id], self.lines(workflow_id))
+        expected, actual = (_text(lines[place]) if place < len(lines) else None for lines in both)
+        return ReplayDiverged(workflow_id, expected, actual)
+
+    # ------------------------------------------------------------------ definitions, and the end
+
+    def embed(self, view: MetadataReads, definition: object, semantics: Semantics) -> Embedding:
+        """A definition made at run time, as the record embedded it; otherwise what is wrong with it."""
+        wanted = codec.workflow_def_to_json(definition) if isinstance(definition, WorkflowDef) else definition
+        plain = self.engine.embed(view, definition, semantics)
+        texts = self.exported.definitions
+        if plain.digest in self.turns.used:
+            return plain
+        for hashed in self.turns.used:
+            if _bare(parse(texts[hashed])) == _bare(wanted):
+                return Embedding(digest=hashed, texts={hashed: texts[hashed]})
+        return plain
+
+    def leave(self) -> None:
+        """Leave the executions as they were: running tasks alive, no letter to one that is not in the document."""
+        known = self.exported.executions
+        for workflow_id in known:
+            for task in self.engine.get(workflow_id).tasks:
+                kept = (workflow_id, task.ref, task.attempt) in self.kept_alive
+                if kept and not task.retried and task.status is TaskStatus.IN_PROGRESS:
+                    self.engine.extend_lease(task)
+        self.discard_void()
+        with self.engine.backend.writing() as tx:
+            strangers = {event.workflow_id for event in tx.upcoming_events(_TURNS)} - set(known)
+            for workflow_id in strangers:
+                tx.remove(workflow_id)
+
+
+    def discard_void(self) -> None:
+        """Take letters between executions that are due and led to nothing out of their inboxes."""
+        for workflow_id in self.exported.executions:
+            with self.engine.backend.writing() as tx:
+                row = tx.workflow(workflow_id)
+                inbox = [event for event in tx.inbox(workflow_id) if event.due_at <= self.clock.now()]
+                void = tuple(event.event_id for event in inbox if event.sender != workflow_id and not event.held)
+                if row is not None and void:
+                    tx.apply(Decision(workflow=row, consumed=void))
+
+
+_NOBODY: Final = Workflow(workflow_id="", name="", version=0, definition_hash="", fence=-1)
+
+
+def _text(line: HistoryEvent) -> str:
+    return canonical(history_line_to_json(line), bounded=False)
+
+
+def _timed_out(event: Event, lines: Sequence[HistoryEvent]) -> bool:
+    """Whether the lines tell of the response timeout that a letter is about."""
+    return any(
+        line.kind is HistoryKind.TASK
+        and line.status == TaskStatus.TIMED_OUT
+        and (line.ref, line.attempt) == (event.ref, event.attempt)
+        and " response timeout: " in (line.reason or "")
+        for line in lines
+    )
+
+
+def _bare(document: Any) -> Any:
+    """A definition without what is put into it when it is embedded."""
+    if isinstance(document, dict):
+        return {
+            key: _bare(value)
+            for key, value in document.items()
+            if key not in ("taskDefinition", "version") and not key.startswith("conductorlite:")
+        }
+    return [_bare(value) for value in document] if isinstance(document, list) else document

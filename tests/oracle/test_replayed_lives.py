@@ -1,0 +1,127 @@
+"""Random lives, exported and lived again: the same history, byte for byte, of the execution and of all below it."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from tape import Tape, draw_definition, draw_operations
+from test_migrated_lives import EDITS, MovingTwins, edited
+from twins import journal
+
+from conductorlite import Bounds, Conflict, Engine, InvalidDefinition, Semantics, WorkflowDef
+from conductorlite.testing import replay
+
+TAPES = st.binary(min_size=500, max_size=500)
+
+
+class RestlessTwins(MovingTwins):
+    """Twins that are moved wherever they can be; whether they can is tested in `test_migrated_lives.py`."""
+
+    def _migrate(self, index: int, engine: Engine, a: int, b: int) -> object:
+        new, refs = edited(self.definition, EDITS[a % len(EDITS)], a, b)
+        try:
+            plan = engine.migrate(self.workflow_id, WorkflowDef.from_json(new), refs=refs)
+        except (Conflict, InvalidDefinition) as refused:
+            return str(refused)
+        if index == len(self.engines) - 1:
+            self.definition = new
+        return str(plan)
+
+
+def live(choices: bytes, told: Counter[str]) -> None:
+    """One life with migrations, and compensations in every third; exported in the middle or at the end, and replayed."""
+    tape = Tape(choices)
+    variant = tape.pick(6)
+    definition, value, _ = draw_definition(tape, undoing=tape.pick(3) == 0)
+    operations = draw_operations(tape, 10 + tape.pick(16))
+    moves = {tape.pick(1 + len(operations)): (tape.pick(7), tape.pick(9)) for _ in range(tape.pick(3))}
+    ended = tape.pick(2) == 1
+    with tempfile.TemporaryDirectory() as folder:
+        twins = RestlessTwins(
+            Path(folder),
+            definition,
+            value,
+            bounds=Bounds(rows=3) if variant in (1, 4) else Bounds(steps=5) if variant == 5 else Bounds(),
+            semantics=Semantics.OSS if variant in (2, 4) else Semantics.ORKES,
+            relay=variant == 3,
+        )
+        try:
+            for number, (operation, a, b) in enumerate(operations):
+                if number in moves:
+                    twins.do("migrate", *moves[number])
+                twins.do(operation, a, b)
+            if ended:
+                twins.finish()
+            documents = [engine.export(twins.workflow_id) for engine in twins.engines]
+            assert documents[0] == documents[1], "memory and SQLite export different documents"
+            text = json.dumps(documents[0])
+            store = Path(folder) / "again.db" if variant % 2 else None
+            replayed = replay(text, store=store)
+            try:
+                for one in replayed.workflow_ids:
+                    assert journal(replayed.engine, one) == journal(twins.engines[0], one)
+                assert replayed.engine.check() == []
+                assert set(replayed.workflow_ids) == set(replayed.engine.workflow_ids())
+                assert json.dumps(replayed.engine.export(replayed.workflow_id)) == text
+            finally:
+                replayed.engine.close()
+        finally:
+            twins.close()
+    count(documents[0], told)
+
+
+def count(document: dict[str, Any], told: Counter[str]) -> None:
+    """What a document told of."""
+    for one in document["executions"]:
+        for line in one["history"]:
+            told[line["kind"]] += 1
+            told[line.get("cause", {}).get("kind", "by itself")] += 1
+
+
+def explore(cases: int) -> Counter[str]:
+    """Live so many lives; how often each kind of line and of cause was told of."""
+    told: Counter[str] = Counter()
+
+    @settings(
+        max_examples=cases,
+        deadline=None,
+        derandomize="CONDUCTORLITE_RANDOM" not in os.environ,
+        database=None,
+        phases=(Phase.explicit, Phase.generate),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(TAPES)
+    def case(choices: bytes) -> None:
+        live(choices, told)
+
+    case()
+    return told
+
+
+#: What leads to lines in lives like these.
+CAUSES = ("START", "POLL", "REPORT", "PAUSE", "RESUME", "TERMINATE", "RETRY", "RESTART", "RERUN", "SKIP", "VARIABLES",
+          "MIGRATE", "CHILD_ENDED", "STARTED")  # fmt: skip
+
+
+def test_replayed_lives() -> None:
+    """100 random lives come out the same when they are lived again, on memory or SQLite."""
+    told = explore(100)
+    assert [cause for cause in CAUSES if not told[cause]] == []
+
+
+@pytest.mark.deep
+def test_replayed_lives_deep() -> None:
+    """1,000 random lives come out the same; every kind of line is among what they tell."""
+    told = explore(1_000)
+    wanted = (*CAUSES, "CHILD_REOPENED", "ALERT", "ROUND", "MIGRATED", "COMPENSATION", "VERB")
+    assert {cause: told[cause] for cause in wanted if told[cause] < 20} == {}
+    assert told["CHILD_REOPENED"]
+    assert told["REPORT"]
