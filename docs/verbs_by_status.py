@@ -117,6 +117,10 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "ExecutionNotFound", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer",
         "ExecutionNotFound",
     ),
+    "`export`": (
+        "ExecutionNotFound", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer",
+        "ExecutionNotFound",
+    ),
     "`check`": (
         "ExecutionNotFound", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer",
         "ExecutionNotFound",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import attrs
 
@@ -59,6 +59,9 @@ _NOTHING_MADE: Final[Mapping[str, str]] = {}
 
 #: Turns a verb takes on its own to finish what it began, before the driver has to.
 _FOLLOW_UPS: Final = 1_000
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Turns:
