@@ -75,6 +75,7 @@ def test_the_journal_tells_of_it(bench: Bench) -> None:
             "from": {"version": 1, "definitionHash": before},
             "to": {"version": 2, "definitionHash": bench.workflow.definition_hash},
             "renamed": {"a": "b"},
+            "refs": {"a": "b"},
         }
     ]
 
