@@ -42,6 +42,19 @@ def test_a_dynamic_fork_in_progress_does_not_move(bench: Bench) -> None:
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
 
 
+def test_what_was_made_at_run_time_may_be_read_after_a_move(bench: Bench) -> None:
+    """What later tasks read of a dynamic branch never was in a definition: it is no reason against a move."""
+    z = node("z", inputParameters={"n": "${b.output.n}"})
+    bench.start(workflow(*forked(), node("y"), z), branches([node("a"), node("b")]))
+    bench.do("a")
+    bench.do("b", output={"n": 7})
+    plan = bench.engine.migrate(bench.workflow_id, workflow(*forked(), node("y"), z, version=2))
+    assert plan.verdict is Verdict.SAFE
+    bench.do("y")
+    bench.healthy()
+    assert bench.take("z").input_data == {"n": 7}
+
+
 def test_what_was_skipped_ahead_moves(bench: Bench) -> None:
     """A task that was skipped before the flow came to it is passed over on the new definition too, under its new name."""
     bench.start(workflow(node("a"), node("b"), node("c")))
