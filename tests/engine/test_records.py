@@ -155,7 +155,7 @@ def test_late_words_about_a_removed_execution(bench: Bench) -> None:
         engine.update_task(result)
     with pytest.raises(ExecutionNotFound):
         engine.report(task, result)
-    with pytest.raises(ExecutionNotFound):
+    with pytest.raises(TaskNotFound):
         engine.extend_lease(task)
     engine.log(task, "too late")
     with engine.backend.writing() as tx:
