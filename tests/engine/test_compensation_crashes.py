@@ -94,6 +94,10 @@ def test_the_undisturbed_saga(failing: str) -> None:
         assert engine.check() == []
 
 
+#: The slowest store is killed in the fast run, the others are deep.
+STORES = [pytest.param("memory", marks=pytest.mark.deep), pytest.param("relay", marks=pytest.mark.deep), "sqlite"]
+
+
 @pytest.mark.parametrize(
     ("failing", "rows"),
     [
@@ -102,7 +106,7 @@ def test_the_undisturbed_saga(failing: str) -> None:
         *(pytest.param(failing, rows, marks=pytest.mark.deep) for failing in STEPS for rows in (5_000, 1)),
     ],
 )
-@pytest.mark.parametrize("store", ["memory", "relay", "sqlite"])
+@pytest.mark.parametrize("store", STORES)
 def test_killed_at_every_write(store: str, failing: str, rows: int, capsys: pytest.CaptureFixture[str]) -> None:
     """Killed before and after each write, it comes to the same end, and the world to the same ledger."""
     worlds: list[World] = []

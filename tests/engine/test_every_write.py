@@ -364,10 +364,14 @@ def _strict_by_family(calm: Any, shaken: Any, workflow_id: str, where: str, same
 _COMPARE_HISTORIES = crashes._compare_histories
 
 
+#: The slowest store is killed in the fast run, the others are deep.
+STORES = [pytest.param("memory", marks=pytest.mark.deep), pytest.param("relay", marks=pytest.mark.deep), "sqlite"]
+
+
 @pytest.mark.parametrize(
     "rows", [5_000, pytest.param(1, marks=pytest.mark.deep)], ids=["whole turns", "turns cut at one row"]
 )
-@pytest.mark.parametrize("store", ["memory", "relay", "sqlite"])
+@pytest.mark.parametrize("store", STORES)
 def test_a_family_survives_a_crash_at_any_write(
     store: str, rows: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -222,7 +222,9 @@ def test_the_undisturbed_run(name: str) -> None:
 
 
 #: What is killed in the fast run; the other stores, and turns cut at one row, are deep.
-FAST = {*((name, "memory") for name in SCENARIOS), ("family_retrying", "relay"), ("holding", "sqlite")}
+FAST = {*((name, "memory") for name in SCENARIOS), ("family_retrying", "relay"), ("holding", "sqlite")} - {
+    ("undoing", "memory")  # as the saga of test_compensation_crashes
+}
 
 
 @pytest.mark.parametrize(
