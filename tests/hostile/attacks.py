@@ -243,10 +243,12 @@ ATTACKS: dict[str, Callable[[Engine], Run]] = {
     "large results, jq": transform('"x" * 1e6 | repeat(.)'),
     "deep result, jq": transform("reduce range(100000) as $i (1; [.])"),
     "1,000 deep, jq text": transform("(" * 1_000 + "1" + ")" * 1_000),
-    "100,000 deep, jq text": transform("(" * 100_000 + "1" + ")" * 100_000),
-    "10 MB jq text": transform("1," * 5 * MB + "1"),
-    "10 MB into a jq program": transform(".x | length", input={"x": "x" * 10 * MB}, x="${workflow.input.x}"),
-    "many numbers into a jq program": transform(".x | length", input={"x": [1] * 2_000_000}, x="${workflow.input.x}"),
+    "100,000 deep, jq text": lambda engine: transform("(" * 100_000 + "1" + ")" * 100_000)(engine),
+    "10 MB jq text": lambda engine: transform("1," * 5 * MB + "1")(engine),
+    "10 MB into a jq program": lambda engine: transform(".x | length", input={"x": "x" * 10 * MB}, x="${workflow.input.x}")(engine),
+    "many numbers into a jq program": lambda engine: transform(
+        ".x | length", input={"x": [1] * 2_000_000}, x="${workflow.input.x}"
+    )(engine),
     "pattern in a jq program": transform('("a" * 60 + "b") | test("^(a+)+$")'),
     "the end of the process, jq": transform("halt_error"),
     "files, jq": transform('import "/proc/self/environ" as $d; $d'),

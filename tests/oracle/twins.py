@@ -282,7 +282,10 @@ class Twins:
             return "stale"
 
     def _extend(self, index: int, engine: Engine, a: int, b: int) -> object:
+        """Mostly of a task that is held, sometimes of any that ever was."""
         tasks = self.polled[index]
+        held = [task for task in tasks if self._open(engine, task)]
+        tasks = held if held and b != 8 else tasks
         if not tasks:
             return None
         try:
