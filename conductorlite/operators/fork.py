@@ -51,8 +51,9 @@ def schedule_branch(draft: Draft, ref: str, index: int) -> None:
         return
     if node.join is not None:
         join = draft.known(printed_ref(node.join, fork.iterations))
-        draft.put(attrs.evolve(join, seq=draft.next_place(join.ref)))
-        one_less(draft, join.ref)
+        if join.seq == 0:  # a fork that is taken up again may have come this far before
+            draft.put(attrs.evolve(join, seq=draft.next_place(join.ref)))
+            one_less(draft, join.ref)
     draft.queue.append(("advance", ref))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -118,6 +119,13 @@ def test_slices_stores_and_laws_agree(shown: list[str]) -> None:
     shown.append(tally.table())
     assert tally.cases >= 100
     assert not [o for o in OPERATORS if not any(tally.matrix[(o, event)] for event in EVENTS)]
+
+
+@pytest.mark.parametrize("seed", [502365])
+def test_lives_that_broke_a_law(seed: int) -> None:
+    """Lives found by chance that once broke a law: a fork taken up again had told its JOIN before that it was through."""
+    chance = random.Random(seed)
+    live([chance.randrange(256) for _ in range(500)], Tally())
 
 
 @pytest.mark.deep
