@@ -395,8 +395,8 @@ class HistoryEvent:
     `payload` says what was given, and which references it `dropped`. MIGRATED: the execution moved to another definition; the
     payload holds `from` and `to` (version and hash) and `renamed` (printed references before and after), and the `refs` given.
     COMPENSATION: the workflow is compensated and will end with `status`; with a `ref`, that attempt is what is compensated
-    now, by the task that `reason` names and whose line follows. REPORT: what was reported on an attempt that stays in its status; `status` is what was
-    reported and `payload` what the attempt has put out so far.
+    now, by the task that `reason` names and whose line follows. REPORT: what was reported on an attempt that stays in its
+    status; `status` is what was reported and `payload` what the attempt has put out so far.
 
     `cause` is JSON that says what came from outside the execution and led to this line and to those after it without one: its
     `kind` and what the lines do not tell of it (`worker`, `callback`, `reason` …), or `from` which execution it came; None when
