@@ -217,7 +217,7 @@ def _reopen_child(draft: Draft, task: Task, *, resume: bool) -> None:
     task = draft.put(attrs.evolve(task, **fields), verb=True)
     start_deadlines(draft, node, task)
     if resume:
-        start_child(draft, task, draft.clock)  # only if it was ended before it began
+        start_child(draft, task, draft.clock, again=True)  # only if it was ended before it began
         event_id = f"{EventKind.RETRY}:{task.task_id}:{draft.field('generation')}"
         draft.post_to(str(task.sub_workflow_id), event_id, EventKind.RETRY, {"resume": True, "parent": True})
 

@@ -8,7 +8,7 @@ A verb that does not fit the status is refused with a reply, never with an excep
 from __future__ import annotations
 
 from conductorlite.decider.endings import complete_workflow, fail_workflow, set_workflow_timeout
-from conductorlite.decider.families import answer_start
+from conductorlite.decider.families import answer_start, tell_parent
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.draft import Draft
 from conductorlite.executions import HistoryKind, TaskStatus, WorkflowStatus, printed_ref
@@ -32,6 +32,10 @@ def on_start(draft: Draft, event: Event) -> None:
             return
     if draft.status.terminal or draft.workflow.started_at:
         draft.reply(event, Outcome.IGNORED, "the workflow has begun already")
+        parent = draft.value(event.data).get("parent")
+        if parent and not parent["again"] and draft.status.terminal:
+            # Whoever started it was removed, and has come again to where it starts it: it waits for an end that has been.
+            tell_parent(draft)
         return
     if draft.status is WorkflowStatus.PAUSED:
         draft.hold(event)

@@ -89,8 +89,11 @@ def schedule_sub_workflow(
     start_child(draft, task, task.due_at)
 
 
-def start_child(draft: Draft, task: Task, due_at: int) -> None:
-    """Post the start of the execution that a SUB_WORKFLOW row says; one that has begun already takes no notice."""
+def start_child(draft: Draft, task: Task, due_at: int, *, again: bool = False) -> None:
+    """Post the start of the execution that a SUB_WORKFLOW row says; one that has begun already takes no notice.
+
+    One that has ended already tells so, unless it is started `again` only in case it never began.
+    """
     said = draft.value(task.input)
     version = said["subWorkflowVersion"] or 1
     start = child_start(draft, said[DEFINITION_HASH], said["subWorkflowName"] or "", version, said["workflowInput"])
@@ -101,6 +104,7 @@ def start_child(draft: Draft, task: Task, due_at: int) -> None:
         "ref": task.ref,
         "attempt": task.attempt,
         "generation": task.generation,
+        "again": again,
     }
     draft.post_to(str(task.sub_workflow_id), EventKind.START, EventKind.START, start, due_at=due_at)
 

@@ -177,6 +177,21 @@ def test_a_child_in_what_is_over_goes_on_by_itself(bench: Bench, kind: str, verb
     assert bench.journal() == before
 
 
+def test_a_resumed_child_that_was_removed(bench: Bench) -> None:
+    """It begins anew, and hears of the end of what it had started before: nothing waits for ever."""
+    bench.start(TOP)
+    bench.engine.terminate(bench.workflow_id)
+    top, middle, inner = levels(bench)
+    bench.engine.remove(middle)
+    bench.engine.retry(top, resume_subworkflow_tasks=True)
+    bench.engine.settle()
+    assert [str(bench.engine.status(one)) for one in (top, middle, inner)] == ["TERMINATED"] * 3
+    bench.engine.retry(top)
+    work(bench)
+    assert bench.status_of_workflow() == "COMPLETED"
+    assert bench.engine.check() == []
+
+
 def test_a_running_parent_takes_its_child_back(bench: Bench) -> None:
     """A parent that still runs, having borne a permissive child's failure, waits for the child's second end."""
     bench.start(flow(fork("f", [sub("c", INNER, permissive=True)], s("b")), join("j", "c", "b"), *s("z")))
