@@ -30,7 +30,16 @@ from conductorlite.operators import (
     start_deadlines,
 )
 
-__all__ = ["follow_up_all", "on_child_reopened", "on_retry", "recount", "reopen", "reopen_workflow", "tell_parent_reopened"]
+__all__ = [
+    "follow_up_all",
+    "go_on",
+    "on_child_reopened",
+    "on_retry",
+    "recount",
+    "reopen",
+    "reopen_workflow",
+    "tell_parent_reopened",
+]
 
 #: Reopened as the row they are; every other type gets a new attempt.
 _IN_PLACE: Final = frozenset({"JOIN", "EXCLUSIVE_JOIN", "DO_WHILE"})
@@ -134,21 +143,23 @@ def reopen(draft: Draft, tasks: list[Task]) -> None:
 
 
 def _in_place(draft: Draft, task: Task) -> None:
-    node = draft.node(task)
-    fields: dict[str, Any] = {
+    fields = reopened_loop(draft, task) if draft.node(task).task.type == "DO_WHILE" else {"output": EMPTY}
+    go_on(draft, task, generation=draft.field("generation"), **fields)
+
+
+def go_on(draft: Draft, task: Task, **fields: Any) -> Task:
+    """Reopen an ended task as the row it is; its deadlines start again. What has followed from it is not done again."""
+    fields = {
         "status": TaskStatus.IN_PROGRESS,
-        "generation": draft.field("generation"),
         "ended_at": 0,
         "updated_at": draft.now,
         "reason": None,
         "executed": False,
         "succeeded_before": task.succeeded_before or task.executed,
+        **fields,
     }
-    if node.task.type == "DO_WHILE":
-        fields |= reopened_loop(draft, task)
-    else:
-        fields["output"] = EMPTY
-    start_deadlines(draft, node, draft.put(attrs.evolve(task, **fields), verb=True))
+    row = draft.put(attrs.evolve(task, **fields), verb=True)
+    return start_deadlines(draft, draft.node(row), row)
 
 
 def recount(draft: Draft) -> None:
@@ -204,18 +215,7 @@ def _reopen_child(draft: Draft, task: Task, *, resume: bool) -> None:
 
     The row keeps its generation: by that the child's letters find it.
     """
-    node = draft.node(task)
-    fields: dict[str, Any] = {
-        "status": TaskStatus.IN_PROGRESS,
-        "ended_at": 0,
-        "updated_at": draft.now,
-        "reason": None,
-        "executed": False,
-        "succeeded_before": task.succeeded_before or task.executed,
-        "output": draft.payload({"subWorkflowId": task.sub_workflow_id}),
-    }
-    task = draft.put(attrs.evolve(task, **fields), verb=True)
-    start_deadlines(draft, node, task)
+    task = go_on(draft, task, output=draft.payload({"subWorkflowId": task.sub_workflow_id}))
     if resume:
         start_child(draft, task, draft.clock, again=True)  # only if it was ended before it began
         event_id = f"{EventKind.RETRY}:{task.task_id}:{draft.field('generation')}"
@@ -258,7 +258,6 @@ def on_child_reopened(draft: Draft, event: Event) -> None:
     ):
         draft.reply(event, Outcome.IGNORED, "the task does not wait for this execution")
         return
-    draft.everything()  # all of it is needed
     draft.journal(HistoryKind.VERB, "CHILD_REOPENED", ref=task.ref, attempt=task.attempt)
     if draft.status.terminal:
         resumed = _resumed(draft) if draft.status is not WorkflowStatus.COMPLETED else frozenset()

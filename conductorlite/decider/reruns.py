@@ -16,12 +16,12 @@ import attrs
 from conductorlite.canonical import EMPTY, Payload
 from conductorlite.decider.compensation import was_compensated
 from conductorlite.decider.endings import set_workflow_timeout
-from conductorlite.decider.reopening import follow_up_all, recount, reopen, reopen_workflow, tell_parent_reopened
+from conductorlite.decider.reopening import follow_up_all, go_on, recount, reopen, reopen_workflow, tell_parent_reopened
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.draft import Draft
 from conductorlite.executions import HistoryKind, Task, TaskStatus, WorkflowStatus, printed_ref
 from conductorlite.expressions import apply_workflow_input_template
-from conductorlite.operators import set_round, start_deadlines
+from conductorlite.operators import set_round
 from conductorlite.plan import Node
 
 __all__ = ["on_rerun", "on_restart"]
@@ -149,9 +149,10 @@ def _run_from(draft: Draft, target: Task, said: dict[str, Any]) -> None:
     for task in sorted(around, key=lambda task: len(task.iterations)):
         if draft.node(task).task.type == "DO_WHILE":
             round_of_target = target.iterations[len(task.iterations)]
-            _go_on(draft, task, set_round(draft, draft.known(task.ref), round_of_target))
+            loop = draft.known(task.ref)
+            _wait_again(draft, loop, set_round(draft, loop, round_of_target))
     for ref in sorted(joins):
-        _go_on(draft, draft.known(ref), {"output": EMPTY})
+        _wait_again(draft, draft.known(ref), {"output": EMPTY})
     left = {task.ref for task in draft.everything() if task.live and task.status.terminal and not task.failed}
     left -= {task.ref for task in failed}
     if not ended:
@@ -188,23 +189,13 @@ def _joins_of(draft: Draft, around: list[Task]) -> list[Task]:
     return [task for task in found if task is not None]
 
 
-def _go_on(draft: Draft, task: Task, fields: dict[str, Any]) -> None:
+def _wait_again(draft: Draft, task: Task, fields: dict[str, Any]) -> None:
     """Have a loop or a JOIN wait again for what is in it; nothing has followed from it any more."""
-    was_over = task.status.terminal
-    fields = {
-        **fields,
-        "status": TaskStatus.IN_PROGRESS,
-        "updated_at": draft.now,
-        "executed": False,
-        "succeeded_before": False,
-        "reason": None,
-        "ended_at": 0,
-        **({"generation": draft.field("generation")} if was_over else {}),
-    }
-    row = draft.put(attrs.evolve(draft.known(task.ref), **fields), verb=True)
-    if was_over:
+    if task.status.terminal:
         draft.cancel_timer(f"{EventKind.CONTINUE}:{task.ref}")
-        start_deadlines(draft, draft.node(row), row)
+        go_on(draft, task, generation=draft.field("generation"), succeeded_before=False, **fields)
+    else:
+        draft.put(attrs.evolve(task, updated_at=draft.now, reason=None, succeeded_before=False, **fields))
 
 
 def _innermost_first(draft: Draft, tasks: list[Task]) -> list[Task]:

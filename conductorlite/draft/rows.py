@@ -112,6 +112,12 @@ class Draft(Mailboxes):
         self._store(None, task)
         return task
 
+    def create_ended(self, node: Node, iterations: tuple[int, ...], status: TaskStatus, **fields: Any) -> Task:
+        """Add an attempt that is over as soon as it is there, and put what follows from it on the work list."""
+        task = self.create(node, iterations, status, started_at=self.now, ended_at=self.now, **fields)
+        self.queue.append(("advance", task.ref))
+        return task
+
     def task_id(self, ref: str, attempt: int, generation: int | None = None) -> str:
         """Id of an attempt, by default of the present generation, derived from its identity.
 

@@ -122,16 +122,13 @@ def _look_from(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
 
 
 def _fail(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None, error: InvalidInput) -> None:
-    task = draft.create(
+    draft.create_ended(
         node,
         iterations,
         TaskStatus.FAILED_WITH_TERMINAL_ERROR,
         previous=previous,
-        started_at=draft.now,
-        ended_at=draft.now,
         reason=f"its input cannot be kept: {error}",
     )
-    draft.queue.append(("advance", task.ref))
 
 
 def _schedule_again(draft: Draft, node: Node, previous: Task, delay_ms: int) -> None:

@@ -53,17 +53,14 @@ def resolve_dynamic(
             return
         shown = found.problem.replace("$.tasks[0]", "the task")
         problem = f"Input {param!r} is {name!r}, which cannot be scheduled: {shown}"
-    failed = draft.create(
+    draft.create_ended(
         node,
         iterations,
         TaskStatus.FAILED_WITH_TERMINAL_ERROR,
         previous=previous,
         input=draft.payload(values),
-        started_at=draft.now,
-        ended_at=draft.now,
         reason=problem,
     )
-    draft.queue.append(("advance", failed.ref))
 
 
 _BUILT_IN: Final = frozenset(str(kind) for kind in TaskType)

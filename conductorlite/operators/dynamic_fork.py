@@ -49,17 +49,14 @@ def schedule_dynamic_fork(
         if branches:
             given[FORKED_DEFINITION] = _grow(draft, node, iterations, branches, previous)
     except _Malformed as error:
-        task = draft.create(
+        draft.create_ended(
             node,
             iterations,
             TaskStatus.FAILED_WITH_TERMINAL_ERROR,
             previous=previous,
             input=draft.payload(values),
-            started_at=draft.now,
-            ended_at=draft.now,
             reason=str(error),
         )
-        draft.queue.append(("advance", task.ref))
         return
     draft.create(
         node,

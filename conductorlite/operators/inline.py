@@ -78,18 +78,15 @@ def settle_at_once(
         status = TaskStatus.FAILED if retriable(error) else TaskStatus.FAILED_WITH_TERMINAL_ERROR
         reason = str(error)
         output = draft.payload({"error": reason})
-    task = draft.create(
+    draft.create_ended(
         node,
         iterations,
         status,
         previous=previous,
         input=draft.payload(values),
         output=output,
-        started_at=draft.now,
-        ended_at=draft.now,
         reason=reason,
     )
-    draft.queue.append(("advance", task.ref))
 
 
 def _evaluate(values: dict[str, Any], now: int, task_id: str) -> Json:

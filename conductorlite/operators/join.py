@@ -76,8 +76,7 @@ def pass_over_join(draft: Draft, node: Node, fork: Task) -> None:
     """Skip the JOIN of a fork that was skipped, or whose failure is borne: there is nothing to join."""
     join = draft.plan_of(node.grafts).nodes[str(node.join)]
     if draft.task(printed_ref(join.ref, fork.iterations)) is None:
-        task = draft.create(join, fork.iterations, TaskStatus.SKIPPED, started_at=draft.now, ended_at=draft.now)
-        draft.queue.append(("advance", task.ref))
+        draft.create_ended(join, fork.iterations, TaskStatus.SKIPPED)
 
 
 def _ended(draft: Draft, refs: list[str]) -> int:

@@ -33,17 +33,14 @@ def schedule_start_workflow(
     request: dict[str, Any] = given if isinstance(given, dict) else {}
     found = Embedding(problem=problem) if problem else _definition(draft, request, f"{ref}#{attempt}")
     if found.digest is None:
-        task = draft.create(
+        draft.create_ended(
             node,
             iterations,
             TaskStatus.FAILED,
             previous=previous,
             input=draft.payload(values),
-            started_at=draft.now,
-            ended_at=draft.now,
             reason=found.problem,
         )
-        draft.queue.append(("advance", task.ref))
         return
     delay = node.task.start_delay_ms if delay_ms is None else delay_ms
     task = draft.create(

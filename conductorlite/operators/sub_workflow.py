@@ -17,7 +17,7 @@ from conductorlite.decisions import Embedding, EventKind
 from conductorlite.definitions import MAX_KEY, MAX_NESTING, IdempotencyStrategy, SubWorkflowParams
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, printed_ref
-from conductorlite.expressions import compile_template, to_text
+from conductorlite.expressions import to_text
 from conductorlite.operators.document import DraftSource, rendered
 from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
@@ -47,17 +47,14 @@ def schedule_sub_workflow(
     found = _definition(draft, params, f"{ref}#{attempt}")
     if workflow.depth >= MAX_NESTING or found.digest is None:
         too_deep = workflow.depth >= MAX_NESTING
-        task = draft.create(
+        draft.create_ended(
             node,
             iterations,
             TaskStatus.FAILED_WITH_TERMINAL_ERROR if too_deep else TaskStatus.FAILED,
             previous=previous,
             input=draft.payload({"subWorkflowName": params.name, "workflowInput": values}),
-            started_at=draft.now,
-            ended_at=draft.now,
             reason=found.problem or f"executions are nested deeper than {MAX_NESTING}",
         )
-        draft.queue.append(("advance", task.ref))
         return
     child_id = derive_id("child", workflow.seed, workflow.workflow_id, ref, attempt, draft.field("generation"))
     delay = node.task.start_delay_ms if delay_ms is None else delay_ms
@@ -112,18 +109,9 @@ def start_child(draft: Draft, task: Task, due_at: int, *, again: bool = False) -
 def _resolved(draft: Draft, node: Node) -> SubWorkflowParams:
     """The parameters with their expressions resolved."""
     params = node.task.sub_workflow_param
-    if params is None:
+    if params is None or node.params is None:
         raise ValueError(f"{node.ref}: a SUB_WORKFLOW without subWorkflowParam got past the validator")
-    given = {
-        "name": params.name,
-        "priority": params.priority,
-        "taskToDomain": None if params.task_to_domain is None else dict(params.task_to_domain),
-        "key": params.idempotency_key,
-        "strategy": params.idempotency_strategy,
-        "definition": params.workflow_definition if isinstance(params.workflow_definition, str) else None,
-    }
-    template = compile_template(given)
-    values = template.render(DraftSource(draft, template.reads))
+    values = node.params.render(DraftSource(draft, node.params.reads))
     priority, domains = values["priority"], values["taskToDomain"]
     if isinstance(priority, str) and priority.isdecimal():
         priority = int(priority)
@@ -135,7 +123,7 @@ def _resolved(draft: Draft, node: Node) -> SubWorkflowParams:
         idempotency_key=to_text(values["key"]) if isinstance(values["key"], int) else values["key"],
         idempotency_strategy=values["strategy"],
         workflow_definition=None,
-        extra={**params.extra, _INLINE: values["definition"]} if given["definition"] is not None else params.extra,
+        extra={**params.extra, _INLINE: values["definition"]} if isinstance(params.workflow_definition, str) else params.extra,
     )
 
 

@@ -49,17 +49,14 @@ def _case(
         task_id = draft.task_id(printed_ref(node.ref, iterations), 0 if previous is None else previous.attempt + 1)
         return to_text(node.condition.evaluate(values, now=draft.now, seed=task_id))
     except ExpressionFailed as error:
-        task = draft.create(
+        draft.create_ended(
             node,
             iterations,
             TaskStatus.FAILED,
             previous=previous,
             input=draft.payload(values),
-            started_at=draft.now,
-            ended_at=draft.now,
             reason=f"{node.task.type} expression {script!r} failed: {error}",
         )
-        draft.queue.append(("advance", task.ref))
         return None
 
 
@@ -73,17 +70,14 @@ def _take(
     output: dict[str, Any],
 ) -> None:
     head = _head(node, case)
-    task = draft.create(
+    task = draft.create_ended(
         node,
         iterations,
         TaskStatus.COMPLETED,
         previous=previous,
         input=draft.payload({**values, "case": case} | ({"hasChildren": "true"} if head else {})),
         output=draft.payload(output),
-        started_at=draft.now,
-        ended_at=draft.now,
     )
-    draft.queue.append(("advance", task.ref))
     if head is not None:
         draft.follow(task, head, iterations)
 

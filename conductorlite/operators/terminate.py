@@ -27,18 +27,15 @@ def schedule_terminate(
     problem = None
     if status not in _STATUSES:
         problem = f"terminationStatus {status!r} is none of {', '.join(_STATUSES)}"
-    task = draft.create(
+    draft.create_ended(
         node,
         iterations,
         TaskStatus.FAILED if problem else TaskStatus.COMPLETED,
         previous=previous,
         input=draft.payload(values),
         output=draft.payload({} if problem else _output(values.get("workflowOutput"))),
-        started_at=draft.now,
-        ended_at=draft.now,
         reason=problem,
     )
-    draft.queue.append(("advance", task.ref))
 
 
 def _output(value: Any) -> dict[str, Any]:

@@ -31,14 +31,11 @@ def schedule_set_variable(
         problem = f"the workflow's variables would have {size} bytes, more than {VARIABLES_LIMIT}"
     else:
         draft.change(variables=variables)
-    task = draft.create(
+    draft.create_ended(
         node,
         iterations,
         TaskStatus.FAILED_WITH_TERMINAL_ERROR if problem else TaskStatus.COMPLETED,
         previous=previous,
         input=draft.payload(values),
-        started_at=draft.now,
-        ended_at=draft.now,
         reason=problem,
     )
-    draft.queue.append(("advance", task.ref))

@@ -34,20 +34,20 @@ def schedule_wait(
             until = _until(values, draft.now)
         except InvalidExpression as error:
             problem = str(error)
+    given = draft.payload(values)
+    if problem:
+        failed = TaskStatus.FAILED_WITH_TERMINAL_ERROR
+        draft.create_ended(node, iterations, failed, previous=previous, input=given, reason=problem)
+        return
     task = draft.create(
         node,
         iterations,
-        TaskStatus.FAILED_WITH_TERMINAL_ERROR if problem else TaskStatus.IN_PROGRESS,
+        TaskStatus.IN_PROGRESS,
         previous=previous,
-        input=draft.payload(values),
+        input=given,
         started_at=draft.now,
-        ended_at=draft.now if problem else 0,
-        reason=problem,
         wait_until=until,
     )
-    if problem:
-        draft.queue.append(("advance", task.ref))
-        return
     if until is not None:
         draft.set_timer(task, EventKind.WAIT_ENDS, until)
     start_deadlines(draft, node, task, previous)
@@ -84,7 +84,6 @@ def _text(value: object) -> str:
 
 def schedule_noop(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
     """Create the row, already over."""
-    task = draft.create(
-        node, iterations, TaskStatus.COMPLETED, started_at=draft.now, ended_at=draft.now
+    draft.create_ended(
+        node, iterations, TaskStatus.COMPLETED
     )
-    draft.queue.append(("advance", task.ref))

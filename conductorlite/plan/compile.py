@@ -109,6 +109,8 @@ class Node:
     #: DO_WHILE: condition and list. SWITCH, DECISION: the expression.
     condition: Condition | None = None
     items: Template | None = None
+    #: SUB_WORKFLOW: its parameters, as far as they may hold expressions.
+    params: Template | None = None
     #: Reference of the node that undoes this one, and of the one that this node undoes.
     compensation: str | None = None
     compensates: str | None = None
@@ -277,6 +279,7 @@ def _node(
         members=members,
         condition=_condition(task, evaluators),
         items=_items(task),
+        params=_params(task),
         compensation=None if task.compensation is None else task.compensation.task_reference_name,
     )
 
@@ -309,6 +312,22 @@ def _condition(task: WorkflowTask, evaluators: Mapping[str, Evaluator]) -> Condi
     if kind not in evaluators:
         raise InvalidExpression(f"{task.task_reference_name}: no evaluator is registered for type {kind!r}")
     return evaluators[kind].compile(text)
+
+
+def _params(task: WorkflowTask) -> Template | None:
+    params = task.sub_workflow_param
+    if task.type != TaskType.SUB_WORKFLOW or params is None:
+        return None
+    return compile_template(
+        {
+            "name": params.name,
+            "priority": params.priority,
+            "taskToDomain": None if params.task_to_domain is None else dict(params.task_to_domain),
+            "key": params.idempotency_key,
+            "strategy": params.idempotency_strategy,
+            "definition": params.workflow_definition if isinstance(params.workflow_definition, str) else None,
+        }
+    )
 
 
 def _items(task: WorkflowTask) -> Template | None:
