@@ -102,7 +102,7 @@ def test_failed_migration_changes_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     """A migration that breaks half-way leaves an empty file, which the next opening makes a store."""
     path = tmp_path / "store.db"
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "_MIGRATIONS", (schema._V1 + "CREATE TABLE broken (;",))
+        patch.setattr(schema, "_MIGRATIONS", (schema._MIGRATIONS[0] + "CREATE TABLE broken (;",))
         with pytest.raises(Exception, match=r"store\.db"):
             SQLiteBackend(path)
     assert path.read_bytes() == b""
@@ -116,13 +116,13 @@ def test_older_schema_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with old.writing() as tx:
         tx.post([event()])
     old.close()
-    monkeypatch.setattr(schema, "_MIGRATIONS", (schema._V1, "CREATE TABLE later (x INTEGER) STRICT;"))
-    monkeypatch.setattr(schema, "VERSION", 2)
+    monkeypatch.setattr(schema, "_MIGRATIONS", (*schema._MIGRATIONS, "CREATE TABLE later (x INTEGER) STRICT;"))
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
     new = SQLiteBackend(path)
     with new.reading() as view:
         assert len(view.inbox("w")) == 1
     assert new._writer.execute("SELECT count(*) FROM later").fetchone() == (0,)
-    assert new._writer.execute("PRAGMA user_version").fetchone() == (2,)
+    assert new._writer.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
     new.close()
 
 

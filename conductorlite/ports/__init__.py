@@ -1,0 +1,37 @@
+"""The seams: what the engine asks of a backend, a lock, a payload store. Protocols only.
+
+**Storage has no opinion on workflows.** A backend stores the rows of a `Decision` and finds them again; it reads no clock
+(instants are arguments), computes no status, raises no timer. Two transactions carry everything: `reading()` is one
+consistent snapshot that takes no write lock; `writing()` is one atomic, serialised change that can also read.
+
+Errors every implementation raises: `StorageBusy` when another writer holds the store for longer than its busy timeout,
+`StorageFull`, `StorageReadOnly`, `StorageCorrupt`, `EngineClosed` after `close()`. After any error nothing of the transaction
+is stored.
+"""
+
+from __future__ import annotations
+
+from conductorlite.ports.backend import Backend, ReadingTransaction, WritingTransaction
+from conductorlite.ports.executions import ExecutionFilter, ExecutionReads, ExecutionWrites, Loaded
+from conductorlite.ports.lock import Lock
+from conductorlite.ports.metadata import MetadataReads, MetadataWrites
+from conductorlite.ports.queues import QueueReads, QueueWrites
+from conductorlite.ports.relay import RelayItem, RelayReads, RelayWrites
+
+__all__ = [
+    "Backend",
+    "ExecutionFilter",
+    "ExecutionReads",
+    "ExecutionWrites",
+    "Loaded",
+    "Lock",
+    "MetadataReads",
+    "MetadataWrites",
+    "QueueReads",
+    "QueueWrites",
+    "ReadingTransaction",
+    "RelayItem",
+    "RelayReads",
+    "RelayWrites",
+    "WritingTransaction",
+]
