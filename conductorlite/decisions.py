@@ -16,6 +16,7 @@ import attrs
 
 from conductorlite.canonical import EMPTY, Payload
 from conductorlite.executions import HistoryEvent, Task, Workflow
+from conductorlite.limits import LimitChange, Line, Member
 
 if TYPE_CHECKING:
     from conductorlite.plan import Plan
@@ -64,6 +65,10 @@ class EventKind(StrEnum):
     TASK_TIMEOUT = "TASK_TIMEOUT"
     TOTAL_TIMEOUT = "TOTAL_TIMEOUT"
     WORKFLOW_TIMEOUT = "WORKFLOW_TIMEOUT"
+    # limits: a delay is over, a slot was given, a window has moved
+    ADMISSION = "ADMISSION"
+    GRANTED = "GRANTED"
+    WINDOW_MOVES = "WINDOW_MOVES"
     # other workflows
     CHILD_ENDED = "CHILD_ENDED"
     STARTED = "STARTED"
@@ -164,6 +169,10 @@ class Need:
     plans: frozenset[str] = frozenset()
     #: Every letter in the inbox, held and future ones too.
     inbox: bool = False
+    #: Limits by key: with how many heads of their lines.
+    limits: Mapping[str, int] = attrs.field(factory=dict)
+    #: Members of limits: (key, holder).
+    members: frozenset[tuple[str, str]] = frozenset()
 
     def __or__(self, other: Need) -> Need:
         return Need(
@@ -179,6 +188,8 @@ class Need:
             embeds={**self.embeds, **other.embeds},
             plans=self.plans | other.plans,
             inbox=self.inbox or other.inbox,
+            limits={key: max(self.limits.get(key, 0), other.limits.get(key, 0)) for key in {*self.limits, *other.limits}},
+            members=self.members | other.members,
         )
 
     def __bool__(self) -> bool:
@@ -195,10 +206,18 @@ class Need:
             or self.embeds
             or self.plans
             or self.inbox
+            or self.limits
+            or self.members
         )
 
 
 NOTHING: Final = Need()
+
+#: Heads of a line that are loaded at first.
+_HEADS: Final = 4
+
+#: What a limit has answered: whether the asker has a slot, and to which references of its own execution slots were given.
+Admission = tuple[bool, tuple[str | None, ...]]
 
 
 class NotLoaded(Exception):
@@ -233,6 +252,10 @@ class Snapshot:
     plans: Mapping[str, Plan] = attrs.field(factory=dict)
     #: The whole inbox; None when it was not loaded.
     inbox: tuple[Event, ...] | None = None
+    lines: Mapping[str, Line] = attrs.field(factory=dict)
+    members: Mapping[tuple[str, str], Member | None] = attrs.field(factory=dict)
+    #: When a record is lived again: what limits have answered in this turn, in order.
+    admissions: tuple[Admission, ...] | None = None
     live_loaded: bool = False
     failed_loaded: bool = False
     everything_loaded: bool = False
@@ -285,6 +308,7 @@ class Snapshot:
             return self.embedded[name]
         except KeyError:
             raise NotLoaded(Need(embeds={name: definition})) from None
+
     def plan_of(self, digest: str) -> Plan:
         """The compiled plan of an embedded definition; raises NotLoaded."""
         try:
@@ -297,6 +321,20 @@ class Snapshot:
         if self.inbox is None:
             raise NotLoaded(Need(inbox=True))
         return self.inbox
+
+    def line(self, key: str) -> Line:
+        """A limit with the heads of its line; raises NotLoaded."""
+        try:
+            return self.lines[key]
+        except KeyError:
+            raise NotLoaded(Need(limits={key: _HEADS})) from None
+
+    def member(self, key: str, holder: str) -> Member | None:
+        """A member of a limit, or None; raises NotLoaded."""
+        try:
+            return self.members[(key, holder)]
+        except KeyError:
+            raise NotLoaded(Need(members=frozenset({(key, holder)}))) from None
 
     def all_live(self) -> list[Task]:
         """Every live row, in order of scheduling; raises NotLoaded."""
@@ -325,6 +363,8 @@ class Outcome(StrEnum):
     DONE = "DONE"
     #: It came too late or twice; nothing changed.
     IGNORED = "IGNORED"
+    #: A limit on executions has no slot for it, and it is not to wait; nothing changed.
+    REJECTED = "REJECTED"
     #: It carried an old lease; nothing changed.
     STALE = "STALE"
     #: The verb does not fit the status; nothing changed.
@@ -401,6 +441,8 @@ class Decision:
     #: The turn was cut: at its limits, where a CONTINUE event in `timers` carries the rest, or before a migration.
     more: bool = False
     replies: Mapping[str, Reply] = attrs.field(factory=dict)
+    #: Each under the fence that was read: raises FencedOut like the workflow's own.
+    limits: tuple[LimitChange, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -417,4 +459,5 @@ class Decision:
             or self.timers
             or self.release_held
             or self.outgoing
+            or self.limits
         )

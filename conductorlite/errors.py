@@ -15,6 +15,7 @@ The tree::
      ├── Conflict                     the verb does not fit the execution's status
      │    ├── AlreadyExists           a definition or an execution of that identity exists
      │    │    └── KeyTaken           another execution has the idempotency key
+     │    ├── LimitReached            a limit on executions with the policy REJECT has no slot left
      │    ├── StaleLease              a report with a lease older than the task's
      │    └── Parked                  the execution is parked: resume or terminate it
      ├── ClockError                   a clock was moved backwards, or while a worker was running
@@ -58,6 +59,7 @@ __all__ = [
     "InvalidInput",
     "InvariantBroken",
     "KeyTaken",
+    "LimitReached",
     "MissingExtra",
     "NotFound",
     "Parked",
@@ -144,6 +146,10 @@ class KeyTaken(AlreadyExists):
     def __init__(self, workflow_id: str, text: str) -> None:
         self.workflow_id = workflow_id
         super().__init__(text)
+
+
+class LimitReached(Conflict):
+    """A limit on executions has all its slots in use, and its policy is REJECT: nothing was started."""
 
 
 class StaleLease(Conflict):

@@ -3,7 +3,7 @@
 A `Workflow` is one execution, a `Task` one attempt at one node of its definition. Both are frozen: a change is a new row. The
 tables below are the whole state machine; `draft` is the only writer and consults them at every change, `check` replays them.
 
-    task:      SCHEDULED ⇄ IN_PROGRESS → a terminal status; a terminal status only moves by an explicit verb
+    task:      PENDING → SCHEDULED ⇄ IN_PROGRESS → a terminal status; a terminal status only moves by an explicit verb
     workflow:  RUNNING ⇄ PAUSED → a terminal status; a terminal status only moves by an explicit verb
 
 **Identity.** An attempt is (workflow_id, ref, attempt); `ref` is the printed reference: the definition's reference followed by
@@ -49,8 +49,9 @@ __all__ = [
 
 
 class TaskStatus(StrEnum):
-    """Where an attempt stands; Conductor's names."""
+    """Where an attempt stands: Conductor's names, and Orkes' PENDING, before a limited task has its slot."""
 
+    PENDING = "PENDING"
     SCHEDULED = "SCHEDULED"
     IN_PROGRESS = "IN_PROGRESS"
     COMPLETED = "COMPLETED"
@@ -77,7 +78,7 @@ class TaskStatus(StrEnum):
         return self is TaskStatus.FAILED or self is TaskStatus.TIMED_OUT
 
 
-_OPEN_TASK: Final = frozenset({TaskStatus.SCHEDULED, TaskStatus.IN_PROGRESS})
+_OPEN_TASK: Final = frozenset({TaskStatus.PENDING, TaskStatus.SCHEDULED, TaskStatus.IN_PROGRESS})
 _SUCCESSFUL_TASK: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.COMPLETED_WITH_ERRORS, TaskStatus.SKIPPED})
 
 #: What a worker may report.
@@ -104,8 +105,10 @@ _ENDS: Final = frozenset(
 #: From which status a task may go to which, on its own. `None` is "no row yet".
 TASK_TRANSITIONS: Final[Mapping[TaskStatus | None, frozenset[TaskStatus]]] = {
     None: frozenset(TaskStatus),
-    TaskStatus.SCHEDULED: _ENDS | {TaskStatus.IN_PROGRESS},
-    TaskStatus.IN_PROGRESS: _ENDS | {TaskStatus.SCHEDULED, TaskStatus.COMPLETED_WITH_ERRORS},
+    # The first task of an execution that waited for its slot is of any type, and becomes whatever that does.
+    TaskStatus.PENDING: frozenset(TaskStatus),
+    TaskStatus.SCHEDULED: _ENDS | {TaskStatus.IN_PROGRESS, TaskStatus.PENDING},
+    TaskStatus.IN_PROGRESS: _ENDS | {TaskStatus.SCHEDULED, TaskStatus.PENDING, TaskStatus.COMPLETED_WITH_ERRORS},
     TaskStatus.COMPLETED: frozenset(),
     TaskStatus.COMPLETED_WITH_ERRORS: frozenset(),
     TaskStatus.FAILED: frozenset({TaskStatus.COMPLETED_WITH_ERRORS}),
@@ -235,6 +238,8 @@ class Task:
     total_timeout_at: int | None = None
     #: WAIT: when it ends by itself.
     wait_until: int | None = None
+    #: The limit of which it holds a slot, or in whose line it waits while PENDING.
+    limit_key: str | None = None
     #: Which reference is compensated after this one; None for the last one, and as long as nothing is compensated.
     compensation_next: str | None = None
 
@@ -318,6 +323,12 @@ class Workflow:
     depth: int = 0
     event: str | None = None
     created_by: str | None = None
+    #: The limit on executions of which it holds a slot, or in whose line it waits while `rate_limited`.
+    rate_limit_key: str | None = None
+    #: Its first task is PENDING until it has a slot.
+    rate_limited: bool = False
+    #: Keys of the limits that the executions above it hold: what it may not wait for.
+    outer_keys: tuple[str, ...] = ()
     #: Under which key it was started, once: unique among the executions of this name.
     idempotency_key: str | None = None
     input: Payload = EMPTY

@@ -16,8 +16,9 @@ from typing import Final
 import attrs
 
 from conductorlite.definitions import RetryLogic, Semantics, TaskDef, TaskType, TimeoutPolicy, WorkflowTask
+from conductorlite.limits import Terms
 
-__all__ = ["LONGEST_DELAY_MS", "TaskPolicy", "derive_id", "jitter", "retry_delay", "task_policy"]
+__all__ = ["LONGEST_DELAY_MS", "TaskPolicy", "derive_id", "jitter", "retry_delay", "task_limit", "task_policy"]
 
 #: Largest delay: Conductor's 32-bit seconds. Longer products saturate here.
 LONGEST_DELAY_MS: Final = 2_147_483_647_000
@@ -72,6 +73,18 @@ def task_policy(task: WorkflowTask, semantics: Semantics, *, operator: bool) -> 
         poll_timeout_ms=poll,
         timeout_policy=given.timeout_policy or TimeoutPolicy.TIME_OUT_WF,
     )
+
+
+def task_limit(task: WorkflowTask) -> Terms:
+    """What the definition embedded in a worker's task allows; a rate without a window is per second, as Conductor's."""
+    given = task.task_definition
+    if given is None:
+        return Terms()
+    rate, window = max(0, given.rate_limit_per_frequency or 0), given.rate_limit_frequency_ms
+    window = 1_000 if window is None else window
+    if window <= 0:
+        rate = 0
+    return Terms(concurrent=max(0, given.concurrent_exec_limit or 0), rate=rate, window_ms=window if rate else 0)
 
 
 def _given(value: int | None, default: int) -> int:

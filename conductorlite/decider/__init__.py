@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from conductorlite.decider.admissions import REOPENING, on_admission, on_granted, on_window_moves, step_admitted
 from conductorlite.decider.causes import cause_of
 from conductorlite.decider.compensation import schedule_compensation
+from conductorlite.decider.endings import leave_limit
 from conductorlite.decider.families import on_child_ended, on_started
 from conductorlite.decider.foresight import foresee
 from conductorlite.decider.migrations import on_migrate
@@ -64,6 +66,9 @@ _HANDLERS: Final[Mapping[EventKind, Callable[[Draft, Event], None]]] = {
     EventKind.TASK_TIMEOUT: on_task_timeout,
     EventKind.TOTAL_TIMEOUT: on_total_timeout,
     EventKind.WORKFLOW_TIMEOUT: on_workflow_timeout,
+    EventKind.ADMISSION: on_admission,
+    EventKind.GRANTED: on_granted,
+    EventKind.WINDOW_MOVES: on_window_moves,
     EventKind.CHILD_ENDED: on_child_ended,
     EventKind.STARTED: on_started,
     EventKind.CHILD_REOPENED: on_child_reopened,
@@ -79,6 +84,7 @@ _STEPS: Final[Mapping[str, Callable[..., None]]] = {
     "choose": choose,
     "look_again": look_again,
     "compensate": schedule_compensation,
+    "admitted": step_admitted,
 }
 
 _NOWHERE: Final[Mapping[str, str]] = {}
@@ -118,6 +124,8 @@ def decide(
             _HANDLERS[event.kind](draft, event)
             if event.event_id not in draft.replies:
                 draft.reply(event, Outcome.DONE)
+            elif event.kind in REOPENING and draft.status.terminal and not draft.field("rate_limited"):
+                leave_limit(draft)  # it was refused after all
             _settle(draft, missing)
         except NotLoaded as absent:
             missing.append(absent.need)
@@ -141,6 +149,10 @@ def _together(needs: list[Need]) -> Need:
         definitions=frozenset().union(*(need.definitions for need in needs)),
         plans=frozenset().union(*(need.plans for need in needs)),
         inbox=any(need.inbox for need in needs),
+        limits={
+            key: max(need.limits.get(key, 0) for need in needs) for key in frozenset().union(*(need.limits for need in needs))
+        },
+        members=frozenset().union(*(need.members for need in needs)),
         polls=frozenset().union(*(need.polls for need in needs)),
     )
 

@@ -16,7 +16,7 @@ from conductorlite.executions import Task, WorkflowStatus
 from conductorlite.expressions import to_text
 from conductorlite.operators import DraftSource
 
-__all__ = ["complete_workflow", "end_compensated", "fail_workflow", "set_workflow_timeout", "terminate_workflow"]
+__all__ = ["complete_workflow", "end_compensated", "fail_workflow", "leave_limit", "set_workflow_timeout", "terminate_workflow"]
 
 
 def complete_workflow(draft: Draft) -> None:
@@ -130,7 +130,16 @@ def _end(
             put_out = Payload.of({**draft.value(put_out), **told}, bounded=False)
     draft.change(output=draft.keep(put_out))
     draft.move_workflow(status, reason=reason, payload=put_out)
+    leave_limit(draft)
     tell_parent(draft)
+
+
+def leave_limit(draft: Draft) -> None:
+    """Give back the slot of the execution itself, or its place in the line."""
+    key = draft.field("rate_limit_key")
+    if key is not None:
+        draft.change(rate_limit_key=None, rate_limited=False)
+        draft.give_back(key, [draft.workflow.workflow_id])
 
 
 def _output(draft: Draft) -> Payload:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.canonical import EMPTY
+from conductorlite.decider.admissions import reopens
 from conductorlite.decider.compensation import was_compensated
 from conductorlite.decider.endings import set_workflow_timeout
 from conductorlite.decider.families import tell_parent
@@ -58,6 +59,8 @@ def on_retry(draft: Draft, event: Event) -> None:
         draft.reply(event, Outcome.CONFLICT, problem)
         if said.get("parent") and draft.status.terminal:
             tell_parent(draft)  # it waits for an end: there will be no other
+        return
+    if not reopens(draft, event):
         return
     resume = bool(said.get("resume"))
     if resume:
@@ -257,6 +260,8 @@ def on_child_reopened(draft: Draft, event: Event) -> None:
         or was_compensated(draft, draft.everything())
     ):
         draft.reply(event, Outcome.IGNORED, "the task does not wait for this execution")
+        return
+    if not reopens(draft, event):
         return
     draft.journal(HistoryKind.VERB, "CHILD_REOPENED", ref=task.ref, attempt=task.attempt)
     if draft.status.terminal:

@@ -15,7 +15,7 @@ import attrs
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.draft import Draft
 from conductorlite.executions import HistoryKind, Task, TaskStatus, changed
-from conductorlite.operators import offer
+from conductorlite.operators import queue_again
 
 __all__ = ["on_extend_lease", "on_poll", "on_report"]
 
@@ -124,23 +124,12 @@ def _not_yet(draft: Draft, task: Task, callback_after_ms: int, said: dict[str, A
         draft.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
     if task.status is TaskStatus.SCHEDULED and task.poll_timeout_at is not None:
         draft.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
-    waited = task.status is TaskStatus.SCHEDULED
-    task = draft.put(
-        attrs.evolve(
-            task,
-            status=TaskStatus.SCHEDULED,
-            updated_at=draft.now,
-            lease=0,
-            callback_after_ms=callback_after_ms,
-            due_at=draft.after(callback_after_ms),
-            response_timeout_at=None,
-            poll_timeout_at=None,
-            **said,
-        )
-    )
-    if waited:
+    given = {"updated_at": draft.now, "lease": 0, "callback_after_ms": callback_after_ms, **said}
+    task = attrs.evolve(task, response_timeout_at=None, poll_timeout_at=None, **given)
+    before = task.status
+    task = queue_again(draft, node, task, callback_after_ms)
+    if task.status is before:
         _tell(draft, task, TaskStatus.IN_PROGRESS)
-    offer(draft, node, task)
 
 
 def _tell(draft: Draft, task: Task, reported: TaskStatus) -> None:

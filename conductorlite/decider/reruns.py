@@ -14,8 +14,9 @@ from typing import Any
 import attrs
 
 from conductorlite.canonical import EMPTY, Payload
+from conductorlite.decider.admissions import reopens
 from conductorlite.decider.compensation import was_compensated
-from conductorlite.decider.endings import set_workflow_timeout
+from conductorlite.decider.endings import leave_limit, set_workflow_timeout
 from conductorlite.decider.reopening import follow_up_all, go_on, recount, reopen, reopen_workflow, tell_parent_reopened
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.draft import Draft
@@ -57,13 +58,16 @@ def on_rerun(draft: Draft, event: Event) -> None:
         draft.reply(event, Outcome.CONFLICT, f"the flow does not come to {target.ref!r}")
     elif target.status is TaskStatus.SKIPPED and draft.node(target).behind_fork:
         draft.reply(event, Outcome.CONFLICT, f"{target.ref!r} was skipped with its fork: rerun the fork")
-    else:
+    elif draft.field("rate_limited") and not draft.status.terminal:
+        draft.reply(event, Outcome.CONFLICT, f"the execution waits for a slot of {draft.field('rate_limit_key')!r}")
+    elif reopens(draft, event):
         _run_from(draft, target, said)
 
 
 def _begin_again(draft: Draft, verb: str, said: dict[str, Any]) -> None:
     """Take everything back and start anew, in a turn of its own, for the definition may be another one."""
     rows = draft.everything()
+    leave_limit(draft)  # it asks again when it starts, under the key of that definition
     draft.counting = False
     draft.take_back(_innermost_first(draft, rows))
     draft.recount()

@@ -7,6 +7,7 @@ A verb that does not fit the status is refused with a reply, never with an excep
 
 from __future__ import annotations
 
+from conductorlite.decider.admissions import begin, withdraw
 from conductorlite.decider.endings import complete_workflow, fail_workflow, set_workflow_timeout
 from conductorlite.decider.families import answer_start, tell_parent
 from conductorlite.decisions import Event, EventKind, Outcome
@@ -45,7 +46,7 @@ def on_start(draft: Draft, event: Event) -> None:
     if draft.plan.first is None:
         complete_workflow(draft)
     else:
-        draft.stack.append(("schedule", draft.plan.first, []))
+        begin(draft, event)
 
 
 def on_pause(draft: Draft, event: Event) -> None:
@@ -56,6 +57,7 @@ def on_pause(draft: Draft, event: Event) -> None:
         draft.reply(event, Outcome.IGNORED, "the workflow is paused already")
     else:
         draft.move_workflow(WorkflowStatus.PAUSED)
+        withdraw(draft)
 
 
 def on_resume(draft: Draft, event: Event) -> None:

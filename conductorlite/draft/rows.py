@@ -8,7 +8,7 @@ import attrs
 
 from conductorlite.canonical import EMPTY, Payload, canonical
 from conductorlite.decisions import Decision, Event, EventKind, Outgoing, Renamed
-from conductorlite.draft.mailboxes import Mailboxes
+from conductorlite.draft.admissions import Admissions
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import (
     TASK_TRANSITIONS,
@@ -29,7 +29,7 @@ from conductorlite.policies import derive_id
 __all__ = ["Draft"]
 
 
-class Draft(Mailboxes):
+class Draft(Admissions):
     """One turn in the making. Not thread-safe; thrown away when the snapshot turns out to hold too little."""
 
     def change(self, **fields: Any) -> None:
@@ -154,7 +154,8 @@ class Draft(Mailboxes):
             self._last[task.ref] = task
         if before is None or before.status is not task.status:
             self._check(before, task, verb)
-            payload = task.output if task.status.terminal else task.input if before is None else None
+            begins = before is None or before.input != task.input
+            payload = task.output if task.status.terminal else task.input if begins else None
             if before is not None and task.status is TaskStatus.SCHEDULED and task.output != EMPTY:
                 payload = task.output
             self.journal(
@@ -265,11 +266,35 @@ class Draft(Mailboxes):
             changes["output"] = self.keep(output)
         if not child_ended:
             self._end_child(task, reason or f"its task {task.ref!r} is {status}")
+        self._leave_queue(task)
+        task = self.put(changed(task, **changes))
+        self._leave_limit(task)
+        self.queue.append(("advance", task.ref))
+        return self.known(task.ref)
+
+    def _leave_queue(self, task: Task) -> None:
         if task.status is TaskStatus.SCHEDULED:
             self.remove_message(task)
-        task = self.put(changed(task, **changes))
-        self.queue.append(("advance", task.ref))
-        return task
+        elif task.status is TaskStatus.PENDING:
+            self.cancel_timer(f"{EventKind.ADMISSION}:{task.ref}")
+
+    def _leave_limit(self, task: Task) -> Task:
+        """Give back the slot of a task, or its place in the line."""
+        if task.limit_key is None:
+            return task
+        self.give_back(task.limit_key, [task.task_id])
+        return self.put(attrs.evolve(task, limit_key=None))
+
+    def take_place_of(self, task: Task) -> None:
+        """Take out the PENDING row of the first task, for what it stands for is scheduled now, in its place."""
+        self._open -= 1
+        self._task_seq = task.seq - 1
+        self._last.pop(task.ref, None)
+        self._newest.pop(task.base_ref, None)
+        if (task.ref, task.attempt) not in self._inserted:
+            self._dropped[task.ref] = None
+        self._inserted.discard((task.ref, task.attempt))
+        self._rows.pop((task.ref, task.attempt), None)
 
     def started_id(self, task: Task) -> str:
         """Id of the execution that an attempt of START_WORKFLOW starts."""
@@ -292,10 +317,9 @@ class Draft(Mailboxes):
     def cancel(self, task: Task) -> Task:
         """End an open attempt because its execution ends: nothing follows from it."""
         self._end_child(task, "it has ended")
-        if task.status is TaskStatus.SCHEDULED:
-            self.remove_message(task)
+        self._leave_queue(task)
         changes: dict[str, Any] = {"ended_at": self.now, "updated_at": self.now, "lease": 0, **self._drop_timers(task)}
-        return self.put(attrs.evolve(task, status=TaskStatus.CANCELED, **changes))
+        return self._leave_limit(self.put(attrs.evolve(task, status=TaskStatus.CANCELED, **changes)))
 
     def rename(self, task: Task, new_ref: str, new_base_ref: str) -> None:
         """Give all attempts at a printed reference another name: ids, leases and generations stay, so reports still arrive.
@@ -334,6 +358,8 @@ class Draft(Mailboxes):
             broken_turns=0,
             parked=None,
         )
+        own = [event for event in self._alarms.values() if event.workflow_id == workflow.workflow_id]
+        others = [event for event in self._alarms.values() if event.workflow_id != workflow.workflow_id]
         return Decision(
             workflow=workflow,
             created=self._created,
@@ -346,14 +372,15 @@ class Draft(Mailboxes):
             history=tuple(self._history),
             consumed=tuple(self._consumed),
             cancelled=tuple(event_id for event_id in self._cancelled if event_id not in self._timers),
-            timers=tuple(self._timers.values()),
+            timers=(*self._timers.values(), *own),
             release_held=self._release_held,
             released_at=self.clock,
             outgoing=Outgoing(
-                removed=tuple(self._removed), put=tuple(self._put.values()), posted=tuple(self._posted)
+                removed=tuple(self._removed), put=tuple(self._put.values()), posted=(*self._posted, *others)
             ),
             more=self.more,
             replies=self.replies,
+            limits=self.limit_changes(),
         )
 
 

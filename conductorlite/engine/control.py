@@ -58,7 +58,8 @@ class Control(Metadata):
         it is RUNNING or PAUSED, and else gives the key to the new execution. However many start at once, one execution begins.
 
         Raises DefinitionNotFound, InvalidDefinition, InvalidInput (input that is not JSON, priority or key out of range, both
-        at and delay), AlreadyExists when `workflow_id` is taken, and KeyTaken, which is an AlreadyExists.
+        at and delay), AlreadyExists when `workflow_id` is taken, KeyTaken, which is an AlreadyExists, and LimitReached when the
+        definition's rateLimitConfig has no slot and the policy REJECT.
         """
         key, strategy = checked_key(idempotency_key), checked_strategy(idempotency_strategy)
         if not 0 <= priority <= 99:

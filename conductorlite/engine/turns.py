@@ -18,7 +18,7 @@ from conductorlite import codec
 from conductorlite.canonical import Payload
 from conductorlite.clock import Clock
 from conductorlite.decider import DECIDER_VERSION, Bounds, decide, foresee
-from conductorlite.decisions import Decision, Embedding, Event, EventKind, Need, Snapshot
+from conductorlite.decisions import Decision, Embedding, Event, EventKind, Need, Outcome, Snapshot
 from conductorlite.definitions import Semantics, WorkflowDef
 from conductorlite.engine.asked import Along, Listener, Start, Taken
 from conductorlite.engine.cache import Cache
@@ -32,6 +32,7 @@ from conductorlite.errors import (
     InvalidExpression,
     InvariantBroken,
     KeyTaken,
+    LimitReached,
     MissingExtra,
     NotFound,
     StorageCorrupt,
@@ -45,6 +46,9 @@ __all__ = ["Turns"]
 
 #: How often a turn that is fenced out decides anew before it leaves its events in the inbox.
 _TRIES: Final = 8
+
+#: After how many of them it decides inside the write, where nobody can be first: many may ask one limit at once.
+_INSIDE: Final = 3
 
 #: Turns that break an invariant before the workflow is parked.
 _BROKEN_TURNS: Final = 3
@@ -138,9 +142,9 @@ class Turns:
         if self.lock is not None and not self.lock.try_acquire(workflow_id):
             return self._leave(workflow_id, events)
         try:
-            for _ in range(_TRIES):
+            for tried in range(_TRIES):
                 try:
-                    return self._decide_and_commit(workflow_id, events, started, along)
+                    return self._decide_and_commit(workflow_id, events, started, along, inside=tried >= _INSIDE)
                 except FencedOut:
                     continue
                 except KeyTaken:
@@ -174,16 +178,18 @@ class Turns:
         return Taken(decision=None, replies={}, posted=True)
 
     def _decide_and_commit(
-        self, workflow_id: str, events: Sequence[Event], started: Start | None, along: Along | None
+        self, workflow_id: str, events: Sequence[Event], started: Start | None, along: Along | None, *, inside: bool
     ) -> Taken:
-        if self.read_inside:
+        if self.read_inside or inside:
             with self.backend.writing() as tx:
                 workflow, decision = self._read_and_decide(tx, workflow_id, events, started)
+                _refuse_rejected(decision, started)
                 if decision is not None and not decision.empty:
                     self._apply(tx, decision, started, along)
         else:
             with self.backend.reading() as view:
                 workflow, decision = self._read_and_decide(view, workflow_id, events, started)
+            _refuse_rejected(decision, started)
             if decision is not None and not decision.empty:
                 with self.backend.writing() as tx:
                     self._apply(tx, decision, started, along)
@@ -237,6 +243,7 @@ class Turns:
             parent_attempt=parent.get("attempt", 0),
             parent_generation=parent.get("generation", 0),
             depth=said["depth"],
+            outer_keys=tuple(said.get("limitKeys") or ()),
             created_by=said.get("createdBy"),
             task_to_domain=Payload.of(said.get("taskToDomain") or {}),
         )
@@ -305,7 +312,7 @@ class Turns:
         due = () if fresh or workflow.parked is not None else self.due(view, workflow, now)
         ordered = tuple(sorted((*due, *events), key=lambda event: event.order))
         plan = self.plan(view, workflow)
-        snapshot = Snapshot(workflow=workflow, events=ordered)
+        snapshot = self.snapshot(workflow, ordered)
         need = foresee(plan, workflow, ordered)
         grown: dict[tuple[str, ...], Plan] = {}
         while True:
@@ -317,6 +324,10 @@ class Turns:
             if isinstance(answer, Decision):
                 return answer
             need = answer
+
+    def snapshot(self, workflow: Workflow, events: tuple[Event, ...]) -> Snapshot:
+        """What a turn begins with."""
+        return Snapshot(workflow=workflow, events=events)
 
     def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
         """The letters of an inbox that a turn at `now` reads."""
@@ -353,6 +364,9 @@ class Turns:
             embedded=_both(snapshot.embedded, made),
             plans=_both(snapshot.plans, plans),
             inbox=tuple(view.inbox(workflow_id)) if need.inbox else snapshot.inbox,
+            lines=_both(snapshot.lines, {key: view.line(key, heads) for key, heads in need.limits.items()}),
+            members=_both(snapshot.members, {place: view.member(*place) for place in need.members}),
+            admissions=snapshot.admissions,
             live_loaded=snapshot.live_loaded or need.live,
             failed_loaded=snapshot.failed_loaded or need.failed,
             everything_loaded=snapshot.everything_loaded or need.everything,
@@ -437,6 +451,14 @@ class Turns:
                 tx.park(workflow_id, workflow.broken_turns, workflow.parked)
         if events:
             self.wake()
+
+
+def _refuse_rejected(decision: Decision | None, started: Start | None) -> None:
+    """An execution that a limit refuses is not stored; raises LimitReached."""
+    if started is not None and decision is not None:
+        for reply in decision.replies.values():
+            if reply.outcome is Outcome.REJECTED:
+                raise LimitReached(f"{decision.workflow.name}: {reply.message}")
 
 
 def _both(known: Mapping[K, V], more: Mapping[K, V]) -> Mapping[K, V]:

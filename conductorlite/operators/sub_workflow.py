@@ -96,6 +96,9 @@ def start_child(draft: Draft, task: Task, due_at: int, *, again: bool = False) -
     start = child_start(draft, said[DEFINITION_HASH], said["subWorkflowName"] or "", version, said["workflowInput"])
     start |= {"priority": said["priority"], "taskToDomain": said["subWorkflowTaskToDomain"]}
     start |= {key: said[key] for key in _KEYS if key in said}
+    outer = (*draft.workflow.outer_keys, *filter(None, [draft.field("rate_limit_key")]))
+    if outer:
+        start["limitKeys"] = list(outer)
     start["parent"] = {
         "taskId": task.task_id,
         "ref": task.ref,

@@ -2,6 +2,9 @@
 
 Scheduling puts a message into the queue of the task's type, visible after the start or retry delay. The poll timeout counts
 from that instant. (Conductor adds the delay twice; see the compatibility page.)
+
+A task of a limited definition asks for a slot when it is due, and is PENDING until it has one: then it is offered, and its poll
+timeout begins. Put back by its worker, it gives the slot back and asks again.
 """
 
 from __future__ import annotations
@@ -12,11 +15,12 @@ from conductorlite.decisions import EventKind
 from conductorlite.definitions import TaskType
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, changed, printed_ref
+from conductorlite.limits import task_key
 from conductorlite.operators.document import rendered
 from conductorlite.operators.domains import domain_of
 from conductorlite.plan import Node
 
-__all__ = ["offer", "schedule_worker", "start_deadlines"]
+__all__ = ["admitted", "ask_now", "offer", "queue_again", "schedule_worker", "start_deadlines"]
 
 
 def schedule_worker(
@@ -30,11 +34,14 @@ def schedule_worker(
         values = {**draft.value(previous.input), **values}
     delay = node.task.start_delay_ms if delay_ms is None else delay_ms
     kind = node.task.type
+    attempt = 0 if previous is None else previous.attempt + 1
+    status, limit_key = _slot(draft, node, task_id, ref, attempt, delay)
     task = draft.create(
         node,
         iterations,
-        TaskStatus.SCHEDULED,
+        status,
         previous=previous,
+        limit_key=limit_key,
         input=draft.payload(values),
         start_delay_ms=delay,
         due_at=draft.after(delay),
@@ -43,7 +50,58 @@ def schedule_worker(
     )
     if task.total_timeout_at is not None:
         draft.set_timer(task, EventKind.TOTAL_TIMEOUT, task.total_timeout_at)
-    offer(draft, node, task)
+    _queue(draft, node, task)
+
+
+def _slot(
+    draft: Draft, node: Node, task_id: str, ref: str, attempt: int, delay_ms: int
+) -> tuple[TaskStatus, str | None]:
+    """As what a task begins, or is put back, and the limit it belongs to: a delayed one has none before it is due."""
+    if not node.limit:
+        return TaskStatus.SCHEDULED, None
+    if delay_ms > 0:
+        return TaskStatus.PENDING, None
+    key = task_key(node.task.name)
+    if not draft.ask(key, task_id, node.limit, ref=ref, attempt=attempt):
+        return TaskStatus.PENDING, key
+    return TaskStatus.SCHEDULED, key if node.limit.concurrent else None
+
+
+def _queue(draft: Draft, node: Node, task: Task) -> None:
+    if task.status is TaskStatus.SCHEDULED:
+        offer(draft, node, task)
+    elif task.limit_key is None:
+        draft.set_timer(task, EventKind.ADMISSION, task.due_at)
+
+
+def queue_again(draft: Draft, node: Node, task: Task, delay_ms: int) -> Task:
+    """Put an open task back into its queue, or into the line of its limit; its slot is given back."""
+    if task.limit_key is not None:
+        draft.give_back(task.limit_key, [task.task_id])
+    if task.status is TaskStatus.PENDING:
+        draft.cancel_timer(f"{EventKind.ADMISSION}:{task.ref}")
+    status, limit_key = _slot(draft, node, task.task_id, task.ref, task.attempt, delay_ms)
+    if task.status is TaskStatus.SCHEDULED and status is TaskStatus.PENDING:
+        draft.remove_message(task)
+    task = draft.put(attrs.evolve(task, status=status, limit_key=limit_key, due_at=draft.after(delay_ms)))
+    _queue(draft, node, task)
+    return task
+
+
+def ask_now(draft: Draft, node: Node, task: Task) -> None:
+    """Have a PENDING task that is due ask for its slot."""
+    status, limit_key = _slot(draft, node, task.task_id, task.ref, task.attempt, 0)
+    task = draft.put(attrs.evolve(task, limit_key=limit_key or task_key(node.task.name)))
+    if status is TaskStatus.SCHEDULED:
+        admitted(draft, task.ref)
+
+
+def admitted(draft: Draft, ref: str) -> None:
+    """Offer a PENDING task that has its slot."""
+    task = draft.known(ref)
+    if task.status is TaskStatus.PENDING and task.limit_key is not None:
+        task = draft.put(changed(task, status=TaskStatus.SCHEDULED, due_at=draft.clock, updated_at=draft.now))
+        offer(draft, draft.node(task), task)
 
 
 def total_timeout_at(draft: Draft, node: Node, previous: Task | None) -> int | None:

@@ -26,9 +26,10 @@ from conductorlite.expressions import (
     compile_input,
     compile_template,
 )
+from conductorlite.limits import Terms
 from conductorlite.plan.heralds import find_heralds
 from conductorlite.plan.validate import validate
-from conductorlite.policies import TaskPolicy, task_policy
+from conductorlite.policies import TaskPolicy, task_limit, task_policy
 
 __all__ = ["OPERATOR_TYPES", "Node", "Plan", "compile_plan", "split_ref"]
 
@@ -79,6 +80,8 @@ class Node:
     policy: TaskPolicy
     operator: bool
     template: InputTemplate
+    #: Within what limits workers carry it out; an operator has none.
+    limit: Terms = attrs.field(factory=Terms)
     #: Enclosing DO_WHILE references, outermost first.
     loops: tuple[str, ...] = ()
     #: What counts the live tasks inside it, outermost first: loops and JOINs of dynamic forks, each with its number of loops.
@@ -134,6 +137,10 @@ class Plan:
     ahead: Mapping[str, Reads] = attrs.field(factory=dict)
     #: Whether any node has a compensation, or may have one at run time.
     compensates: bool = False
+    #: Whether any node is limited, or may be at run time.
+    limited: bool = False
+    #: The limit on executions: the template of its key.
+    rate_limit_key: Template | None = None
 
 
 @attrs.define(slots=True)
@@ -197,7 +204,15 @@ def compile_plan(
         # The end of a branch is not the end of the workflow: the JOIN behind it reads on when all have arrived.
         ahead={ref: _ahead(node, nodes, None if places[ref].forks else output) for ref, node in nodes.items()},
         compensates=bool(undoing) or any(place.task.type in _GROWING for place in places.values()),
+        limited=any(node.limit or node.task.type in _GROWING for node in (*nodes.values(), *undoing.values())),
+        rate_limit_key=_rate_limit_key(definition),
     )
+
+
+def _rate_limit_key(definition: WorkflowDef) -> Template | None:
+    """By default executions of one name share a limit."""
+    config = definition.rate_limit_config
+    return None if config is None else compile_template(config.rate_limit_key or definition.name)
 
 
 def _compensations(
@@ -259,6 +274,7 @@ def _node(
         task=task,
         policy=task_policy(task, semantics, operator=operator),
         operator=operator,
+        limit=Terms() if operator else task_limit(task),
         template=compile_input(
             _inputs(task), dict(definition.input_template) if merges and definition is not None else {}
         ),

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from conductorlite.ports.backend import Backend, ReadingTransaction, WritingTransaction
 from conductorlite.ports.executions import ExecutionFilter, ExecutionReads, ExecutionWrites, Loaded
+from conductorlite.ports.limits import LimitReads
 from conductorlite.ports.lock import Lock
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
 from conductorlite.ports.queues import QueueReads, QueueWrites
@@ -23,6 +24,7 @@ __all__ = [
     "ExecutionFilter",
     "ExecutionReads",
     "ExecutionWrites",
+    "LimitReads",
     "Loaded",
     "Lock",
     "MetadataReads",

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from conductorlite.ports.executions import ExecutionReads, ExecutionWrites
+from conductorlite.ports.limits import LimitReads
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
 from conductorlite.ports.queues import QueueReads, QueueWrites
 from conductorlite.ports.relay import RelayReads, RelayWrites
@@ -17,7 +18,7 @@ __all__ = [
 ]
 
 
-class ReadingTransaction(ExecutionReads, QueueReads, RelayReads, MetadataReads, Protocol):
+class ReadingTransaction(ExecutionReads, QueueReads, LimitReads, RelayReads, MetadataReads, Protocol):
     """One consistent view of the store."""
 
 

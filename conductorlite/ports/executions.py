@@ -106,7 +106,8 @@ class ExecutionWrites(Protocol):
 
         Raises FencedOut when the stored fence differs from `decision.workflow.fence` (or, for a created one, AlreadyExists
         when the id exists, and KeyTaken when another execution than `decision.replaces` holds the workflow's idempotency
-        key, which else becomes its own). The stored fence becomes that number plus one. On an error inside a transaction only this
+        key, which else becomes its own), and FencedOut when the fence of one of
+        `decision.limits` differs. The stored fences become that number plus one. On an error inside a transaction only this
         decision is undone, so several may share one transaction.
         """
         ...

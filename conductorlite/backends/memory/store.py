@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from conductorlite.backends.memory.ordered import Ordered
 from conductorlite.decisions import Event, Message, MessageKey
 from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
+from conductorlite.limits import Limit, Member
 from conductorlite.ports import RelayItem
 
 __all__ = ["Execution", "Store"]
@@ -73,6 +74,11 @@ class Store:
         self.sizes: dict[str, int] = {}
         #: (due_at, workflow_id, ref) of every message.
         self.messages_due: Ordered[tuple[int, str, str]] = Ordered()
+        self.limits: dict[str, Limit] = {}
+        #: Members by key and holder; the places of those that wait, by key; (key, holder) by execution.
+        self.members: dict[str, dict[str, Member]] = {}
+        self.lines: dict[str, Ordered[tuple[Any, ...]]] = {}
+        self.members_of: dict[str, dict[tuple[str, str], bool]] = {}
         self.logs: dict[str, list[TaskLog]] = {}
         self.outbox: dict[int, RelayItem] = {}
         self.outbox_seq = 0

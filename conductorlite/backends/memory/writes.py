@@ -8,6 +8,7 @@ from typing import Final
 
 import attrs
 
+from conductorlite.backends.memory.limits import LimitRowsWritten
 from conductorlite.backends.memory.ordered import Ordered
 from conductorlite.backends.memory.reads import MemoryReads
 from conductorlite.backends.memory.store import Execution, Store
@@ -71,7 +72,7 @@ def _indexes(workflow: Workflow | None) -> dict[tuple[str, str], tuple[int, str]
     return dict.fromkeys(found, (workflow.created_at, workflow.workflow_id))
 
 
-class MemoryWrites(MemoryReads):
+class MemoryWrites(MemoryReads, LimitRowsWritten):
     """One atomic change; sees its own writes."""
 
     def __init__(self, store: Store, *, relay: bool) -> None:
@@ -93,6 +94,8 @@ class MemoryWrites(MemoryReads):
             self._fenced(decision)
             self._rows(decision)
             self._letters(decision)
+            if decision.limits:
+                self._change_limits(decision.limits)
         except BaseException:
             store.undo(mark)
             raise
@@ -344,6 +347,7 @@ class MemoryWrites(MemoryReads):
         """Delete an execution with all that belongs to it."""
         store = self._store
         self._put_workflow(store.workflows.get(workflow_id), None)
+        self._drop_members_of(workflow_id)
         place = store.drop(store.key_of, workflow_id)
         if place is not None:
             store.drop(store.keys, place)

@@ -74,6 +74,7 @@ def _payload(cell: str) -> Payload:
 WORKFLOW_IDENTITY: Final = ("created_at", "parent_workflow_id", "idempotency_key", "name", "correlation_id")
 _WORKFLOW_SPECIAL: Final = (
     *("semantics", "input", "output", "variables", "task_to_domain", "failed_refs", "failed_task_names", "compensating"),
+    *("outer_keys", "rate_limited"),
     *WORKFLOW_IDENTITY,
     *("workflow_id", "fence", "status"),
 )
@@ -97,6 +98,8 @@ def workflow_row(workflow: Workflow) -> Row:
         json.dumps(workflow.failed_refs) if workflow.failed_refs else "",
         json.dumps(workflow.failed_task_names) if workflow.failed_task_names else "",
         None if workflow.compensating is None else workflow.compensating.value,
+        json.dumps(workflow.outer_keys) if workflow.outer_keys else "",
+        workflow.rate_limited,
         *_workflow_identity(workflow),
         workflow.workflow_id,
         workflow.fence,
@@ -107,11 +110,11 @@ def workflow_row(workflow: Workflow) -> Row:
 def workflow_of(row: Row) -> Workflow:
     """The execution of a row in the order of WORKFLOW_COLUMNS."""
     plain = len(_WORKFLOW_PLAIN)
-    semantics, given, output, variables, domains, refs, names, compensating = row[plain : plain + 8]
+    semantics, given, output, variables, domains, refs, names, compensating, outer, limited = row[plain : plain + 10]
     workflow_id, fence, status = row[-3:]
     return Workflow(
         **dict(zip(_WORKFLOW_PLAIN, row, strict=False)),
-        **dict(zip(WORKFLOW_IDENTITY, row[plain + 8 :], strict=False)),
+        **dict(zip(WORKFLOW_IDENTITY, row[plain + 10 :], strict=False)),
         semantics=_SEMANTICS[semantics],
         input=_payload(given),
         output=_payload(output),
@@ -120,6 +123,8 @@ def workflow_of(row: Row) -> Workflow:
         failed_refs=tuple(json.loads(refs)) if refs else (),
         failed_task_names=tuple(json.loads(names)) if names else (),
         compensating=_WORKFLOW_STATUS.get(compensating),
+        outer_keys=tuple(json.loads(outer)) if outer else (),
+        rate_limited=bool(limited),
         workflow_id=workflow_id,
         fence=fence,
         status=_WORKFLOW_STATUS[status],

@@ -8,6 +8,10 @@ __all__ = ["V2"]
 
 #: Limits. `in_use` and `reserved` count members; `log` holds the instants of the last admissions; the line is along `place`.
 _LIMITS: Final = """
+ALTER TABLE tasks ADD COLUMN limit_key TEXT;
+ALTER TABLE workflows ADD COLUMN rate_limit_key TEXT;
+ALTER TABLE workflows ADD COLUMN rate_limited INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE workflows ADD COLUMN outer_keys TEXT NOT NULL DEFAULT '';
 CREATE TABLE limits (
     key TEXT PRIMARY KEY NOT NULL, fence INTEGER NOT NULL, in_use INTEGER NOT NULL, reserved INTEGER NOT NULL,
     log TEXT NOT NULL, depth INTEGER NOT NULL, span_ms INTEGER NOT NULL, number INTEGER NOT NULL, alarm TEXT, alarm_at INTEGER
@@ -19,7 +23,7 @@ CREATE TABLE limit_members (
     rate INTEGER NOT NULL, window_ms INTEGER NOT NULL,
     PRIMARY KEY (key, holder)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX limit_members_line ON limit_members (key, priority, asked_at, created_at, workflow_id, seq, holder)
+CREATE INDEX limit_members_line ON limit_members (key, priority DESC, asked_at, created_at, workflow_id, seq, holder)
     WHERE state = 'WAITING';
 CREATE INDEX limit_members_workflow ON limit_members (workflow_id);
 """

@@ -182,7 +182,7 @@ REGISTRY_CHANGED: Final = "UPDATE counters SET value = value + 1 WHERE name = 'r
 #: Everything of one execution.
 REMOVE: Final = tuple(
     f"DELETE FROM {table} WHERE workflow_id = ?"
-    for table in ("workflows", "idempotency_keys", "tasks", "history", "texts", "inbox", "messages", "task_logs")
+    for table in ("workflows", "idempotency_keys", "tasks", "history", "texts", "inbox", "messages", "task_logs", "limit_members")
 )
 
 #: Statements that walk a whole index by their nature; none of them belongs to a turn.

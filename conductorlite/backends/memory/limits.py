@@ -1,0 +1,82 @@
+"""Limits in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+import attrs
+
+from conductorlite.backends.memory.ordered import Ordered
+from conductorlite.backends.memory.store import Store
+from conductorlite.errors import FencedOut
+from conductorlite.limits import Limit, LimitChange, Line, Member, MemberState
+
+__all__ = ["LimitRows", "LimitRowsWritten"]
+
+
+class LimitRows:
+    """Reading limits."""
+
+    _store: Store
+
+    def line(self, key: str, heads: int) -> Line:
+        """A limit with up to so many heads of its line."""
+        waiting = self._store.lines.get(key, Ordered())
+        found = [self._store.members[key][place[-1]] for place in islice(waiting, heads + 1)]
+        limit = self._store.limits.get(key) or Limit(key=key)
+        return Line(limit=limit, heads=tuple(found[:heads]), whole=len(found) <= heads)
+
+    def member(self, key: str, holder: str) -> Member | None:
+        """One member of a limit, or None."""
+        return self._store.members.get(key, {}).get(holder)
+
+    def members(self, key: str) -> Sequence[Member]:
+        """All members of a limit: those with a slot in order of holder, then the line."""
+        found = self._store.members.get(key, {}).values()
+        return sorted(found, key=lambda one: (one.state is MemberState.WAITING, one.place if _waits(one) else (one.holder,)))
+
+    def limits(self, after: str, limit: int) -> Sequence[Limit]:
+        """A page of limits in order of their keys, greater than `after`."""
+        return [self._store.limits[key] for key in sorted(key for key in self._store.limits if key > after)[:limit]]
+
+
+class LimitRowsWritten(LimitRows):
+    """Changing limits."""
+
+    def _change_limits(self, changes: Sequence[LimitChange]) -> None:
+        store = self._store
+        for change in changes:
+            key = change.limit.key
+            stored = store.limits.get(key)
+            if (0 if stored is None else stored.fence) != change.limit.fence:
+                raise FencedOut(f"limit {key!r}: another turn committed after fence {change.limit.fence} was read")
+            store.put(store.limits, key, _next(change.limit))
+            for holder in change.gone:
+                self._drop_member(key, holder)
+            for member in change.put:
+                self._drop_member(key, member.holder)
+                store.put(store.members.setdefault(key, {}), member.holder, member)
+                store.put(store.members_of.setdefault(member.workflow_id, {}), (key, member.holder), True)
+                if _waits(member):
+                    store.add(store.lines.setdefault(key, Ordered()), member.place)
+
+    def _drop_member(self, key: str, holder: str) -> None:
+        store = self._store
+        member = store.drop(store.members.get(key, {}), holder)
+        if member is not None:
+            store.drop(store.members_of[member.workflow_id], (key, holder))
+            if _waits(member):
+                store.discard(store.lines[key], member.place)
+
+    def _drop_members_of(self, workflow_id: str) -> None:
+        for key, holder in list(self._store.members_of.get(workflow_id, {})):
+            self._drop_member(key, holder)
+
+
+def _waits(member: Member) -> bool:
+    return member.state is MemberState.WAITING
+
+
+def _next(limit: Limit) -> Limit:
+    return attrs.evolve(limit, fence=limit.fence + 1)

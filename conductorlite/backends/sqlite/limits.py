@@ -1,0 +1,103 @@
+"""Limits in SQLite: one row per limit, one per member; the line is an index."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.errors import FencedOut
+from conductorlite.limits import Limit, LimitChange, Line, Member, MemberState
+
+__all__ = ["LimitRows", "LimitRowsWritten"]
+
+_COLUMNS: Final = tuple(field.name for field in attrs.fields(Member))
+_MEMBER: Final = ", ".join(_COLUMNS)
+_cells: Final[Callable[[Member], tuple[Any, ...]]] = attrgetter(*_COLUMNS)
+_STATE: Final = _COLUMNS.index("state")
+
+_LIMIT: Final = "key, fence, in_use, reserved, log, depth, span_ms, number, alarm, alarm_at"
+LIMIT: Final = f"SELECT {_LIMIT} FROM limits WHERE key = ?"
+LIMITS: Final = f"SELECT {_LIMIT} FROM limits WHERE key > ? ORDER BY key LIMIT ?"
+INSERT_LIMIT: Final = f"INSERT INTO limits ({_LIMIT}) VALUES (?, 1, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+UPDATE_LIMIT: Final = (
+    "UPDATE limits SET fence = fence + 1, in_use = ?, reserved = ?, log = ?, depth = ?, span_ms = ?, number = ?, alarm = ?,"
+    " alarm_at = ? WHERE key = ? AND fence = ?"
+)
+LINE: Final = (
+    f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND state = 'WAITING'"
+    " ORDER BY priority DESC, asked_at, created_at, workflow_id, seq, holder LIMIT ?"
+)
+MEMBER: Final = f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND holder = ?"
+WITH_SLOT: Final = f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND state <> 'WAITING' ORDER BY holder"
+PUT_MEMBER: Final = f"INSERT OR REPLACE INTO limit_members ({_MEMBER}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+DROP_MEMBER: Final = "DELETE FROM limit_members WHERE key = ? AND holder = ?"
+
+
+class LimitRows:
+    """Reading limits."""
+
+    _execute: Callable[..., sqlite3.Cursor]
+
+    def line(self, key: str, heads: int) -> Line:
+        """A limit with up to so many heads of its line."""
+        row = self._execute(LIMIT, (key,)).fetchone()
+        if row is None:
+            return Line(limit=Limit(key=key))
+        found = [_member(cells) for cells in self._execute(LINE, (key, heads + 1))]
+        return Line(limit=_limit(row), heads=tuple(found[:heads]), whole=len(found) <= heads)
+
+    def member(self, key: str, holder: str) -> Member | None:
+        """One member of a limit, or None."""
+        row = self._execute(MEMBER, (key, holder)).fetchone()
+        return None if row is None else _member(row)
+
+    def members(self, key: str) -> Sequence[Member]:
+        """All members of a limit: those with a slot in order of holder, then the line."""
+        with_slot = [_member(row) for row in self._execute(WITH_SLOT, (key,))]
+        return with_slot + [_member(row) for row in self._execute(LINE, (key, -1))]
+
+    def limits(self, after: str, limit: int) -> Sequence[Limit]:
+        """A page of limits in order of their keys, greater than `after`."""
+        return [_limit(row) for row in self._execute(LIMITS, (after, limit))]
+
+
+class LimitRowsWritten(LimitRows):
+    """Changing limits."""
+
+    _executemany: Callable[..., sqlite3.Cursor]
+
+    def _change_limits(self, changes: Sequence[LimitChange]) -> None:
+        for change in changes:
+            limit = change.limit
+            numbers = (limit.in_use, limit.reserved, json.dumps(limit.log), limit.depth, limit.span_ms, limit.number)
+            fields = (*numbers, limit.alarm, limit.alarm_at)
+            if limit.fence:
+                changed = self._execute(UPDATE_LIMIT, (*fields, limit.key, limit.fence)).rowcount
+            else:
+                changed = self._execute(INSERT_LIMIT, (limit.key, *fields)).rowcount
+            if not changed:
+                raise FencedOut(f"limit {limit.key!r}: another turn committed after fence {limit.fence} was read")
+            if change.gone:
+                self._executemany(DROP_MEMBER, [(limit.key, holder) for holder in change.gone])
+            if change.put:
+                self._executemany(PUT_MEMBER, [_row(member) for member in change.put])
+
+
+def _row(member: Member) -> tuple[Any, ...]:
+    cells = _cells(member)
+    return (*cells[:_STATE], member.state.value, *cells[_STATE + 1 :])
+
+
+def _member(row: tuple[Any, ...]) -> Member:
+    fields = dict(zip(_COLUMNS, row, strict=True))
+    return Member(**{**fields, "state": MemberState(fields["state"])})
+
+
+def _limit(row: tuple[Any, ...]) -> Limit:
+    fields = dict(zip(_LIMIT.split(", "), row, strict=True))
+    return Limit(**{**fields, "log": tuple(json.loads(fields["log"]))})

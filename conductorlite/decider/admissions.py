@@ -1,0 +1,176 @@
+"""Limits from the side of an execution: it asks for its own slot, its tasks ask for theirs, slots are given and taken away.
+
+An execution that a limit does not let in is RUNNING with its first task PENDING, as Orkes says; nothing else of it is scheduled
+before it has its slot, and it keeps the slot until it ends. One that has ended and is to go on where it failed asks again: until
+it is let in the verb waits in its inbox, and the execution stays as it ended.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from conductorlite.decider.endings import fail_workflow
+from conductorlite.decisions import Event, EventKind, Outcome
+from conductorlite.definitions import RateLimitPolicy
+from conductorlite.draft import Draft
+from conductorlite.executions import Task, TaskStatus, WorkflowStatus
+from conductorlite.expressions import to_text
+from conductorlite.limits import Terms, workflow_key
+from conductorlite.operators import DraftSource, admitted, ask_now
+
+__all__ = ["REOPENING", "begin", "let_in", "on_admission", "on_granted", "on_window_moves", "reopens", "step_admitted", "withdraw"]
+
+
+#: Verbs by which an execution that has ended may go on where it was.
+REOPENING: Final = frozenset({EventKind.RETRY, EventKind.RERUN, EventKind.CHILD_REOPENED})
+
+
+def begin(draft: Draft, event: Event) -> None:
+    """Schedule the first task, if the execution is let in; else have it wait, or refuse it."""
+    first = draft.plan.first
+    if first is None:
+        return
+    key = _key(draft)
+    if key is None:
+        draft.stack.append(("schedule", first, []))
+    elif key in draft.workflow.outer_keys:
+        reason = f"it needs a slot of {key!r}, which an execution above it holds until this one has ended"
+        fail_workflow(draft, WorkflowStatus.FAILED, reason, None, compensate=False)
+    elif _ask(draft, key):
+        draft.stack.append(("schedule", first, []))
+    elif _policy(draft) is RateLimitPolicy.REJECT:
+        reason = f"{key!r} has all its {_terms(draft).concurrent} slots in use, and its policy is REJECT"
+        draft.reply(event, Outcome.REJECTED, reason)
+        fail_workflow(draft, WorkflowStatus.FAILED, reason, None, compensate=False)
+    else:
+        draft.create(draft.plan.nodes[first], (), TaskStatus.PENDING)
+
+
+def _key(draft: Draft) -> str | None:
+    """The limit an execution belongs to; None when its definition states none, or the key's expression yields nothing."""
+    template = draft.plan.rate_limit_key
+    if template is None or _terms(draft).concurrent < 1:
+        return None
+    value = template.render(DraftSource(draft, template.reads))
+    return None if value is None or value == "" else workflow_key(to_text(value))
+
+
+def _terms(draft: Draft) -> Terms:
+    config = draft.plan.definition.rate_limit_config
+    return Terms() if config is None else Terms(concurrent=config.concurrent_exec_limit)
+
+
+def _policy(draft: Draft) -> RateLimitPolicy:
+    config = draft.plan.definition.rate_limit_config
+    return (config and config.policy) or RateLimitPolicy.QUEUE
+
+
+def _ask(draft: Draft, key: str, *, wait: bool | None = None) -> bool:
+    wait = _policy(draft) is RateLimitPolicy.QUEUE if wait is None else wait
+    has_slot = draft.ask(key, draft.workflow.workflow_id, _terms(draft), wait=wait)
+    if has_slot or wait:
+        draft.change(rate_limit_key=key, rate_limited=not has_slot)
+    return has_slot
+
+
+def reopens(draft: Draft, event: Event) -> bool:
+    """Whether an ended execution may go on; if it has to wait for a slot, its verb waits in the inbox."""
+    if not draft.status.terminal or (draft.workflow.rate_limit_key is not None and not draft.field("rate_limited")):
+        return True
+    if draft.workflow.rate_limit_key is None:
+        key = _key(draft)
+        if key is None or _ask(draft, key, wait=True):
+            return True
+    draft.hold(event)
+    return False
+
+
+def let_in(draft: Draft) -> None:
+    """Begin, or go on, with the slot that the execution has been given."""
+    draft.change(rate_limited=False)
+    if draft.status.terminal:
+        draft.release_held()
+        return
+    for task in draft.all_live():
+        if task.status is TaskStatus.PENDING:
+            draft.take_place_of(task)
+            draft.stack.append(("schedule", task.base_ref, []))
+
+
+def withdraw(draft: Draft) -> None:
+    """Leave every line: a paused execution holds up nobody. What waited asks again when it is resumed."""
+    if not draft.plan.limited and not draft.field("rate_limited"):
+        return
+    waiting = [task for task in draft.all_live() if task.status is TaskStatus.PENDING and task.limit_key is not None]
+    keys = dict.fromkeys(str(task.limit_key) for task in waiting)
+    for task in waiting:
+        draft.put(attrs.evolve(task, limit_key=None))
+        _ask_when_resumed(draft, task)
+    for key in keys:
+        draft.give_back(key, [task.task_id for task in waiting if task.limit_key == key])
+    if draft.field("rate_limited"):
+        draft.give_back(draft.field("rate_limit_key"), [draft.workflow.workflow_id])
+        draft.change(rate_limit_key=None)
+        _ask_when_resumed(draft, None)
+
+
+def _ask_when_resumed(draft: Draft, task: Task | None) -> None:
+    about = {} if task is None else {"ref": task.ref, "attempt": task.attempt, "generation": task.generation}
+    event_id = f"{EventKind.ADMISSION}:{task.ref}" if task is not None else str(EventKind.ADMISSION)
+    draft.post(event_id, EventKind.ADMISSION, draft.clock, held=True, **about)
+
+
+# ---------------------------------------------------------------------- letters
+
+
+def on_admission(draft: Draft, event: Event) -> None:
+    """A delay is over, or a pause: what is PENDING asks for its slot."""
+    if draft.status is WorkflowStatus.PAUSED:
+        draft.hold(event)
+        return
+    if event.ref is None:
+        key = None if draft.status.terminal or not draft.field("rate_limited") else _key(draft)
+        if key is None:
+            draft.reply(event, Outcome.IGNORED, "the execution does not wait for a slot")
+        elif _ask(draft, key, wait=True):
+            let_in(draft)
+        return
+    task = draft.addressee(event)
+    if (
+        task is None
+        or draft.status.terminal
+        or (task.status, task.limit_key) != (TaskStatus.PENDING, None)
+        or (task.attempt, task.generation) != (event.attempt, event.generation)
+    ):
+        draft.reply(event, Outcome.IGNORED, "the attempt does not wait for a slot any more")
+        return
+    ask_now(draft, draft.node(task), task)
+
+
+def on_granted(draft: Draft, event: Event) -> None:
+    """A slot was given by whoever had it before, or when a window moved."""
+    said = draft.value(event.data)
+    if not draft.take_up(said["key"], said["holder"], said["number"]):
+        draft.reply(event, Outcome.IGNORED, "it does not wait for this slot any more")
+        return
+    if event.ref is None:
+        let_in(draft)
+        return
+    task = draft.addressee(event)
+    if task is not None:
+        admitted(draft, task.ref)
+
+
+def on_window_moves(draft: Draft, event: Event) -> None:
+    """The head of a line may go: it was blocked by what was admitted a window ago."""
+    draft.look_again(draft.value(event.data)["key"])
+
+
+def step_admitted(draft: Draft, ref: str) -> None:
+    """A slot that became free in this turn went to this execution: to a task, or (no reference) to itself."""
+    if ref:
+        admitted(draft, ref)
+    else:
+        let_in(draft)

@@ -1,0 +1,145 @@
+"""Limits: how many may be at work at once, and how many may begin in a window of time.
+
+A limit is known by its key: `task:<name of the task definition>`, `workflow:<rate limit key>`. It is a small aggregate with a fence
+of its own, changed in the commit of whoever asks for a slot or gives one back. Who asks becomes a *member*: HELD with a slot, or
+WAITING in the line; who frees a slot gives it to the head of the line in the same commit, so no slot is idle while somebody waits.
+
+**The line** is strict: the head waits for a slot by its own definition's limits, and nobody behind it goes first, else a
+definition with a low limit would starve beside one with a high limit. **The window** slides: the instants of the last admissions
+are kept, no more of them than the limit. A slot that was given to another execution counts as taken from the moment it is given
+(RESERVED), and is dated when that execution takes it up, so that no window ever holds more, however late the letter is read.
+
+Sources of the rules: Orkes, "Task rate limits" and "Workflow rate limits": what is beyond the limit is PENDING.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import attrs
+
+__all__ = ["Limit", "LimitChange", "Line", "Member", "MemberState", "Terms", "admission", "task_key", "workflow_key"]
+
+
+def task_key(name: str) -> str:
+    """The key under which the tasks of one definition name are limited."""
+    return f"task:{name}"
+
+
+def workflow_key(name: str) -> str:
+    """The key under which executions that share a rate limit key are limited."""
+    return f"workflow:{name}"
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Terms:
+    """What one definition allows; 0 means without a limit."""
+
+    #: How many at once.
+    concurrent: int = 0
+    #: How many may begin within any `window_ms`.
+    rate: int = 0
+    window_ms: int = 0
+
+    def __bool__(self) -> bool:
+        return self.concurrent > 0 or self.rate > 0
+
+
+class MemberState(StrEnum):
+    """How a member stands to its limit."""
+
+    WAITING = "WAITING"
+    #: It was given a slot and has not taken it up: its instant in the window is open.
+    RESERVED = "RESERVED"
+    HELD = "HELD"
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Member:
+    """Who waits for a slot or holds one: a task's attempt (`holder` is its id), or an execution (`ref` is None)."""
+
+    key: str
+    holder: str
+    workflow_id: str
+    ref: str | None
+    attempt: int
+    generation: int
+    state: MemberState
+    #: Which admission of the limit this is; a letter about another one is void.
+    number: int = 0
+    priority: int = 0
+    #: When it asked, epoch ms.
+    asked_at: int = 0
+    #: When its execution was created, and its place in the order of scheduling there.
+    created_at: int = 0
+    seq: int = 0
+    concurrent: int = 0
+    rate: int = 0
+    window_ms: int = 0
+
+    @property
+    def terms(self) -> Terms:
+        """What its definition allows."""
+        return Terms(concurrent=self.concurrent, rate=self.rate, window_ms=self.window_ms)
+
+    @property
+    def place(self) -> tuple[int, int, int, str, int, str]:
+        """Place in the line: the higher priority first, then who asked first, then whose execution began first."""
+        return (-self.priority, self.asked_at, self.created_at, self.workflow_id, self.seq, self.holder)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Limit:
+    """The aggregate of one key. `in_use` counts members that hold a slot of a concurrency limit, given ones included."""
+
+    key: str
+    fence: int = 0
+    in_use: int = 0
+    #: Admissions given and not taken up yet: each holds a place in every window.
+    reserved: int = 0
+    #: Instants of the last admissions, oldest first, epoch ms.
+    log: tuple[int, ...] = ()
+    #: The largest rate and the longest window that were asked under this key: how much of the log is kept.
+    depth: int = 0
+    span_ms: int = 0
+    #: Admissions so far.
+    number: int = 0
+    #: Who was told to look again when the window has moved, and at which instant.
+    alarm: str | None = None
+    alarm_at: int | None = None
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Line:
+    """A limit as a turn has loaded it: the aggregate, and the heads of its line."""
+
+    limit: Limit
+    heads: tuple[Member, ...] = ()
+    #: Whether `heads` are all there are.
+    whole: bool = True
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class LimitChange:
+    """What a turn does to one limit, under the fence that was read."""
+
+    limit: Limit
+    put: tuple[Member, ...] = ()
+    #: Holders that are members no longer.
+    gone: tuple[str, ...] = ()
+
+
+def admission(limit: Limit, terms: Terms, now: int) -> int | None:
+    """From which instant on somebody with these terms may go: `now` if at once, None when a slot must be given back first."""
+    if terms.concurrent > 0 and limit.in_use >= terms.concurrent:
+        return None
+    if terms.rate <= 0:
+        return now
+    inside = [at for at in limit.log if at > now - terms.window_ms]
+    free = terms.rate - limit.reserved
+    if free <= 0:
+        return None  # who takes up what was given will look again
+    if len(inside) < free:
+        return now
+    # The oldest that has to leave the window; one of a clock that is ahead counts as it is dated.
+    return sorted(inside)[len(inside) - free] + terms.window_ms

@@ -1,0 +1,30 @@
+"""Limits, read. They change with the decisions that name them, see `ExecutionWrites.apply`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from conductorlite.limits import Limit, Line, Member
+
+__all__ = ["LimitReads"]
+
+
+class LimitReads(Protocol):
+    """Who holds slots of limits, and who waits."""
+
+    def line(self, key: str, heads: int) -> Line:
+        """A limit (one that nobody has asked yet is empty, with fence 0) with up to so many heads of its line, in order."""
+        ...
+
+    def member(self, key: str, holder: str) -> Member | None:
+        """One member of a limit, or None."""
+        ...
+
+    def members(self, key: str) -> Sequence[Member]:
+        """All members of a limit: those with a slot in order of holder, then the line."""
+        ...
+
+    def limits(self, after: str, limit: int) -> Sequence[Limit]:
+        """A page of limits in order of their keys, greater than `after`."""
+        ...
