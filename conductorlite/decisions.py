@@ -216,8 +216,9 @@ NOTHING: Final = Need()
 #: Heads of a line that are loaded at first.
 _HEADS: Final = 4
 
-#: What a limit has answered: whether the asker has a slot, and to which references of its own execution slots were given.
-Admission = tuple[bool, tuple[str | None, ...]]
+#: What came of an act on a limit, as the journal tells it: which act, whether who asked has a slot (1, 0), and the references of
+#: the same execution that were let in by it (the empty text: the execution itself).
+Admission = tuple[str, int, *tuple[str, ...]]
 
 
 class NotLoaded(Exception):
@@ -254,7 +255,7 @@ class Snapshot:
     inbox: tuple[Event, ...] | None = None
     lines: Mapping[str, Line] = attrs.field(factory=dict)
     members: Mapping[tuple[str, str], Member | None] = attrs.field(factory=dict)
-    #: When a record is lived again: what limits have answered in this turn, in order.
+    #: When a record is lived again: what limits have answered in this turn, save where nothing came of it.
     admissions: tuple[Admission, ...] | None = None
     live_loaded: bool = False
     failed_loaded: bool = False

@@ -25,9 +25,10 @@ from conductorlite.executions import (
     WorkflowStatus,
     printed_ref,
 )
+from conductorlite.limits import Limit, Member, MemberState
 from conductorlite.plan import Node, Plan
 
-__all__ = ["INVARIANTS", "Finding", "Picture", "findings"]
+__all__ = ["INVARIANTS", "Finding", "Picture", "findings", "limit_findings"]
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -40,6 +41,8 @@ class Picture:
     inbox: Sequence[Event]
     messages: Sequence[Message]
     history: Sequence[HistoryEvent]
+    #: What it and its tasks hold of limits, and wait for.
+    members: Sequence[Member] = ()
     #: The plan with what was made at run time, by the grafts of tasks.
     grown: Mapping[tuple[str, ...], Plan] = attrs.field(factory=dict)
     #: Outgoing parts wait to be relayed: the queue may lag behind the rows.
@@ -138,7 +141,7 @@ def nothing_of_the_ended(picture: Picture) -> Iterator[str]:
 _LETTERS: Final = frozenset(
     {EventKind.REPORT, EventKind.EXTEND_LEASE, EventKind.POLL, EventKind.PAUSE, EventKind.RESUME, EventKind.TERMINATE,
      EventKind.RETRY, EventKind.RESTART, EventKind.RERUN, EventKind.SKIP, EventKind.VARIABLES, EventKind.MIGRATE,
-     EventKind.CHILD_ENDED, EventKind.CHILD_REOPENED, EventKind.STARTED}
+     EventKind.CHILD_ENDED, EventKind.CHILD_REOPENED, EventKind.STARTED, EventKind.GRANTED, EventKind.WINDOW_MOVES}
 )  # fmt: skip
 
 _DEADLINES: Final = {
@@ -332,6 +335,51 @@ def _compensates(picture: Picture, task: Task) -> str | None:
     return None if node is None else node.compensates
 
 
+def slots_are_those_of_the_rows(picture: Picture) -> Iterator[str]:
+    """What is PENDING in a line waits there, what has a slot is counted there, and nothing that has ended is."""
+    workflow = picture.workflow
+    coming = {event.data.value["holder"] for event in picture.inbox if event.kind is EventKind.GRANTED}
+    behind = picture.undelivered or any(event.kind is EventKind.CONTINUE for event in picture.inbox)
+    members = {(member.key, member.holder): member for member in picture.members}
+    wanted: dict[tuple[str, str], bool] = {}
+    if workflow.rate_limit_key is not None:
+        wanted[(workflow.rate_limit_key, workflow.workflow_id)] = workflow.rate_limited
+    for task in picture.attempts:
+        if task.limit_key is None:
+            continue
+        if task.status.terminal:
+            yield f"{task.ref} attempt {task.attempt} is {task.status} and belongs to {task.limit_key!r}"
+        place = (task.limit_key, task.task_id)
+        # What is only dated is a member no longer once it was let in.
+        if task.status is TaskStatus.PENDING or place in members:
+            wanted[place] = task.status is TaskStatus.PENDING
+    for place, waits in wanted.items():
+        member = members.get(place)
+        if member is None:
+            yield f"{place[1]} is not known to {place[0]!r}"
+        elif waits != (member.state is MemberState.WAITING) and not (waits and (place[1] in coming or behind)):
+            yield f"{place[1]} {'waits' if waits else 'has its slot'}, but {place[0]!r} says {member.state}"
+    for place in members.keys() - wanted.keys():
+        yield f"{place[0]!r} counts {place[1]}, which has no part in it"
+
+
+def limit_findings(limit: Limit, members: Sequence[Member]) -> list[Finding]:
+    """Everything that does not hold of one limit: its counts are those of its members, and no slot is idle."""
+    law, found = "slots_are_counted_and_used", []
+    in_use = sum(member.state is not MemberState.WAITING and member.concurrent > 0 for member in members)
+    reserved = sum(member.state is MemberState.RESERVED for member in members)
+    line = [member for member in members if member.state is MemberState.WAITING]
+    if (limit.in_use, limit.reserved) != (in_use, reserved):
+        found.append(f"counts {limit.in_use} in use and {limit.reserved} reserved, there are {in_use} and {reserved}")
+    if line:
+        head = min(line, key=lambda member: member.place)
+        blocked = head.concurrent > 0 and limit.in_use >= head.concurrent
+        timed = limit.alarm == head.holder and limit.alarm_at is not None
+        if not blocked and not timed and not (head.rate > 0 and limit.reserved > 0):
+            found.append(f"{head.holder} waits for a slot that is free")
+    return [Finding(law=law, workflow_id=limit.key, text=text) for text in found]
+
+
 #: Every law, by name.
 INVARIANTS: Final[dict[str, Callable[[Picture], Iterator[str]]]] = {
     law.__name__: law
@@ -344,6 +392,7 @@ INVARIANTS: Final[dict[str, Callable[[Picture], Iterator[str]]]] = {
         transitions_are_in_the_table,
         the_journal_replays_to_the_rows,
         compensations_undo_what_completed,
+        slots_are_those_of_the_rows,
     )
 }
 

@@ -71,9 +71,10 @@ _ROW: Final[tuple[tuple[str, str, type], ...]] = (
     ("parentGeneration", "parent_generation", int),
     ("depth", "depth", int),
     ("event", "event", str),
+    ("limitKeys", "outer_keys", list),
 )
 _OPTIONAL: Final = frozenset(
-    {"correlation_id", "created_by", "idempotency_key", "parent_workflow_id", "parent_task_id", "parent_ref", "event"}
+    {"correlation_id", "created_by", "idempotency_key", "parent_workflow_id", "parent_task_id", "parent_ref", "event", "outer_keys"}
 )
 _LINE: Final[tuple[tuple[str, str, type], ...]] = (
     ("n", "n", int),
@@ -114,8 +115,8 @@ def _of_row(row: Workflow) -> dict[str, Any]:
     values = ((name, getattr(row, field)) for name, field, _ in _ROW)
     return {
         name: value.fresh() if isinstance(value, Payload) else str(value) if isinstance(value, str) else value
-        for name, value in values
-        if value is not None
+        for name, value in ((name, list(value) if isinstance(value, tuple) else value) for name, value in values)
+        if value is not None and value != []
     }
 
 
@@ -210,11 +211,18 @@ def _row(document: Any, where: str) -> Workflow:
     fields = _fields(document, _ROW, None, where)
     for name in ("input", "task_to_domain"):
         fields[name] = Payload.of(fields[name], where=where, bounded=False)
+    fields["outer_keys"] = tuple(_texts(fields.get("outer_keys", []), f"{where}.limitKeys"))
     try:
         fields["semantics"] = Semantics(fields["semantics"])
     except ValueError:
         raise InvalidInput(f"{where}.semantics: {fields['semantics']!r} is none of {', '.join(Semantics)}") from None
     return Workflow(**fields, updated_at=fields["created_at"])
+
+
+def _texts(values: list[Any], where: str) -> list[str]:
+    if not all(isinstance(value, str) for value in values):
+        raise InvalidInput(f"{where}: a list of texts is needed")
+    return values
 
 
 def _history(document: Any, where: str) -> tuple[HistoryEvent, ...]:
@@ -242,7 +250,7 @@ _CAUSE: Final[Mapping[str, type]] = {
     **dict.fromkeys(("kind", "from", "id", "definition", "correlationId", "worker", "workflowId", "error", "reason"), str),
     **dict.fromkeys(("at", "clock", "callback"), int),
     **dict.fromkeys(("same", "resume", "parent", "existing"), bool),
-    "used": list,
+    **dict.fromkeys(("used", "slots"), list),
 }
 
 
@@ -253,6 +261,10 @@ def _cause(document: dict[str, Any], where: str) -> str:
         _typed(document, name, _CAUSE[name], where)
     if "kind" in document and document["kind"] not in list(EventKind):
         raise InvalidInput(f"{where}.kind: {document['kind']!r} is none of {', '.join(EventKind)}")
+    for number, answer in enumerate(document.get("slots", ())):
+        if not isinstance(answer, list) or len(answer) < 2 or answer[1] not in (0, 1):
+            raise InvalidInput(f"{where}.slots[{number}]: an act, 0 or 1, and references are needed")
+        _texts([answer[0], *answer[2:]], f"{where}.slots[{number}]")
     if ("from" in document) != ("id" in document):
         raise InvalidInput(f"{where}: `from` and `id` go together")
     return canonical(document, where=where)

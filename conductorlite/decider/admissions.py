@@ -77,7 +77,10 @@ def _ask(draft: Draft, key: str, *, wait: bool | None = None) -> bool:
 
 def reopens(draft: Draft, event: Event) -> bool:
     """Whether an ended execution may go on; if it has to wait for a slot, its verb waits in the inbox."""
-    if not draft.status.terminal or (draft.workflow.rate_limit_key is not None and not draft.field("rate_limited")):
+    if not draft.status.terminal:
+        return True
+    if draft.workflow.rate_limit_key is not None and not draft.field("rate_limited"):
+        draft.was_let_in()
         return True
     if draft.workflow.rate_limit_key is None:
         key = _key(draft)
@@ -109,7 +112,7 @@ def withdraw(draft: Draft) -> None:
         draft.put(attrs.evolve(task, limit_key=None))
         _ask_when_resumed(draft, task)
     for key in keys:
-        draft.give_back(key, [task.task_id for task in waiting if task.limit_key == key])
+        draft.give_back(key, [task.task_id for task in waiting if task.limit_key == key], of=key)
     if draft.field("rate_limited"):
         draft.give_back(draft.field("rate_limit_key"), [draft.workflow.workflow_id])
         draft.change(rate_limit_key=None)
@@ -152,7 +155,7 @@ def on_admission(draft: Draft, event: Event) -> None:
 def on_granted(draft: Draft, event: Event) -> None:
     """A slot was given by whoever had it before, or when a window moved."""
     said = draft.value(event.data)
-    if not draft.take_up(said["key"], said["holder"], said["number"]):
+    if not draft.take_up(said["key"], said["holder"], said["number"], of=event.ref or ""):
         draft.reply(event, Outcome.IGNORED, "it does not wait for this slot any more")
         return
     if event.ref is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Any
 
@@ -32,7 +32,7 @@ class Admissions(Mailboxes):
         self._alarms: dict[str, Event] = {}
         told = self.snapshot.admissions
         #: What limits have answered when a recorded turn is lived again; None: they are asked.
-        self._told: Iterator[Admission] | None = None if told is None else iter(told)
+        self._told: list[Admission] | None = None if told is None else list(told)
 
     # ------------------------------------------------------------------ what a turn asks
 
@@ -40,8 +40,9 @@ class Admissions(Mailboxes):
         self, key: str, holder: str, terms: Terms, *, ref: str | None = None, attempt: int = 0, wait: bool = True
     ) -> bool:
         """Ask for a slot: whether it is there; if not, `holder` joins the line, unless it is not to `wait`."""
+        act = f"ask {ref or ''}"
         if self._told is not None:
-            return self._lived(key)[0]
+            return self._lived(act)
         limit = self._limit(key)
         rate, span = max(limit.depth, terms.rate), max(limit.span_ms, terms.window_ms)
         self._limits[key] = attrs.evolve(limit, depth=rate, span_ms=span)
@@ -69,13 +70,14 @@ class Admissions(Mailboxes):
             self._members[(key, holder)] = member
             heappush(self._joined.setdefault(key, []), (member.place, holder))
         self._watch(key)
-        self._tell(admitted, others)
+        self._tell(act, admitted, others)
         return admitted
 
-    def give_back(self, key: str, holders: Iterable[str]) -> None:
-        """Leave the line, or free a slot; who is next has it at once."""
+    def give_back(self, key: str, holders: Iterable[str], *, of: str = "") -> None:
+        """Leave the line, or free a slot; who is next has it at once. `of` tells whose it was in the journal."""
+        act = f"give {of}"
         if self._told is not None:
-            self._lived(key)
+            self._lived(act)
             return
         for holder in holders:
             member = self._member(key, holder)
@@ -90,13 +92,14 @@ class Admissions(Mailboxes):
             if limit.in_use < 0 or limit.reserved < 0:
                 raise InvariantBroken(f"limit {key!r}: counts {limit.in_use} in use, {limit.reserved} reserved")
             self._limits[key] = limit
-        self._tell(False, self._grant(key))
+        self._tell(act, False, self._grant(key))
         self._watch(key)
 
-    def take_up(self, key: str, holder: str, number: int) -> bool:
+    def take_up(self, key: str, holder: str, number: int, *, of: str = "") -> bool:
         """Take up a slot that another execution has given; False when that admission is void."""
+        act = f"take {of}"
         if self._told is not None:
-            return self._lived(key)[0]
+            return self._lived(act)
         member = self._member(key, holder)
         if member is None or member.number != number or member.state is MemberState.WAITING:
             return False
@@ -106,20 +109,25 @@ class Admissions(Mailboxes):
             self._keep(member)
         own = self._grant(key)
         self._watch(key)
-        self._tell(True, own)
+        self._tell(act, True, own)
         return True
 
     def look_again(self, key: str) -> None:
         """Let in whom a window that has moved lets in."""
+        act = f"look {key}"
         if self._told is not None:
-            self._lived(key)
+            self._lived(act)
             return
         limit = self._limit(key)
         if limit.alarm_at is not None and limit.alarm_at <= self.now:
             self._limits[key] = attrs.evolve(limit, alarm=None, alarm_at=None)
         own = self._grant(key)
         self._watch(key)
-        self._tell(False, own)
+        self._tell(act, False, own)
+
+    def was_let_in(self) -> None:
+        """Have the journal tell that the execution has a slot, which it was given before."""
+        self._tell("ask ", True, ())
 
     # ------------------------------------------------------------------ the aggregate
 
@@ -219,9 +227,11 @@ class Admissions(Mailboxes):
 
     # ------------------------------------------------------------------ what the journal tells
 
-    def _tell(self, admitted: bool, own: tuple[str | None, ...]) -> None:
-        """Have the journal tell what a limit has answered: in the last line of this turn, or in the next one."""
-        answer = [int(admitted), *own] if own else int(admitted)
+    def _tell(self, act: str, admitted: bool, own: tuple[str | None, ...]) -> None:
+        """Have the journal tell what came of an act: in the last line of this turn, or in the next one."""
+        if not admitted and not own:
+            return
+        answer = [act, int(admitted), *(ref or "" for ref in own)]
         if not self._history:
             self._cause.setdefault("slots", []).append(answer)
             return
@@ -229,12 +239,17 @@ class Admissions(Mailboxes):
         cause = {} if last.cause is None else parse(last.cause)
         self._history[-1] = attrs.evolve(last, cause=canonical({**cause, "slots": [*cause.get("slots", ()), answer]}))
 
-    def _lived(self, key: str) -> Admission:
-        """What the limit answered when this turn was taken; what left no line led to nothing."""
-        admitted, own = next(self._told or iter(()), (False, ()))
-        self.queue.extend(("admitted", ref or "") for ref in own)
-        self._tell(admitted, own)
-        return admitted, own
+    def _lived(self, act: str) -> bool:
+        """What came of an act when this turn was taken first; what the journal does not tell led to nothing."""
+        told = self._told or []
+        found = next((answer for answer in told if answer[0] == act), None)
+        if found is None:
+            return False
+        told.remove(found)
+        _, admitted, *own = found
+        self.queue.extend(("admitted", ref) for ref in own)
+        self._tell(act, bool(admitted), tuple(own))
+        return bool(admitted)
 
     def limit_changes(self) -> tuple[LimitChange, ...]:
         """What the turn does to limits, under the fences that were read."""

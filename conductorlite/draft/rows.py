@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -27,6 +27,10 @@ from conductorlite.plan import Node
 from conductorlite.policies import derive_id
 
 __all__ = ["Draft"]
+
+
+#: What a task becomes that its worker puts back: its output so far is told.
+_OFFERED_AGAIN: Final = frozenset({TaskStatus.SCHEDULED, TaskStatus.PENDING})
 
 
 class Draft(Admissions):
@@ -156,7 +160,7 @@ class Draft(Admissions):
             self._check(before, task, verb)
             begins = before is None or before.input != task.input
             payload = task.output if task.status.terminal else task.input if begins else None
-            if before is not None and task.status is TaskStatus.SCHEDULED and task.output != EMPTY:
+            if before is not None and task.status in _OFFERED_AGAIN and task.output != EMPTY:
                 payload = task.output
             self.journal(
                 HistoryKind.TASK,
@@ -282,7 +286,7 @@ class Draft(Admissions):
         """Give back the slot of a task, or its place in the line."""
         if task.limit_key is None:
             return task
-        self.give_back(task.limit_key, [task.task_id])
+        self.give_back(task.limit_key, [task.task_id], of=task.ref)
         return self.put(attrs.evolve(task, limit_key=None))
 
     def take_place_of(self, task: Task) -> None:

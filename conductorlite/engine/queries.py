@@ -15,7 +15,7 @@ from conductorlite.engine.records import Records
 from conductorlite.errors import ExecutionNotFound
 from conductorlite.executions import HistoryEvent, HistoryKind, Workflow, WorkflowStatus
 from conductorlite.explain import explain as in_words
-from conductorlite.invariants import Finding, Picture, findings
+from conductorlite.invariants import Finding, Picture, findings, limit_findings
 from conductorlite.ports import ReadingTransaction
 
 __all__ = ["AgendaEntry", "Queries"]
@@ -185,11 +185,18 @@ class Queries(Records):
         return found
 
     def check(self, workflow_id: str | None = None) -> list[Finding]:
-        """Every invariant on one execution or on all that are stored; an empty list is a healthy store."""
+        """Every invariant on one execution, or on all that are stored and their limits; an empty list is a healthy store."""
         found: list[Finding] = []
         for one in [workflow_id] if workflow_id is not None else self.workflow_ids():
             with self.backend.reading() as view:
                 found += findings(self._picture(view, one))
+        after = "" if workflow_id is None else None
+        while after is not None:
+            with self.backend.reading() as view:
+                page = view.limits(after, _PAGE)
+                for limit in page:
+                    found += limit_findings(limit, view.members(limit.key))
+            after = page[-1].key if len(page) == _PAGE else None
         return found
 
     def _picture(self, view: ReadingTransaction, workflow_id: str) -> Picture:
@@ -208,6 +215,7 @@ class Queries(Records):
             grown={chain: self.turns.grown(view, row, chain) for chain in {task.grafts for task in attempts}},
             attempts=tuple(attempts),
             inbox=tuple(view.inbox(workflow_id)),
+            members=view.members_of(workflow_id),
             messages=tuple(message for message in messages if message is not None),
             history=tuple(
                 attrs.evolve(line, payload=texts[line.payload.digest])
@@ -215,9 +223,15 @@ class Queries(Records):
                 else line
                 for line in history
             ),
-            undelivered=any(item.workflow_id == workflow_id for item in view.outbox(10_000)),
+            undelivered=any(
+                workflow_id in (item.workflow_id, *(event.workflow_id for event in item.outgoing.posted))
+                for item in view.outbox(10_000)
+            ),
         )
 
+
+#: Limits read at once.
+_PAGE = 100
 
 #: Sub-workflows looked into for what an execution waits for.
 _TOLD = 5

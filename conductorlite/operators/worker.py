@@ -77,7 +77,7 @@ def _queue(draft: Draft, node: Node, task: Task) -> None:
 def queue_again(draft: Draft, node: Node, task: Task, delay_ms: int) -> Task:
     """Put an open task back into its queue, or into the line of its limit; its slot is given back."""
     if task.limit_key is not None:
-        draft.give_back(task.limit_key, [task.task_id])
+        draft.give_back(task.limit_key, [task.task_id], of=task.ref)
     if task.status is TaskStatus.PENDING:
         draft.cancel_timer(f"{EventKind.ADMISSION}:{task.ref}")
     status, limit_key = _slot(draft, node, task.task_id, task.ref, task.attempt, delay_ms)

@@ -25,6 +25,10 @@ class LimitReads(Protocol):
         """All members of a limit: those with a slot in order of holder, then the line."""
         ...
 
+    def members_of(self, workflow_id: str) -> Sequence[Member]:
+        """What an execution and its tasks hold and wait for, in order of key, then holder."""
+        ...
+
     def limits(self, after: str, limit: int) -> Sequence[Limit]:
         """A page of limits in order of their keys, greater than `after`."""
         ...

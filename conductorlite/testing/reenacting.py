@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -12,8 +12,9 @@ from conductorlite.codec import workflow_def_from_json
 from conductorlite.decisions import Event, EventKind
 from conductorlite.driver import Engine
 from conductorlite.executions import REPORTABLE, HistoryEvent, HistoryKind, Task, TaskStatus
+from conductorlite.limits import workflow_key
 
-__all__ = ["Step", "reenacted", "steps_of"]
+__all__ = ["Step", "reenacted", "steps_of", "window_letter"]
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -49,12 +50,17 @@ def reenacted(engine: Engine, workflow_id: str, step: Step, definitions: Mapping
     cause, line = step.cause, step.lines[0]
     kind = EventKind(cause["kind"])
     fields: dict[str, Any] = {"data": {}}
-    if kind in (EventKind.POLL, EventKind.REPORT, EventKind.STARTED, EventKind.CHILD_ENDED, EventKind.CHILD_REOPENED):
+    if kind is EventKind.WINDOW_MOVES or (kind is EventKind.GRANTED and cause["from"].startswith(workflow_key(""))):
+        fields["data"] = {"key": cause["from"], "holder": workflow_id, "number": 0}
+    elif kind in _ABOUT_TASKS:
         task = _newest(engine, workflow_id, line)
         if task is None or (kind is EventKind.REPORT and _status(line) not in REPORTABLE):
             return None
         fields = {"ref": task.ref, "attempt": task.attempt, "generation": task.generation}
-        fields["data"] = _reported(cause, line, task) if kind is EventKind.REPORT else _said(cause)
+        if kind is EventKind.GRANTED:
+            fields["data"] = {"key": cause["from"], "holder": task.task_id, "number": 0}
+        else:
+            fields["data"] = _reported(cause, line, task) if kind is EventKind.REPORT else _said(cause)
         if kind is EventKind.POLL:
             fields["data"] = {"workerId": cause["worker"]} if "worker" in cause else {}
     elif kind is EventKind.START:
@@ -74,6 +80,28 @@ def reenacted(engine: Engine, workflow_id: str, step: Step, definitions: Mapping
     )
 
 
+_ABOUT_TASKS: Final = (
+    *(EventKind.POLL, EventKind.REPORT, EventKind.GRANTED),
+    *(EventKind.STARTED, EventKind.CHILD_ENDED, EventKind.CHILD_REOPENED),
+)
+
+#: What a task that is offered again becomes.
+_AGAIN: Final = (TaskStatus.SCHEDULED, TaskStatus.PENDING)
+
+
+def window_letter(workflow_id: str, key: str, at: int) -> Event:
+    """A letter that has an execution look again at a limit."""
+    return Event(
+        workflow_id=workflow_id,
+        event_id=f"{EventKind.WINDOW_MOVES}:{key}",
+        kind=EventKind.WINDOW_MOVES,
+        due_at=at,
+        posted_at=at,
+        sender=key,
+        data=Payload.of({"key": key}),
+    )
+
+
 def _newest(engine: Engine, workflow_id: str, line: HistoryEvent) -> Task | None:
     with engine.backend.reading() as view:
         rows = [task for task in view.attempts(workflow_id) if (task.ref, task.attempt) == (line.ref, line.attempt)]
@@ -81,12 +109,12 @@ def _newest(engine: Engine, workflow_id: str, line: HistoryEvent) -> Task | None
 
 
 def _said(cause: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in cause.items() if name not in ("kind", "from", "id", "same", "clock", "used")}
+    return {name: value for name, value in cause.items() if name not in ("kind", "from", "id", "same", "clock", "used", "slots")}
 
 
 def _reported(cause: Mapping[str, Any], line: HistoryEvent, task: Task) -> dict[str, Any]:
     moved = line.kind is HistoryKind.TASK
-    waits = moved and line.status == TaskStatus.SCHEDULED  # offered again
+    waits = moved and line.status in _AGAIN
     said: dict[str, Any] = {
         "status": _status(line),
         "output": {} if line.payload is None else line.payload.fresh(),
@@ -101,7 +129,7 @@ def _reported(cause: Mapping[str, Any], line: HistoryEvent, task: Task) -> dict[
 
 def _status(line: HistoryEvent) -> str:
     """What was reported: a task that is offered again was said to be in progress."""
-    offered = line.kind is HistoryKind.TASK and line.status == TaskStatus.SCHEDULED
+    offered = line.kind is HistoryKind.TASK and line.status in _AGAIN
     return str(TaskStatus.IN_PROGRESS) if offered else line.status
 
 

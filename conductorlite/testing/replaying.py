@@ -8,7 +8,7 @@ Signs of life are in no journal: a response timeout fires when the journal says 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
@@ -19,15 +19,16 @@ from conductorlite.canonical import canonical, parse
 from conductorlite.clock import VirtualClock
 from conductorlite.codec.exports import Exported, export_from_json, history_line_to_json
 from conductorlite.decider import Bounds
-from conductorlite.decisions import Decision, Embedding, Event, EventKind
+from conductorlite.decisions import Admission, Decision, Embedding, Event, EventKind, Snapshot
 from conductorlite.definitions import Semantics, WorkflowDef
 from conductorlite.driver import Engine
 from conductorlite.engine.asked import Start
 from conductorlite.engine.turns import Turns
 from conductorlite.errors import AlreadyExists, ConductorliteError, NotFound, ReplayDiverged
 from conductorlite.executions import HistoryEvent, HistoryKind, TaskStatus, Workflow, WorkflowStatus
+from conductorlite.limits import Limit, LimitChange, Member, MemberState
 from conductorlite.ports import Backend, MetadataReads, ReadingTransaction
-from conductorlite.testing.reenacting import Step, reenacted, steps_of
+from conductorlite.testing.reenacting import Step, reenacted, steps_of, window_letter
 
 __all__ = ["Replayed", "replay"]
 
@@ -100,6 +101,12 @@ class _ToldTurns(Turns):
     #: Hashes of the definitions that the step's lines tell of.
     used: Sequence[str] = ()
     known: Mapping[str, str] = {}
+    #: What limits have answered in the lines to come.
+    admissions: tuple[Admission, ...] = ()
+
+    def snapshot(self, workflow: Workflow, events: tuple[Event, ...]) -> Snapshot:
+        """What a turn begins with: limits are not asked, they answer as the record tells."""
+        return Snapshot(workflow=workflow, events=events, admissions=self.admissions)
 
     def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
         """The letters chosen for this turn."""
@@ -194,7 +201,11 @@ class _Player:
         for _ in range(_TURNS):
             nudged = [*self.nudge(workflow_id, turn[0]), *todo]
             self.turns.letters = () if started is not None else self.chosen(workflow_id, turn)
-            before = (self.row(workflow_id) or _NOBODY).fence
+            now = self.row(workflow_id) or _NOBODY
+            before = now.fence
+            lines = self.exported.histories[workflow_id][now.history_seq : end]
+            slots = [answer for line in lines for answer in parse(line.cause or "{}").get("slots", ())]
+            self.turns.admissions = tuple(tuple(answer) for answer in slots)
             try:
                 reached = self.turns.one(workflow_id, nudged, started)
             except ConductorliteError:
@@ -266,6 +277,7 @@ class _Player:
     def settle(self, workflow_id: str, following: Step) -> None:
         """Finish what a cut turn has left, when nothing of it leads to a line."""
         self.turns.used = ()
+        self.turns.admissions = ()
         for _ in range(_TURNS):
             with self.engine.backend.reading() as view:
                 due = [event for event in view.inbox(workflow_id) if not event.held and event.due_at <= self.clock.now()]
@@ -277,6 +289,7 @@ class _Player:
 
     def pass_while_paused(self, workflow_id: str, until: int) -> None:
         """Have the timers of a paused execution held as they come due: that leads to no line."""
+        self.turns.admissions = ()
         while True:
             with self.engine.backend.reading() as view:
                 inbox = [event for event in view.inbox(workflow_id) if not event.held and event.due_at <= until]
@@ -346,11 +359,55 @@ class _Player:
                 if kept and not task.retried and task.status is TaskStatus.IN_PROGRESS:
                     self.engine.extend_lease(task)
         self.discard_void()
+        self.restore_limits()
         with self.engine.backend.writing() as tx:
             strangers = {event.workflow_id for event in tx.upcoming_events(_TURNS)} - set(known)
             for workflow_id in strangers:
                 tx.remove(workflow_id)
 
+
+    def restore_limits(self) -> None:
+        """Count what is left with a slot, and have what waits look at once: whoever was before it is not in the document."""
+        members: dict[str, list[tuple[Workflow, Member]]] = {}
+        for workflow_id in self.exported.executions:
+            for row, member in self.members(workflow_id):
+                members.setdefault(member.key, []).append((row, member))
+        for key, found in members.items():
+            held = sum(member.state is MemberState.HELD and member.concurrent > 0 for _, member in found)
+            line = sorted((member.place, row.workflow_id) for row, member in found if member.state is MemberState.WAITING)
+            now = self.clock.now()
+            alarm = (line[0][0][-1], now) if line else (None, None)
+            limit = Limit(key=key, in_use=held, alarm=alarm[0], alarm_at=alarm[1])
+            change = LimitChange(limit=limit, put=tuple(member for _, member in found))
+            with self.engine.backend.writing() as tx:
+                row = tx.workflow(found[0][0].workflow_id) or found[0][0]
+                tx.apply(Decision(workflow=row, limits=(change,)))
+                if line:
+                    tx.post([window_letter(line[0][1], key, now)])
+
+    def members(self, workflow_id: str) -> Iterator[tuple[Workflow, Member]]:
+        """What of an execution has a slot, or waits for one."""
+        row = self.engine.get(workflow_id)
+        seen: dict[str, Any] = {"workflow_id": workflow_id, "priority": row.priority, "created_at": row.created_at}
+        if row.rate_limit_key is not None:
+            state = MemberState.WAITING if row.rate_limited else MemberState.HELD
+            config = row.definition and row.definition.rate_limit_config
+            most = config.concurrent_exec_limit if config else 1
+            yield row, Member(
+                key=row.rate_limit_key, holder=workflow_id, ref=None, attempt=0, generation=row.generation, state=state,
+                asked_at=row.updated_at, concurrent=most, **seen,
+            )  # fmt: skip
+        with self.engine.backend.reading() as view:
+            nodes = {task.task_id: self.turns.grown(view, row, task.grafts).nodes[task.base_ref] for task in row.tasks}
+        for task in row.tasks:
+            terms = nodes[task.task_id].limit
+            waits = task.status is TaskStatus.PENDING
+            if task.limit_key is not None and (waits or terms.concurrent):
+                state = MemberState.WAITING if waits else MemberState.HELD
+                yield row, Member(
+                    key=task.limit_key, holder=task.task_id, ref=task.ref, attempt=task.attempt, generation=task.generation,
+                    state=state, asked_at=task.updated_at, seq=task.seq, **attrs.asdict(terms), **seen,
+                )  # fmt: skip
 
     def discard_void(self) -> None:
         """Take letters between executions that are due and led to nothing out of their inboxes."""

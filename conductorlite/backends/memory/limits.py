@@ -36,6 +36,10 @@ class LimitRows:
         found = self._store.members.get(key, {}).values()
         return sorted(found, key=lambda one: (one.state is MemberState.WAITING, one.place if _waits(one) else (one.holder,)))
 
+    def members_of(self, workflow_id: str) -> Sequence[Member]:
+        """What an execution and its tasks hold and wait for, in order of key, then holder."""
+        return [self._store.members[key][holder] for key, holder in sorted(self._store.members_of.get(workflow_id, {}))]
+
     def limits(self, after: str, limit: int) -> Sequence[Limit]:
         """A page of limits in order of their keys, greater than `after`."""
         return [self._store.limits[key] for key in sorted(key for key in self._store.limits if key > after)[:limit]]

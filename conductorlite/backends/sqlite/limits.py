@@ -34,6 +34,7 @@ LINE: Final = (
 )
 MEMBER: Final = f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND holder = ?"
 WITH_SLOT: Final = f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND state <> 'WAITING' ORDER BY holder"
+MEMBERS_OF: Final = f"SELECT {_MEMBER} FROM limit_members WHERE workflow_id = ?"
 PUT_MEMBER: Final = f"INSERT OR REPLACE INTO limit_members ({_MEMBER}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 DROP_MEMBER: Final = "DELETE FROM limit_members WHERE key = ? AND holder = ?"
 
@@ -60,6 +61,11 @@ class LimitRows:
         """All members of a limit: those with a slot in order of holder, then the line."""
         with_slot = [_member(row) for row in self._execute(WITH_SLOT, (key,))]
         return with_slot + [_member(row) for row in self._execute(LINE, (key, -1))]
+
+    def members_of(self, workflow_id: str) -> Sequence[Member]:
+        """What an execution and its tasks hold and wait for, in order of key, then holder."""
+        found = [_member(row) for row in self._execute(MEMBERS_OF, (workflow_id,))]
+        return sorted(found, key=lambda member: (member.key, member.holder))
 
     def limits(self, after: str, limit: int) -> Sequence[Limit]:
         """A page of limits in order of their keys, greater than `after`."""

@@ -1,0 +1,144 @@
+"""Random lives under limits: several executions that want the same slots, on two stores, lived again from their exports."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from tape import Tape, draw_definition, draw_operations
+from twins import Twins, journal
+
+from conductorlite import Bounds, Engine, LimitReached, Semantics, WorkflowDef
+from conductorlite.executions import TaskStatus
+from conductorlite.testing import replay
+
+TAPES = st.binary(min_size=500, max_size=500)
+
+LIMITS = (
+    {"concurrentExecLimit": 1},
+    {"rateLimitPerFrequency": 1, "rateLimitFrequencyInSeconds": 3},
+    {"concurrentExecLimit": 2},
+    {"concurrentExecLimit": 1, "rateLimitPerFrequency": 2, "rateLimitFrequencyInSeconds": 5},
+    {},
+)
+
+
+def limited(node: Any, tape: Tape) -> Any:
+    """A definition, or a part of it, with limits on its workers' tasks: one name may have several."""
+    if isinstance(node, list):
+        return [limited(inner, tape) for inner in node]
+    if not isinstance(node, dict):
+        return node
+    found = {key: limited(value, tape) for key, value in node.items()}
+    if node.get("type") == "SIMPLE" and "taskDefinition" in node:
+        found["taskDefinition"] = {**node["taskDefinition"], **LIMITS[tape.pick(len(LIMITS))]}
+    return found
+
+
+class Crowd(Twins):
+    """Twins in which a few executions of one definition run beside each other."""
+
+    PATIENCE = 1_600
+
+    def crowd(self, definition: dict[str, Any], value: dict[str, Any], count: int) -> None:
+        """Start others: they take what is there, and what is done is done to the first."""
+        for number in range(count):
+            for engine in self.engines:
+                try:
+                    engine.start(WorkflowDef.from_json(definition), value, workflow_id=f"x{number}", priority=number)
+                except LimitReached:
+                    continue
+        self.compare()
+
+
+def live(choices: bytes, told: Counter[str]) -> None:
+    """One life: a crowd under limits; the laws after every step, and the first execution replayed from its export."""
+    tape = Tape(choices)
+    variant = tape.pick(6)
+    definition, value, _ = draw_definition(tape, undoing=tape.pick(4) == 0)
+    definition = limited(definition, tape)
+    if tape.pick(3):
+        key = ("all", "${workflow.input.n}", "${workflow.input.missing}")[tape.pick(3)]
+        definition["rateLimitConfig"] = {
+            "rateLimitKey": key, "concurrentExecLimit": 1 + tape.pick(2), "policy": ("QUEUE", "QUEUE", "REJECT")[tape.pick(3)],
+        }  # fmt: skip
+    operations = draw_operations(tape, 12 + tape.pick(16))
+    with tempfile.TemporaryDirectory() as folder:
+        twins = Crowd(
+            Path(folder),
+            definition,
+            value,
+            bounds=Bounds(rows=3) if variant in (1, 4) else Bounds(steps=5) if variant == 5 else Bounds(),
+            semantics=Semantics.OSS if variant in (2, 4) else Semantics.ORKES,
+            relay=variant == 3,
+            matrix=Counter(),
+        )
+        try:
+            twins.crowd(definition, value, 1 + tape.pick(3))
+            for operation, a, b in operations:
+                twins.do(operation, a, b)
+                told.update(seen(twins.engines[1]))
+            text = json.dumps(twins.engines[1].export(twins.workflow_id))
+            lived = replay(text)
+            try:
+                for one in lived.workflow_ids:
+                    assert journal(lived.engine, one) == journal(twins.engines[1], one)
+                assert lived.engine.check() == []
+            finally:
+                lived.engine.close()
+            twins.finish()
+        finally:
+            twins.close()
+
+
+def seen(engine: Engine) -> Iterator[str]:
+    """What limits did that is to be seen now."""
+    with engine.backend.reading() as view:
+        for limit in view.limits("", 100):
+            for member in view.members(limit.key):
+                yield f"{limit.key.split(':')[0]} {member.state}"
+    for one in engine.workflow_ids():
+        for task in engine.get(one).tasks:
+            if task.status is TaskStatus.PENDING:
+                yield "delayed" if task.limit_key is None else f"{task.task_type[:2]} waits"
+
+
+def explore(count: int) -> Counter[str]:
+    """Live so many lives."""
+    told: Counter[str] = Counter()
+
+    @settings(
+        max_examples=count,
+        derandomize="CONDUCTORLITE_RANDOM" not in os.environ,
+        database=None,
+        deadline=None,
+        phases=(Phase.explicit, Phase.generate),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(TAPES)
+    def case(choices: bytes) -> None:
+        live(choices, told)
+
+    case()
+    return told
+
+
+def test_crowds_under_limits_agree() -> None:
+    """60 lives: two stores and a replay agree, no law is broken, and every state of a member was met."""
+    told = explore(60)
+    assert all(told[what] for what in ("task WAITING", "task HELD", "workflow WAITING", "workflow HELD")), told
+
+
+@pytest.mark.deep
+def test_crowds_under_limits_agree_deep() -> None:
+    """2,000 lives."""
+    told = explore(2_000)
+    assert all(told[what] >= 50 for what in ("task WAITING", "task HELD", "workflow WAITING", "workflow HELD")), told
