@@ -55,6 +55,7 @@ class AsyncEngine:
         seed: str = "",
         ids: Callable[[], str] | None = None,
         lock: Lock | None = None,
+        fencing: bool = True,
         bounds: Bounds | None = None,
     ) -> None:
         # asyncio is imported by whoever makes one of these, not by whoever imports conductorlite.
@@ -69,6 +70,7 @@ class AsyncEngine:
             seed=seed,
             ids=ids,
             lock=lock,
+            fencing=fencing,
             bounds=bounds,
         )
         self._bridge = Bridge(self._engine)

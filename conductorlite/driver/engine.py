@@ -28,7 +28,9 @@ class Engine(Queries):
     machine's, or a `VirtualClock` that moves when you say so. `semantics` decides for new executions where Orkes' and Conductor
     OSS's documents disagree. `environment` is all that `${NAME}` and `${workflow.env.NAME}` can resolve to: nothing of the
     process environment ever does. `seed` goes into derived ids and jitter; `ids` makes ids of executions (default: random UUIDs).
-    `lock` saves double work between engines; `bounds` are the limits of one turn.
+    `lock` saves double work between engines (see `conductorlite.locks`); with `fencing` a turn is refused when another one has
+    committed since it read. Nothing is lost with the fence, locked or not; without it, only as long as no lease of the lock
+    passes during a turn; with neither, turns may overwrite each other. `bounds` are the limits of one turn.
 
     Nothing runs by itself: no thread is started until the engine is driven by `run_until_idle`, `run_forever`, `Run.result`,
     or, step by step, by `tick`, `settle` and `advance`. Raises StorageErrors when the store cannot be opened.
@@ -45,6 +47,7 @@ class Engine(Queries):
         seed: str = "",
         ids: Callable[[], str] | None = None,
         lock: Lock | None = None,
+        fencing: bool = True,
         bounds: Bounds | None = None,
     ) -> None:
         super().__init__(
@@ -55,6 +58,7 @@ class Engine(Queries):
             seed=seed,
             ids=ids,
             lock=lock,
+            fencing=fencing,
             bounds=bounds,
         )
         self.workers = workers if workers is not None else Workers()

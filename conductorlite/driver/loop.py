@@ -31,6 +31,9 @@ _BATCH: Final = 64
 #: Sleep between looks for commits of other processes.
 _GLANCE_MS: Final = 100
 
+#: Executions looked at when somebody else takes a turn on the first one that is due.
+_OTHERS: Final = 64
+
 
 class Driver:
     """Drives one engine. At most one thread at a time holds `driving`."""
@@ -45,6 +48,8 @@ class Driver:
         self._timeline: list[tuple[int, int, Call]] = []
         self._order = itertools.count()
         self._rotation = 0
+        #: Whether the last turns that were due are being taken by somebody else.
+        self._passed_over = False
         self._stopping = threading.Event()
         #: Executions that ended while functions run or are being handed out, and whether anybody notes them down.
         self._over: deque[str] = deque()
@@ -72,17 +77,24 @@ class Driver:
             with self.engine.backend.writing() as tx:
                 tx.deliver(items)
             return True
+        self._passed_over = False
         if not due:
             return False
-        self._turn(due[0])
-        return True
+        if self._turn(due[0]):
+            return True
+        # Somebody else takes a turn on it: there may be others.
+        with self.engine.backend.reading() as view:
+            due = view.due_workflows(self.clock.now(), _OTHERS)
+        self._passed_over = not any(self._turn(workflow_id) for workflow_id in due[1:])
+        return not self._passed_over
 
-    def _turn(self, workflow_id: str) -> None:
+    def _turn(self, workflow_id: str) -> bool:
+        """Whether a turn was taken: not while somebody else has the lock of the execution."""
         try:
-            self.engine.turns.take(workflow_id)
+            return not self.engine.turns.take(workflow_id).posted
         except InvariantBroken:
             # Counted on the workflow row; the third time parks it. Others must not suffer for it.
-            return
+            return True
 
     def _run_one(self) -> bool:
         """Take and run one offered task in this thread."""
@@ -320,6 +332,7 @@ class Driver:
             at = self.next_instant()
             if at is None and not len(self.workshop) and not forever and until is None:
                 return True
+            at = None if self._passed_over and at is not None and at <= now else at
             limits = [instant for instant in (at, deadline, now + _GLANCE_MS) if instant is not None]
             with turns.committed:
                 if turns.commits == seen and not self.workshop.finished():

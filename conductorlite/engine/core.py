@@ -32,6 +32,7 @@ class Core:
         seed: str = "",
         ids: Callable[[], str] | None = None,
         lock: Lock | None = None,
+        fencing: bool = True,
         bounds: Bounds | None = None,
     ) -> None:
         self.backend = _open(store)
@@ -44,6 +45,7 @@ class Core:
             environment=environment or {},
             bounds=bounds or Bounds(),
             lock=lock,
+            fencing=fencing,
         )
         #: Task definitions of the workers' decorators, by name.
         self.declared_task_defs: dict[str, TaskDef] = {}

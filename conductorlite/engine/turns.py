@@ -24,6 +24,7 @@ from conductorlite.engine.asked import Along, Listener, Start, Taken
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.domains import last_polls
 from conductorlite.engine.keys import refuse_letter, replaced, start_letter, strategy_of
+from conductorlite.engine.locking import acquire
 from conductorlite.errors import (
     ConductorliteError,
     ExecutionNotFound,
@@ -35,6 +36,7 @@ from conductorlite.errors import (
     LimitReached,
     MissingExtra,
     NotFound,
+    StorageBusy,
     StorageCorrupt,
 )
 from conductorlite.executions import Workflow
@@ -79,12 +81,15 @@ class Turns:
         environment: Mapping[str, str],
         bounds: Bounds,
         lock: Lock | None = None,
+        fencing: bool = True,
     ) -> None:
         self.backend = backend
         self.clock = clock
         self.environment = dict(environment)
         self.bounds = bounds
         self.lock = lock
+        #: Without it a turn overwrites what another one has committed since it read.
+        self.fencing = fencing
         #: Read inside the write transaction: no turn is lost, but others wait while this one decides.
         self.read_inside = False
         self.listeners: list[Listener] = []
@@ -139,7 +144,8 @@ class Turns:
     def _take(
         self, workflow_id: str, events: Sequence[Event], started: Start | None, along: Along | None = None
     ) -> Taken:
-        if self.lock is not None and not self.lock.try_acquire(workflow_id):
+        token = acquire(self.lock, self.clock, self.committed, workflow_id, events)
+        if token is None:
             return self._leave(workflow_id, events)
         try:
             for tried in range(_TRIES):
@@ -165,15 +171,19 @@ class Turns:
                 except InvariantBroken as error:
                     self._count_broken(workflow_id, error)
                     raise
+            if started is not None:
+                raise StorageBusy(f"{workflow_id}: others were first {_TRIES} times; it was not started")
             return self._leave(workflow_id, events)
         finally:
             if self.lock is not None:
-                self.lock.release(workflow_id)
+                self.lock.release(workflow_id, token)
 
     def _leave(self, workflow_id: str, events: Sequence[Event]) -> Taken:
-        if events:
+        """Leave letters to whoever takes the next turn. A poll is not left: nobody would be there to receive the task."""
+        left = [event for event in events if event.kind is not EventKind.POLL]
+        if left:
             with self.backend.writing() as tx:
-                tx.post(events)
+                tx.post(left)
             self.wake()
         return Taken(decision=None, replies={}, posted=True)
 
@@ -282,6 +292,10 @@ class Turns:
                     tx.embed(digest, text)
         for digest, text in decision.definitions.items():
             tx.embed(digest, text)
+        if not self.fencing and not decision.created:
+            stored = tx.workflow(workflow.workflow_id)
+            fence = workflow.fence if stored is None else stored.fence
+            decision = attrs.evolve(decision, workflow=attrs.evolve(decision.workflow, fence=fence))
         tx.apply(decision)
         if along is not None:
             along(tx)

@@ -18,11 +18,12 @@ import pytest
 
 from conductorlite.ports import Backend
 from conductorlite.testing.conformance.executions import ExecutionConformance
+from conductorlite.testing.conformance.locks import LockConformance
 from conductorlite.testing.conformance.lookups import LookupConformance
 from conductorlite.testing.conformance.mailboxes import MailboxConformance
 from conductorlite.testing.conformance.transactions import TransactionConformance
 
-__all__ = ["BackendConformance"]
+__all__ = ["BackendConformance", "LockConformance"]
 
 
 class BackendConformance(ExecutionConformance, LookupConformance, MailboxConformance, TransactionConformance):
