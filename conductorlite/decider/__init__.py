@@ -109,10 +109,10 @@ def decide(
     """
     draft = Draft(plan, snapshot, now, environment, bounds, grown)
     missing: list[Need] = []
-    # A migration comes after all else that is due, and takes a turn of its own: it looks at rows as they are stored.
     events: Sequence[Event] = snapshot.events
     if len(events) > 1:
-        events = sorted(events, key=lambda event: event.kind is EventKind.MIGRATE)
+        unborn = snapshot.workflow.history_seq == 0
+        events = sorted(events, key=lambda event: _turn_order(event, unborn=unborn))
     for number, event in enumerate(events):
         draft.more = draft.more or (number > 0 and event.kind is EventKind.MIGRATE)
         if draft.more:
@@ -134,6 +134,16 @@ def decide(
                 raise
             break
     return _together(missing) if missing else draft.decision()
+
+
+def _turn_order(event: Event, *, unborn: bool) -> int:
+    """What brings an execution into being comes first, whatever a clock that was ahead has dated before it.
+
+    A migration comes after all else, and takes a turn of its own: it looks at rows as they are stored.
+    """
+    if event.kind is EventKind.MIGRATE:
+        return 2
+    return 0 if unborn and event.kind is EventKind.START else 1
 
 
 def _together(needs: list[Need]) -> Need:

@@ -34,7 +34,10 @@ def on_poll(draft: Draft, event: Event) -> None:
     """Hand a SCHEDULED task to a worker under a new lease. A message that points at nothing is taken out of the queue."""
     task = _addressed(draft, event)
     if task is None or task.status is not TaskStatus.SCHEDULED:
-        draft.drop_message(event.ref or "")
+        now = draft.task(event.ref or "")
+        # The message that was seen may have been replaced by that of the attempt which is offered now.
+        if now is None or now.status is not TaskStatus.SCHEDULED:
+            draft.drop_message(event.ref or "")
         draft.reply(event, Outcome.IGNORED, "the attempt is not waiting for a worker any more")
         return
     if task.due_at > draft.now:

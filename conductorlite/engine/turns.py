@@ -100,6 +100,8 @@ class Turns:
         self.embed: Callable[[ReadingTransaction, object, Semantics], Embedding] = _not_embedded
         #: How a name becomes the hash of an embedded definition and the texts it needs; set by the engine.
         self.resolve: Callable[[ReadingTransaction, str, int | None], tuple[str, Mapping[str, str]]] = _unresolved
+        #: Broken turns of executions that have not begun, and have no row to count them on.
+        self._unborn: dict[str, int] = {}
         self._resolved: Cache[str, Mapping[str, str]] = Cache(256)
         self._plans: Cache[tuple[str, Semantics], Plan] = Cache(256)
         self._grown: Cache[tuple[str, Semantics, tuple[str, ...]], Plan] = Cache(64)
@@ -452,9 +454,9 @@ class Turns:
         """Count a broken turn on the workflow row, in a write of its own; the third one parks the workflow."""
         with self.backend.writing() as tx:
             workflow = tx.workflow(workflow_id)
-            if workflow is not None:
-                tries = workflow.broken_turns + 1
-                tx.park(workflow_id, tries, str(error) if tries >= _BROKEN_TURNS else None)
+            tries = 1 + (self._unborn.get(workflow_id, 0) if workflow is None else workflow.broken_turns)
+            self._unborn = {} if workflow is not None else {**self._unborn, workflow_id: tries}
+            tx.park(workflow_id, tries, str(error) if tries >= _BROKEN_TURNS else None)
 
     def keep(self, workflow_id: str, events: Sequence[Event] = ()) -> None:
         """Put letters into the inbox of a parked workflow and hold all of it; of one released meanwhile they are due."""

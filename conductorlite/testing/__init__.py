@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from conductorlite.invariants import INVARIANTS, Finding, findings
     from conductorlite.testing import strategies
-    from conductorlite.testing.conformance import BackendConformance
+    from conductorlite.testing.conformance import BackendConformance, LockConformance
     from conductorlite.testing.crashes import crash_everywhere, start_once
     from conductorlite.testing.faults import Crash, FaultyBackend
     from conductorlite.testing.history import assert_history, render_history, timeline
     from conductorlite.testing.replaying import Replayed, replay
     from conductorlite.testing.scripted import Call, Script, ScriptedWorkers
+    from conductorlite.testing.simulation import Simulated, SimulationFailed, simulate
     from conductorlite.testing.steps import Step, StepKind
     from conductorlite.testing.stores import CountedIds
 
@@ -29,9 +30,12 @@ __all__ = [
     "Crash",
     "FaultyBackend",
     "Finding",
+    "LockConformance",
     "Replayed",
     "Script",
     "ScriptedWorkers",
+    "Simulated",
+    "SimulationFailed",
     "Step",
     "StepKind",
     "assert_history",
@@ -39,6 +43,7 @@ __all__ = [
     "findings",
     "render_history",
     "replay",
+    "simulate",
     "start_once",
     "strategies",
     "timeline",
@@ -49,6 +54,7 @@ _PLACES: Final = {
     "Finding": "conductorlite.invariants",
     "findings": "conductorlite.invariants",
     "BackendConformance": "conductorlite.testing.conformance",
+    "LockConformance": "conductorlite.testing.conformance",
     "crash_everywhere": "conductorlite.testing.crashes",
     "start_once": "conductorlite.testing.crashes",
     "Crash": "conductorlite.testing.faults",
@@ -61,6 +67,9 @@ _PLACES: Final = {
     "Call": "conductorlite.testing.scripted",
     "Script": "conductorlite.testing.scripted",
     "ScriptedWorkers": "conductorlite.testing.scripted",
+    "Simulated": "conductorlite.testing.simulation",
+    "SimulationFailed": "conductorlite.testing.simulation",
+    "simulate": "conductorlite.testing.simulation",
     "Step": "conductorlite.testing.steps",
     "StepKind": "conductorlite.testing.steps",
     "CountedIds": "conductorlite.testing.stores",

@@ -48,9 +48,10 @@ class FaultyBackend:
     `crash_before` and `crash_after` raise `Crash` before or after the n-th write; after a commit means that it is
     stored, but nobody was told. `fail_before` raises `error` (default: a StorageError) instead of the n-th write,
     once, and the backend lives on. `on_crash` is called at the instant of the crash, with the transaction still open;
-    `on_commit` after each commit, with its number among the writes. With `keep_open` closing this backend leaves
-    `inner` open. `journal` tells what was written: names of methods, `commit`, and for `apply` the events whose
-    answer the decision carries.
+    `on_commit` after each commit, with its number among the writes; `on_writing` before each writing transaction is
+    begun, when what it will write has been decided and nothing is held; `on_write` inside it, before each write, with
+    its name. With `keep_open` closing this backend leaves `inner` open. `journal` tells what was written: names of
+    methods, `commit`, and for `apply` the events whose answer the decision carries.
     """
 
     def __init__(
@@ -63,6 +64,8 @@ class FaultyBackend:
         error: Exception | None = None,
         on_crash: Callable[[], None] | None = None,
         on_commit: Callable[[int], None] | None = None,
+        on_writing: Callable[[], None] | None = None,
+        on_write: Callable[[str], None] | None = None,
         keep_open: bool = False,
     ) -> None:
         self.inner = inner
@@ -75,6 +78,8 @@ class FaultyBackend:
         self._error = error
         self._on_crash = on_crash
         self._on_commit = on_commit
+        self.on_writing = on_writing
+        self._on_write = on_write
         self._keep_open = keep_open
         self._closed = False
 
@@ -91,6 +96,9 @@ class FaultyBackend:
     def writing(self) -> AbstractContextManager[WritingTransaction]:
         """An atomic change of the inner backend, counted and disturbed."""
         self._check()
+        if self.on_writing is not None:
+            self.on_writing()
+            self._check()
         return _Writing(self)
 
     def data_version(self) -> int:
@@ -110,10 +118,21 @@ class FaultyBackend:
         if self._closed:
             raise EngineClosed("the backend was closed")
 
+    def die_at(self, write: int, *, after: bool = False) -> None:
+        """Have the process die at a write to come: 1 is the next one."""
+        number = self.writes + write
+        self._crash_before, self._crash_after = (None, number) if after else (number, None)
+
+    def live_on(self) -> None:
+        """Take back a death that has not come."""
+        self._crash_before = self._crash_after = None
+
     def _before(self, name: str) -> int:
         self._check()
         self.journal.append(name)
         number = len(self.journal)
+        if self._on_write is not None:
+            self._on_write(name)
         if number == self._fail_before:
             raise self._error or StorageError(f"injected: write {number} ({name}) failed")
         if number == self._crash_before:

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
 from engine_kit import Bench
 from run_time_kit import Json, dynamic, forked, loop, node, starting, static, tried, workflow
 
-from conductorlite import Conflict, IdempotencyStrategy, InvalidInput, TaskStatus, Verdict, WorkflowDef, WorkflowStatus
+from conductorlite import (
+    Conflict,
+    Engine,
+    IdempotencyStrategy,
+    InvalidInput,
+    TaskStatus,
+    Verdict,
+    VirtualClock,
+    WorkflowDef,
+    WorkflowStatus,
+)
+from conductorlite.backends.memory import MemoryBackend
+from conductorlite.canonical import EMPTY
+from conductorlite.decisions import EventKind
 
 ORDER = {"name": "order", "tasks": [node("work")]}
 
@@ -264,3 +278,35 @@ def test_a_type_nobody_works_on(bench: Bench) -> None:
     assert "LLM_CHAT" in said
     assert "MADE_UP" in said
     assert "worker" in said
+
+
+# -- what the simulator has found ---------------------------------------------------------------------------------------
+
+
+def test_a_poll_that_comes_too_late_leaves_the_new_message(bench: Bench) -> None:
+    """A task is run again between the look at its queue and the poll: what is offered now stays in the queue."""
+    bench.start(workflow(node("a")))
+    with bench.engine.backend.reading() as view:
+        (seen,) = view.offered("a", bench.engine.clock.now(), 1)
+    bench.engine.rerun(bench.workflow_id, from_task="a")
+    assert bench.engine.take_message(seen, "late") is None
+    bench.healthy()
+    bench.do("a")
+    assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
+
+
+def test_an_end_dated_before_the_beginning() -> None:
+    """A letter that ends an execution, dated by a clock that is behind, is read with the one that begins it: it begins, and ends."""
+    store, clock = MemoryBackend(relay=True), VirtualClock()
+    engine = Engine(store, clock=clock)
+    child = {"name": "child", "tasks": [node("a")]}
+    task = {"name": "s", "taskReferenceName": "s", "type": "SUB_WORKFLOW", "subWorkflowParam": {"workflowDefinition": child}}
+    engine.start(workflow(task))
+    with store.reading() as view:
+        ((beginning,),) = (item.outgoing.posted for item in view.outbox(10))
+    end = attrs.evolve(beginning, event_id="END", kind=EventKind.TERMINATE, due_at=clock.now() - 5, data=EMPTY)
+    with store.writing() as tx:
+        tx.post([end])
+    engine.settle()
+    assert engine.status(beginning.workflow_id) is WorkflowStatus.TERMINATED
+    assert engine.check() == []

@@ -1,0 +1,147 @@
+"""Several engines and workers on one store, driven by one seed through everything that goes wrong between machines.
+
+A seed is a schedule: a list of small numbers, read as actions. Engines take turns, die at any write and come back, read what
+another one overwrites before they commit, have clocks that differ and jump; workers lose their leases, report twice, late, or
+through another engine; letters are relayed late. After every action all laws must hold; a report may only count under the lease
+its task was last given out with; and when the faults stop, everything must come to an end with nothing held. What fails is shrunk
+to the fewest actions that still fail, and told with its seed: the same seed fails the same way on every machine.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.definitions import WorkflowDef
+from conductorlite.errors import (
+    AlreadyExists,
+    ConductorliteError,
+    Conflict,
+    InvalidInput,
+    InvariantBroken,
+    LimitReached,
+    NotFound,
+    StaleLease,
+    StorageBusy,
+)
+from conductorlite.testing.stores import Store, StoreKind
+from conductorlite.testing.world import World
+
+__all__ = ["Simulated", "SimulationFailed", "simulate"]
+
+#: Numbers that make one action: which, and three to choose by.
+_FRAME: Final = 4
+
+#: Runs spent on shrinking a schedule.
+_SHRINKS: Final = 300
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Simulated:
+    """What a simulation did: how many seeds it ran, and how often each action and fault came about."""
+
+    seeds: int
+    counts: Mapping[str, int]
+
+
+class SimulationFailed(AssertionError):
+    """A law was broken. `seed` breaks it again; `schedule` is what is left of it after shrinking, `steps` in words."""
+
+    def __init__(self, seed: int, reason: str, schedule: Sequence[int], steps: Sequence[str]) -> None:
+        self.seed = seed
+        self.reason = reason
+        self.schedule = list(schedule)
+        self.steps = list(steps)
+        lines = "\n".join(f"  {number + 1}. {step}" for number, step in enumerate(steps))
+        super().__init__(f"seed {seed}: {reason}\nafter {len(steps)} actions:\n{lines}\nschedule: {self.schedule}")
+
+
+def simulate(
+    workflows: Sequence[WorkflowDef | tuple[WorkflowDef, Mapping[str, Any]]],
+    *,
+    seeds: Iterable[int] = range(100),
+    actions: int = 60,
+    engines: int = 2,
+    store: StoreKind = "memory",
+    registered: Sequence[WorkflowDef] = (),
+    locked: bool = False,
+    schedule: Sequence[int] | None = None,
+    setup: Callable[[Any], object] | None = None,
+) -> Simulated:
+    """Run each seed's schedule of so many `actions` over executions of the `workflows` (with an input, or none).
+
+    `engines` share a `store`: "memory", "relay", "sqlite", or a function that opens a backend in a folder. `registered` are
+    definitions the workflows refer to; `locked` gives the engines a lock with a lease beside the fence; `setup(engine)` is called
+    on every engine that is opened. With `schedule` (as a failure told it) only that is run. Raises SimulationFailed at the
+    first seed that breaks a law, shrunk.
+    """
+    if engines < 1 or actions < 1:
+        raise InvalidInput("a simulation needs an engine and an action")
+    given = [one if isinstance(one, tuple) else (one, {}) for one in workflows]
+    counts: Counter[str] = Counter()
+
+    def run(tape: Sequence[int]) -> tuple[str | None, list[str]]:
+        with tempfile.TemporaryDirectory(prefix="conductorlite-") as folder:
+            world = World(
+                Store(store, lambda: Path(folder)),
+                given,
+                registered=registered,
+                engines=engines,
+                locked=locked,
+                setup=setup,
+            )
+            try:
+                return _life(world, tape), world.told
+            finally:
+                counts.update(world.counts)
+                world.close()
+
+    ran = 0
+    for seed in [0] if schedule is not None else seeds:
+        ran += 1
+        chance = random.Random(seed)
+        tape = list(schedule) if schedule is not None else [chance.randrange(1 << 16) for _ in range(actions * _FRAME)]
+        reason, _ = run(tape)
+        if reason is not None:
+            tape = _shrunk(tape, lambda shorter: run(shorter)[0] is not None)
+            reason, told = run(tape)
+            raise SimulationFailed(seed, reason or "", tape, told)
+    return Simulated(seeds=ran, counts=dict(counts))
+
+
+def _life(world: World, tape: Sequence[int]) -> str | None:
+    """Carry out a schedule, then let everything end; what is wrong, or None."""
+    try:
+        for start in range(0, len(tape) - _FRAME + 1, _FRAME):
+            world.act(tape[start : start + _FRAME])
+            if problem := world.problem():
+                return problem
+        world.heal()
+        return world.problem() or world.unfinished()
+    except (StaleLease, NotFound, AlreadyExists, LimitReached, StorageBusy, Conflict) as error:
+        return f"an error reached the driver: {type(error).__name__}: {error}"
+    except (InvariantBroken, ConductorliteError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _shrunk(tape: list[int], fails: Callable[[list[int]], bool]) -> list[int]:
+    """The schedule with every action left out that is not needed for it to fail."""
+    tries, size = 0, max(_FRAME, len(tape) // 2 // _FRAME * _FRAME)
+    while size >= _FRAME and tries < _SHRINKS:
+        start, shorter = 0, False
+        while start < len(tape) and tries < _SHRINKS:
+            candidate = tape[:start] + tape[start + size :]
+            tries += 1
+            if candidate and fails(candidate):
+                tape, shorter = candidate, True
+            else:
+                start += size
+        if not shorter or size > len(tape):
+            size = size // 2 // _FRAME * _FRAME
+    return tape

@@ -1,0 +1,329 @@
+"""The world of a simulation: engines that come and go on one store, workers that hold tasks, clocks that differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.clock import VirtualClock
+from conductorlite.decisions import Event
+from conductorlite.definitions import WorkflowDef
+from conductorlite.driver import Engine
+from conductorlite.errors import AlreadyExists, Conflict, LimitReached, NotFound, StaleLease, StorageBusy
+from conductorlite.executions import Task, TaskResult, TaskStatus, Workflow, WorkflowStatus
+from conductorlite.locks import InProcessLock
+from conductorlite.ports import ReadingTransaction
+from conductorlite.testing.faults import Crash, FaultyBackend
+from conductorlite.testing.stores import Store
+
+__all__ = ["World"]
+
+#: What may be refused at any time, with nothing changed.
+_REFUSED: Final = (Conflict, NotFound, StaleLease, StorageBusy, LimitReached, AlreadyExists)
+
+_LEASE_MS: Final = 5_000
+
+#: Rounds in which everything must come to its end once the faults have stopped.
+_PATIENCE: Final = 600
+
+_VERBS: Final = ("pause", "resume", "terminate", "retry", "restart", "rerun", "resume", "retry")
+
+
+class _Clock(VirtualClock):
+    """The world's time as one engine's machine tells it."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(0)
+        self._world = world
+        self.skew = 0
+
+    def now(self) -> int:
+        """The world's time, wrong by the skew."""
+        return max(0, self._world.now + self.skew)
+
+
+@attrs.define(slots=True)
+class _Machine:
+    """One engine with its clock and its way to the store."""
+
+    engine: Engine
+    clock: _Clock
+    backend: FaultyBackend
+
+
+@attrs.frozen(slots=True)
+class _Held:
+    """A task that was given out, and the number of the report that will be made on it."""
+
+    task: Task
+    number: int
+
+
+class World:
+    """Everything a schedule acts on. `told` are the actions in words, `counts` how often what happened."""
+
+    def __init__(
+        self,
+        store: Store,
+        workflows: Sequence[tuple[WorkflowDef, Mapping[str, Any]]],
+        *,
+        registered: Sequence[WorkflowDef],
+        engines: int,
+        locked: bool,
+        setup: Callable[[Any], object] | None,
+    ) -> None:
+        self.now = 1_900_000_000_000
+        self.told: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self._store = store
+        self._workflows = workflows
+        self._setup = setup
+        self._lock = InProcessLock(lease=_LEASE_MS) if locked else None
+        self._inners: list[Any] = []
+        self._early: list[str] = []
+        self._machines = [self._machine() for _ in range(engines)]
+        self._held: list[_Held] = []
+        #: Under which lease each attempt was given out last, and what was reported on what under which lease.
+        self._leases: dict[str, int] = {}
+        self._reports: dict[int, tuple[str, int]] = {}
+        self._started = 0
+        self._nested = False
+        if registered:
+            self._machines[0].engine.register(*registered)
+
+    def _machine(self) -> _Machine:
+        inner = self._store.inner()
+        self._inners.append(inner)
+        backend = FaultyBackend(inner, keep_open=True)
+        clock = _Clock(self)
+        engine = Engine(backend, clock=clock, seed="world", lock=self._lock)
+        self._watch(engine)
+        if self._setup is not None:
+            self._setup(engine)
+        return _Machine(engine=engine, clock=clock, backend=backend)
+
+    def _watch(self, engine: Engine) -> None:
+        """Note letters that are read before they are due."""
+        real = engine.turns.due
+
+        def due(view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
+            found = real(view, workflow, now)
+            self._early += [f"{event.event_id} is read {event.due_at - now} ms early" for event in found if event.due_at > now]
+            return found
+
+        engine.turns.due = due  # type: ignore[method-assign]
+
+    def close(self) -> None:
+        """Release the store."""
+        for inner in self._inners:
+            inner.close()
+
+    # ------------------------------------------------------------------ actions
+
+    def act(self, numbers: Sequence[int]) -> None:
+        """Carry out one action: what, by which engine, and two numbers to choose by."""
+        what, who, a, b = numbers
+        machine = self._machines[who % len(self._machines)]
+        fault = (what >> 8) % 8
+        name = _ACTIONS[(what & 0xFF) % len(_ACTIONS)]
+        with self._disturbed(machine, fault, a, b):
+            self._do(name, machine, a, b)
+
+    def _do(self, name: str, machine: _Machine, a: int, b: int) -> None:
+        where = f"engine {self._machines.index(machine) + 1}" if machine in self._machines else "engine"
+        self.told.append(f"{'  meanwhile ' if self._nested else ''}{where}: {name} ({a % 97}, {b % 97})")
+        self.counts[name] += 1
+        try:
+            getattr(self, f"_{name}")(machine, a, b)
+        except _REFUSED as refused:
+            self.counts[f"refused: {type(refused).__name__}"] += 1
+
+    @contextmanager
+    def _disturbed(self, machine: _Machine, fault: int, a: int, b: int) -> Iterator[None]:
+        """One action, now and then with a death at one of its writes, or with another engine's action before its commit."""
+        number = self._machines.index(machine)
+        if fault == 1:
+            machine.backend.die_at(1 + b % 5, after=bool(a % 2))
+        elif fault in (2, 3) and len(self._machines) > 1:
+            other = self._machines[(number + 1 + a % (len(self._machines) - 1)) % len(self._machines)]
+            machine.backend.on_writing = self._meanwhile(machine, other, a, b)
+        try:
+            yield
+        except Crash:
+            self.counts["crashed"] += 1
+            self.told.append(f"engine {number + 1} has died and comes back")
+            self._store.killed()
+            skew = machine.clock.skew
+            if not self._store.in_memory:
+                # The files as they lay at that instant are what all machines go on with.
+                self._machines = [self._machine() for _ in self._machines]
+            else:
+                self._machines[number] = self._machine()
+            self._machines[number].clock.skew = skew
+        finally:
+            machine.backend.live_on()
+            machine.backend.on_writing = None
+
+    def _meanwhile(self, machine: _Machine, other: _Machine, a: int, b: int) -> Callable[[], None]:
+        """What is done once, between what an engine has read and what it writes."""
+
+        def between() -> None:
+            machine.backend.on_writing = None
+            if self._lock is not None and b % 3 == 0:
+                self.now += _LEASE_MS + 1  # the engine was stopped for longer than its lease
+                self.counts["lease of the lock passed"] += 1
+            self._nested = True
+            try:
+                self._do(_ACTIONS[(a >> 4) % len(_ACTIONS)], other, b, a)
+            finally:
+                self._nested = False
+            self.counts["meanwhile"] += 1
+
+        return between
+
+    def _start(self, machine: _Machine, a: int, b: int) -> None:
+        if self._started < 6:
+            self._started += 1
+            definition, given = self._workflows[a % len(self._workflows)]
+            machine.engine.start(definition, given, workflow_id=f"w{self._started}", priority=b % 3)
+
+    def _tick(self, machine: _Machine, a: int, b: int) -> None:
+        for _ in range(1 + a % 4):
+            if not machine.engine.tick():
+                return
+
+    def _queues(self, engine: Engine) -> list[str]:
+        with engine.backend.reading() as view:
+            return sorted(view.queue_sizes())
+
+    def _poll(self, machine: _Machine, a: int, b: int) -> None:
+        queues = self._queues(machine.engine)
+        if not queues:
+            return
+        domain, _, kind = queues[a % len(queues)].rpartition(":")
+        for task in machine.engine.poll(kind, worker_id=f"k{b % 3}", count=1 + b % 2, domain=domain or None):
+            self._leases[task.task_id] = task.lease
+            self._held.append(_Held(task, 0))
+
+    def _report(self, machine: _Machine, a: int, b: int) -> None:
+        """On any task that was ever given out, however long ago, and as often as it comes."""
+        if self._held:
+            held = self._held[-1 - a % min(len(self._held), 8)]
+            status, after = _OUTCOMES[b % len(_OUTCOMES)]
+            self._say(machine, held.task, status, after)
+
+    def _say(self, machine: _Machine, task: Task, status: TaskStatus, after: int = 0) -> None:
+        number = len(self._reports) + 1
+        self._reports[number] = (task.task_id, task.lease)
+        result = TaskResult(
+            workflow_id=task.workflow_id,
+            task_id=task.task_id,
+            status=status,
+            output_data={"said": number},
+            callback_after_ms=after,
+            lease=task.lease,
+        )
+        machine.engine.update_task(result)
+
+    def _beat(self, machine: _Machine, a: int, b: int) -> None:
+        if self._held:
+            machine.engine.extend_lease(self._held[a % len(self._held)].task)
+
+    def _verb(self, machine: _Machine, a: int, b: int) -> None:
+        if self._started:
+            getattr(machine.engine, _VERBS[b % len(_VERBS)])(f"w{1 + a % self._started}")
+
+    def _rerun_from(self, machine: _Machine, a: int, b: int) -> None:
+        if self._started:
+            workflow_id = f"w{1 + a % self._started}"
+            refs = sorted({task.ref for task in machine.engine.get(workflow_id).tasks})
+            if refs:
+                machine.engine.rerun(workflow_id, from_task=refs[b % len(refs)])
+
+    def _wait(self, machine: _Machine, a: int, b: int) -> None:
+        """Time passes: a little, or to the next thing that is due."""
+        at = machine.engine.next_wakeup()
+        self.now += 1 + a % 900 if at is None or b % 2 else max(0, at - machine.clock.now()) + b % 7
+
+    def _skew(self, machine: _Machine, a: int, b: int) -> None:
+        machine.clock.skew = (a % 4_001) - 2_000
+
+    # ------------------------------------------------------------------ laws
+
+    def problem(self) -> str | None:
+        """What is wrong with the store as it lies, or None."""
+        engine = self._machines[0].engine
+        found = [*self._early, *(str(finding) for finding in engine.check())]
+        for workflow_id in engine.workflow_ids():
+            for task in engine.get(workflow_id).tasks:
+                said = task.output_data.get("said") if task.status is TaskStatus.COMPLETED else None
+                if isinstance(said, int) and said in self._reports:
+                    about, lease = self._reports[said]
+                    if about != task.task_id or lease != self._leases.get(about):
+                        found.append(f"{workflow_id}: {task.ref} took report {said}, which was made under an old lease")
+        return "\n".join(found) or None
+
+    def heal(self) -> None:
+        """Stop the faults, and have everything done that is to be done."""
+        ahead = max(machine.clock.skew for machine in self._machines)
+        for machine in self._machines:
+            machine.clock.skew = ahead
+        for _ in range(_PATIENCE):
+            machine = self._machines[0]
+            moved = False
+            for one in machine.engine.workflow_ids():
+                if machine.engine.status(one) is WorkflowStatus.PAUSED:
+                    machine.engine.resume(one)
+            for _ in range(_PATIENCE):
+                if not machine.engine.tick():
+                    break
+                moved = True
+            else:
+                return
+            for queue in self._queues(machine.engine):
+                domain, _, kind = queue.rpartition(":")
+                for task in machine.engine.poll(kind, count=50, domain=domain or None):
+                    self._leases[task.task_id] = task.lease
+                    self._say(machine, task, TaskStatus.COMPLETED)
+                    moved = True
+            at = machine.engine.next_wakeup()
+            if not moved and at is None:
+                return
+            self.now += 0 if moved or at is None else max(1, at - machine.clock.now())
+
+    def unfinished(self) -> str | None:
+        """What has not come to its end although nothing hinders it, or None."""
+        engine = self._machines[0].engine
+        with engine.backend.reading() as view:
+            due = [event for event in view.upcoming_events(20) if event.due_at <= engine.clock.now()]
+        if due:
+            return f"{due[0].event_id} of {due[0].workflow_id} is due, and no turn takes it"
+        open_ones = [one for one in engine.workflow_ids() if not engine.status(one).terminal]
+        if open_ones:
+            return f"{open_ones[0]} cannot end: {engine.explain(open_ones[0])}"
+        with engine.backend.reading() as view:
+            held = [limit.key for limit in view.limits("", 1_000) if limit.in_use or limit.reserved]
+            left = view.queue_sizes()
+        if held:
+            return f"slots of {held} are held by nobody"
+        return f"messages are left: {dict(left)}" if any(left.values()) else None
+
+
+_ACTIONS: Final = (
+    *("poll", "report", "tick", "start", "poll", "report", "wait", "report"),
+    *("verb", "beat", "skew", "rerun_from", "tick", "wait", "report", "poll"),
+)
+
+_OUTCOMES: Final = (
+    (TaskStatus.COMPLETED, 0),
+    (TaskStatus.COMPLETED, 0),
+    (TaskStatus.FAILED, 0),
+    (TaskStatus.IN_PROGRESS, 300),
+    (TaskStatus.COMPLETED, 0),
+    (TaskStatus.FAILED_WITH_TERMINAL_ERROR, 0),
+    (TaskStatus.IN_PROGRESS, 0),
+)

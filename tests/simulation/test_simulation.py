@@ -1,0 +1,182 @@
+"""Engines, workers and clocks that fail in every way the simulator knows; and is the simulator any good?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+from scenarios import WORKFLOWS
+
+from conductorlite import decider
+from conductorlite.backends.memory import MemoryBackend
+from conductorlite.decider import reports, reruns
+from conductorlite.decisions import Decision, Event, EventKind, Outgoing
+from conductorlite.draft import Draft
+from conductorlite.engine.turns import Turns
+from conductorlite.executions import Task, TaskStatus
+from conductorlite.testing import SimulationFailed, simulate
+
+Patch = pytest.MonkeyPatch
+
+
+@pytest.mark.parametrize(("store", "locked"), [("memory", False), ("memory", True), ("relay", False), ("sqlite", False)])
+def test_nothing_lost_nothing_twice(store: str, locked: bool) -> None:
+    """A few dozen seeds on each store; every fault came about."""
+    told = simulate(WORKFLOWS, seeds=range(12 if store == "sqlite" else 30), store=store, locked=locked)
+    wanted = {"crashed", "meanwhile", "rerun_from", "skew", "beat"}
+    wanted |= {"lease of the lock passed"} if locked else set()
+    wanted |= {"refused: StaleLease"} if store == "memory" else set()
+    assert wanted <= {name for name, count in told.counts.items() if count}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("store", "locked", "seeds"),
+    [("memory", False, 6_000), ("memory", True, 1_500), ("relay", False, 1_500), ("sqlite", False, 1_000)],
+)
+def test_nothing_lost_nothing_twice_deep(store: str, locked: bool, seeds: int) -> None:
+    """10,000 seeds in all."""
+    assert simulate(WORKFLOWS, seeds=range(seeds), store=store, locked=locked).seeds == seeds
+
+
+def test_the_same_seed_does_the_same() -> None:
+    """A seed is a schedule: it counts the same actions and faults each time."""
+    assert simulate(WORKFLOWS, seeds=[7]) == simulate(WORKFLOWS, seeds=[7])
+
+
+# -- planted bugs ------------------------------------------------------------------------------------------------------
+
+
+def fence_check_removed(patch: Patch) -> None:
+    """A turn overwrites what another one has committed since it read."""
+    real = Turns.__init__
+
+    def begin(self: Turns, *given: Any, **options: Any) -> None:
+        real(self, *given, **{**options, "fencing": False})
+
+    patch.setattr(Turns, "__init__", begin)
+
+
+def lease_check_removed(patch: Patch) -> None:
+    """A worker that lost its lease may still report."""
+    real = reports.on_report
+
+    def on_report(draft: Draft, event: Event) -> None:
+        said = {key: value for key, value in draft.value(event.data).items() if key != "lease"}
+        real(draft, attrs.evolve(event, data=draft.payload(said)))
+
+    patch.setitem(decider._HANDLERS, EventKind.REPORT, on_report)  # type: ignore[index]
+
+
+def generation_check_removed(patch: Patch) -> None:
+    """A letter of an earlier generation counts for the present one, and so does its lease."""
+
+    def addressed(draft: Draft, event: Event) -> Task | None:
+        task = draft.task(event.ref or "")
+        return None if task is None or draft.status.terminal or task.status.terminal else task
+
+    patch.setattr(reports, "_addressed", addressed)
+    lease_check_removed(patch)
+
+
+def _writes() -> Any:
+    with MemoryBackend().writing() as tx:
+        return type(tx)
+
+
+def queue_write_not_atomic(patch: Patch) -> None:
+    """Messages are put in a transaction of their own, after the one of the rows."""
+    late: list[Outgoing] = []
+    kind = _writes()
+    real, announce = kind._carry_out, Turns.announce
+
+    def carry_out(self: Any, outgoing: Outgoing) -> None:
+        late.append(Outgoing(put=outgoing.put))
+        real(self, attrs.evolve(outgoing, put=()))
+
+    def after(self: Turns, decision: Decision) -> None:
+        waiting, late[:] = list(late), []
+        with self.backend.writing() as tx:
+            tx.post(())  # a write that may be the last one
+            for outgoing in waiting:
+                real(getattr(tx, "_inner", tx), outgoing)
+        announce(self, decision)
+
+    patch.setattr(kind, "_carry_out", carry_out)
+    patch.setattr(Turns, "announce", after)
+
+
+def counter_not_recomputed_on_rerun(patch: Patch) -> None:
+    """JOINs keep the counts they had when what is in front of them is run again."""
+    patch.setattr(reruns, "recount", lambda draft: draft.recount())
+
+
+def limit_grant_lost_on_terminate(patch: Patch) -> None:
+    """A task that is canceled keeps its slot."""
+    real = Draft._leave_limit
+    patch.setattr(
+        Draft, "_leave_limit", lambda self, task: task if task.status is TaskStatus.CANCELED else real(self, task)
+    )
+
+
+def payload_stored_after_the_commit(patch: Patch) -> None:
+    """Large texts are written in a transaction of their own, after the one of the rows that name them."""
+    kind = _writes()
+    real, announce = kind._rows, Turns.announce
+
+    def rows(self: Any, decision: Decision) -> None:
+        real(self, attrs.evolve(decision, texts=()))
+
+    def after(self: Turns, decision: Decision) -> None:
+        if decision.texts:
+            with self.backend.writing() as tx:
+                tx.post(())
+                store = getattr(tx, "_inner", tx)._store
+                for text in decision.texts:
+                    store.put(store.execution(decision.workflow.workflow_id).texts, text.digest, text.text)
+        announce(self, decision)
+
+    patch.setattr(kind, "_rows", rows)
+    patch.setattr(Turns, "announce", after)
+
+
+def due_by_the_clamped_clock(patch: Patch) -> None:
+    """Due letters are selected by the execution's time, which the machine's clock may be behind."""
+    with MemoryBackend().reading() as view:
+        reads = type(view)
+    real = reads.due_events
+
+    def due_events(self: Any, workflow_id: str, now: int, limit: int) -> Any:
+        row = self.workflow(workflow_id)
+        return real(self, workflow_id, max(now, row.updated_at if row else 0), limit)
+
+    patch.setattr(reads, "due_events", due_events)
+
+
+BUGS: list[Callable[[Patch], None]] = [
+    fence_check_removed,
+    lease_check_removed,
+    generation_check_removed,
+    queue_write_not_atomic,
+    counter_not_recomputed_on_rerun,
+    limit_grant_lost_on_terminate,
+    payload_stored_after_the_commit,
+    due_by_the_clamped_clock,
+]
+
+
+@pytest.mark.parametrize("plant", BUGS, ids=lambda plant: plant.__name__)
+def test_planted_bugs_are_found(plant: Callable[[Patch], None], monkeypatch: Patch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each within a few hundred seeds, told with a schedule of a few actions that fails the same way again."""
+    plant(monkeypatch)
+    with pytest.raises(SimulationFailed) as found:
+        simulate(WORKFLOWS, seeds=range(600))
+    failure = found.value
+    with capsys.disabled():
+        print(f"\n{plant.__name__}: found after {failure.seed + 1} seeds, {len(failure.steps)} actions are left")
+    assert len(failure.steps) <= 12
+    with pytest.raises(SimulationFailed) as again:
+        simulate(WORKFLOWS, schedule=failure.schedule)
+    assert again.value.reason == failure.reason
