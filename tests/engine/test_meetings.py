@@ -286,6 +286,7 @@ def test_a_type_nobody_works_on(bench: Bench) -> None:
 def test_a_poll_that_comes_too_late_leaves_the_new_message(bench: Bench) -> None:
     """A task is run again between the look at its queue and the poll: what is offered now stays in the queue."""
     bench.start(workflow(node("a")))
+    bench.engine.settle()
     with bench.engine.backend.reading() as view:
         (seen,) = view.offered("a", bench.engine.clock.now(), 1)
     bench.engine.rerun(bench.workflow_id, from_task="a")
@@ -296,7 +297,7 @@ def test_a_poll_that_comes_too_late_leaves_the_new_message(bench: Bench) -> None
 
 
 def test_an_end_dated_before_the_beginning() -> None:
-    """A letter that ends an execution, dated by a clock that is behind, is read with the one that begins it: it begins, and ends."""
+    """What ends an execution, dated by a clock that is behind, is read with what begins it: it begins, and ends."""
     store, clock = MemoryBackend(relay=True), VirtualClock()
     engine = Engine(store, clock=clock)
     child = {"name": "child", "tasks": [node("a")]}
