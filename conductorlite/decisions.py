@@ -52,6 +52,7 @@ class EventKind(StrEnum):
     RERUN = "RERUN"
     SKIP = "SKIP"
     VARIABLES = "VARIABLES"
+    APPEND = "APPEND"
     MIGRATE = "MIGRATE"
     # the worker's side
     POLL = "POLL"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -15,7 +15,7 @@ from conductorlite.driver.run import Run
 from conductorlite.engine import AgendaEntry, Queries
 from conductorlite.errors import InvalidInput, ResultTimeout, WorkflowFailed
 from conductorlite.executions import WorkflowStatus
-from conductorlite.ports import Backend, Lock
+from conductorlite.ports import Backend, EventSource, Lock
 from conductorlite.worker import Workers
 
 __all__ = ["Engine"]
@@ -28,7 +28,8 @@ class Engine(Queries):
     machine's, or a `VirtualClock` that moves when you say so. `semantics` decides for new executions where Orkes' and Conductor
     OSS's documents disagree. `environment` is all that `${NAME}` and `${workflow.env.NAME}` can resolve to: nothing of the
     process environment ever does. `seed` goes into derived ids and jitter; `ids` makes ids of executions (default: random UUIDs).
-    `lock` saves double work between engines; `bounds` are the limits of one turn.
+    `lock` saves double work between engines; `bounds` are the limits of one turn. `event_sources` are
+    asked for messages while the engine is driven.
 
     Nothing runs by itself: no thread is started until the engine is driven by `run_until_idle`, `run_forever`, `Run.result`,
     or, step by step, by `tick`, `settle` and `advance`. Raises StorageErrors when the store cannot be opened.
@@ -46,6 +47,7 @@ class Engine(Queries):
         ids: Callable[[], str] | None = None,
         lock: Lock | None = None,
         bounds: Bounds | None = None,
+        event_sources: Iterable[EventSource] = (),
     ) -> None:
         super().__init__(
             store,
@@ -59,7 +61,7 @@ class Engine(Queries):
         )
         self.workers = workers if workers is not None else Workers()
         self.declared_task_defs = self.workers.task_defs
-        self.driver = Driver(self, self.workers)
+        self.driver = Driver(self, self.workers, event_sources)
 
     def start(
         self,
@@ -110,7 +112,7 @@ class Engine(Queries):
     # ------------------------------------------------------------------ driving
 
     def tick(self) -> bool:
-        """Do one unit of what is ready now: a turn, a report or one worker call. False when nothing is ready."""
+        """Do one unit of what is ready now: a turn, a message, a report or one worker call. False when nothing is ready."""
         with self.driver.driving:
             return self.driver.tick()
 

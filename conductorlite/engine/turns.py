@@ -119,10 +119,10 @@ class Turns:
             latest = follow.decision
             family += _addressed(follow)
         if self.backend.one_commit:
-            self._take_family(family)
+            self.take_family(family)
         return taken
 
-    def _take_family(self, family: list[str]) -> None:
+    def take_family(self, family: list[str]) -> None:
         """The turns of parents and children that were written to; what is left of them is the driver's."""
         for _ in range(_FOLLOW_UPS):
             if not family:
@@ -238,6 +238,7 @@ class Turns:
             parent_generation=parent.get("generation", 0),
             depth=said["depth"],
             created_by=said.get("createdBy"),
+            event=said.get("event"),
             task_to_domain=Payload.of(said.get("taskToDomain") or {}),
         )
         definition = self.plan(view, row).definition

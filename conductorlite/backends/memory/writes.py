@@ -8,6 +8,7 @@ from typing import Final
 
 import attrs
 
+from conductorlite.backends.memory.events import MemoryEventWrites
 from conductorlite.backends.memory.ordered import Ordered
 from conductorlite.backends.memory.reads import MemoryReads
 from conductorlite.backends.memory.store import Execution, Store
@@ -71,7 +72,7 @@ def _indexes(workflow: Workflow | None) -> dict[tuple[str, str], tuple[int, str]
     return dict.fromkeys(found, (workflow.created_at, workflow.workflow_id))
 
 
-class MemoryWrites(MemoryReads):
+class MemoryWrites(MemoryReads, MemoryEventWrites):
     """One atomic change; sees its own writes."""
 
     def __init__(self, store: Store, *, relay: bool) -> None:
