@@ -5,7 +5,7 @@ Source of the rule: Conductor's JsonUtils.expand, which forgets texts that are e
 
 from __future__ import annotations
 
-from conductorlite.canonical import MAX_DEPTH, MAX_SIZE, parse
+from conductorlite.canonical import MAX_DEPTH, parse
 from conductorlite.errors import InvalidInput
 from conductorlite.expressions.sources import Json
 
@@ -13,42 +13,39 @@ __all__ = ["expanded"]
 
 
 def expanded(value: Json) -> Json:
-    """A copy in which every text below the top that begins with `{` or `[` is read as JSON, as deep as it goes.
+    """A copy in which every text that begins with `{` or `[` is read as JSON, and a text at the top whatever it is.
 
-    A text that is no JSON stays as it is, and so does one that lies, or leads, deeper than `canonical.MAX_DEPTH`.
+    Once: texts in what was read stay texts. A text that is no JSON stays as it is, and so does one whose JSON would lie deeper
+    than `canonical.MAX_DEPTH`.
     """
-    return _Expansion().value(value, 0)
+    return _read(value, 0) if isinstance(value, str) else _entries(value, 0)
 
 
-class _Expansion:
-    """Bounded by what is read altogether: texts within texts within texts could be read as often as they are deep."""
+def _entries(value: Json, depth: int) -> Json:
+    if isinstance(value, dict):
+        return {key: _entry(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_entry(item, depth + 1) for item in value]
+    return value
 
-    def __init__(self) -> None:
-        self.left = MAX_SIZE
 
-    def value(self, value: Json, depth: int) -> Json:
-        if isinstance(value, dict):
-            return {key: self.entry(item, depth + 1) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self.entry(item, depth + 1) for item in value]
-        return value
+def _entry(value: Json, depth: int) -> Json:
+    if isinstance(value, str):
+        return _read(value, depth) if value.lstrip().startswith(("{", "[")) else value
+    return _entries(value, depth)
 
-    def entry(self, value: Json, depth: int) -> Json:
-        if not isinstance(value, str):
-            return self.value(value, depth)
-        if not value.lstrip().startswith(("{", "[")) or len(value) > self.left:
-            return value
-        self.left -= len(value)
-        try:
-            found = parse(value)
-        except InvalidInput:
-            return value
-        return value if _depth(found) + depth > MAX_DEPTH else self.value(found, depth)
+
+def _read(text: str, depth: int) -> Json:
+    try:
+        found = parse(text)
+    except InvalidInput:
+        return text
+    return text if depth + _depth(found) > MAX_DEPTH else found
 
 
 def _depth(value: Json) -> int:
     deepest = 0
-    stack = [(value, 1)]
+    stack = [(value, 0)]
     while stack:
         item, depth = stack.pop()
         deepest = max(deepest, depth)

@@ -223,7 +223,7 @@ def test_inline_json_is_expanded_when_asked_for(bench: Bench) -> None:
 
 
 def test_order_failures_and_others(bench: Bench) -> None:
-    """Handlers by name, actions in order; one that fails keeps no other from being done; only active ones of the event are asked."""
+    """Handlers by name, actions in order; a failure keeps no other from being done; only active ones of the event are asked."""
     bench.engine.register(flow(wait("w")))
     actions = start("nobody"), complete(workflow_id="${n}", task_ref_name="w"), start()
     bench.engine.register_event_handler(handler(*actions, name="b"))
@@ -405,7 +405,7 @@ def test_json_goes_through_unharmed() -> None:
         "actions": [
             {
                 "action": "start_workflow",
-                "start_workflow": {"name": "f", "version": 2, "correlationId": "${c}", "input": {"a": 1}, "taskToDomain": {"*": ""}},
+                "start_workflow": {"name": "f", "version": 2, "correlationId": "c", "input": {"a": 1}, "taskToDomain": {"*": ""}},
                 "expandInlineJSON": True,
             },
             {

@@ -52,9 +52,8 @@ class EventConformance:
             tx.add_event_execution(first)
             tx.add_event_execution(skipped)
             assert tx.event_execution(*first.key) == first
-        with pytest.raises(InvariantBroken), backend.writing() as tx:
-            tx.put_event_handler("b", "e", True, "text")
-            tx.add_event_execution(_record(created=6, status=EventStatus.FAILED))
+        with pytest.raises(InvariantBroken):
+            self._put_and_add(backend, _record(created=6, status=EventStatus.FAILED))
         with backend.reading() as view:
             assert view.event_execution(*first.key) == first
             assert view.event_execution(*skipped.key) == skipped
@@ -63,12 +62,18 @@ class EventConformance:
             assert view.event_handler("b") is None
             assert [one.output.value for one in view.event_executions("h", None, None, 9)] == [large.value]
 
+    def _put_and_add(self, backend: Backend, record: EventExecution) -> None:
+        with backend.writing() as tx:
+            tx.put_event_handler("b", "e", True, "text")
+            tx.add_event_execution(record)
+
     def test_records_are_listed_newest_first_and_dropped_oldest_first(self, backend: Backend) -> None:
         """A page is in descending order of places, after a mark; the oldest before an instant are dropped."""
         records = [
             _record(name, message, number, created=created, event=event)
             for name, message, number, created, event in [
-                ("a", "m1", 0, 3, "e"), ("a", "m1", 1, 3, "e"), ("b", "m1", 0, 2, "e"), ("b", "m2", 0, 5, "f"), ("a", "m2", 0, 1, "e"),
+                ("a", "m1", 0, 3, "e"), ("a", "m1", 1, 3, "e"), ("b", "m1", 0, 2, "e"), ("b", "m2", 0, 5, "f"),
+                ("a", "m2", 0, 1, "e"),
             ]
         ]  # fmt: skip
         newest = sorted(records, key=lambda one: one.place, reverse=True)
