@@ -119,15 +119,18 @@ class Events(Signals):
 
     def _handled(self, handler: EventHandler, message: EventMessage, written: list[str]) -> list[EventExecution]:
         """What became of a handler's actions for a message; `written` gets the executions that were written to."""
+        identity = (handler.name, message.event, message.message_id)
+        numbers = range(len(handler.actions))
         with self.backend.reading() as view:
-            first = view.event_execution(handler.name, message.event, message.message_id, 0)
+            known = [view.event_execution(*identity, number) for number in numbers]
+        first = known[0]
         if first is not None and first.action is None:
             return [first]  # what was decided about the condition once is not asked again
         if first is None:
             verdict = self._verdict(handler, message)
             if verdict is not None:
                 return [self._kept(verdict)]
-        return [self._acted(handler, number, message, written) for number in range(len(handler.actions))]
+        return [known[number] or self._acted(handler, number, message, written) for number in numbers]
 
     def _verdict(self, handler: EventHandler, message: EventMessage) -> EventExecution | None:
         """The record of a condition that does not hold or cannot be asked; None when the actions are to be carried out."""

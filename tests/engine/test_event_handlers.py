@@ -23,6 +23,7 @@ from conductorlite import (
     WorkflowStatus,
     validate_event_handler,
 )
+from conductorlite.testing import replay
 
 EVENT = "sqs:orders"
 
@@ -427,3 +428,20 @@ def test_json_goes_through_unharmed() -> None:
     assert read.to_json() == document
     assert EventHandler.from_json(read.to_json()) == read
     assert EventHandler.from_json({"name": "h", "event": "e", "actions": []}).active is False
+
+
+def test_what_a_handler_did_can_be_replayed(bench: Bench) -> None:
+    """An execution that messages started, appended to and completed is exported, and lives again line by line."""
+    bench.engine.register(flow(wait("w"), variables={"list": [1]}))
+    bench.engine.register_event_handler(handler(start(input={"n": "${n}"}, correlation_id="c")))
+    (done,) = bench.engine.publish(EVENT, {"n": 1})
+    wf = done.output_data["workflowId"]
+    body = UpdateWorkflowVariables(workflow_id=wf, variables={"list": [2]}, append_array=True)
+    append = EventAction(action="update_workflow_variables", update_workflow_variables=body)
+    ending = complete(workflow_id=wf, task_ref_name="w", output={"x": 1})
+    bench.engine.register_event_handler(handler(append, ending, name="i", event="other"))
+    bench.engine.publish("other", {})
+    replayed = replay(bench.engine.export(wf))
+    assert replayed.engine.history(wf) == bench.engine.history(wf)
+    assert replayed.engine.get(wf).variables.value == {"list": [1, 2]}
+    assert replayed.engine.get(wf).event == EVENT
