@@ -47,6 +47,7 @@ from conductorlite.errors import (
     ResultTimeout,
     SchemaTooNew,
     SinkError,
+    SourceError,
     StaleLease,
     StorageBusy,
     StorageCorrupt,
@@ -68,14 +69,27 @@ from conductorlite.executions import (
     Workflow,
     WorkflowStatus,
 )
+from conductorlite.handlers import (
+    ActionType,
+    EventAction,
+    EventExecution,
+    EventHandler,
+    EventStatus,
+    StartWorkflow,
+    TaskDetails,
+    TerminateWorkflow,
+    UpdateWorkflowVariables,
+)
 from conductorlite.invariants import Finding
 from conductorlite.migration import DefinitionDiff, MigrationPlan, Verdict, diff, plan_migration
-from conductorlite.plan import validate, validate_task_def
+from conductorlite.plan import validate, validate_event_handler, validate_task_def
+from conductorlite.ports import EventMessage, EventSource
 from conductorlite.worker import TaskContext, Workers
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ActionType",
     "AgendaEntry",
     "AlreadyExists",
     "AsyncEngine",
@@ -90,6 +104,12 @@ __all__ = [
     "DefinitionNotFound",
     "Engine",
     "EngineClosed",
+    "EventAction",
+    "EventExecution",
+    "EventHandler",
+    "EventMessage",
+    "EventSource",
+    "EventStatus",
     "ExecutionNotFound",
     "ExpressionFailed",
     "FencedOut",
@@ -118,7 +138,9 @@ __all__ = [
     "Semantics",
     "Severity",
     "SinkError",
+    "SourceError",
     "StaleLease",
+    "StartWorkflow",
     "StorageBusy",
     "StorageCorrupt",
     "StorageError",
@@ -129,13 +151,16 @@ __all__ = [
     "Task",
     "TaskContext",
     "TaskDef",
+    "TaskDetails",
     "TaskFailedTerminally",
     "TaskLog",
     "TaskNotFound",
     "TaskResult",
     "TaskStatus",
     "TaskType",
+    "TerminateWorkflow",
     "TimeoutPolicy",
+    "UpdateWorkflowVariables",
     "Verdict",
     "VirtualClock",
     "Workers",
@@ -149,5 +174,6 @@ __all__ = [
     "mermaid",
     "plan_migration",
     "validate",
+    "validate_event_handler",
     "validate_task_def",
 ]

@@ -53,6 +53,7 @@ class EventKind(StrEnum):
     RERUN = "RERUN"
     SKIP = "SKIP"
     VARIABLES = "VARIABLES"
+    APPEND = "APPEND"
     MIGRATE = "MIGRATE"
     # the worker's side
     POLL = "POLL"

@@ -72,6 +72,17 @@ DURATION_PROPERTIES: Final = {
 }
 
 
+#: Fields whose property in Conductor's JSON is not in camelCase.
+_NAMED_OTHERWISE: Final = {
+    "complete_task": "complete_task",
+    "expand_inline_json": "expandInlineJSON",
+    "fail_task": "fail_task",
+    "start_workflow": "start_workflow",
+    "terminate_workflow": "terminate_workflow",
+    "update_workflow_variables": "update_workflow_variables",
+}
+
+
 class Semantics(StrEnum):
     """Which of the two source documents wins on the few points where they disagree; stored with each execution.
 
@@ -179,6 +190,8 @@ def property_name(field: str) -> str:
     """The name of a field in Conductor's JSON: camelCase, and the name that tells seconds for a duration."""
     if field in DURATION_PROPERTIES:
         return DURATION_PROPERTIES[field]
+    if field in _NAMED_OTHERWISE:
+        return _NAMED_OTHERWISE[field]
     head, *rest = field.split("_")
     return head + "".join(word.capitalize() for word in rest)
 

@@ -23,6 +23,7 @@ The tree::
      ├── ReplayDiverged               a replayed execution did not do what its export tells
      ├── ResultTimeout (TimeoutError) the result did not come in time, or never can
      ├── WorkflowFailed               the awaited execution ended unsuccessfully
+     ├── SourceError                  raised *by a source*: it gives no messages now; asked again later
      ├── SinkError                    raised *by a sink*: it did not take a message; may be retried
      ├── TaskFailedTerminally         raised *by a worker*: fail, and do not retry
      ├── StorageError
@@ -67,6 +68,7 @@ __all__ = [
     "ResultTimeout",
     "SchemaTooNew",
     "SinkError",
+    "SourceError",
     "StaleLease",
     "StorageBusy",
     "StorageCorrupt",
@@ -209,6 +211,10 @@ class TaskFailedTerminally(ConductorliteError):
 
 class SinkError(ConductorliteError):
     """Raise this in a sink that cannot take a message: the task that publishes it fails, and may be retried."""
+
+
+class SourceError(ConductorliteError):
+    """Raise this in a source that cannot give messages now: it is asked again a second later."""
 
 
 class StorageError(ConductorliteError):

@@ -140,7 +140,7 @@ def nothing_of_the_ended(picture: Picture) -> Iterator[str]:
 #: What others send may come at any time; it is void in an ended workflow, and gone with the next turn.
 _LETTERS: Final = frozenset(
     {EventKind.REPORT, EventKind.EXTEND_LEASE, EventKind.POLL, EventKind.PAUSE, EventKind.RESUME, EventKind.TERMINATE,
-     EventKind.RETRY, EventKind.RESTART, EventKind.RERUN, EventKind.SKIP, EventKind.VARIABLES, EventKind.MIGRATE,
+     EventKind.RETRY, EventKind.RESTART, EventKind.RERUN, EventKind.SKIP, EventKind.VARIABLES, EventKind.APPEND, EventKind.MIGRATE,
      EventKind.CHILD_ENDED, EventKind.CHILD_REOPENED, EventKind.STARTED, EventKind.GRANTED, EventKind.WINDOW_MOVES}
 )  # fmt: skip
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite import AsyncEngine, AsyncRun, Engine, Run, TaskContext, VirtualClock, Workers, definitions, errors
+from conductorlite import AsyncEngine, AsyncRun, Engine, Run, TaskContext, VirtualClock, Workers, definitions, errors, handlers
 from conductorlite.executions import (
     TASK_TRANSITIONS,
     TASK_VERB_TRANSITIONS,
@@ -270,7 +270,58 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "updated_by": _KEPT,
         "extra": "properties we do not know: kept and written back",
     },
+    "EventHandler": {
+        "name": "what it is registered by; handlers of an event are asked in order of their names",
+        "event": "the whole name of the messages it is for",
+        "condition": "which messages are acted upon; all without one ([conditions](../how-to/react-to-events.md#conditions))",
+        "evaluator_type": "the condition's [language](expressions.md#scripts); JavaScript if not given",
+        "actions": "what is done, in order, each once for a message",
+        "active": "without it nothing is done",
+        "extra": "properties we do not know: kept and written back",
+    },
+    "EventAction": {
+        "action": "which of the bodies counts: its name",
+        "start_workflow": "see [StartWorkflow](#startworkflow)",
+        "complete_task": "see [TaskDetails](#taskdetails)",
+        "fail_task": "see [TaskDetails](#taskdetails)",
+        "terminate_workflow": "see [TerminateWorkflow](#terminateworkflow)",
+        "update_workflow_variables": "see [UpdateWorkflowVariables](#updateworkflowvariables)",
+        "expand_inline_json": "texts of the payload that are JSON objects or lists are read as such",
+        "extra": "properties we do not know: kept and written back",
+    },
+    "StartWorkflow": {
+        "name": "a registered workflow",
+        "version": "the highest if not given",
+        "correlation_id": "the execution's; `${…}` is of the payload",
+        "input": "the execution's, with `conductor.event.messageId` and `conductor.event.name`; `${…}` is of the payload",
+        "task_to_domain": "the execution's; that of the payload if not given",
+        "extra": "properties we do not know: kept and written back",
+    },
+    "TaskDetails": {
+        "workflow_id": "with a reference: whose task; `${…}` is of the payload",
+        "task_ref_name": "a printed reference, or one inside a loop for the round scheduled last; `${…}` is of the payload",
+        "task_id": "instead of both; `${…}` is of the payload",
+        "output": "the task's, with `conductor.event.messageId` and `conductor.event.name`; `${…}` is of the payload",
+        "reason_for_incompletion": "the task's; `${…}` is of the payload",
+        "extra": "properties we do not know: kept and written back",
+    },
+    "TerminateWorkflow": {
+        "workflow_id": "which execution; `${…}` is of the payload",
+        "termination_reason": "why; `${…}` is of the payload",
+        "extra": "properties we do not know: kept and written back",
+    },
+    "UpdateWorkflowVariables": {
+        "workflow_id": "which execution; `${…}` is of the payload",
+        "variables": "those that are not given stay; `${…}` is of the payload",
+        "append_array": "a list is added to the end of the list that is there",
+        "extra": "properties we do not know: kept and written back",
+    },
 }
+
+
+def _class_of(name: str) -> Any:
+    return getattr(definitions, name, None) or getattr(handlers, name)
+
 
 #: Definitions that are kept whole, without effect.
 _OTHERS: Final = ("RateLimitConfig", "SchemaDef", "CacheConfig", "StateChangeEvent")
@@ -280,7 +331,7 @@ def unexplained() -> list[str]:
     """Fields without a word on their effect, and words on fields that are gone."""
     found = []
     for name, effects in EFFECTS.items():
-        fields = {field.name for field in attrs.fields(getattr(definitions, name))}
+        fields = {field.name for field in attrs.fields(_class_of(name))}
         found += [f"{name}.{field}" for field in sorted(fields ^ effects.keys())]
     return found
 
@@ -302,7 +353,7 @@ def definitions_page() -> str:
         "",
     ]
     for name, effects in EFFECTS.items():
-        cls = getattr(definitions, name)
+        cls = _class_of(name)
         lines += [f"## {name}", "", _flat(cls.__doc__), ""]
         lines += ["| JSON | Python | type | default | effect |", "|---|---|---|---|---|"]
         for field in attrs.fields(cls):
@@ -338,6 +389,10 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
     "Run again": ("retry", "restart", "rerun", "skip_task", "update_variables", "migrate", "migrate_all", "bulk"),
     "For workers": ("poll", "update_task", "extend_lease", "log", "task", "task_logs"),
     "From outside": ("signal",),
+    "Events": (
+        "register_event_handler", "event_handler", "event_handlers", "unregister_event_handler", "publish", "event_executions",
+        "remove_event_executions",
+    ),
     "Finding": ("executions", "correlated", "children", "workflow_ids", "poll_data", "queue_sizes"),
     "Looking": ("get", "status", "run", "history", "export", "explain", "agenda", "next_wakeup", "check"),
     "Driving": ("tick", "settle", "advance", "run_until_idle", "run_forever", "stop", "wait", "listen", "close"),

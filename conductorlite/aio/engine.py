@@ -9,6 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec
 
+from conductorlite.aio.events import AsyncEvents
 from conductorlite.aio.run import AsyncRun
 from conductorlite.clock import Clock, Instant, Span
 from conductorlite.decider import Bounds
@@ -27,7 +28,7 @@ from conductorlite.executions import (
 )
 from conductorlite.invariants import Finding
 from conductorlite.migration import MigrationPlan
-from conductorlite.ports import Backend, Lock
+from conductorlite.ports import Backend, EventSource, Lock
 from conductorlite.worker import Workers
 
 __all__ = ["AsyncEngine"]
@@ -35,7 +36,7 @@ __all__ = ["AsyncEngine"]
 P = ParamSpec("P")
 
 
-class AsyncEngine:
+class AsyncEngine(AsyncEvents):
     """`Engine` for asyncio: the same arguments, the same verbs with the same arguments, and `await` before each.
 
     `async def` workers run on the caller's loop, plain functions in threads. Results are awaited without a thread each; a verb
@@ -57,6 +58,7 @@ class AsyncEngine:
         lock: Lock | None = None,
         fencing: bool = True,
         bounds: Bounds | None = None,
+        event_sources: Iterable[EventSource] = (),
     ) -> None:
         # asyncio is imported by whoever makes one of these, not by whoever imports conductorlite.
         from conductorlite.aio.bridge import Bridge
@@ -72,6 +74,7 @@ class AsyncEngine:
             lock=lock,
             fencing=fencing,
             bounds=bounds,
+            event_sources=event_sources,
         )
         self._bridge = Bridge(self._engine)
         self._call, self._drive = self._bridge.call, self._bridge.drive

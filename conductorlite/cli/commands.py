@@ -13,6 +13,7 @@ from conductorlite.cli.changing import CHANGING
 from conductorlite.cli.driving import drive
 from conductorlite.cli.exits import Exit
 from conductorlite.cli.looking import LOOKING, explained
+from conductorlite.cli.messages import MESSAGES
 from conductorlite.cli.moving import MOVING
 from conductorlite.cli.reading import read_definition, read_input, read_task_defs, read_workers, with_system_workers
 from conductorlite.cli.shared import Setting, command_options
@@ -205,5 +206,5 @@ def _is_file(definition: str) -> bool:
     return definition.endswith(".json") or Path(definition).is_file()
 
 
-for _command in (*CHANGING, *LOOKING, *MOVING):
+for _command in (*CHANGING, *LOOKING, *MOVING, *MESSAGES):
     program.add_command(_command)

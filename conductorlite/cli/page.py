@@ -50,6 +50,9 @@ _JSON = """
 | `diagram` | `mermaid` |
 | `diff` | `name`, `from`, `to`, `fields`, `added`, `removed`, `changed`, `moved`, `perhapsRenamed`, `inside` |
 | `migrate` | per execution: `verdict`, `reasons`, `notes`, `live`, `renamed`; with `--all` an `error` if it was not moved |
+| `publish`, `events` | a list of Conductor's EventExecution: `id`, \
+ `messageId`, `name`, `event`, `created`, `status`, `action`, `output` |
+| `handlers` | a list of Conductor's EventHandler |
 | `validate` | `valid`, and `problems`: a list of `path`, `message`, `severity` |
 """
 

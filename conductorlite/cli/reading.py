@@ -10,10 +10,19 @@ from typing import Any
 from conductorlite.canonical import canonical, parse
 from conductorlite.definitions import TaskDef, WorkflowDef
 from conductorlite.errors import InvalidInput
+from conductorlite.handlers import EventHandler
 from conductorlite.system import system_workers
 from conductorlite.worker import Workers
 
-__all__ = ["read_definition", "read_input", "read_task_defs", "read_workers", "with_system_workers"]
+__all__ = [
+    "read_definition",
+    "read_event_handler",
+    "read_input",
+    "read_json",
+    "read_task_defs",
+    "read_workers",
+    "with_system_workers",
+]
 
 
 def read_definition(file: str) -> WorkflowDef:
@@ -28,9 +37,19 @@ def read_task_defs(file: str) -> tuple[TaskDef, ...]:
     return task_defs_from_json(_document(Path(file), file))
 
 
+def read_event_handler(file: str) -> EventHandler:
+    """The event handler in a file; raises likewise."""
+    return EventHandler.from_json(_document(Path(file), file))
+
+
+def read_json(text: str, name: str) -> Any:
+    """A JSON value, or that in `@file`; raises InvalidInput."""
+    return _document(Path(text[1:]), text[1:]) if text.startswith("@") else _checked(text, name)
+
+
 def read_input(text: str) -> dict[str, Any]:
     """The value of `--input`: JSON, or `@file`; raises InvalidInput unless it is an object."""
-    value = _document(Path(text[1:]), text[1:]) if text.startswith("@") else _checked(text, "--input")
+    value = read_json(text, "--input")
     if not isinstance(value, dict):
         raise InvalidInput(f"--input is a {type(value).__name__}, not a JSON object")
     return value
@@ -56,16 +75,9 @@ def read_workers(texts: tuple[str, ...]) -> Workers:
     return found[0] if len(found) == 1 else Workers().include(*found)
 
 
-class _Nobody:
-    """Takes every event, as Conductor's own queue does when no event handler listens to it."""
-
-    def publish(self, destination: str, payload: Any, **_: Any) -> None:
-        """Do nothing."""
-
-
 def with_system_workers(workers: Workers) -> Workers:
-    """Add the system workers whose types the set has no function for; events of the scheme `conductor` are taken by nobody."""
-    shipped = system_workers(sinks={"conductor": _Nobody()})
+    """Add the system workers whose types the set has no function for; events of the scheme `conductor` go to the event handlers."""
+    shipped = system_workers()
     for worker in shipped:
         if workers.get(worker.queue) is None:
             workers.add(worker.task_type, worker.function)

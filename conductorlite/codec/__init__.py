@@ -26,11 +26,14 @@ from conductorlite.canonical import canonical, digest
 from conductorlite.codec.sources import document_of
 from conductorlite.codec.writing import to_document
 from conductorlite.definitions import TaskDef, WorkflowDef
+from conductorlite.handlers import EventHandler
 
 __all__ = [
     "Source",
     "definition_hash",
     "definition_text",
+    "event_handler_from_json",
+    "event_handler_to_json",
     "task_def_from_json",
     "task_def_to_json",
     "task_defs_from_json",
@@ -78,7 +81,19 @@ def task_def_to_json(task_def: TaskDef) -> dict[str, Any]:
     return to_document(task_def)
 
 
-def definition_text(defn: WorkflowDef | TaskDef) -> str:
+def event_handler_from_json(source: Source) -> EventHandler:
+    """Read an event handler; raises as `workflow_def_from_json` does."""
+    from conductorlite.codec.reading import read_event_handler
+
+    return read_event_handler(document_of(source))
+
+
+def event_handler_to_json(handler: EventHandler) -> dict[str, Any]:
+    """The event handler as Conductor's JSON; raises InvalidDefinition if `extra` shadows a known name."""
+    return to_document(handler)
+
+
+def definition_text(defn: WorkflowDef | TaskDef | EventHandler) -> str:
     """The canonical JSON text of a definition; raises InvalidInput for payload values that are no JSON."""
     return canonical(to_document(defn))
 

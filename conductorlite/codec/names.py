@@ -17,6 +17,8 @@ EXTRA: Final = "extra"
 #: What identifies a thing is written even when it equals a default: readers of the JSON should not need to know our
 #: defaults.
 ALWAYS_WRITTEN: Final = {
+    "EventAction": frozenset({"action"}),
+    "EventHandler": frozenset({"name", "event", "actions", "active"}),
     "SchemaDef": frozenset({"name", "version", "type"}),
     "StateChangeEvent": frozenset({"type"}),
     "WorkflowDef": frozenset({"name", "version", "tasks", "schema_version"}),
@@ -25,6 +27,8 @@ ALWAYS_WRITTEN: Final = {
 
 #: Where a number or a boolean is surely a mistake and not a loosely written text.
 REQUIRED_TEXT: Final = {
+    "EventAction": frozenset({"action"}),
+    "EventHandler": frozenset({"name", "event"}),
     "TaskDef": frozenset({"name"}),
     "WorkflowDef": frozenset({"name"}),
     "WorkflowTask": frozenset({"name", "task_reference_name", "type"}),

@@ -38,19 +38,33 @@ from conductorlite.definitions import (
     step_path,
 )
 from conductorlite.errors import InvalidDefinition
+from conductorlite.handlers import (
+    EventAction,
+    EventHandler,
+    StartWorkflow,
+    TaskDetails,
+    TerminateWorkflow,
+    UpdateWorkflowVariables,
+)
 
-__all__ = ["read_task_def", "read_task_defs", "read_workflow_def"]
+__all__ = ["read_event_handler", "read_task_def", "read_task_defs", "read_workflow_def"]
 
 T = TypeVar("T")
 Hook = Callable[[Any, Any], Any]
 
 _CLASSES = (
     CacheConfig,
+    EventAction,
+    EventHandler,
     RateLimitConfig,
     SchemaDef,
+    StartWorkflow,
     StateChangeEvent,
     SubWorkflowParams,
     TaskDef,
+    TaskDetails,
+    TerminateWorkflow,
+    UpdateWorkflowVariables,
     WorkflowDef,
     WorkflowTask,
 )
@@ -65,6 +79,12 @@ def read_workflow_def(document: object) -> WorkflowDef:
     """Structure a parsed document; raises InvalidDefinition with all problems at once."""
     definition: WorkflowDef = _read(document, WorkflowDef)
     return definition
+
+
+def read_event_handler(document: object) -> EventHandler:
+    """Structure a parsed document; raises InvalidDefinition with all problems at once."""
+    handler: EventHandler = _read(document, EventHandler)
+    return handler
 
 
 def read_task_def(document: object) -> TaskDef:

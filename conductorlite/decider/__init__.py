@@ -33,7 +33,16 @@ from conductorlite.decider.timeouts import (
     on_wait_ends,
     on_workflow_timeout,
 )
-from conductorlite.decider.verbs import on_continue, on_pause, on_resume, on_skip, on_start, on_terminate, on_variables
+from conductorlite.decider.verbs import (
+    on_append,
+    on_continue,
+    on_pause,
+    on_resume,
+    on_skip,
+    on_start,
+    on_terminate,
+    on_variables,
+)
 from conductorlite.decisions import Decision, Event, EventKind, Need, NotLoaded, Outcome, Snapshot
 from conductorlite.draft import Bounds, Draft
 from conductorlite.errors import InvariantBroken
@@ -56,6 +65,7 @@ _HANDLERS: Final[Mapping[EventKind, Callable[[Draft, Event], None]]] = {
     EventKind.RERUN: on_rerun,
     EventKind.SKIP: on_skip,
     EventKind.VARIABLES: on_variables,
+    EventKind.APPEND: on_append,
     EventKind.MIGRATE: on_migrate,
     EventKind.POLL: on_poll,
     EventKind.REPORT: on_report,

@@ -19,7 +19,8 @@ def cause_of(draft: Draft, event: Event) -> dict[str, Any] | None:
     """What the next line says of a letter; None when the execution wrote it to itself, or it leaves no line."""
     if event.sender == event.workflow_id or event.kind is EventKind.EXTEND_LEASE:
         return None
-    cause: dict[str, Any] = {"kind": str(event.kind)}
+    # The line of an APPEND tells what the variables came to be.
+    cause: dict[str, Any] = {"kind": str(EventKind.VARIABLES if event.kind is EventKind.APPEND else event.kind)}
     if event.sender:
         cause |= {"from": event.sender, "id": event.event_id}
     tell = _TOLD.get(event.kind)

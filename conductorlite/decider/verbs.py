@@ -7,6 +7,7 @@ A verb that does not fit the status is refused with a reply, never with an excep
 
 from __future__ import annotations
 
+from conductorlite.canonical import Payload
 from conductorlite.decider.admissions import begin, withdraw
 from conductorlite.decider.endings import complete_workflow, fail_workflow, set_workflow_timeout
 from conductorlite.decider.families import answer_start, tell_parent
@@ -16,7 +17,7 @@ from conductorlite.executions import HistoryKind, TaskStatus, WorkflowStatus, pr
 from conductorlite.operators import VARIABLES_LIMIT
 from conductorlite.plan import split_ref
 
-__all__ = ["on_continue", "on_pause", "on_resume", "on_skip", "on_start", "on_terminate", "on_variables"]
+__all__ = ["on_append", "on_continue", "on_pause", "on_resume", "on_skip", "on_start", "on_terminate", "on_variables"]
 
 
 def on_start(draft: Draft, event: Event) -> None:
@@ -140,13 +141,28 @@ def on_skip(draft: Draft, event: Event) -> None:
 
 def on_variables(draft: Draft, event: Event) -> None:
     """Set workflow variables; those that are not given stay."""
+    _set_variables(draft, event, event.data)
+
+
+def on_append(draft: Draft, event: Event) -> None:
+    """Set workflow variables, but add a list to the end of the list that is there."""
+    there = draft.value(draft.field("variables"))
+    given = {name: _appended(there.get(name), value) for name, value in draft.value(event.data).items()}
+    _set_variables(draft, event, draft.payload(given))
+
+
+def _appended(there: object, value: object) -> object:
+    return [*there, *value] if isinstance(there, list) and isinstance(value, list) else value
+
+
+def _set_variables(draft: Draft, event: Event, given: Payload) -> None:
     if draft.status.terminal:
         draft.reply(event, Outcome.CONFLICT, f"the variables of a {draft.status} workflow cannot be changed")
         return
-    variables = draft.payload({**draft.value(draft.field("variables")), **draft.value(event.data)})
+    variables = draft.payload({**draft.value(draft.field("variables")), **draft.value(given)})
     size = len((variables.text or "").encode())
     if size > VARIABLES_LIMIT:
         draft.reply(event, Outcome.CONFLICT, f"the variables would have {size} bytes, more than {VARIABLES_LIMIT}")
         return
-    draft.journal(HistoryKind.VERB, "VARIABLES", payload=draft.keep(event.data))
+    draft.journal(HistoryKind.VERB, "VARIABLES", payload=draft.keep(given))
     draft.change(variables=variables)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -15,7 +15,7 @@ from conductorlite.driver.run import Run
 from conductorlite.engine import AgendaEntry, Queries
 from conductorlite.errors import InvalidInput, ResultTimeout, WorkflowFailed
 from conductorlite.executions import WorkflowStatus
-from conductorlite.ports import Backend, Lock
+from conductorlite.ports import Backend, EventSource, Lock
 from conductorlite.worker import Workers
 
 __all__ = ["Engine"]
@@ -31,6 +31,8 @@ class Engine(Queries):
     `lock` saves double work between engines (see `conductorlite.locks`); with `fencing` a turn is refused when another one has
     committed since it read. Nothing is lost with the fence, locked or not; without it, only as long as no lease of the lock
     passes during a turn; with neither, turns may overwrite each other. `bounds` are the limits of one turn.
+    `lock` saves double work between engines; `bounds` are the limits of one turn. `event_sources` are
+    asked for messages while the engine is driven.
 
     Nothing runs by itself: no thread is started until the engine is driven by `run_until_idle`, `run_forever`, `Run.result`,
     or, step by step, by `tick`, `settle` and `advance`. Raises StorageErrors when the store cannot be opened.
@@ -49,6 +51,7 @@ class Engine(Queries):
         lock: Lock | None = None,
         fencing: bool = True,
         bounds: Bounds | None = None,
+        event_sources: Iterable[EventSource] = (),
     ) -> None:
         super().__init__(
             store,
@@ -63,7 +66,7 @@ class Engine(Queries):
         )
         self.workers = workers if workers is not None else Workers()
         self.declared_task_defs = self.workers.task_defs
-        self.driver = Driver(self, self.workers)
+        self.driver = Driver(self, self.workers, event_sources)
 
     def start(
         self,
@@ -114,7 +117,7 @@ class Engine(Queries):
     # ------------------------------------------------------------------ driving
 
     def tick(self) -> bool:
-        """Do one unit of what is ready now: a turn, a report or one worker call. False when nothing is ready."""
+        """Do one unit of what is ready now: a turn, a message, a report or one worker call. False when nothing is ready."""
         with self.driver.driving:
             return self.driver.tick()
 

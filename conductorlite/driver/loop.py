@@ -12,14 +12,16 @@ import heapq
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from conductorlite.clock import VirtualClock
+from conductorlite.driver.listening import Listening
 from conductorlite.driver.workshop import Call, Workshop
 from conductorlite.engine import AgendaEntry, Queries
 from conductorlite.errors import ClockError, InvalidInput, InvariantBroken, NotFound, Parked, StaleLease
 from conductorlite.executions import HistoryEvent, Task, TaskResult, TaskStatus, Workflow
+from conductorlite.ports import EventSource
 from conductorlite.worker import Deferred, Worker, Workers
 from conductorlite.worker.calls import raised, returned_value
 
@@ -27,6 +29,9 @@ __all__ = ["Driver"]
 
 #: Due workflows looked up at once.
 _BATCH: Final = 64
+
+#: Messages asked of a source at once, as in Conductor.
+_MESSAGES: Final = 10
 
 #: Sleep between looks for commits of other processes.
 _GLANCE_MS: Final = 100
@@ -38,13 +43,14 @@ _OTHERS: Final = 64
 class Driver:
     """Drives one engine. At most one thread at a time holds `driving`."""
 
-    def __init__(self, engine: Queries, workers: Workers | None) -> None:
+    def __init__(self, engine: Queries, workers: Workers | None, sources: Iterable[EventSource] = ()) -> None:
         self.engine = engine
         self.clock = engine.clock
         # An empty set is falsy, and functions may still be added to it.
         self.workers = workers if workers is not None else Workers()
         self.driving = threading.RLock()
         self.workshop = Workshop(engine, self.workers)
+        self.listening = Listening(engine, sources)
         self._timeline: list[tuple[int, int, Call]] = []
         self._order = itertools.count()
         self._rotation = 0
@@ -59,8 +65,8 @@ class Driver:
     # ------------------------------------------------------------------ one unit of work
 
     def tick(self) -> bool:
-        """Do one unit of what is ready now: a turn, a report, or one worker call; False when nothing is ready."""
-        return self._take_turn() or self._report_due() or self._run_one()
+        """Do one unit of what is ready now: a turn, a message, a report, or one worker call; False when nothing is ready."""
+        return self._take_turn() or self.listening.take(1) or self._report_due() or self._run_one()
 
     def settle(self) -> int:
         """Do all that is ready now; returns how many units that was."""
@@ -326,6 +332,7 @@ class Driver:
             busy = self._collect()
             busy = self._beats_due() or busy
             busy = self._take_turn() or busy
+            busy = self.listening.take(_MESSAGES) or busy
             busy = self._dispatch() or busy
             if busy:
                 continue

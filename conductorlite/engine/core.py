@@ -14,6 +14,7 @@ from conductorlite.engine.asked import Listener
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.domains import Polls
 from conductorlite.engine.turns import Turns
+from conductorlite.handlers import EventHandler
 from conductorlite.ports import Backend, Lock
 
 __all__ = ["Core"]
@@ -52,6 +53,7 @@ class Core:
         self._polls = Polls()
         self._ids = ids or (lambda: str(uuid.uuid4()))
         self._embedded: Cache[Any, Any] = Cache(256)
+        self._event_handlers: Cache[str, EventHandler] = Cache(256)
         self._stored_definitions: set[str] = set()
 
     def listen(self, listener: Listener) -> Callable[[], None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from conductorlite.engine.signals import Signals
+from conductorlite.engine.events import Events
 from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput
 from conductorlite.executions import PollData, Workflow, WorkflowStatus
 from conductorlite.ports import ExecutionFilter
@@ -15,7 +15,7 @@ __all__ = ["Records"]
 _PAGE = 500
 
 
-class Records(Signals):
+class Records(Events):
     """Verbs on the store as a whole."""
 
     def executions(

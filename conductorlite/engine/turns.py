@@ -130,10 +130,10 @@ class Turns:
             latest = follow.decision
             family += _addressed(follow)
         if self.backend.one_commit:
-            self._take_family(family)
+            self.take_family(family)
         return taken
 
-    def _take_family(self, family: list[str]) -> None:
+    def take_family(self, family: list[str]) -> None:
         """The turns of parents and children that were written to; what is left of them is the driver's."""
         for _ in range(_FOLLOW_UPS):
             if not family:
@@ -257,6 +257,7 @@ class Turns:
             depth=said["depth"],
             outer_keys=tuple(said.get("limitKeys") or ()),
             created_by=said.get("createdBy"),
+            event=said.get("event"),
             task_to_domain=Payload.of(said.get("taskToDomain") or {}),
         )
         definition = self.plan(view, row).definition

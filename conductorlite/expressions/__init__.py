@@ -8,6 +8,7 @@ from conductorlite.expressions.conditions import (
     is_true,
 )
 from conductorlite.expressions.durations import parse_duration, parse_until
+from conductorlite.expressions.expansion import expanded
 from conductorlite.expressions.reads import Reads
 from conductorlite.expressions.sources import MISSING, Json, MappingSource, Missing, Source
 from conductorlite.expressions.templates import (
@@ -35,6 +36,7 @@ __all__ = [
     "compile_condition",
     "compile_input",
     "compile_template",
+    "expanded",
     "is_true",
     "parse_duration",
     "parse_until",

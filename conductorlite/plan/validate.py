@@ -15,7 +15,9 @@ from conductorlite.canonical import canonical
 from conductorlite.definitions import MAX_NESTING, Problem, TaskDef, WorkflowDef
 from conductorlite.errors import InvalidInput
 from conductorlite.expressions.conditions import EVALUATORS, Evaluator
+from conductorlite.handlers import EventHandler
 from conductorlite.plan.checks_findings import Findings, Scope
+from conductorlite.plan.checks_handlers import check_event_handler
 from conductorlite.plan.checks_names import check_names, check_workflow_extras
 from conductorlite.plan.checks_references import check_references
 from conductorlite.plan.checks_shape import examine
@@ -23,7 +25,7 @@ from conductorlite.plan.checks_task_def import check_task_def
 from conductorlite.plan.checks_tasks import check_task
 from conductorlite.plan.tree import Place, walk
 
-__all__ = ["validate", "validate_task_def"]
+__all__ = ["validate", "validate_event_handler", "validate_task_def"]
 
 _LONE_DOLLAR: Final = re.compile(r"\$(?!\{)")
 #: `$workflow.input.name`, as Conductor reads it; `${…}` and plain names are accepted as well.
@@ -62,6 +64,16 @@ def validate_task_def(task_def: TaskDef, path: str = "$") -> list[Problem]:
         return misshapen
     findings = Findings()
     check_task_def(task_def, path, findings)
+    return findings.problems
+
+
+def validate_event_handler(handler: EventHandler, evaluators: Mapping[str, Evaluator] = EVALUATORS) -> list[Problem]:
+    """All problems of an event handler, errors and warnings mixed."""
+    misshapen = _misshapen(handler, "$", EventHandler)
+    if misshapen:
+        return misshapen
+    findings = Findings()
+    check_event_handler(handler, "$", findings, evaluators)
     return findings.problems
 
 

@@ -12,15 +12,22 @@ is stored.
 from __future__ import annotations
 
 from conductorlite.ports.backend import Backend, ReadingTransaction, WritingTransaction
+from conductorlite.ports.events import EventPlace, EventReads, EventWrites
 from conductorlite.ports.executions import ExecutionFilter, ExecutionReads, ExecutionWrites, Loaded
 from conductorlite.ports.limits import LimitReads
 from conductorlite.ports.lock import Lock
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
 from conductorlite.ports.queues import QueueReads, QueueWrites
 from conductorlite.ports.relay import RelayItem, RelayReads, RelayWrites
+from conductorlite.ports.sources import EventMessage, EventSource
 
 __all__ = [
     "Backend",
+    "EventMessage",
+    "EventPlace",
+    "EventReads",
+    "EventSource",
+    "EventWrites",
     "ExecutionFilter",
     "ExecutionReads",
     "ExecutionWrites",

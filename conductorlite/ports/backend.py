@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from conductorlite.ports.events import EventReads, EventWrites
 from conductorlite.ports.executions import ExecutionReads, ExecutionWrites
 from conductorlite.ports.limits import LimitReads
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
@@ -18,11 +19,11 @@ __all__ = [
 ]
 
 
-class ReadingTransaction(ExecutionReads, QueueReads, LimitReads, RelayReads, MetadataReads, Protocol):
+class ReadingTransaction(ExecutionReads, QueueReads, LimitReads, RelayReads, MetadataReads, EventReads, Protocol):
     """One consistent view of the store."""
 
 
-class WritingTransaction(ReadingTransaction, ExecutionWrites, QueueWrites, RelayWrites, MetadataWrites, Protocol):
+class WritingTransaction(ReadingTransaction, ExecutionWrites, QueueWrites, RelayWrites, MetadataWrites, EventWrites, Protocol):
     """One atomic, serialised change of the store; sees its own writes."""
 
 

@@ -1,7 +1,8 @@
 """EVENT: publishes its input, and who it is, to the sink that the task names.
 
 Source of the rule: Conductor's Event task. The destination `conductor` is made particular to the workflow and the task,
-`conductor:x` to the workflow; every other one is taken as it is written.
+`conductor:x` to the workflow; every other one is taken as it is written. Without a sink for `conductor` the engine's own event
+handlers get the message.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ def event_worker(sinks: Mapping[str, Sink]) -> Callable[[TaskContext], TaskResul
         }
         status, reason = TaskStatus.COMPLETED, None
         try:
-            sink_of(sinks, destination).publish(destination, payload, message_id=context.task_id)
+            if destination.partition(":")[0] == _OWN and _OWN not in sinks:
+                context.publish(destination, payload, message_id=context.first_task_id)
+            else:
+                sink_of(sinks, destination).publish(destination, payload, message_id=context.first_task_id)
         except SinkError as error:
             status, reason = TaskStatus.FAILED, f"The event was not published to {destination}: {error}"
         return TaskResult(

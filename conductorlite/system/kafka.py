@@ -50,7 +50,7 @@ def kafka_worker(sinks: Mapping[str, Sink]) -> Callable[[TaskContext], TaskResul
             record = read_record(context.input.get("kafka_request"))
             destination = f"kafka:{record.topic}"
             sink_of(sinks, destination).publish(
-                destination, record.value, message_id=context.task_id, key=record.key, headers=record.headers
+                destination, record.value, message_id=context.first_task_id, key=record.key, headers=record.headers
             )
         except InvalidInput as error:
             status, reason = TaskStatus.FAILED, str(error)

@@ -30,8 +30,8 @@ class Sink(Protocol):
         """Publish `payload`, a JSON value, and return when the broker has it; raise SinkError when it was not taken.
 
         `destination` is the whole text with its scheme (`kafka:orders`). Delivery is at least once: `message_id` is the id of
-        the publishing attempt, so the same message twice has the same id, and a retry of the task another. May be called
-        from several threads at once.
+        the task's first attempt, so what is published again, by the same attempt or an automatic retry, has the same id. May
+        be called from several threads at once.
         """
         ...
 

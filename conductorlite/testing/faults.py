@@ -33,6 +33,10 @@ _WRITES: Final = frozenset(
         "put_workflow_def",
         "put_task_def",
         "embed",
+        "put_event_handler",
+        "drop_event_handler",
+        "add_event_execution",
+        "drop_event_executions",
     }
 )
 

@@ -20,6 +20,7 @@ import attrs
 from conductorlite.clock import Span, to_span
 from conductorlite.errors import InvalidInput, TaskFailedTerminally
 from conductorlite.executions import Task, TaskResult, TaskStatus, Workflow
+from conductorlite.handlers import EventExecution
 from conductorlite.testing.steps import Step, StepKind
 from conductorlite.worker import Deferred, TaskContext, Worker, Workers, call
 
@@ -207,6 +208,12 @@ class _Face:
 
     def execution(self, workflow_id: str) -> Workflow:
         return self._context.workflow
+
+    def task(self, task_id: str) -> Task:
+        return self._context._face.task(task_id)
+
+    def publish(self, event: str, payload: Any = None, *, message_id: str | None = None) -> Sequence[EventExecution]:
+        return self._context._face.publish(event, payload, message_id=message_id)
 
 
 def _outcome(step: Step, context: TaskContext) -> Any:

@@ -9,7 +9,6 @@ to the fewest actions that still fail, and told with its seed: the same seed fai
 
 from __future__ import annotations
 
-import random
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,6 +29,7 @@ from conductorlite.errors import (
     StaleLease,
     StorageBusy,
 )
+from conductorlite.policies import derive_id
 from conductorlite.testing.stores import Store, StoreKind
 from conductorlite.testing.world import World
 
@@ -105,8 +105,7 @@ def simulate(
     ran = 0
     for seed in [0] if schedule is not None else seeds:
         ran += 1
-        chance = random.Random(seed)
-        tape = list(schedule) if schedule is not None else [chance.randrange(1 << 16) for _ in range(actions * _FRAME)]
+        tape = list(schedule) if schedule is not None else [number for n in range(actions) for number in _frame(seed, n)]
         reason, _ = run(tape)
         if reason is not None:
             tape = _shrunk(tape, lambda shorter: run(shorter)[0] is not None)
@@ -128,6 +127,12 @@ def _life(world: World, tape: Sequence[int]) -> str | None:
         return f"an error reached the driver: {type(error).__name__}: {error}"
     except (InvariantBroken, ConductorliteError) as error:
         return f"{type(error).__name__}: {error}"
+
+
+def _frame(seed: int, n: int) -> list[int]:
+    """The numbers of one action, derived from the seed."""
+    digits = derive_id("simulation", seed, n)
+    return [int(digits[4 * at : 4 * at + 4], 16) for at in range(_FRAME)]
 
 
 def _shrunk(tape: list[int], fails: Callable[[list[int]], bool]) -> list[int]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from conductorlite.errors import NotFound, Parked
 from conductorlite.executions import Task, Workflow
+from conductorlite.handlers import EventExecution
 from conductorlite.policies import derive_id
 
 __all__ = ["TaskContext", "TaskFace"]
@@ -25,6 +26,14 @@ class TaskFace(Protocol):
 
     def execution(self, workflow_id: str) -> Workflow:
         """The execution's own row, without its tasks."""
+        ...
+
+    def task(self, task_id: str) -> Task:
+        """One attempt by its id."""
+        ...
+
+    def publish(self, event: str, payload: Any = None, *, message_id: str | None = None) -> Sequence[EventExecution]:
+        """Hand a message to the event handlers."""
         ...
 
 
@@ -53,6 +62,14 @@ class TaskContext:
     def task_id(self) -> str:
         """Id of this attempt."""
         return self.task.task_id
+
+    @property
+    def first_task_id(self) -> str:
+        """Id of the attempt of which this one is an automatic retry; its own for the first. Read from the store."""
+        task = self.task
+        while task.attempt > task.first_attempt and task.retried_task_id is not None:
+            task = self._face.task(task.retried_task_id)
+        return task.task_id
 
     @property
     def ref(self) -> str:
@@ -87,6 +104,10 @@ class TaskContext:
             alive = False
         self.lost = self.lost or not alive
         return alive
+
+    def publish(self, event: str, payload: Any, *, message_id: str) -> Sequence[EventExecution]:
+        """Hand a message to the engine's event handlers, as `Engine.publish` does: once for each `message_id`."""
+        return self._face.publish(event, payload, message_id=message_id)
 
     def log(self, text: str) -> None:
         """Keep a line of text with the task."""

@@ -14,7 +14,7 @@ from pages import DOCS, ROOT
 from test_generated import GENERATOR
 
 import conductorlite
-from conductorlite import Engine, TaskResult, TaskStatus, TaskType, WorkflowStatus, definitions
+from conductorlite import Engine, TaskResult, TaskStatus, TaskType, WorkflowStatus, definitions, handlers
 from conductorlite.decisions import EventKind
 
 FIELDS: Final = "compatibility-fields.md"
@@ -40,8 +40,22 @@ DEFINITIONS: Final = (
     "StateChangeEvent",
 )
 
+#: Classes of event handlers, likewise.
+HANDLERS: Final = (
+    "EventHandler",
+    "EventAction",
+    "StartWorkflow",
+    "TaskDetails",
+    "TerminateWorkflow",
+    "UpdateWorkflowVariables",
+)
+
 #: What a page must not say of the future.
 PROMISES: Final = re.compile(r"\b(not yet|planned|later release|in this release|coming soon|roadmap)\b", re.IGNORECASE)
+
+
+def _class_of(name: str) -> Any:
+    return getattr(definitions, name, None) or getattr(handlers, name)
 
 
 def _sections(name: str) -> dict[str, list[list[str]]]:
@@ -65,10 +79,10 @@ FIELD_SECTIONS: Final = _sections(FIELDS)
 OPERATION_SECTIONS: Final = _sections(OPERATIONS)
 
 
-@pytest.mark.parametrize("name", DEFINITIONS)
+@pytest.mark.parametrize("name", [*DEFINITIONS, *HANDLERS])
 def test_every_field_has_a_row(name: str) -> None:
     """The section of a class names each of its fields once, by the property of Conductor's JSON."""
-    fields = [field.name for field in attrs.fields(getattr(definitions, name)) if field.name != "extra"]
+    fields = [field.name for field in attrs.fields(_class_of(name)) if field.name != "extra"]
     assert sorted(_names(FIELD_SECTIONS[name])) == sorted(definitions.property_name(field) for field in fields)
 
 
@@ -76,6 +90,8 @@ def test_every_definition_class_has_a_section() -> None:
     """A new class of definitions cannot be forgotten."""
     classes = {name for name in definitions.__all__ if attrs.has(getattr(definitions, name))}
     assert classes - {"Problem"} == set(DEFINITIONS)
+    others = {name for name in handlers.__all__ if attrs.has(getattr(handlers, name))}
+    assert others - {"EventExecution"} == set(HANDLERS)
 
 
 def test_every_task_type_has_a_row() -> None:

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from conductorlite.canonical import MAX_DEPTH
 from conductorlite.errors import InvalidExpression
 from conductorlite.expressions.durations import parse_duration, parse_until
+from conductorlite.expressions.expansion import expanded
 from conductorlite.expressions.sources import MappingSource
 from conductorlite.expressions.templates import apply_workflow_input_template, compile_input, compile_template
 
@@ -22,13 +24,13 @@ DEVIATIONS = {
     "99999999999s": "an error as well, but with the text quoted instead of a bare NumberFormatException",
     "30000d": "Conductor wraps at 32 bits and waits a negative time; here it is 30000 days",
     "24856d": "Conductor wraps at 32 bits and waits a negative time; here it is 24856 days",
+    "string_directly_in_list_not_expanded": "a text in a list is expanded, as in a map",
 }
 
 #: Sections of params.json that are not about templates.
 EXCLUDED_SECTIONS = {
     "task_input_schema_v1": "schemaVersion 1 cannot be registered any more",
     "substitute_secrets": "secrets are a feature of a later release; templates leave them literal",
-    "json_expand": "inline JSON belongs to event handlers, a later release",
 }
 
 #: wait_parse.json's mapping section is the WAIT operator's; only its texts are parsed here.
@@ -41,7 +43,7 @@ EXCLUDED_MAPPINGS = {
 
 def test_every_section_is_accounted_for() -> None:
     """No section of the table is skipped in silence."""
-    tested = {"description", "sources", "rules", "replace", "task_input_template", "workflow_input_template"}
+    tested = {"description", "sources", "rules", "replace", "task_input_template", "workflow_input_template", "json_expand"}
     assert set(PARAMS) == tested | set(EXCLUDED_SECTIONS)
 
 
@@ -68,6 +70,31 @@ def test_task_input_template(row: dict[str, Any]) -> None:
 def test_workflow_input_template(row: dict[str, Any]) -> None:
     """A definition's inputTemplate fills absent and null keys of the workflow input."""
     assert apply_workflow_input_template(row["input"], row["inputTemplate"]) == row["expected"]
+
+
+@pytest.mark.parametrize("row", PARAMS["json_expand"], ids=lambda row: row["id"])
+def test_json_expand(row: dict[str, Any]) -> None:
+    """Texts that are JSON are read as such, once, and the value is not changed by it; in lists too, unlike there."""
+    before = json.dumps(row["input"])
+    found = expanded(row["input"])
+    assert json.dumps(row["input"]) == before
+    if row["id"] in DEVIATIONS:
+        assert found == [{"a": 1}, {"b": [1]}] != row["expected"]
+    elif "expected" in row:
+        assert json.dumps(found) == json.dumps(row["expected"])
+    else:
+        assert found == row["input"]
+
+
+@pytest.mark.parametrize("text", ["[" * 300 + "]" * 300, '{"a": NaN}', "  [1", "[1]]"])
+def test_json_expand_leaves_what_is_no_json_to_be_kept(text: str) -> None:
+    """What could not be stored stays a text, at the top and below; so does what would lie too deep."""
+    assert expanded(text) == text
+    assert expanded({"a": [text]}) == {"a": [text]}
+    nested: Any = "[1]"
+    for _ in range(MAX_DEPTH):
+        nested = [nested]
+    assert expanded(nested) == nested
 
 
 def test_workflow_input_template_fills_an_empty_input_too() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
+from conductorlite.backends.memory.events import MemoryEventReads
 from conductorlite.backends.memory.limits import LimitRows
 from conductorlite.backends.memory.store import Execution, Store
 from conductorlite.canonical import Payload
@@ -21,7 +22,7 @@ _OVERREAD: Final = 4
 _NOBODY: Final = Execution("")
 
 
-class MemoryReads(LimitRows):
+class MemoryReads(LimitRows, MemoryEventReads):
     """One consistent view: the backend's lock is held while its block lasts."""
 
     def __init__(self, store: Store) -> None:

@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 from conductorlite.backends.memory.ordered import Ordered
 from conductorlite.decisions import Event, Message, MessageKey
 from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
+from conductorlite.handlers import EventExecution
 from conductorlite.limits import Limit, Member
-from conductorlite.ports import RelayItem
+from conductorlite.ports import EventPlace, RelayItem
 
 __all__ = ["Execution", "Store"]
 
@@ -86,6 +87,11 @@ class Store:
         self.workflow_defs: dict[tuple[str, int], str] = {}
         self.workflow_versions: dict[str, Ordered[tuple[int]]] = {}
         self.task_defs: dict[str, str] = {}
+        #: Event, whether active, and text, by name.
+        self.event_handlers: dict[str, tuple[str, bool, str]] = {}
+        #: By handler, event, message, number of the action; and their places: of all, of a handler, of a message.
+        self.event_executions: dict[tuple[str, str, str, int], EventExecution] = {}
+        self.event_places: dict[tuple[str, str], Ordered[EventPlace]] = {}
         self.counters: dict[str, int] = {"registry": 0}
         self._undo: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
 

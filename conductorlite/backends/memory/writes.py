@@ -8,6 +8,7 @@ from typing import Final
 
 import attrs
 
+from conductorlite.backends.memory.events import MemoryEventWrites
 from conductorlite.backends.memory.limits import LimitRowsWritten
 from conductorlite.backends.memory.ordered import Ordered
 from conductorlite.backends.memory.reads import MemoryReads
@@ -72,7 +73,7 @@ def _indexes(workflow: Workflow | None) -> dict[tuple[str, str], tuple[int, str]
     return dict.fromkeys(found, (workflow.created_at, workflow.workflow_id))
 
 
-class MemoryWrites(MemoryReads, LimitRowsWritten):
+class MemoryWrites(MemoryReads, LimitRowsWritten, MemoryEventWrites):
     """One atomic change; sees its own writes."""
 
     def __init__(self, store: Store, *, relay: bool) -> None:

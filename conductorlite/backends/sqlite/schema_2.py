@@ -28,4 +28,20 @@ CREATE INDEX limit_members_line ON limit_members (key, priority DESC, asked_at, 
 CREATE INDEX limit_members_workflow ON limit_members (workflow_id);
 """
 
-V2: Final = _LIMITS
+#: Event handlers, and what became of messages: the primary key is what makes an action happen once.
+_EVENTS: Final = """
+CREATE TABLE event_handlers (
+    name TEXT PRIMARY KEY NOT NULL, event TEXT NOT NULL, active INTEGER NOT NULL, text TEXT NOT NULL
+) STRICT;
+CREATE INDEX event_handlers_event ON event_handlers (event, name);
+CREATE TABLE event_executions (
+    name TEXT NOT NULL, event TEXT NOT NULL, message_id TEXT NOT NULL, number INTEGER NOT NULL, created INTEGER NOT NULL,
+    status TEXT NOT NULL, action TEXT, output TEXT NOT NULL,
+    PRIMARY KEY (name, event, message_id, number)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX event_executions_created ON event_executions (created, name, event, message_id, number);
+CREATE INDEX event_executions_name ON event_executions (name, created, event, message_id, number);
+CREATE INDEX event_executions_message ON event_executions (message_id, created, name, event, number);
+"""
+
+V2: Final = _LIMITS + _EVENTS

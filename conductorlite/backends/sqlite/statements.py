@@ -176,6 +176,37 @@ PUT_TASK_DEF: Final = "INSERT OR REPLACE INTO task_defs (name, text) VALUES (?, 
 TASK_DEF: Final = "SELECT text FROM task_defs WHERE name = ?"
 TASK_DEFS: Final = "SELECT name FROM task_defs ORDER BY name"
 
+# -- events ------------------------------------------------------------------------------------------------------------
+
+_RECORD: Final = "name, event, message_id, number, created, status, action, output"
+
+PUT_EVENT_HANDLER: Final = "INSERT OR REPLACE INTO event_handlers (name, event, active, text) VALUES (?, ?, ?, ?)"
+DROP_EVENT_HANDLER: Final = "DELETE FROM event_handlers WHERE name = ?"
+EVENT_HANDLER: Final = "SELECT text FROM event_handlers WHERE name = ?"
+EVENT_HANDLERS: Final = "SELECT text, active FROM event_handlers ORDER BY name"
+EVENT_HANDLERS_OF: Final = "SELECT text, active FROM event_handlers WHERE event = ? ORDER BY name"
+ADD_EVENT_EXECUTION: Final = f"INSERT INTO event_executions ({_RECORD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+EVENT_EXECUTION: Final = (
+    f"SELECT {_RECORD} FROM event_executions WHERE name = ? AND event = ? AND message_id = ? AND number = ?"
+)
+EVENT_EXECUTIONS: Final = (
+    f"SELECT {_RECORD} FROM event_executions WHERE (created, name, event, message_id, number) < (?, ?, ?, ?, ?)"
+    " ORDER BY created DESC, name DESC, event DESC, message_id DESC, number DESC LIMIT ?"
+)
+EVENT_EXECUTIONS_OF_HANDLER: Final = (
+    f"SELECT {_RECORD} FROM event_executions WHERE name = ? AND (created, name, event, message_id, number) < (?, ?, ?, ?, ?)"
+    " ORDER BY created DESC, event DESC, message_id DESC, number DESC LIMIT ?"
+)
+EVENT_EXECUTIONS_OF_MESSAGE: Final = (
+    f"SELECT {_RECORD} FROM event_executions WHERE message_id = ? AND name = coalesce(?, name)"
+    " AND (created, name, event, message_id, number) < (?, ?, ?, ?, ?)"
+    " ORDER BY created DESC, name DESC, event DESC, number DESC LIMIT ?"
+)
+DROP_EVENT_EXECUTIONS: Final = (
+    "DELETE FROM event_executions WHERE (name, event, message_id, number) IN (SELECT name, event, message_id, number"
+    " FROM event_executions WHERE created < ? ORDER BY created, name, event, message_id, number LIMIT ?)"
+)
+
 REGISTRY_VERSION: Final = "SELECT value FROM counters WHERE name = 'registry'"
 REGISTRY_CHANGED: Final = "UPDATE counters SET value = value + 1 WHERE name = 'registry'"
 
@@ -186,4 +217,4 @@ REMOVE: Final = tuple(
 )
 
 #: Statements that walk a whole index by their nature; none of them belongs to a turn.
-COLD: Final = frozenset({QUEUE_SIZES, POLLS, WORKFLOW_DEFS, TASK_DEFS})
+COLD: Final = frozenset({QUEUE_SIZES, POLLS, WORKFLOW_DEFS, TASK_DEFS, EVENT_HANDLERS})

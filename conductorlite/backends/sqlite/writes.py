@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 
 from conductorlite.backends.sqlite import statements as sql
+from conductorlite.backends.sqlite.events import SQLiteEventWrites
 from conductorlite.backends.sqlite.limits import LimitRowsWritten
 from conductorlite.backends.sqlite.opening import translated
 from conductorlite.backends.sqlite.reads import SQLiteReads
@@ -18,7 +19,7 @@ from conductorlite.ports import RelayItem
 __all__ = ["SQLiteWrites"]
 
 
-class SQLiteWrites(SQLiteReads, LimitRowsWritten):
+class SQLiteWrites(SQLiteReads, LimitRowsWritten, SQLiteEventWrites):
     """One atomic change of the store; sees its own writes. Valid until its block ends."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:

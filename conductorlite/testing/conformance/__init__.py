@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from conductorlite.ports import Backend
+from conductorlite.testing.conformance.events import EventConformance
 from conductorlite.testing.conformance.executions import ExecutionConformance
 from conductorlite.testing.conformance.locks import LockConformance
 from conductorlite.testing.conformance.lookups import LookupConformance
@@ -26,7 +27,9 @@ from conductorlite.testing.conformance.transactions import TransactionConformanc
 __all__ = ["BackendConformance", "LockConformance"]
 
 
-class BackendConformance(ExecutionConformance, LookupConformance, MailboxConformance, TransactionConformance):
+class BackendConformance(
+    EventConformance, ExecutionConformance, LookupConformance, MailboxConformance, TransactionConformance
+):
     """What every backend promises. Subclass it and implement `make_backend`."""
 
     @pytest.fixture
