@@ -44,6 +44,7 @@ from conductorlite.errors import (
     Parked,
     ReplayDiverged,
     ResultTimeout,
+    ScheduleNotFound,
     SchemaTooNew,
     SinkError,
     StaleLease,
@@ -70,6 +71,16 @@ from conductorlite.executions import (
 from conductorlite.invariants import Finding
 from conductorlite.migration import DefinitionDiff, MigrationPlan, Verdict, diff, plan_migration
 from conductorlite.plan import validate, validate_task_def
+from conductorlite.schedules import (
+    Backfill,
+    CronSchedule,
+    OverlapPolicy,
+    Schedule,
+    ScheduledRun,
+    ScheduleOutcome,
+    StartWorkflowRequest,
+    WorkflowSchedule,
+)
 from conductorlite.worker import TaskContext, Workers
 
 __version__ = "0.1.0"
@@ -79,12 +90,14 @@ __all__ = [
     "AlreadyExists",
     "AsyncEngine",
     "AsyncRun",
+    "Backfill",
     "Bounds",
     "BulkReport",
     "Clock",
     "ClockError",
     "ConductorliteError",
     "Conflict",
+    "CronSchedule",
     "DefinitionDiff",
     "DefinitionNotFound",
     "Engine",
@@ -104,6 +117,7 @@ __all__ = [
     "MigrationPlan",
     "MissingExtra",
     "NotFound",
+    "OverlapPolicy",
     "Parked",
     "PollData",
     "Problem",
@@ -112,11 +126,16 @@ __all__ = [
     "ResultTimeout",
     "RetryLogic",
     "Run",
+    "Schedule",
+    "ScheduleNotFound",
+    "ScheduleOutcome",
+    "ScheduledRun",
     "SchemaTooNew",
     "Semantics",
     "Severity",
     "SinkError",
     "StaleLease",
+    "StartWorkflowRequest",
     "StorageBusy",
     "StorageCorrupt",
     "StorageError",
@@ -140,6 +159,7 @@ __all__ = [
     "Workflow",
     "WorkflowDef",
     "WorkflowFailed",
+    "WorkflowSchedule",
     "WorkflowStatus",
     "WorkflowTask",
     "WorkflowTimeoutPolicy",

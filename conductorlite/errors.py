@@ -11,6 +11,7 @@ The tree::
      ├── NotFound (KeyError)
      │    ├── DefinitionNotFound
      │    ├── ExecutionNotFound
+     │    ├── ScheduleNotFound
      │    └── TaskNotFound
      ├── Conflict                     the verb does not fit the execution's status
      │    ├── AlreadyExists           a definition or an execution of that identity exists
@@ -63,6 +64,7 @@ __all__ = [
     "Parked",
     "ReplayDiverged",
     "ResultTimeout",
+    "ScheduleNotFound",
     "SchemaTooNew",
     "SinkError",
     "StaleLease",
@@ -124,6 +126,10 @@ class DefinitionNotFound(NotFound):
 
 class ExecutionNotFound(NotFound):
     """No execution has that workflow id."""
+
+
+class ScheduleNotFound(NotFound):
+    """No schedule has that name."""
 
 
 class TaskNotFound(NotFound):

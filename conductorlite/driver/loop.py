@@ -20,6 +20,8 @@ from conductorlite.driver.workshop import Call, Workshop
 from conductorlite.engine import AgendaEntry, Queries
 from conductorlite.errors import ClockError, InvalidInput, InvariantBroken, NotFound, Parked, StaleLease
 from conductorlite.executions import HistoryEvent, Task, TaskResult, TaskStatus, Workflow
+from conductorlite.ports import ReadingTransaction
+from conductorlite.schedules import ADDRESS, name_at
 from conductorlite.worker import Deferred, Worker, Workers
 from conductorlite.worker.calls import raised, returned_value
 
@@ -77,9 +79,14 @@ class Driver:
         self._turn(due[0])
         return True
 
-    def _turn(self, workflow_id: str) -> None:
+    def _turn(self, address: str) -> None:
+        schedule = name_at(address)
         try:
-            self.engine.turns.take(workflow_id)
+            if schedule is None:
+                self.engine.turns.take(address)
+            else:
+                self.engine.declared_task_defs = self.workers.task_defs
+                self.engine.fire_schedule(schedule)
         except InvariantBroken:
             # Counted on the workflow row; the third time parks it. Others must not suffer for it.
             return
@@ -231,17 +238,23 @@ class Driver:
             if running.report_at is not None
         ]
 
-    def next_instant(self) -> int | None:
-        """When something will be ready that is not ready now; None when nothing will by itself."""
+    def next_instant(self, *, idle: bool = False) -> int | None:
+        """When something will be ready that is not ready now; None when nothing will by itself.
+
+        With `idle` schedules alone are nothing: they never come to an end.
+        """
         with self.engine.backend.reading() as view:
-            event = view.next_event_at()
+            letter = view.next_letter()
+            only_schedules = idle and letter is not None and letter[1].startswith(ADDRESS) and _only_schedules(view)
             message = view.next_message_at([worker.queue for worker in self.workers]) if len(self.workers) else None
         now = self.clock.now()
-        instants = [at for at in (event, self._timeline[0][0] if self._timeline else None) if at is not None]
+        instants = [at for at in (letter and letter[0], self._timeline[0][0] if self._timeline else None) if at is not None]
         if message is not None and message > now:
             instants.append(message)
         if not self.clock.virtual:  # in virtual time they are on the timeline, and a walk over all would be paid at each instant
             instants += [running.beat_at for running in self.workshop if running.beat_at is not None]
+        if only_schedules and len(instants) == 1 and not len(self.workshop):
+            return None
         return min(instants, default=None)
 
     def advance(self, until: int) -> None:
@@ -279,7 +292,7 @@ class Driver:
                     break
             else:
                 return True
-            at = self.next_instant()
+            at = self.next_instant(idle=True)
             if at is None:
                 return True
             if deadline is not None and at > deadline:
@@ -317,7 +330,7 @@ class Driver:
             busy = self._dispatch() or busy
             if busy:
                 continue
-            at = self.next_instant()
+            at = self.next_instant(idle=not forever and until is None)
             if at is None and not len(self.workshop) and not forever and until is None:
                 return True
             limits = [instant for instant in (at, deadline, now + _GLANCE_MS) if instant is not None]
@@ -396,3 +409,15 @@ class Driver:
     def close(self) -> None:
         """Let idle threads end, and cancel coroutines."""
         self.workshop.close()
+
+
+def _only_schedules(view: ReadingTransaction) -> bool:
+    """Whether all letters that are not held are schedules' own."""
+    limit = 16
+    while True:
+        letters = view.upcoming_events(limit)
+        if any(not letter.workflow_id.startswith(ADDRESS) for letter in letters):
+            return False
+        if len(letters) < limit:
+            return True
+        limit *= 4

@@ -17,6 +17,7 @@ from conductorlite.ports.lock import Lock
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
 from conductorlite.ports.queues import QueueReads, QueueWrites
 from conductorlite.ports.relay import RelayItem, RelayReads, RelayWrites
+from conductorlite.ports.schedules import ScheduleReads, ScheduleRow, ScheduleWrites
 
 __all__ = [
     "Backend",
@@ -33,5 +34,8 @@ __all__ = [
     "RelayItem",
     "RelayReads",
     "RelayWrites",
+    "ScheduleReads",
+    "ScheduleRow",
+    "ScheduleWrites",
     "WritingTransaction",
 ]

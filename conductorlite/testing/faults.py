@@ -33,6 +33,8 @@ _WRITES: Final = frozenset(
         "put_workflow_def",
         "put_task_def",
         "embed",
+        "put_schedule",
+        "drop_schedule",
     }
 )
 

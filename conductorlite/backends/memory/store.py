@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from conductorlite.backends.memory.ordered import Ordered
 from conductorlite.decisions import Event, Message, MessageKey
 from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
-from conductorlite.ports import RelayItem
+from conductorlite.ports import RelayItem, ScheduleRow
 
 __all__ = ["Execution", "Store"]
 
@@ -80,6 +80,8 @@ class Store:
         self.workflow_defs: dict[tuple[str, int], str] = {}
         self.workflow_versions: dict[str, Ordered[tuple[int]]] = {}
         self.task_defs: dict[str, str] = {}
+        self.schedules: dict[str, ScheduleRow] = {}
+        self.schedule_names: Ordered[tuple[str]] = Ordered()
         self.counters: dict[str, int] = {"registry": 0}
         self._undo: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
 

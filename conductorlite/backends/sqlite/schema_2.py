@@ -24,4 +24,12 @@ CREATE INDEX limit_members_line ON limit_members (key, priority, asked_at, creat
 CREATE INDEX limit_members_workflow ON limit_members (workflow_id);
 """
 
-V2: Final = _LIMITS
+#: Schedules. `text` is what is wanted, `progress` how far it has come; their letters lie in the inbox of `address`.
+_SCHEDULES: Final = """
+CREATE TABLE schedules (
+    name TEXT PRIMARY KEY NOT NULL, address TEXT NOT NULL, text TEXT NOT NULL, progress TEXT NOT NULL,
+    waits INTEGER NOT NULL, fence INTEGER NOT NULL
+) STRICT;
+"""
+
+V2: Final = _LIMITS + _SCHEDULES
