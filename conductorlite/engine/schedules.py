@@ -136,7 +136,8 @@ class Schedules(Records):
     def schedule(self, name: str) -> Schedule:
         """A schedule and where it stands; raises ScheduleNotFound."""
         with self.backend.reading() as view:
-            return _status(_found(view, name))
+            row = _found(view, name)
+            return _status(row, _running(view, progress_from_text(row.progress).running))
 
     def schedules(self, workflow_name: str | None = None) -> list[Schedule]:
         """All schedules in order of their names, or those that start a workflow of that name."""
@@ -145,7 +146,7 @@ class Schedules(Records):
         while True:
             with self.backend.reading() as view:
                 page = view.schedules(after, _PAGE)
-            found += [_status(row) for row in page]
+                found += [_status(row, _running(view, progress_from_text(row.progress).running)) for row in page]
             if len(page) < _PAGE:
                 return [one for one in found if workflow_name in (None, _started_by(one.definition.start_workflow_request))]
             after = page[-1].name
@@ -200,8 +201,8 @@ class Schedules(Records):
 
         They may lie before the schedule was saved, or in a pause of it; what exists already is not started again, for its id
         follows from the instant. `overlap_policy` counts for them alone (default: the schedule's own; BUFFER_ALL runs them one
-        after another, without dropping any). Raises ScheduleNotFound, and InvalidInput for more than 10,000 instants, an `end` before
-        `start` or in the future.
+        after another, without dropping any). Raises ScheduleNotFound, and InvalidInput for more than 10,000 instants, and
+        for an `end` before `start` or in the future.
         """
         first, last = to_instant(start), to_instant(end)
         if last < first:
@@ -409,7 +410,7 @@ def _found(view: ReadingTransaction, name: str) -> ScheduleRow:
     return row
 
 
-def _status(row: ScheduleRow) -> Schedule:
+def _status(row: ScheduleRow, running: tuple[str, ...] | None = None) -> Schedule:
     progress = progress_from_text(row.progress)
     return Schedule(
         definition=WorkflowSchedule.from_json(row.text),
@@ -418,7 +419,7 @@ def _status(row: ScheduleRow) -> Schedule:
         next_run_time=progress.next_at,
         create_time=progress.created_at,
         updated_time=progress.updated_at,
-        running=progress.running,
+        running=progress.running if running is None else running,
         buffered=progress.buffered,
         backfills=progress.backfills,
         recent=progress.recent,
