@@ -338,12 +338,15 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
     "Run again": ("retry", "restart", "rerun", "skip_task", "update_variables", "migrate", "migrate_all", "bulk"),
     "For workers": ("poll", "update_task", "extend_lease", "log", "task", "task_logs"),
     "From outside": ("signal",),
+    "Schedules": (
+        *("save_schedule", "schedule", "schedules", "pause_schedule", "resume_schedule", "remove_schedule", "preview", "backfill"),
+    ),
     "Finding": ("executions", "correlated", "children", "workflow_ids", "poll_data", "queue_sizes"),
     "Looking": ("get", "status", "run", "history", "export", "explain", "agenda", "next_wakeup", "check"),
     "Driving": ("tick", "settle", "advance", "run_until_idle", "run_forever", "stop", "wait", "listen", "close"),
 }
 
-_INTERNAL: Final = frozenset({"execution", "report", "report_event", "take_message", "embed", "embedded", "resolve"})
+_INTERNAL: Final = frozenset({"execution", "fire_schedule", "report", "report_event", "take_message", "embed", "embedded", "resolve"})
 
 
 def verbs() -> str:

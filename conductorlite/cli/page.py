@@ -50,6 +50,12 @@ _JSON = """
 | `diagram` | `mermaid` |
 | `diff` | `name`, `from`, `to`, `fields`, `added`, `removed`, `changed`, `moved`, `perhapsRenamed`, `inside` |
 | `migrate` | per execution: `verdict`, `reasons`, `notes`, `live`, `renamed`; with `--all` an `error` if it was not moved |
+| `schedule save`, `show`, `pause`, `resume` | Conductor's WorkflowSchedule with `nextRunTime`, and `running`, `buffered`, \
+ `backfills`, `recent` |
+| `schedule list` | a list of these |
+| `schedule preview` | a list of instants, epoch ms |
+| `schedule backfill` | `name`, `instants`: how many |
+| `schedule remove` | `name`, `removed` |
 | `validate` | `valid`, and `problems`: a list of `path`, `message`, `severity` |
 """
 
@@ -58,7 +64,10 @@ def page() -> str:
     """The whole page: exit codes, JSON documents, and the help of every command as it is printed."""
     codes = "".join(f"| {int(code)} | {code.meaning} |\n" for code in Exit)
     helps = [_help(None, program)]
-    helps += [_help(name, command) for name, command in program.commands.items()]
+    for name, command in program.commands.items():
+        helps.append(_help(name, command))
+        if isinstance(command, click.Group):
+            helps += [_help(f"{name} {inner}", each) for inner, each in command.commands.items()]
     return f"{_HEAD}{codes}{_JSON}\n" + "\n".join(helps)
 
 

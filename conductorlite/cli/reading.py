@@ -13,30 +13,31 @@ from conductorlite.errors import InvalidInput
 from conductorlite.system import system_workers
 from conductorlite.worker import Workers
 
-__all__ = ["read_definition", "read_input", "read_task_defs", "read_workers", "with_system_workers"]
+__all__ = ["read_definition", "read_document", "read_input", "read_task_defs", "read_workers", "with_system_workers"]
 
 
 def read_definition(file: str) -> WorkflowDef:
     """The workflow definition in a file; raises InvalidDefinition, InvalidInput and OSError, each naming the file."""
-    return WorkflowDef.from_json(_document(Path(file), file))
+    return WorkflowDef.from_json(read_document(Path(file), file))
 
 
 def read_task_defs(file: str) -> tuple[TaskDef, ...]:
     """The task definitions in a file, a list or one; raises likewise."""
     from conductorlite.codec import task_defs_from_json
 
-    return task_defs_from_json(_document(Path(file), file))
+    return task_defs_from_json(read_document(Path(file), file))
 
 
 def read_input(text: str) -> dict[str, Any]:
     """The value of `--input`: JSON, or `@file`; raises InvalidInput unless it is an object."""
-    value = _document(Path(text[1:]), text[1:]) if text.startswith("@") else _checked(text, "--input")
+    value = read_document(Path(text[1:]), text[1:]) if text.startswith("@") else _checked(text, "--input")
     if not isinstance(value, dict):
         raise InvalidInput(f"--input is a {type(value).__name__}, not a JSON object")
     return value
 
 
-def _document(path: Path, name: str) -> Any:
+def read_document(path: Path, name: str) -> Any:
+    """The JSON value in a file; raises InvalidInput and OSError, each naming the file."""
     return _checked(path.read_bytes(), name)
 
 

@@ -27,14 +27,15 @@ def input_of(schedule: WorkflowSchedule, instant: int, now: int, workflow_id: st
         "_executedTime": now,
         "_executionId": workflow_id,
     }
-    for one in crons_of(schedule):
+    crons = crons_of(schedule)
+    for one in crons:
         alone = WorkflowSchedule(
             name=schedule.name,
             start_workflow_request=schedule.start_workflow_request,
             cron_expression=one.cron_expression,
             zone_id=one.zone_id,
         )
-        if next_after(alone, instant - 1) == instant:
+        if len(crons) == 1 or next_after(alone, instant - 1) == instant:
             told["_schedulerCron"] = f"{one.cron_expression} {one.zone_id}"
             break
     return {**schedule.start_workflow_request.input, **told}

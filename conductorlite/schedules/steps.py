@@ -51,20 +51,17 @@ def _due(schedule: WorkflowSchedule, progress: Progress, first: int, now: int) -
     if schedule.run_catchup_schedule_instances:
         if grace is not None and first < now - grace:
             progress = _missed(progress, first, now, f"more than {grace} ms late")
-            return Step(progress=_beyond(schedule, progress, now - grace - 1))
-        instant = first
+            late = now - grace - 1
+            return Step(progress=attrs.evolve(progress, after=late, next_at=next_after(schedule, late)))
+        instant, following = first, next_after(schedule, first)
     else:
-        instant = latest(schedule, first, now)
+        instant, following = latest(schedule, first, now)
         if instant > first:
             progress = _missed(progress, first, now, "later ones were due as well")
         if grace is not None and instant < now - grace:
             progress = _missed(progress, instant, now, f"more than {grace} ms late")
-            return Step(progress=_beyond(schedule, progress, instant))
-    return _accepted(schedule.overlap_policy, _beyond(schedule, progress, instant), instant, now)
-
-
-def _beyond(schedule: WorkflowSchedule, progress: Progress, after: int) -> Progress:
-    return attrs.evolve(progress, after=after, next_at=next_after(schedule, after))
+            return Step(progress=attrs.evolve(progress, after=instant, next_at=following))
+    return _accepted(schedule.overlap_policy, attrs.evolve(progress, after=instant, next_at=following), instant, now)
 
 
 def _accepted(policy: OverlapPolicy, progress: Progress, instant: int, now: int) -> Step:

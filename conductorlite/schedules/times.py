@@ -59,11 +59,14 @@ def following(schedule: WorkflowSchedule, after: int) -> Iterator[int]:
         instant = next_after(schedule, instant)
 
 
-def latest(schedule: WorkflowSchedule, first: int, now: int) -> int:
-    """The last instant up to `now`, of which `first` is one. However many there are between, it takes some forty looks."""
+def latest(schedule: WorkflowSchedule, first: int, now: int) -> tuple[int, int | None]:
+    """The last instant up to `now`, of which `first` is one, and the one after it.
+
+    However many there are between, it takes some forty looks.
+    """
     second = next_after(schedule, first)
     if second is None or second > now:
-        return first
+        return first, second
     low, high = second, now
     while low < high:
         middle = (low + high + 1) // 2
@@ -72,7 +75,7 @@ def latest(schedule: WorkflowSchedule, first: int, now: int) -> int:
             low = found
         else:
             high = middle - 1
-    return low
+    return low, next_after(schedule, low)
 
 
 def problems(schedule: WorkflowSchedule) -> list[Problem]:

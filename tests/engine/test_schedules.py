@@ -405,7 +405,7 @@ def test_an_invalid_schedule_is_refused_whole(bench: Bench) -> None:
     with pytest.raises(InvalidDefinition) as caught:
         bench.engine.save_schedule(every(0, name="a b"))
     assert [problem.path for problem in caught.value.problems] == ["$.name", "$.intervalSeconds"]
-    with pytest.raises(InvalidInput, match="not JSON|NaN|nan"):
+    with pytest.raises(InvalidInput, match=r"(?i)nan"):
         bench.engine.save_schedule(every(60, request=StartWorkflowRequest(name="w", input={"x": float("nan")})))
     assert bench.engine.schedules() == []
 
