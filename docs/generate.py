@@ -346,7 +346,9 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
     "Driving": ("tick", "settle", "advance", "run_until_idle", "run_forever", "stop", "wait", "listen", "close"),
 }
 
-_INTERNAL: Final = frozenset({"execution", "fire_schedule", "report", "report_event", "take_message", "embed", "embedded", "resolve"})
+_INTERNAL: Final = frozenset(
+    {"execution", "fire_schedule", "report", "report_event", "take_message", "embed", "embedded", "resolve"}
+)
 
 
 def verbs() -> str:

@@ -111,7 +111,7 @@ def remove(setting: Setting, name: str) -> None:
 @schedule.command("preview")
 @click.argument("wanted", metavar="NAME|CRON|FILE")
 @click.option("-n", "--count", metavar="N", type=int, default=5, show_default=True, help="How many instants.")
-@click.option("--zone", metavar="ZONE", help="The zone of a CRON expression, and of the times shown (default: UTC, the schedule's).")
+@click.option("--zone", metavar="ZONE", help="Of a CRON expression, and of what is shown (default: UTC, the schedule's).")
 @click.option("--after", metavar="INSTANT", help="ISO 8601, or epoch ms (default: now).")
 @command_options()
 def preview(setting: Setting, wanted: str, count: int, zone: str | None, after: str | None) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import pytest
 
 from conductorlite.errors import FencedOut
-from conductorlite.ports import Backend, ScheduleRow
+from conductorlite.ports import Backend, ScheduleRow, WritingTransaction
 from conductorlite.testing.conformance.samples import event
 
 __all__ = ["ScheduleConformance"]
 
 
-def _row(name: str = "s", **fields: object) -> ScheduleRow:
+def _row(name: str = "s", **fields: Any) -> ScheduleRow:
     return attrs.evolve(ScheduleRow(name=name, address=f"schedule:{name}", text="{}", progress="[]"), **fields)
 
 
@@ -52,6 +54,11 @@ class ScheduleConformance:
             assert tx.next_letter() == (7, "w")
             assert [(e.event_id, e.due_at) for e in tx.inbox("schedule:s")] == [("t", 8)]
 
+    def _dropped_and_undone(self, tx: WritingTransaction) -> None:
+        tx.drop_schedule("s")
+        assert tx.schedule("s") is None
+        tx.put_schedule(_row(fence=1), [], [])
+
     def test_they_are_listed_by_name(self, backend: Backend) -> None:
         """In pages, ascending, each greater than the mark."""
         with backend.writing() as tx:
@@ -65,9 +72,8 @@ class ScheduleConformance:
         """Nothing of it is left; dropping it again changes nothing; undone, all is there again."""
         with backend.writing() as tx:
             tx.put_schedule(_row(), [], [event("t", 5, "schedule:s")])
-        with pytest.raises(KeyError), backend.writing() as tx:
-            tx.drop_schedule("s")
-            raise KeyError
+        with pytest.raises(FencedOut), backend.writing() as tx:
+            self._dropped_and_undone(tx)
         with backend.reading() as view:
             assert len(view.inbox("schedule:s")) == len(view.schedules("", 9)) == 1
         for _ in range(2):
