@@ -69,10 +69,12 @@ def _overlap(value: object) -> OverlapPolicy:
     return choice(value, OverlapPolicy)
 
 
-def _read_with(reads: Mapping[str, Callable[[object], Any]], document: Mapping[str, Any]) -> dict[str, Any]:
+def _read_with(
+    reads: Mapping[str, Callable[[object], Any]], document: Mapping[str, Any], required: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """The fields of `reads` that a document has, with what the document has beyond them in `extra`."""
     found: dict[str, Any] = {}
-    errors: list[Problem] = []
+    errors = [Problem(path=f"$.{name}", message="is missing") for name in required if document.get(name) is None]
     names = {_SECONDS.get(field, name): field for name, field in _FIELDS.items() if field in reads}
     for name, value in document.items():
         if name in names and value is not None:
@@ -146,11 +148,7 @@ def schedule_from_json(source: codec.Source) -> WorkflowSchedule:
     document = document_of(source)
     if not isinstance(document, dict):
         raise InvalidDefinition([Problem(path="$", message=f"expected an object, got {shown(document)}")])
-    found = _read_with(_SCHEDULE, document)
-    missing = [name for name in ("name", "start_workflow_request") if name not in found]
-    if missing:
-        names = json_names(WorkflowSchedule)
-        raise InvalidDefinition([Problem(path=f"$.{names[name]}", message="is missing") for name in missing])
+    found = _read_with(_SCHEDULE, document, ("name", "startWorkflowRequest"))
     try:
         return WorkflowSchedule(**found)
     except InvalidInput as error:  # an instant that is none
