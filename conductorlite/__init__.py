@@ -45,6 +45,7 @@ from conductorlite.errors import (
     Parked,
     ReplayDiverged,
     ResultTimeout,
+    ScheduleNotFound,
     SchemaTooNew,
     SinkError,
     SourceError,
@@ -84,6 +85,16 @@ from conductorlite.invariants import Finding
 from conductorlite.migration import DefinitionDiff, MigrationPlan, Verdict, diff, plan_migration
 from conductorlite.plan import validate, validate_event_handler, validate_task_def
 from conductorlite.ports import EventMessage, EventSource
+from conductorlite.schedules import (
+    Backfill,
+    CronSchedule,
+    OverlapPolicy,
+    Schedule,
+    ScheduledRun,
+    ScheduleOutcome,
+    StartWorkflowRequest,
+    WorkflowSchedule,
+)
 from conductorlite.worker import TaskContext, Workers
 
 __version__ = "0.1.0"
@@ -94,12 +105,14 @@ __all__ = [
     "AlreadyExists",
     "AsyncEngine",
     "AsyncRun",
+    "Backfill",
     "Bounds",
     "BulkReport",
     "Clock",
     "ClockError",
     "ConductorliteError",
     "Conflict",
+    "CronSchedule",
     "DefinitionDiff",
     "DefinitionNotFound",
     "Engine",
@@ -126,6 +139,7 @@ __all__ = [
     "MigrationPlan",
     "MissingExtra",
     "NotFound",
+    "OverlapPolicy",
     "Parked",
     "PollData",
     "Problem",
@@ -134,6 +148,10 @@ __all__ = [
     "ResultTimeout",
     "RetryLogic",
     "Run",
+    "Schedule",
+    "ScheduleNotFound",
+    "ScheduleOutcome",
+    "ScheduledRun",
     "SchemaTooNew",
     "Semantics",
     "Severity",
@@ -141,6 +159,7 @@ __all__ = [
     "SourceError",
     "StaleLease",
     "StartWorkflow",
+    "StartWorkflowRequest",
     "StorageBusy",
     "StorageCorrupt",
     "StorageError",
@@ -167,6 +186,7 @@ __all__ = [
     "Workflow",
     "WorkflowDef",
     "WorkflowFailed",
+    "WorkflowSchedule",
     "WorkflowStatus",
     "WorkflowTask",
     "WorkflowTimeoutPolicy",

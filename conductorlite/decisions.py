@@ -74,6 +74,8 @@ class EventKind(StrEnum):
     CHILD_ENDED = "CHILD_ENDED"
     STARTED = "STARTED"
     CHILD_REOPENED = "CHILD_REOPENED"
+    # a schedule: its timer, and the end of what it waits for; read by the schedule, never by the decider
+    SCHEDULE = "SCHEDULE"
     # the decider's own
     CONTINUE = "CONTINUE"
 

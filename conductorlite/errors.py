@@ -11,6 +11,7 @@ The tree::
      ├── NotFound (KeyError)
      │    ├── DefinitionNotFound
      │    ├── ExecutionNotFound
+     │    ├── ScheduleNotFound
      │    └── TaskNotFound
      ├── Conflict                     the verb does not fit the execution's status
      │    ├── AlreadyExists           a definition or an execution of that identity exists
@@ -66,6 +67,7 @@ __all__ = [
     "Parked",
     "ReplayDiverged",
     "ResultTimeout",
+    "ScheduleNotFound",
     "SchemaTooNew",
     "SinkError",
     "SourceError",
@@ -128,6 +130,10 @@ class DefinitionNotFound(NotFound):
 
 class ExecutionNotFound(NotFound):
     """No execution has that workflow id."""
+
+
+class ScheduleNotFound(NotFound):
+    """No schedule has that name."""
 
 
 class TaskNotFound(NotFound):

@@ -393,12 +393,17 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
         "register_event_handler", "event_handler", "event_handlers", "unregister_event_handler", "publish", "event_executions",
         "remove_event_executions",
     ),
+    "Schedules": (
+        *("save_schedule", "schedule", "schedules", "pause_schedule", "resume_schedule", "remove_schedule", "preview", "backfill"),
+    ),
     "Finding": ("executions", "correlated", "children", "workflow_ids", "poll_data", "queue_sizes"),
     "Looking": ("get", "status", "run", "history", "export", "explain", "agenda", "next_wakeup", "check"),
     "Driving": ("tick", "settle", "advance", "run_until_idle", "run_forever", "stop", "wait", "listen", "close"),
 }
 
-_INTERNAL: Final = frozenset({"execution", "report", "report_event", "take_message", "embed", "embedded", "resolve"})
+_INTERNAL: Final = frozenset(
+    {"execution", "fire_schedule", "report", "report_event", "take_message", "embed", "embedded", "resolve"}
+)
 
 
 def verbs() -> str:

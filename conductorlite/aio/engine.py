@@ -11,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec
 
 from conductorlite.aio.events import AsyncEvents
 from conductorlite.aio.run import AsyncRun
+from conductorlite.aio.schedules import AsyncSchedules
 from conductorlite.clock import Clock, Instant, Span
 from conductorlite.decider import Bounds
 from conductorlite.definitions import IdempotencyStrategy, Semantics, TaskDef, WorkflowDef
@@ -36,7 +37,7 @@ __all__ = ["AsyncEngine"]
 P = ParamSpec("P")
 
 
-class AsyncEngine(AsyncEvents):
+class AsyncEngine(AsyncEvents, AsyncSchedules):
     """`Engine` for asyncio: the same arguments, the same verbs with the same arguments, and `await` before each.
 
     `async def` workers run on the caller's loop, plain functions in threads. Results are awaited without a thread each; a verb

@@ -6,6 +6,7 @@
     showing    tables on a terminal, aligned text elsewhere, JSON on request
     driving    drives one execution in a thread of its own while the main thread shows and listens
     moving     definitions compared, executions moved from one to another
+    scheduling schedules stored, shown, paused, filled
     commands   the commands themselves: running, looking, acting
 
 Nothing here is imported before `main` is called, and nothing is read from the process environment.

@@ -1,4 +1,5 @@
-"""The program and its commands that run and start executions; the others are in `changing`, `looking` and `moving`."""
+"""The program and its commands that run and start executions; the others are in `changing`, `looking`, `moving` and
+`scheduling`."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from conductorlite.cli.looking import LOOKING, explained
 from conductorlite.cli.messages import MESSAGES
 from conductorlite.cli.moving import MOVING
 from conductorlite.cli.reading import read_definition, read_input, read_task_defs, read_workers, with_system_workers
+from conductorlite.cli.scheduling import SCHEDULING
 from conductorlite.cli.shared import Setting, command_options
 from conductorlite.clock import to_span
 from conductorlite.codec.executions import workflow_to_json
@@ -206,5 +208,5 @@ def _is_file(definition: str) -> bool:
     return definition.endswith(".json") or Path(definition).is_file()
 
 
-for _command in (*CHANGING, *LOOKING, *MOVING, *MESSAGES):
+for _command in (*CHANGING, *LOOKING, *MOVING, *MESSAGES, *SCHEDULING):
     program.add_command(_command)

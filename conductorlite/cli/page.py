@@ -53,6 +53,12 @@ _JSON = """
 | `publish`, `events` | a list of Conductor's EventExecution: `id`, \
  `messageId`, `name`, `event`, `created`, `status`, `action`, `output` |
 | `handlers` | a list of Conductor's EventHandler |
+| `schedule` `save`, `show`, `pause`, `resume` | Conductor's WorkflowSchedule with `nextRunTime`, and `running`, `buffered`, \
+ `backfills`, `recent` |
+| `schedule list` | a list of these |
+| `schedule preview` | a list of instants, epoch ms |
+| `schedule backfill` | `name`, `instants`: how many |
+| `schedule remove` | `name`, `removed` |
 | `validate` | `valid`, and `problems`: a list of `path`, `message`, `severity` |
 """
 
@@ -61,7 +67,10 @@ def page() -> str:
     """The whole page: exit codes, JSON documents, and the help of every command as it is printed."""
     codes = "".join(f"| {int(code)} | {code.meaning} |\n" for code in Exit)
     helps = [_help(None, program)]
-    helps += [_help(name, command) for name, command in program.commands.items()]
+    for name, command in program.commands.items():
+        helps.append(_help(name, command))
+        if isinstance(command, click.Group):
+            helps += [_help(f"{name} {inner}", each) for inner, each in command.commands.items()]
     return f"{_HEAD}{codes}{_JSON}\n" + "\n".join(helps)
 
 

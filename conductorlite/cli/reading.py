@@ -16,6 +16,7 @@ from conductorlite.worker import Workers
 
 __all__ = [
     "read_definition",
+    "read_document",
     "read_event_handler",
     "read_input",
     "read_json",
@@ -27,35 +28,37 @@ __all__ = [
 
 def read_definition(file: str) -> WorkflowDef:
     """The workflow definition in a file; raises InvalidDefinition, InvalidInput and OSError, each naming the file."""
-    return WorkflowDef.from_json(_document(Path(file), file))
+    return WorkflowDef.from_json(read_document(Path(file), file))
 
 
 def read_task_defs(file: str) -> tuple[TaskDef, ...]:
     """The task definitions in a file, a list or one; raises likewise."""
     from conductorlite.codec import task_defs_from_json
 
-    return task_defs_from_json(_document(Path(file), file))
+    return task_defs_from_json(read_document(Path(file), file))
 
 
 def read_event_handler(file: str) -> EventHandler:
     """The event handler in a file; raises likewise."""
-    return EventHandler.from_json(_document(Path(file), file))
+    return EventHandler.from_json(read_document(Path(file), file))
 
 
 def read_json(text: str, name: str) -> Any:
     """A JSON value, or that in `@file`; raises InvalidInput."""
-    return _document(Path(text[1:]), text[1:]) if text.startswith("@") else _checked(text, name)
+    return read_document(Path(text[1:]), text[1:]) if text.startswith("@") else _checked(text, name)
 
 
 def read_input(text: str) -> dict[str, Any]:
     """The value of `--input`: JSON, or `@file`; raises InvalidInput unless it is an object."""
     value = read_json(text, "--input")
+    value = read_document(Path(text[1:]), text[1:]) if text.startswith("@") else _checked(text, "--input")
     if not isinstance(value, dict):
         raise InvalidInput(f"--input is a {type(value).__name__}, not a JSON object")
     return value
 
 
-def _document(path: Path, name: str) -> Any:
+def read_document(path: Path, name: str) -> Any:
+    """The JSON value in a file; raises InvalidInput and OSError, each naming the file."""
     return _checked(path.read_bytes(), name)
 
 

@@ -21,7 +21,8 @@ from conductorlite.driver.workshop import Call, Workshop
 from conductorlite.engine import AgendaEntry, Queries
 from conductorlite.errors import ClockError, InvalidInput, InvariantBroken, NotFound, Parked, StaleLease
 from conductorlite.executions import HistoryEvent, Task, TaskResult, TaskStatus, Workflow
-from conductorlite.ports import EventSource
+from conductorlite.ports import EventSource, ReadingTransaction
+from conductorlite.schedules import ADDRESS, name_at
 from conductorlite.worker import Deferred, Worker, Workers
 from conductorlite.worker.calls import raised, returned_value
 
@@ -94,10 +95,15 @@ class Driver:
         self._passed_over = not any(self._turn(workflow_id) for workflow_id in due[1:])
         return not self._passed_over
 
-    def _turn(self, workflow_id: str) -> bool:
+    def _turn(self, address: str) -> bool:
         """Whether a turn was taken: not while somebody else has the lock of the execution."""
+        schedule = name_at(address)
         try:
-            return not self.engine.turns.take(workflow_id).posted
+            if schedule is None:
+                return not self.engine.turns.take(address).posted
+            self.engine.declared_task_defs = self.workers.task_defs
+            self.engine.fire_schedule(schedule)
+            return True
         except InvariantBroken:
             # Counted on the workflow row; the third time parks it. Others must not suffer for it.
             return True
@@ -249,17 +255,23 @@ class Driver:
             if running.report_at is not None
         ]
 
-    def next_instant(self) -> int | None:
-        """When something will be ready that is not ready now; None when nothing will by itself."""
+    def next_instant(self, *, idle: bool = False) -> int | None:
+        """When something will be ready that is not ready now; None when nothing will by itself.
+
+        With `idle` schedules alone are nothing: they never come to an end.
+        """
         with self.engine.backend.reading() as view:
-            event = view.next_event_at()
+            letter = view.next_letter()
+            only_schedules = idle and letter is not None and letter[1].startswith(ADDRESS) and _only_schedules(view)
             message = view.next_message_at([worker.queue for worker in self.workers]) if len(self.workers) else None
         now = self.clock.now()
-        instants = [at for at in (event, self._timeline[0][0] if self._timeline else None) if at is not None]
+        instants = [at for at in (letter and letter[0], self._timeline[0][0] if self._timeline else None) if at is not None]
         if message is not None and message > now:
             instants.append(message)
         if not self.clock.virtual:  # in virtual time they are on the timeline, and a walk over all would be paid at each instant
             instants += [running.beat_at for running in self.workshop if running.beat_at is not None]
+        if only_schedules and len(instants) == 1 and not len(self.workshop):
+            return None
         return min(instants, default=None)
 
     def advance(self, until: int) -> None:
@@ -297,7 +309,7 @@ class Driver:
                     break
             else:
                 return True
-            at = self.next_instant()
+            at = self.next_instant(idle=True)
             if at is None:
                 return True
             if deadline is not None and at > deadline:
@@ -336,7 +348,7 @@ class Driver:
             busy = self._dispatch() or busy
             if busy:
                 continue
-            at = self.next_instant()
+            at = self.next_instant(idle=not forever and until is None)
             if at is None and not len(self.workshop) and not forever and until is None:
                 return True
             at = None if self._passed_over and at is not None and at <= now else at
@@ -416,3 +428,15 @@ class Driver:
     def close(self) -> None:
         """Let idle threads end, and cancel coroutines."""
         self.workshop.close()
+
+
+def _only_schedules(view: ReadingTransaction) -> bool:
+    """Whether all letters that are not held are schedules' own."""
+    limit = 16
+    while True:
+        letters = view.upcoming_events(limit)
+        if any(not letter.workflow_id.startswith(ADDRESS) for letter in letters):
+            return False
+        if len(letters) < limit:
+            return True
+        limit *= 4

@@ -1,6 +1,6 @@
 """The verbs, one file per family, each family built on the one before.
 
-metadata ◁ control ◁ migrations ◁ reruns ◁ workface ◁ signals ◁ events ◁ records ◁ queries.
+metadata ◁ control ◁ migrations ◁ reruns ◁ workface ◁ signals ◁ events ◁ records ◁ schedules ◁ queries.
 """
 
 from conductorlite.engine.asked import Listener

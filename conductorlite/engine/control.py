@@ -17,6 +17,7 @@ from conductorlite.engine.metadata import Embedded, Metadata
 from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, KeyTaken, Parked, TaskNotFound
 from conductorlite.executions import Workflow, WorkflowStatus
 from conductorlite.expressions import apply_workflow_input_template
+from conductorlite.schedules import name_at
 
 __all__ = ["Control", "refuse_parked"]
 
@@ -67,6 +68,8 @@ class Control(Metadata):
         if at is not None and delay is not None:
             raise InvalidInput("give `at` or `delay`, not both")
         given = Payload.of(dict(input) if input is not None else {}, where="input")
+        if workflow_id is not None and name_at(workflow_id) is not None:
+            raise InvalidInput(f"{workflow_id!r} is the inbox of a schedule, and no id for an execution")
         now = self.clock.now()
         first = to_instant(at) if at is not None else now + to_span(delay) if delay is not None else None
         asked = {

@@ -11,7 +11,7 @@ from conductorlite.canonical import Payload
 from conductorlite.codec.exports import export_to_json
 from conductorlite.decisions import Event
 from conductorlite.engine.exports import below, definitions_of, first_row
-from conductorlite.engine.records import Records
+from conductorlite.engine.schedules import Schedules
 from conductorlite.errors import ExecutionNotFound
 from conductorlite.executions import HistoryEvent, HistoryKind, Workflow, WorkflowStatus
 from conductorlite.explain import explain as in_words
@@ -31,7 +31,8 @@ _TELLING = (HistoryKind.ROUND, HistoryKind.VERB, HistoryKind.MIGRATED)
 class AgendaEntry:
     """Something that will happen by itself: at `at` (epoch ms), `kind` of `ref` in an execution.
 
-    `kind` is an event kind (WAIT_ENDS, RESPONSE_TIMEOUT …), OFFERED for a task that becomes visible to workers (a start, retry
+    `kind` is an event kind (WAIT_ENDS, RESPONSE_TIMEOUT …), SCHEDULE for a start by the schedule `ref` (in its own inbox,
+    `schedule:<name>`), OFFERED for a task that becomes visible to workers (a start, retry
     or callback delay ends), or REPORT for a report that a running worker function will make.
     """
 
@@ -41,7 +42,7 @@ class AgendaEntry:
     ref: str | None = None
 
 
-class Queries(Records):
+class Queries(Schedules):
     """Verbs that look."""
 
     def get(self, workflow_id: str) -> Workflow:

@@ -102,6 +102,8 @@ class Turns:
         self.resolve: Callable[[ReadingTransaction, str, int | None], tuple[str, Mapping[str, str]]] = _unresolved
         #: Broken turns of executions that have not begun, and have no row to count them on.
         self._unborn: dict[str, int] = {}
+        #: Told in the same commit that an execution has ended which something outside the decider began (`Workflow.event`).
+        self.ended: Callable[[WritingTransaction, Workflow], None] = _nobody_waits
         self._resolved: Cache[str, Mapping[str, str]] = Cache(256)
         self._plans: Cache[tuple[str, Semantics], Plan] = Cache(256)
         self._grown: Cache[tuple[str, Semantics, tuple[str, ...]], Plan] = Cache(64)
@@ -118,7 +120,18 @@ class Turns:
         ExecutionNotFound, AlreadyExists, KeyTaken, InvariantBroken (the turn is rolled back and counted) and StorageErrors;
         then nothing of the turn is stored.
         """
-        taken = self._take(workflow_id, events, started, along)
+        return self._followed(workflow_id, events, self._take(workflow_id, events, started, along))
+
+    def begin(self, event: Event, started: Start, along: Along) -> Taken:
+        """Begin an execution in one commit with `along`, or not at all: nothing is tried again, and no letter is left behind.
+
+        Raises AlreadyExists, KeyTaken, InvariantBroken, StorageErrors, and whatever `along` raises; then nothing is stored.
+        """
+        taken = self._decide_and_commit(event.workflow_id, [event], started, along, inside=False)
+        return self._followed(event.workflow_id, [event], taken)
+
+    def _followed(self, workflow_id: str, events: Sequence[Event], taken: Taken) -> Taken:
+        """Take the turns that directly follow from one."""
         rounds = 0
         latest = taken.decision
         family = _addressed(taken)
@@ -300,6 +313,8 @@ class Turns:
             fence = workflow.fence if stored is None else stored.fence
             decision = attrs.evolve(decision, workflow=attrs.evolve(decision.workflow, fence=fence))
         tx.apply(decision)
+        if workflow.event is not None and workflow.status.terminal:
+            self.ended(tx, workflow)
         if along is not None:
             along(tx)
 
@@ -490,6 +505,10 @@ def _addressed(taken: Taken) -> list[str]:
 
 def _not_embedded(view: ReadingTransaction, definition: object, semantics: Semantics) -> Embedding:
     return Embedding(problem="nothing embeds definitions")
+
+
+def _nobody_waits(tx: WritingTransaction, workflow: Workflow) -> None:
+    return
 
 
 def _unresolved(view: ReadingTransaction, name: str, version: int | None) -> tuple[str, Mapping[str, str]]:

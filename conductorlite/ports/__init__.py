@@ -19,6 +19,7 @@ from conductorlite.ports.lock import Lock
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
 from conductorlite.ports.queues import QueueReads, QueueWrites
 from conductorlite.ports.relay import RelayItem, RelayReads, RelayWrites
+from conductorlite.ports.schedules import ScheduleReads, ScheduleRow, ScheduleWrites
 from conductorlite.ports.sources import EventMessage, EventSource
 
 __all__ = [
@@ -42,5 +43,8 @@ __all__ = [
     "RelayItem",
     "RelayReads",
     "RelayWrites",
+    "ScheduleReads",
+    "ScheduleRow",
+    "ScheduleWrites",
     "WritingTransaction",
 ]

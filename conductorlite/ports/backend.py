@@ -11,6 +11,7 @@ from conductorlite.ports.limits import LimitReads
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
 from conductorlite.ports.queues import QueueReads, QueueWrites
 from conductorlite.ports.relay import RelayReads, RelayWrites
+from conductorlite.ports.schedules import ScheduleReads, ScheduleWrites
 
 __all__ = [
     "Backend",
@@ -19,11 +20,15 @@ __all__ = [
 ]
 
 
-class ReadingTransaction(ExecutionReads, QueueReads, LimitReads, RelayReads, MetadataReads, EventReads, Protocol):
+class ReadingTransaction(
+    ExecutionReads, QueueReads, LimitReads, RelayReads, MetadataReads, EventReads, ScheduleReads, Protocol
+):
     """One consistent view of the store."""
 
 
-class WritingTransaction(ReadingTransaction, ExecutionWrites, QueueWrites, RelayWrites, MetadataWrites, EventWrites, Protocol):
+class WritingTransaction(
+    ReadingTransaction, ExecutionWrites, QueueWrites, RelayWrites, MetadataWrites, EventWrites, ScheduleWrites, Protocol
+):
     """One atomic, serialised change of the store; sees its own writes."""
 
 

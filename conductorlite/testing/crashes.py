@@ -23,7 +23,7 @@ from conductorlite.definitions import WorkflowDef
 from conductorlite.driver import Engine, Run
 from conductorlite.errors import AlreadyExists
 from conductorlite.executions import HistoryEvent, HistoryKind, Task, TaskStatus, Workflow
-from conductorlite.ports import Backend, RelayItem
+from conductorlite.ports import Backend, RelayItem, ScheduleRow
 from conductorlite.testing.faults import Crash, FaultyBackend
 from conductorlite.testing.history import render_history
 from conductorlite.testing.scripted import ScriptedWorkers
@@ -98,11 +98,12 @@ class _Rows:
 
 @attrs.frozen(kw_only=True, slots=True)
 class _Dump:
-    """All that is stored of executions."""
+    """All that is stored of executions and schedules."""
 
     executions: dict[str, _Rows]
     messages: tuple[Message, ...]
     outbox: tuple[RelayItem, ...]
+    schedules: tuple[tuple[ScheduleRow, tuple[Event, ...]], ...] = ()
 
 
 def _dump(backend: Backend) -> _Dump:
@@ -117,7 +118,9 @@ def _dump(backend: Backend) -> _Dump:
                 inbox=tuple(view.inbox(workflow_id)),
                 history=tuple(view.history(workflow_id)),
             )
-        return _Dump(executions=rows, messages=tuple(view.messages(10_000)), outbox=tuple(view.outbox(10_000)))
+        schedules = tuple((row, tuple(view.inbox(row.address))) for row in view.schedules("", 10_000))
+        messages, outbox = tuple(view.messages(10_000)), tuple(view.outbox(10_000))
+        return _Dump(executions=rows, messages=messages, outbox=outbox, schedules=schedules)
 
 
 class _Life:

@@ -37,6 +37,8 @@ _WRITES: Final = frozenset(
         "drop_event_handler",
         "add_event_execution",
         "drop_event_executions",
+        "put_schedule",
+        "drop_schedule",
     }
 )
 

@@ -22,7 +22,7 @@ SQL = {
 } | {f"REMOVE {n}": text for n, text in enumerate(statements.REMOVE)}
 
 #: Ordered walks along an index that end with their LIMIT.
-_WALKS = {"UPCOMING_EVENTS", "MESSAGES"}
+_WALKS = {"UPCOMING_EVENTS", "MESSAGES", "NEXT_LETTER"}
 
 
 @pytest.fixture

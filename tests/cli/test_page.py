@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
 from cli_kit import Shell
 
 from conductorlite.cli.commands import program
@@ -23,7 +24,10 @@ def test_the_page_has_what_help_prints(shell: Shell) -> None:
     """`--help` of every command prints, letter by letter, what stands on the page."""
     text = page()
     assert "-h, --help" in text
-    for arguments in ([], *([name] for name in program.commands)):
+    groups = {name: group for name, group in program.commands.items() if isinstance(group, click.Group)}
+    inner = [[name, each] for name, group in groups.items() for each in group.commands]
+    assert inner
+    for arguments in ([], *([name] for name in program.commands), *inner):
         said = shell(*arguments, "--help")
         assert said.code == 0
         assert f"```text\n{said.out.rstrip()}\n```" in text, arguments
@@ -43,5 +47,8 @@ def test_every_command_of_the_how_to_exists() -> None:
     lines = re.findall(r"conductorlite ([\w-]+)([^\n`]*)", "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL)))
     assert lines
     for name, rest in lines:
-        known = {option for parameter in program.commands[name].params for option in parameter.opts}
+        command = program.commands[name]
+        if isinstance(command, click.Group):
+            command = command.commands[rest.split()[0]]
+        known = {option for parameter in command.params for option in parameter.opts}
         assert set(re.findall(r"--[a-z-]+", rest)) <= known, (name, rest)

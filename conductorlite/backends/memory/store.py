@@ -14,7 +14,7 @@ from conductorlite.decisions import Event, Message, MessageKey
 from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.handlers import EventExecution
 from conductorlite.limits import Limit, Member
-from conductorlite.ports import EventPlace, RelayItem
+from conductorlite.ports import EventPlace, RelayItem, ScheduleRow
 
 __all__ = ["Execution", "Store"]
 
@@ -92,6 +92,8 @@ class Store:
         #: By handler, event, message, number of the action; and their places: of all, of a handler, of a message.
         self.event_executions: dict[tuple[str, str, str, int], EventExecution] = {}
         self.event_places: dict[tuple[str, str], Ordered[EventPlace]] = {}
+        self.schedules: dict[str, ScheduleRow] = {}
+        self.schedule_names: Ordered[tuple[str]] = Ordered()
         self.counters: dict[str, int] = {"registry": 0}
         self._undo: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
 

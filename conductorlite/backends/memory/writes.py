@@ -12,6 +12,7 @@ from conductorlite.backends.memory.events import MemoryEventWrites
 from conductorlite.backends.memory.limits import LimitRowsWritten
 from conductorlite.backends.memory.ordered import Ordered
 from conductorlite.backends.memory.reads import MemoryReads
+from conductorlite.backends.memory.schedules import MemoryScheduleWrites
 from conductorlite.backends.memory.store import Execution, Store
 from conductorlite.canonical import INLINE_LIMIT, Payload
 from conductorlite.decisions import Decision, Event, Message, MessageKey, Outgoing, Renamed
@@ -73,7 +74,7 @@ def _indexes(workflow: Workflow | None) -> dict[tuple[str, str], tuple[int, str]
     return dict.fromkeys(found, (workflow.created_at, workflow.workflow_id))
 
 
-class MemoryWrites(MemoryReads, LimitRowsWritten, MemoryEventWrites):
+class MemoryWrites(MemoryReads, LimitRowsWritten, MemoryEventWrites, MemoryScheduleWrites):
     """One atomic change; sees its own writes."""
 
     def __init__(self, store: Store, *, relay: bool) -> None:

@@ -44,4 +44,12 @@ CREATE INDEX event_executions_name ON event_executions (name, created, event, me
 CREATE INDEX event_executions_message ON event_executions (message_id, created, name, event, number);
 """
 
-V2: Final = _LIMITS + _EVENTS
+#: Schedules. `text` is what is wanted, `progress` how far it has come; their letters lie in the inbox of `address`.
+_SCHEDULES: Final = """
+CREATE TABLE schedules (
+    name TEXT PRIMARY KEY NOT NULL, address TEXT NOT NULL, text TEXT NOT NULL, progress TEXT NOT NULL,
+    waits INTEGER NOT NULL, fence INTEGER NOT NULL
+) STRICT;
+"""
+
+V2: Final = _LIMITS + _EVENTS + _SCHEDULES

@@ -206,6 +206,19 @@ DROP_EVENT_EXECUTIONS: Final = (
     "DELETE FROM event_executions WHERE (name, event, message_id, number) IN (SELECT name, event, message_id, number"
     " FROM event_executions WHERE created < ? ORDER BY created, name, event, message_id, number LIMIT ?)"
 )
+# -- schedules ---------------------------------------------------------------------------------------------------------
+
+SCHEDULE: Final = "SELECT name, address, text, progress, waits, fence FROM schedules WHERE name = ?"
+SCHEDULES: Final = "SELECT name, address, text, progress, waits, fence FROM schedules WHERE name > ? ORDER BY name LIMIT ?"
+INSERT_SCHEDULE: Final = (
+    "INSERT INTO schedules (text, progress, waits, name, address, fence) VALUES (?, ?, ?, ?, ?, 1) ON CONFLICT DO NOTHING"
+)
+UPDATE_SCHEDULE: Final = (
+    "UPDATE schedules SET text = ?, progress = ?, waits = ?, fence = fence + 1 WHERE name = ? AND address = ? AND fence = ?"
+)
+DELETE_SCHEDULE: Final = "DELETE FROM schedules WHERE name = ? RETURNING address"
+EMPTY_INBOX: Final = "DELETE FROM inbox WHERE workflow_id = ?"
+NEXT_LETTER: Final = "SELECT due_at, workflow_id FROM inbox WHERE held = 0 ORDER BY due_at, workflow_id, event_id LIMIT 1"
 
 REGISTRY_VERSION: Final = "SELECT value FROM counters WHERE name = 'registry'"
 REGISTRY_CHANGED: Final = "UPDATE counters SET value = value + 1 WHERE name = 'registry'"

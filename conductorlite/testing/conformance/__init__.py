@@ -22,13 +22,19 @@ from conductorlite.testing.conformance.executions import ExecutionConformance
 from conductorlite.testing.conformance.locks import LockConformance
 from conductorlite.testing.conformance.lookups import LookupConformance
 from conductorlite.testing.conformance.mailboxes import MailboxConformance
+from conductorlite.testing.conformance.schedules import ScheduleConformance
 from conductorlite.testing.conformance.transactions import TransactionConformance
 
 __all__ = ["BackendConformance", "LockConformance"]
 
 
 class BackendConformance(
-    EventConformance, ExecutionConformance, LookupConformance, MailboxConformance, TransactionConformance
+    EventConformance,
+    ExecutionConformance,
+    LookupConformance,
+    MailboxConformance,
+    ScheduleConformance,
+    TransactionConformance,
 ):
     """What every backend promises. Subclass it and implement `make_backend`."""
 

@@ -11,7 +11,7 @@ from conductorlite.canonical import EMPTY, Payload
 from conductorlite.decisions import Decision, Event, Outgoing
 from conductorlite.errors import ConductorliteError
 from conductorlite.executions import PollData, Task, TaskLog, TaskStatus, WorkflowStatus
-from conductorlite.ports import Backend, WritingTransaction
+from conductorlite.ports import Backend, ScheduleRow, WritingTransaction
 from conductorlite.testing.conformance.samples import event, large, line, message, task, workflow
 
 __all__ = ["STEP", "Act", "run"]
@@ -133,7 +133,7 @@ _turns: Final = st.builds(
 )
 _verbs: Final = st.builds(
     Verb,
-    name=st.sampled_from(["park", "release", "log", "remove", "discard", "deliver", "define", "poll", "give up"]),
+    name=st.sampled_from(["park", "release", "log", "remove", "discard", "deliver", "define", "poll", "put", "drop", "give up"]),
     workflow_id=_ids,
     number=st.integers(1, 3),
 )
@@ -190,6 +190,15 @@ def _verb(tx: WritingTransaction, act: Verb) -> None:
         case "poll":
             domain = None if act.workflow_id == "w0" else act.workflow_id
             tx.record_polls([PollData(queue_name="t1", domain=domain, worker_id=str(act.number), last_poll_time=act.number)])
+        case "put":
+            stored = tx.schedule(act.workflow_id)
+            text = f"text {act.number}"
+            row = ScheduleRow(name=act.workflow_id, address=f"schedule:{act.workflow_id}", text=text, progress="{}")
+            fence = 0 if stored is None or act.number == 1 else stored.fence
+            letters = [event(f"e{n}", n, row.address) for n in range(act.number)]
+            tx.put_schedule(attrs.evolve(row, fence=fence, waits=act.number > 2), ["e0", "e2"], letters)
+        case "drop":
+            tx.drop_schedule(act.workflow_id)
         case "define":
             tx.put_workflow_def(act.workflow_id, act.number, str(act.number))
             tx.put_task_def(act.workflow_id, str(act.number))

@@ -93,6 +93,7 @@ def dump(view: ReadingTransaction) -> dict[str, str]:
         "keys": [view.key_holder(name, key) for name in ("order", "other") for key in ("k1", "k2")],
         "polls": [view.poll_data(kind) for kind in (None, "t1", "t2")],
         "registry": view.registry_version(),
+        "schedules": (view.schedules("", 9), view.schedules("w0", 1), view.schedule("w1"), view.next_letter()),
         "defs": (view.workflow_defs(), view.task_defs(), [view.workflow_def(n, None) for n, _ in view.workflow_defs()]),
     }
     for workflow_id in {*view.workflow_ids(None, "", MANY), "w", "w0", "w1", "w2"}:

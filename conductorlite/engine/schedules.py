@@ -1,0 +1,429 @@
+"""Schedules: verbs, and the turn of a schedule.
+
+A schedule's timer is a letter in an inbox of its own, so the driver finds it with all others. Its turn does one step: at most
+one start. The start and the schedule's advance are one commit under two fences: that of the new execution, whose id follows
+from the schedule and the instant, and that of the schedule. Whoever comes second, in this process or another, stores nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.canonical import Payload
+from conductorlite.clock import Instant, to_instant
+from conductorlite.decisions import Event, EventKind
+from conductorlite.definitions import IdempotencyStrategy
+from conductorlite.engine.asked import Start, letter
+from conductorlite.engine.cache import Cache
+from conductorlite.engine.domains import checked_domains
+from conductorlite.engine.keys import checked_key, checked_strategy, replaced
+from conductorlite.engine.records import Records
+from conductorlite.errors import (
+    AlreadyExists,
+    Conflict,
+    FencedOut,
+    InvalidDefinition,
+    InvalidExpression,
+    InvalidInput,
+    InvariantBroken,
+    KeyTaken,
+    LimitReached,
+    MissingExtra,
+    NotFound,
+    ScheduleNotFound,
+)
+from conductorlite.executions import Workflow
+from conductorlite.ports import ReadingTransaction, ScheduleRow, WritingTransaction
+from conductorlite.schedules import (
+    Backfill,
+    OverlapPolicy,
+    Progress,
+    Schedule,
+    ScheduledRun,
+    ScheduleOutcome,
+    StartWorkflowRequest,
+    WorkflowSchedule,
+    address_of,
+    name_at,
+)
+from conductorlite.schedules.documents import progress_from_text, progress_to_text, schedule_text
+from conductorlite.schedules.naming import id_of, input_of
+from conductorlite.schedules.steps import Step, noted, started, step, waits_for_an_end, wakes_at
+from conductorlite.schedules.times import following, next_after, problems
+
+__all__ = ["Schedules"]
+
+#: The letter that wakes a schedule by itself.
+_TIMER: Final = "TIMER"
+
+#: Schedules read in one page.
+_PAGE: Final = 500
+
+#: Letters of a schedule read in one turn.
+_LETTERS: Final = 200
+
+#: How often a verb tries again when others change the schedule meanwhile.
+_TRIES: Final = 8
+
+#: Instants one backfill may cover.
+_FILLED: Final = 10_000
+
+#: What refuses a start, and is told by the schedule: the definition, the input, what the environment lacks.
+_REFUSALS: Final = (
+    NotFound, InvalidDefinition, InvalidExpression, InvalidInput, MissingExtra, InvariantBroken, LimitReached,
+)  # fmt: skip
+
+#: What a verb makes of how far a schedule has come.
+_Change = Callable[[WorkflowSchedule, Progress, int], Progress]
+
+
+class Schedules(Records):
+    """Verbs on schedules."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.turns.ended = _tell_schedule
+        self._read: Cache[str, WorkflowSchedule] = Cache(256)
+
+    def save_schedule(self, schedule: WorkflowSchedule) -> Schedule:
+        """Store a schedule, or put another in the place of the one of that name; returns where it stands.
+
+        Only instants after now count (for `at`: from now on). Saving one that is stored already changes nothing, so a program may
+        save its schedules whenever it starts; a different one goes on from now, what is running and buffered stays, and whether it
+        is paused stays too, unless `paused` is what differs. Raises InvalidDefinition with all problems, and InvalidInput for an
+        input that is no JSON.
+        """
+        found = problems(schedule)
+        if found:
+            raise InvalidDefinition(found)
+        text = schedule_text(schedule)
+        for _ in range(_TRIES):
+            with self.backend.reading() as view:
+                row = view.schedule(schedule.name)
+            if row is not None and row.text == text:
+                return _status(row)
+            now = self.clock.now()
+            progress = self._saved(schedule, row, now)
+            address = address_of(schedule.name)
+            fence = 0 if row is None else row.fence
+            new = ScheduleRow(name=schedule.name, address=address, text=text, progress="", fence=fence)
+            try:
+                return self._keep(new, schedule, progress, now)
+            except FencedOut:
+                continue
+        raise Conflict(f"schedule {schedule.name!r}: others changed it {_TRIES} times meanwhile")
+
+    def _saved(self, schedule: WorkflowSchedule, row: ScheduleRow | None, now: int) -> Progress:
+        after = now - 1 if schedule.at is not None else now
+        next_at = next_after(schedule, after)
+        if row is None:
+            return Progress(
+                created_at=now,
+                updated_at=now,
+                after=after,
+                next_at=next_at,
+                paused=schedule.paused,
+                paused_reason=schedule.paused_reason,
+            )
+        old, progress = self._words(row), progress_from_text(row.progress)
+        progress = attrs.evolve(progress, updated_at=now, after=after, next_at=next_at)
+        if (old.paused, old.paused_reason) != (schedule.paused, schedule.paused_reason):
+            progress = attrs.evolve(progress, paused=schedule.paused, paused_reason=schedule.paused_reason)
+        return progress
+
+    def schedule(self, name: str) -> Schedule:
+        """A schedule and where it stands; raises ScheduleNotFound."""
+        with self.backend.reading() as view:
+            row = _found(view, name)
+            return _status(row, _running(view, progress_from_text(row.progress).running))
+
+    def schedules(self, workflow_name: str | None = None) -> list[Schedule]:
+        """All schedules in order of their names, or those that start a workflow of that name."""
+        found: list[Schedule] = []
+        after = ""
+        while True:
+            with self.backend.reading() as view:
+                page = view.schedules(after, _PAGE)
+                found += [_status(row, _running(view, progress_from_text(row.progress).running)) for row in page]
+            if len(page) < _PAGE:
+                return [one for one in found if workflow_name in (None, _started_by(one.definition.start_workflow_request))]
+            after = page[-1].name
+
+    def pause_schedule(self, name: str, reason: str | None = None) -> None:
+        """Start nothing more until `resume_schedule`; what is running goes on, and so do backfills.
+
+        A paused schedule takes the new reason. Raises ScheduleNotFound.
+        """
+        self._change(name, lambda _, old, now: attrs.evolve(old, paused=True, paused_reason=reason))
+
+    def resume_schedule(self, name: str) -> None:
+        """Go on from now: what came due meanwhile is passed over (`backfill` starts it), what was buffered is not.
+
+        A schedule that is not paused stays as it is. Raises ScheduleNotFound.
+        """
+        self._change(name, _resumed)
+
+    def remove_schedule(self, name: str) -> None:
+        """Delete a schedule; what it has started goes on. Raises ScheduleNotFound."""
+        with self.backend.writing() as tx:
+            _found(tx, name)
+            tx.drop_schedule(name)
+        self.turns.wake()
+
+    def preview(
+        self, schedule: str | WorkflowSchedule, count: int = 5, *, zone_id: str = "UTC", after: Instant | None = None
+    ) -> list[int]:
+        """The next `count` instants (epoch ms) after `after` (default: now) of a schedule, stored or not.
+
+        `schedule` is the name of a stored one, a `WorkflowSchedule`, or a cron expression, read in `zone_id`. Pauses and policies
+        do not count. Raises ScheduleNotFound, InvalidDefinition, and InvalidInput unless `count` is 1 to 10,000.
+        """
+        if not 1 <= count <= _FILLED:
+            raise InvalidInput(f"count {count} is not between 1 and {_FILLED}")
+        if isinstance(schedule, str) and (" " in schedule.strip() or schedule.startswith("@")):
+            request = StartWorkflowRequest(name="preview")
+            schedule = WorkflowSchedule(
+                name="preview", cron_expression=schedule, zone_id=zone_id, start_workflow_request=request
+            )
+        elif isinstance(schedule, str):
+            schedule = self.schedule(schedule).definition
+        found = problems(schedule)
+        if found:
+            raise InvalidDefinition(found)
+        return list(islice(following(schedule, self.clock.now() if after is None else to_instant(after)), count))
+
+    def backfill(
+        self, name: str, start: Instant, end: Instant, *, overlap_policy: OverlapPolicy | None = None
+    ) -> int:
+        """Have the instants from `start` to `end`, both included, started by the driver, one after another; returns how many.
+
+        They may lie before the schedule was saved, or in a pause of it; what exists already is not started again, for its id
+        follows from the instant. `overlap_policy` counts for them alone (default: the schedule's own; BUFFER_ALL runs them one
+        after another, without dropping any). Raises ScheduleNotFound, and InvalidInput for more than 10,000 instants, and
+        for an `end` before `start` or in the future.
+        """
+        first, last = to_instant(start), to_instant(end)
+        if last < first:
+            raise InvalidInput(f"the end {last} is before the start {first}")
+        if last > self.clock.now():
+            raise InvalidInput(f"the end {last} lies in the future; those instants come due by themselves")
+        policy = None if overlap_policy is None else OverlapPolicy(overlap_policy)
+        definition = self.schedule(name).definition
+        instants = 0
+        for instant in following(definition, first - 1):
+            if instant > last:
+                break
+            instants += 1
+            if instants > _FILLED:
+                raise InvalidInput(f"more than {_FILLED} instants; give a shorter range")
+        if instants:
+            added = Backfill(after=first - 1, until=last, overlap_policy=policy)
+            self._change(name, lambda _, old, now: attrs.evolve(old, backfills=(*old.backfills, added)))
+        return instants
+
+    def _words(self, row: ScheduleRow) -> WorkflowSchedule:
+        schedule = self._read.get(row.text)
+        if schedule is None:
+            schedule = WorkflowSchedule.from_json(row.text)
+            self._read.put(row.text, schedule)
+        return schedule
+
+    def _change(self, name: str, change: _Change) -> None:
+        for _ in range(_TRIES):
+            with self.backend.reading() as view:
+                row = _found(view, name)
+            now = self.clock.now()
+            schedule, old = self._words(row), progress_from_text(row.progress)
+            progress = change(schedule, old, now)
+            if progress == old:
+                return
+            try:
+                self._keep(row, schedule, attrs.evolve(progress, updated_at=now), now)
+                return
+            except FencedOut:
+                continue
+        raise Conflict(f"schedule {name!r}: others changed it {_TRIES} times meanwhile")
+
+    def _keep(
+        self, row: ScheduleRow, schedule: WorkflowSchedule, progress: Progress, now: int, consumed: Sequence[str] = ()
+    ) -> Schedule:
+        with self.backend.writing() as tx:
+            kept = _advance(tx, row, schedule, progress, now, consumed)
+        self.turns.wake()
+        return _status(kept)
+
+    # ------------------------------------------------------------------ the turn of a schedule
+
+    def fire_schedule(self, name: str) -> None:
+        """Take one step of a schedule with a letter that is due: start for one instant, drop or buffer it, or date the timer."""
+        now = self.clock.now()
+        with self.backend.reading() as view:
+            row = view.schedule(name)
+            due = view.due_events(address_of(name), now, _LETTERS)
+            if row is not None:
+                schedule, progress = self._words(row), progress_from_text(row.progress)
+                running = _running(view, progress.running)
+        if row is None:
+            with self.backend.writing() as tx:  # what was written to a schedule that is gone
+                tx.remove(address_of(name))
+            return
+        consumed = [event.event_id for event in due]
+        try:
+            taken = step(schedule, progress, now, running)
+        except (InvalidInput, InvalidExpression) as error:  # saved where it was understood, say, with other time zones
+            taken = Step(progress=attrs.evolve(progress, paused=True, paused_reason=f"cannot be computed: {error}"))
+        for workflow_id in taken.terminate:
+            self._give_way(name, workflow_id)
+        try:
+            if taken.start is None:
+                self._keep(row, schedule, taken.progress, now, consumed)
+            else:
+                self._start_for(row, schedule, taken, taken.start, now, consumed)
+        except FencedOut:
+            return  # somebody else took the step; if anything is left to do, a letter is still due
+
+    def _give_way(self, name: str, workflow_id: str) -> None:
+        try:
+            self.terminate(workflow_id, f"schedule {name!r} has started the next one")
+        except (Conflict, NotFound, InvariantBroken):
+            return  # it has ended by itself, or cannot; it must not keep the next one from starting
+
+    def _start_for(
+        self, row: ScheduleRow, schedule: WorkflowSchedule, taken: Step, instant: int, now: int, consumed: Sequence[str]
+    ) -> None:
+        """Start for an instant and advance, in one commit; a refused start advances as well, or it would be refused for ever."""
+        workflow_id = id_of(schedule.name, instant)
+        run = ScheduledRun(
+            scheduled_time=instant, executed_time=now, outcome=ScheduleOutcome.EXECUTED, workflow_id=workflow_id
+        )
+        after = started(taken.progress, run, tracked=taken.tracked)
+        along = partial(_advance, row=row, schedule=schedule, progress=after, now=now, consumed=consumed)
+        try:
+            self._begin_for(schedule, instant, now, lambda tx: _discard(along(tx)))
+            return
+        except KeyTaken as error:
+            run = attrs.evolve(run, workflow_id=error.workflow_id)
+            if schedule.start_workflow_request.idempotency_strategy is not IdempotencyStrategy.RETURN_EXISTING:
+                run = attrs.evolve(run, outcome=ScheduleOutcome.FAILED, reason=str(error))
+            after = noted(taken.progress, run)
+        except AlreadyExists:
+            run = attrs.evolve(run, reason="existed already")
+            after = started(taken.progress, run, tracked=taken.tracked and self._is_ours(workflow_id, schedule.name))
+        except _REFUSALS as error:
+            run = attrs.evolve(run, outcome=ScheduleOutcome.FAILED, workflow_id=None, reason=str(error)[:1000])
+            after = noted(taken.progress, run)
+        self._keep(row, schedule, after, now, consumed)
+
+    def _is_ours(self, workflow_id: str, name: str) -> bool:
+        with self.backend.reading() as view:
+            row = view.workflow(workflow_id)
+        return row is not None and row.event == address_of(name)
+
+    def _begin_for(
+        self, schedule: WorkflowSchedule, instant: int, now: int, along: Callable[[WritingTransaction], None]
+    ) -> None:
+        request = schedule.start_workflow_request
+        workflow_id = id_of(schedule.name, instant)
+        key, strategy = checked_key(request.idempotency_key), checked_strategy(request.idempotency_strategy)
+        asked = {
+            "correlation_id": request.correlation_id,
+            "priority": request.priority,
+            "created_by": schedule.created_by or request.created_by,
+            "idempotency_key": key,
+            "task_to_domain": Payload.of(checked_domains(request.task_to_domain)),
+            "event": address_of(schedule.name),
+        }
+        given = Payload.of(input_of(schedule, instant, now, workflow_id), where="input")
+        with self.backend.reading() as view:
+            embedded = self.embedded(view, request.workflow_def or request.name, request.version)
+            if view.workflow(workflow_id) is not None:
+                raise AlreadyExists(f"an execution {workflow_id!r} exists already")
+            replaced(view, embedded.name, key, strategy)
+        new = {digest: text for digest, text in embedded.texts.items() if digest not in self._stored_definitions}
+        begins = Start(workflow=self._new_row(embedded, workflow_id, given, now, asked), definitions=new, strategy=strategy)
+        self.turns.begin(letter(workflow_id, EventKind.START, now), begins, along)
+        self._stored_definitions.update(new)
+
+
+def _resumed(schedule: WorkflowSchedule, old: Progress, now: int) -> Progress:
+    if not old.paused:
+        return old
+    after = max(old.after, now)
+    return attrs.evolve(old, paused=False, paused_reason=None, after=after, next_at=next_after(schedule, after))
+
+
+def _advance(
+    tx: WritingTransaction,
+    row: ScheduleRow,
+    schedule: WorkflowSchedule,
+    progress: Progress,
+    now: int,
+    consumed: Sequence[str],
+) -> ScheduleRow:
+    """Store how far a schedule has come, and date its timer; raises FencedOut.
+
+    Looked at again inside the write is what may have ended since the schedule was read: its letter about that may be among
+    those consumed, or was never written because nobody waited.
+    """
+    if waits_for_an_end(progress):
+        progress = attrs.evolve(progress, running=_running(tx, progress.running))
+    new = attrs.evolve(row, progress=progress_to_text(progress), waits=waits_for_an_end(progress))
+    at = wakes_at(schedule, progress, now)
+    timer = [] if at is None else [_letter(schedule.name, _TIMER, at, now)]
+    tx.put_schedule(new, [*consumed, _TIMER], timer)
+    return new
+
+
+def _discard(_: ScheduleRow) -> None:
+    return
+
+
+def _tell_schedule(tx: WritingTransaction, workflow: Workflow) -> None:
+    """Wake the schedule that waits for the end of an execution, in the commit of that end."""
+    name = name_at(workflow.event or "")
+    row = None if name is None else tx.schedule(name)
+    if name is not None and row is not None and row.waits:
+        tx.post([_letter(name, f"ENDED:{workflow.workflow_id}", workflow.updated_at, workflow.updated_at)])
+
+
+def _letter(name: str, event_id: str, due_at: int, now: int) -> Event:
+    return Event(
+        workflow_id=address_of(name), event_id=event_id, kind=EventKind.SCHEDULE, due_at=due_at, posted_at=now, ref=name
+    )
+
+
+def _running(view: ReadingTransaction, workflow_ids: Sequence[str]) -> tuple[str, ...]:
+    rows = ((workflow_id, view.workflow(workflow_id)) for workflow_id in workflow_ids)
+    return tuple(workflow_id for workflow_id, row in rows if row is not None and not row.status.terminal)
+
+
+def _started_by(request: StartWorkflowRequest) -> str:
+    return request.workflow_def.name if request.workflow_def is not None else request.name
+
+
+def _found(view: ReadingTransaction, name: str) -> ScheduleRow:
+    row = view.schedule(name)
+    if row is None:
+        raise ScheduleNotFound(f"there is no schedule {name!r}")
+    return row
+
+
+def _status(row: ScheduleRow, running: tuple[str, ...] | None = None) -> Schedule:
+    progress = progress_from_text(row.progress)
+    return Schedule(
+        definition=WorkflowSchedule.from_json(row.text),
+        paused=progress.paused,
+        paused_reason=progress.paused_reason,
+        next_run_time=progress.next_at,
+        create_time=progress.created_at,
+        updated_time=progress.updated_at,
+        running=progress.running if running is None else running,
+        buffered=progress.buffered,
+        backfills=progress.backfills,
+        recent=progress.recent,
+    )

@@ -1,0 +1,238 @@
+"""What is wanted of a schedule, and what has become of it: frozen attrs.
+
+The names are those of Conductor's scheduler (`WorkflowSchedule`, `CronSchedule`, `StartWorkflowRequest`); what it does not have
+(intervals, one instant, misfire grace, overlap) is named after APScheduler and Temporal. Instants are epoch ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from conductorlite.clock import to_instant, to_span
+from conductorlite.definitions import IdempotencyStrategy, WorkflowDef
+
+if TYPE_CHECKING:
+    from conductorlite.codec import Source
+
+__all__ = [
+    "ADDRESS",
+    "Backfill",
+    "CronSchedule",
+    "OverlapPolicy",
+    "Progress",
+    "Schedule",
+    "ScheduleOutcome",
+    "ScheduledRun",
+    "StartWorkflowRequest",
+    "WorkflowSchedule",
+    "address_of",
+    "name_at",
+]
+
+#: What the address of a schedule's inbox begins with; no execution's id does.
+ADDRESS: Final = "schedule:"
+
+
+def address_of(name: str) -> str:
+    """The inbox of a schedule."""
+    return ADDRESS + name
+
+
+def name_at(address: str) -> str | None:
+    """The schedule whose inbox is at an address; None for an execution's."""
+    return address[len(ADDRESS) :] if address.startswith(ADDRESS) else None
+
+
+class OverlapPolicy(StrEnum):
+    """What happens to a start that comes due while what the schedule started before is still running. Temporal's words.
+
+    ALLOW_ALL starts it beside the others (Conductor's way). SKIP drops it. BUFFER_ONE starts it when the other has ended, and
+    drops what comes due meanwhile; BUFFER_ALL starts all that came due, one after another. TERMINATE_OTHER terminates the other
+    first. Temporal's CANCEL_OTHER is left out: Conductor knows no request to cancel, only the end by force.
+    """
+
+    ALLOW_ALL = "ALLOW_ALL"
+    SKIP = "SKIP"
+    BUFFER_ONE = "BUFFER_ONE"
+    BUFFER_ALL = "BUFFER_ALL"
+    TERMINATE_OTHER = "TERMINATE_OTHER"
+
+
+class ScheduleOutcome(StrEnum):
+    """What became of an instant of a schedule."""
+
+    #: An execution was started, or existed already.
+    EXECUTED = "EXECUTED"
+    #: The start was refused; `reason` says why.
+    FAILED = "FAILED"
+    #: The overlap policy dropped it.
+    SKIPPED = "SKIPPED"
+    #: It was noticed too late: after the misfire grace, or with later ones due as well and no catch-up.
+    MISSED = "MISSED"
+
+
+def _instant(value: Any) -> int | None:
+    # Conductor writes 0 for "not given".
+    return None if value is None or value == 0 else to_instant(value)
+
+
+def _span(value: Any) -> int | None:
+    return None if value is None else to_span(value)
+
+
+def _zone(value: str | None) -> str:
+    return value or "UTC"
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class CronSchedule:
+    """A cron expression and the zone of the clock on the wall it is read against."""
+
+    cron_expression: str
+    zone_id: str = attrs.field(default="UTC", converter=_zone)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class StartWorkflowRequest:
+    """What a schedule starts: the arguments of `Engine.start` under Conductor's names.
+
+    `name` is a registered workflow (the highest `version` by default, looked up at each start); `workflow_def` is one that
+    need not be registered.
+    """
+
+    name: str = ""
+    version: int | None = None
+    workflow_def: WorkflowDef | None = None
+    input: Mapping[str, Any] = attrs.field(factory=dict)
+    correlation_id: str | None = None
+    priority: int = 0
+    task_to_domain: Mapping[str, str] = attrs.field(factory=dict)
+    created_by: str | None = None
+    idempotency_key: str | None = None
+    idempotency_strategy: IdempotencyStrategy = attrs.field(default=IdempotencyStrategy.FAIL, converter=IdempotencyStrategy)
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class WorkflowSchedule:
+    """When a workflow is to be started, again and again or once.
+
+    When: exactly one of `cron_expression` (six fields as Spring reads them, or five as cron does) in `zone_id`, several
+    `cron_schedules`, an `interval_ms` (counted from `schedule_start_time`, else from 1970-01-01T00:00Z), and one instant `at`;
+    only from `schedule_start_time` to `schedule_end_time`, both included.
+
+    After downtime the last instant that was missed is made up for, with `run_catchup_schedule_instances` each of them, in
+    order; none that is more than `misfire_grace_ms` late (None: however late). `overlap_policy` says what happens while an
+    earlier start still runs. A schedule that is saved `paused` waits for `resume_schedule`.
+
+    Instants may be given as ms, datetimes or ISO text, spans as ms, timedeltas or text such as "90s".
+    """
+
+    name: str
+    start_workflow_request: StartWorkflowRequest
+    description: str | None = None
+    cron_expression: str | None = None
+    zone_id: str = attrs.field(default="UTC", converter=_zone)
+    cron_schedules: tuple[CronSchedule, ...] = attrs.field(default=(), converter=tuple)
+    interval_ms: int | None = attrs.field(default=None, converter=_span)
+    at: int | None = attrs.field(default=None, converter=_instant)
+    schedule_start_time: int | None = attrs.field(default=None, converter=_instant)
+    schedule_end_time: int | None = attrs.field(default=None, converter=_instant)
+    run_catchup_schedule_instances: bool = False
+    misfire_grace_ms: int | None = attrs.field(default=None, converter=_span)
+    overlap_policy: OverlapPolicy = attrs.field(default=OverlapPolicy.ALLOW_ALL, converter=OverlapPolicy)
+    paused: bool = False
+    paused_reason: str | None = None
+    created_by: str | None = None
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+    @classmethod
+    def from_json(cls, source: Source) -> WorkflowSchedule:
+        """Read a schedule from Conductor's JSON: text, bytes, a parsed mapping, or the path of a file.
+
+        Raises InvalidDefinition with all problems at once, InvalidInput for broken JSON, OSError for an unreadable file.
+        """
+        # The one door up, as in WorkflowDef.from_json.
+        from conductorlite.schedules.documents import schedule_from_json
+
+        return schedule_from_json(source)
+
+    def to_json(self) -> dict[str, Any]:
+        """This schedule as Conductor's JSON, fresh: defaults are left out, unknown properties written back."""
+        # The same door as in `from_json`.
+        from conductorlite.schedules.documents import schedule_to_json
+
+        return schedule_to_json(self)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ScheduledRun:
+    """What became of one instant, `scheduled_time`; decided upon at `executed_time`."""
+
+    scheduled_time: int
+    executed_time: int
+    outcome: ScheduleOutcome
+    workflow_id: str | None = None
+    reason: str | None = None
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Backfill:
+    """Instants after `after` up to `until` that are still to be started, under a policy of their own (None: the schedule's)."""
+
+    after: int
+    until: int
+    overlap_policy: OverlapPolicy | None = None
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Progress:
+    """How far a schedule has come; every instant up to `after` is dealt with."""
+
+    created_at: int
+    updated_at: int
+    after: int
+    next_at: int | None = None
+    paused: bool = False
+    paused_reason: str | None = None
+    #: Executions started under a policy that looks at them, which had not ended when last looked at.
+    running: tuple[str, ...] = ()
+    #: Instants that wait for the end of what is running, in order.
+    buffered: tuple[int, ...] = ()
+    backfills: tuple[Backfill, ...] = ()
+    #: The last decisions, oldest first.
+    recent: tuple[ScheduledRun, ...] = ()
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Schedule:
+    """A stored schedule: what is wanted, and where it stands."""
+
+    definition: WorkflowSchedule
+    paused: bool
+    paused_reason: str | None
+    #: The next instant, also while paused; None when there is none any more.
+    next_run_time: int | None
+    create_time: int
+    updated_time: int
+    #: Executions that the overlap policy still looks at. Under ALLOW_ALL none are.
+    running: tuple[str, ...] = ()
+    buffered: tuple[int, ...] = ()
+    backfills: tuple[Backfill, ...] = ()
+    #: What became of the last ten instants that were decided upon, oldest first.
+    recent: tuple[ScheduledRun, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The schedule's name."""
+        return self.definition.name
+
+    def to_json(self) -> dict[str, Any]:
+        """Conductor's `WorkflowSchedule` as its REST API answers it, with `recent` and what waits beside it, fresh."""
+        from conductorlite.schedules.documents import status_to_json
+
+        return status_to_json(self)

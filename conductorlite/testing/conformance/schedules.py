@@ -1,0 +1,84 @@
+"""The part of the suite about schedules: rows under a fence, each with an inbox."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+
+from conductorlite.errors import FencedOut
+from conductorlite.ports import Backend, ScheduleRow, WritingTransaction
+from conductorlite.testing.conformance.samples import event
+
+__all__ = ["ScheduleConformance"]
+
+
+def _row(name: str = "s", **fields: Any) -> ScheduleRow:
+    return attrs.evolve(ScheduleRow(name=name, address=f"schedule:{name}", text="{}", progress="[]"), **fields)
+
+
+class ScheduleConformance:
+    """Schedules, their fence, their letters."""
+
+    def test_a_schedule_is_stored_under_its_fence(self, backend: Backend) -> None:
+        """Each write raises the fence; whoever has read an older one, or none, changes nothing."""
+        with backend.writing() as tx:
+            assert tx.schedule("s") is None
+            tx.put_schedule(_row(), [], [])
+            assert tx.schedule("s") == _row(fence=1)
+            tx.put_schedule(_row(fence=1, text="new", progress="far", waits=True), [], [])
+        for fence in (0, 1, 3):
+            with pytest.raises(FencedOut), backend.writing() as tx:
+                tx.put_schedule(_row(fence=fence, text="late"), ["a"], [event("b", 1, "schedule:s")])
+        with backend.reading() as view:
+            assert view.schedule("s") == _row(fence=2, text="new", progress="far", waits=True)
+            assert list(view.inbox("schedule:s")) == []
+
+    def test_a_schedule_that_is_not_there_has_no_fence(self, backend: Backend) -> None:
+        """It can only be made anew."""
+        with pytest.raises(FencedOut), backend.writing() as tx:
+            tx.put_schedule(_row(fence=1), [], [])
+        with backend.reading() as view:
+            assert view.schedule("s") is None
+
+    def test_its_letters_are_due_like_others(self, backend: Backend) -> None:
+        """Those consumed go, then others come, also under the same id; the first of all inboxes is known with its address."""
+        with backend.writing() as tx:
+            assert tx.next_letter() is None
+            tx.post([event("a", 7, "w"), event("h", 0, "w", held=True)])
+            tx.put_schedule(_row(), ["t"], [event("t", 5, "schedule:s"), event("e", 6, "schedule:s")])
+            assert tx.next_letter() == (5, "schedule:s")
+            assert list(tx.due_workflows(9, 9)) == ["schedule:s", "w"]
+            tx.put_schedule(_row(fence=1), ["t", "e", "never there"], [event("t", 8, "schedule:s")])
+            assert tx.next_letter() == (7, "w")
+            assert [(e.event_id, e.due_at) for e in tx.inbox("schedule:s")] == [("t", 8)]
+
+    def _dropped_and_undone(self, tx: WritingTransaction) -> None:
+        tx.drop_schedule("s")
+        assert tx.schedule("s") is None
+        tx.put_schedule(_row(fence=1), [], [])
+
+    def test_they_are_listed_by_name(self, backend: Backend) -> None:
+        """In pages, ascending, each greater than the mark."""
+        with backend.writing() as tx:
+            for name in ("c", "a", "b"):
+                tx.put_schedule(_row(name), [], [])
+            assert [row.name for row in tx.schedules("", 9)] == ["a", "b", "c"]
+            assert [row.name for row in tx.schedules("a", 1)] == ["b"]
+            assert tx.schedules("c", 9) == []
+
+    def test_a_schedule_that_is_dropped_takes_its_inbox_along(self, backend: Backend) -> None:
+        """Nothing of it is left; dropping it again changes nothing; undone, all is there again."""
+        with backend.writing() as tx:
+            tx.put_schedule(_row(), [], [event("t", 5, "schedule:s")])
+        with pytest.raises(FencedOut), backend.writing() as tx:
+            self._dropped_and_undone(tx)
+        with backend.reading() as view:
+            assert len(view.inbox("schedule:s")) == len(view.schedules("", 9)) == 1
+        for _ in range(2):
+            with backend.writing() as tx:
+                tx.drop_schedule("s")
+        with backend.reading() as view:
+            assert (view.schedule("s"), list(view.schedules("", 9)), list(view.inbox("schedule:s"))) == (None, [], [])
+            assert view.next_letter() is None

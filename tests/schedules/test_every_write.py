@@ -1,0 +1,88 @@
+"""Every write: a process that dies before or after any of them starts nothing twice and passes over nothing."""
+
+from __future__ import annotations
+
+from conductorlite import Engine, OverlapPolicy, StartWorkflowRequest, WorkflowDef, WorkflowSchedule, WorkflowTask
+from conductorlite.testing import crash_everywhere
+
+#: The virtual clock begins at 2030-01-01T00:00Z.
+T0 = 1_893_456_000_000
+
+
+def flow(name: str, *durations: str) -> WorkflowDef:
+    """WAITs, one after another."""
+    tasks = [
+        WorkflowTask(name=f"w{n}", task_reference_name=f"w{n}", type="WAIT", input_parameters={"duration": duration})
+        for n, duration in enumerate(durations)
+    ]
+    return WorkflowDef(name=name, tasks=[WorkflowTask(name="n", task_reference_name="n", type="NOOP"), *tasks])
+
+
+def schedule(name: str, definition: WorkflowDef, **fields: object) -> WorkflowSchedule:
+    """Every minute for three minutes."""
+    request = StartWorkflowRequest(workflow_def=definition)
+    bounds = {"schedule_start_time": T0, "schedule_end_time": T0 + 180_000}
+    return WorkflowSchedule(name=name, interval_ms=60_000, start_workflow_request=request, **{**bounds, **fields})  # type: ignore[arg-type]
+
+
+def upto(engine: Engine, second: int) -> None:
+    """Go on to a second of the scenario, if it is not later already."""
+    if engine.clock.now() < T0 + second * 1000:
+        engine.advance(to=T0 + second * 1000)
+    else:
+        engine.settle()
+
+
+def test_every_policy() -> None:
+    """Four schedules, each with its overlap policy, of a workflow that takes longer than a minute."""
+    policies = [policy for policy in OverlapPolicy if policy is not OverlapPolicy.ALLOW_ALL]
+
+    def scenario(engine: Engine) -> None:
+        for policy in policies:
+            engine.save_schedule(schedule(str(policy), flow(str(policy), "100s"), overlap_policy=policy))
+        upto(engine, 1_000)
+        counts = {policy: sum(one.startswith(f"{policy}-") for one in engine.workflow_ids()) for policy in policies}
+        assert counts == {"SKIP": 2, "BUFFER_ONE": 3, "BUFFER_ALL": 3, "TERMINATE_OTHER": 3}
+        assert engine.agenda() == []
+
+    assert crash_everywhere(scenario) > 200
+
+
+def test_pause_and_backfill() -> None:
+    """Paused for all but the first instant, which are then started one after another."""
+
+    def scenario(engine: Engine) -> None:
+        engine.save_schedule(schedule("s", flow("f", "100s")))
+        upto(engine, 61)
+        if engine.clock.now() == T0 + 61_000:
+            engine.pause_schedule("s", "for a while")
+        upto(engine, 400)
+        if engine.schedule("s").paused:
+            if not engine.schedule("s").backfills:
+                engine.backfill("s", T0 + 60_000, T0 + 180_000, overlap_policy=OverlapPolicy.BUFFER_ALL)
+            engine.resume_schedule("s")
+        upto(engine, 1_000)
+        assert len(list(engine.workflow_ids())) == 3
+        assert engine.schedule("s").backfills == ()
+        assert engine.agenda() == []
+
+    assert crash_everywhere(scenario) > 60
+
+
+def test_downtime() -> None:
+    """Catch-up, coalescing and a grace, after a quarter of an hour without a driver."""
+
+    def scenario(engine: Engine) -> None:
+        for name, fields in (
+            ("each", {"run_catchup_schedule_instances": True}),
+            ("last", {}),
+            ("none", {"misfire_grace_ms": 1_000}),
+        ):
+            engine.save_schedule(schedule(name, flow(name), **fields))
+        if engine.clock.now() == T0:
+            engine.clock.move_to(T0 + 900_000)  # type: ignore[attr-defined]
+        engine.settle()
+        assert [one.rpartition("-")[0] for one in engine.workflow_ids()] == ["each"] * 3 + ["last"]
+        assert engine.agenda() == []
+
+    assert crash_everywhere(scenario) > 60

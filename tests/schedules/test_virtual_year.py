@@ -1,0 +1,124 @@
+"""A year of five expressions in three zones, with every change of the clocks: started exactly when a walk over every minute
+of the year says, in memory and in a file, with a crash in between and two processes that compete."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from brute_force import EXPRESSIONS, SCHEDULES, YEAR, ms
+
+from conductorlite import Engine, StartWorkflowRequest, VirtualClock, WorkflowDef, WorkflowSchedule, WorkflowStatus, WorkflowTask
+from conductorlite.backends.memory import MemoryBackend
+from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.ports import Backend
+from conductorlite.testing import Crash, FaultyBackend
+
+DAY = 86_400_000
+START, END = ms(YEAR[0]), ms(YEAR[1])
+ROOT = Path(__file__).parents[2]
+
+
+def save_all(engine: Engine) -> None:
+    """The five schedules of one workflow."""
+    engine.register(WorkflowDef(name="report", tasks=[WorkflowTask(name="n", task_reference_name="n", type="NOOP")]))
+    for name, (key, zone_id) in SCHEDULES.items():
+        request = StartWorkflowRequest(name="report")
+        text = EXPRESSIONS[key].text
+        engine.save_schedule(
+            WorkflowSchedule(name=name, cron_expression=text, zone_id=zone_id, start_workflow_request=request)
+        )
+
+
+def look(store: Backend, year: dict[str, int]) -> None:
+    """Every instant has its execution, which began at it; there is no other, and no letter but the five timers."""
+    with Engine(store, clock=VirtualClock(END)) as engine:
+        rows = {one: engine.execution(one) for one in engine.workflow_ids()}
+        assert Counter({one: row.created_at for one, row in rows.items()}) == Counter(year)
+        assert {row.status for row in rows.values()} == {WorkflowStatus.COMPLETED}
+        assert len(engine.agenda()) == len(SCHEDULES)
+
+
+def test_the_year_is_what_it_should_be(year: dict[str, int]) -> None:
+    """Both changes are in it: 8,760 hours, 365 nights, 12 months, 52 Sundays and their quarters."""
+    counted = Counter(name.rpartition("-")[0] for name in year)
+    assert counted == {"hourly": 8_760, "nightly": 365, "monthly": 12, "weekly": 52, "quarters": 52 * 16}
+
+
+@pytest.mark.parametrize("relay", [False, True])
+def test_a_year_in_memory_with_crashes(year: dict[str, int], relay: bool) -> None:
+    """Killed before a write and after one, twice each, it goes on where it was."""
+    inner = MemoryBackend(relay=relay)
+    clock = VirtualClock(START)
+    save_all(Engine(inner, clock=clock))
+    for trap in ({"crash_before": 3_001}, {"crash_after": 4_000}, {"crash_before": 2_222}, {"crash_after": 2_999}, {}):
+        backend = FaultyBackend(inner, keep_open=True, **trap)  # type: ignore[arg-type]
+        engine = Engine(backend, clock=clock)
+        save_all(engine)  # as a program does whenever it starts
+        if trap:
+            with pytest.raises(Crash):
+                engine.advance(to=END)
+        else:
+            engine.advance(to=END)
+    look(inner, year)
+
+
+@contextmanager
+def process(path: Path, start: int) -> Iterator[subprocess.Popen[str]]:
+    """A process that drives the store."""
+    command = [sys.executable, str(Path(__file__).with_name("year_process.py")), str(path), str(start)]
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}
+    ) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def tell(running: subprocess.Popen[str], until: int) -> None:
+    """Have a process go on to an instant."""
+    assert running.stdin is not None
+    running.stdin.write(f"{until}\n")
+    running.stdin.flush()
+
+
+def answer(running: subprocess.Popen[str]) -> int:
+    """How many executions a process has begun, once it is there."""
+    assert running.stdout is not None
+    return int(running.stdout.readline())
+
+
+def test_a_year_in_a_file_with_two_processes(year: dict[str, int], tmp_path: Path) -> None:
+    """Both drive the same file, five days at a time; one is killed in the middle of its work and another takes its place."""
+    path = tmp_path / "year.db"
+    with Engine(SQLiteBackend(path), clock=VirtualClock(START)) as engine:
+        save_all(engine)
+    days = range(START + 5 * DAY, END + 1, 5 * DAY)
+    middle = days[len(days) // 2]
+    with process(path, START) as one:
+        with process(path, START) as two:
+            for until in days:
+                for each in (one, two):
+                    tell(each, until)
+                if until == middle:
+                    two.kill()
+                    break
+                counts = [answer(one), answer(two)]
+            assert min(counts) > 200  # both had their share
+        assert answer(one) > 0
+        with process(path, middle - 5 * DAY) as three:
+            for until in (days[0] - 5 * DAY + 5 * DAY * n for n in range(len(days) // 2 + 1, len(days) + 1)):
+                for each in (one, three):
+                    tell(each, until)
+                counts = [answer(one), answer(three)]
+            assert counts[1] > 200
+    store = SQLiteBackend(path)
+    look(store, year)
