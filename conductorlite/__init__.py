@@ -5,7 +5,7 @@ The public face: everything a program needs is importable from here. The test ki
 
 from conductorlite.aio import AsyncEngine, AsyncRun
 from conductorlite.clock import Clock, SystemClock, VirtualClock
-from conductorlite.decider import Bounds
+from conductorlite.decider import Barriers, Bounds
 from conductorlite.definitions import (
     IdempotencyStrategy,
     Problem,
@@ -23,7 +23,7 @@ from conductorlite.definitions import (
 )
 from conductorlite.diagrams import mermaid
 from conductorlite.driver import Engine, Run
-from conductorlite.engine import AgendaEntry, BulkReport
+from conductorlite.engine import AgendaEntry, BulkReport, PayloadSweep
 from conductorlite.errors import (
     AlreadyExists,
     ClockError,
@@ -42,6 +42,9 @@ from conductorlite.errors import (
     MissingExtra,
     NotFound,
     Parked,
+    PayloadLost,
+    PayloadTooLarge,
+    PayloadUnavailable,
     ReplayDiverged,
     ResultTimeout,
     SchemaTooNew,
@@ -69,7 +72,9 @@ from conductorlite.executions import (
 )
 from conductorlite.invariants import Finding
 from conductorlite.migration import DefinitionDiff, MigrationPlan, Verdict, diff, plan_migration
+from conductorlite.payloads import FsspecPayloads, LocalPayloads, MemoryPayloads
 from conductorlite.plan import validate, validate_task_def
+from conductorlite.ports import ExternalStorageLocation
 from conductorlite.worker import TaskContext, Workers
 
 __version__ = "0.1.0"
@@ -79,6 +84,7 @@ __all__ = [
     "AlreadyExists",
     "AsyncEngine",
     "AsyncRun",
+    "Barriers",
     "Bounds",
     "BulkReport",
     "Clock",
@@ -91,8 +97,10 @@ __all__ = [
     "EngineClosed",
     "ExecutionNotFound",
     "ExpressionFailed",
+    "ExternalStorageLocation",
     "FencedOut",
     "Finding",
+    "FsspecPayloads",
     "HistoryEvent",
     "HistoryKind",
     "IdempotencyStrategy",
@@ -101,10 +109,16 @@ __all__ = [
     "InvalidInput",
     "InvariantBroken",
     "KeyTaken",
+    "LocalPayloads",
+    "MemoryPayloads",
     "MigrationPlan",
     "MissingExtra",
     "NotFound",
     "Parked",
+    "PayloadLost",
+    "PayloadSweep",
+    "PayloadTooLarge",
+    "PayloadUnavailable",
     "PollData",
     "Problem",
     "RateLimitConfig",

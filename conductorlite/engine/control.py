@@ -14,7 +14,7 @@ from conductorlite.engine.asked import Start, Taken, letter
 from conductorlite.engine.domains import checked_domains
 from conductorlite.engine.keys import checked_key, checked_strategy, replaced
 from conductorlite.engine.metadata import Embedded, Metadata
-from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, KeyTaken, Parked, TaskNotFound
+from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, KeyTaken, Parked, PayloadTooLarge, TaskNotFound
 from conductorlite.executions import Workflow, WorkflowStatus
 from conductorlite.expressions import apply_workflow_input_template
 
@@ -58,7 +58,8 @@ class Control(Metadata):
         it is RUNNING or PAUSED, and else gives the key to the new execution. However many start at once, one execution begins.
 
         Raises DefinitionNotFound, InvalidDefinition, InvalidInput (input that is not JSON, priority or key out of range, both
-        at and delay), AlreadyExists when `workflow_id` is taken, and KeyTaken, which is an AlreadyExists.
+        at and delay), PayloadTooLarge (input past its hard barrier; nothing is stored), AlreadyExists when `workflow_id` is
+        taken, and KeyTaken, which is an AlreadyExists.
         """
         key, strategy = checked_key(idempotency_key), checked_strategy(idempotency_strategy)
         if not 0 <= priority <= 99:
@@ -80,6 +81,9 @@ class Control(Metadata):
                 embedded = self.embedded(view, workflow, version)
                 replaced(view, embedded.name, key, strategy)
             row = self._new_row(embedded, workflow_id or self._ids(), given, now, asked)
+            problem = self.turns.bounds.barriers.refusal("workflow_input", row.input)
+            if problem is not None:
+                raise PayloadTooLarge(f"{embedded.name!r} cannot be started: {problem}")
             self._begin(row, embedded, first, strategy)
         except KeyTaken as taken:
             if strategy is IdempotencyStrategy.RETURN_EXISTING:

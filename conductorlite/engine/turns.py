@@ -23,7 +23,8 @@ from conductorlite.definitions import Semantics, WorkflowDef
 from conductorlite.engine.asked import Along, Listener, Start, Taken
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.domains import last_polls
-from conductorlite.engine.keys import refuse_letter, replaced, start_letter, strategy_of
+from conductorlite.engine.keys import refuse_letter, refuse_start, replaced, start_letter, strategy_of
+from conductorlite.engine.outside import Elsewhere, Near, Outside
 from conductorlite.errors import (
     ConductorliteError,
     ExecutionNotFound,
@@ -34,6 +35,7 @@ from conductorlite.errors import (
     KeyTaken,
     MissingExtra,
     NotFound,
+    PayloadTooLarge,
     StorageCorrupt,
 )
 from conductorlite.executions import Workflow
@@ -75,8 +77,11 @@ class Turns:
         environment: Mapping[str, str],
         bounds: Bounds,
         lock: Lock | None = None,
+        outside: Outside | None = None,
     ) -> None:
         self.backend = backend
+        #: What lies in the payload storage.
+        self.outside = outside or Outside(backend, None, None, bounds.barriers)
         self.clock = clock
         self.environment = dict(environment)
         self.bounds = bounds
@@ -137,13 +142,14 @@ class Turns:
     ) -> Taken:
         if self.lock is not None and not self.lock.try_acquire(workflow_id):
             return self._leave(workflow_id, events)
+        near = Near()
         try:
             for _ in range(_TRIES):
                 try:
-                    return self._decide_and_commit(workflow_id, events, started, along)
+                    return self._decide_and_commit(workflow_id, events, started, along, near)
                 except FencedOut:
                     continue
-                except KeyTaken:
+                except (KeyTaken, PayloadTooLarge):
                     if started is not None:
                         raise
                     answered = self._refuse(workflow_id)
@@ -174,19 +180,18 @@ class Turns:
         return Taken(decision=None, replies={}, posted=True)
 
     def _decide_and_commit(
-        self, workflow_id: str, events: Sequence[Event], started: Start | None, along: Along | None
+        self, workflow_id: str, events: Sequence[Event], started: Start | None, along: Along | None, near: Near
     ) -> Taken:
-        if self.read_inside:
-            with self.backend.writing() as tx:
-                workflow, decision = self._read_and_decide(tx, workflow_id, events, started)
-                if decision is not None and not decision.empty:
-                    self._apply(tx, decision, started, along)
-        else:
-            with self.backend.reading() as view:
-                workflow, decision = self._read_and_decide(view, workflow_id, events, started)
-            if decision is not None and not decision.empty:
-                with self.backend.writing() as tx:
-                    self._apply(tx, decision, started, along)
+        while True:
+            try:
+                workflow, decision = self._committed(workflow_id, events, started, along, near)
+                break
+            except Elsewhere as far:
+                # Nobody waits for the store while documents are fetched.
+                self.outside.fetch(near, far.externals)
+                for payload in near.payloads.values():
+                    if payload.external is not None:
+                        self._payloads.put(payload.external.key, payload)
         if decision is None:
             if not events:  # it is due: what lies in its inbox is to be held
                 self.keep(workflow_id)
@@ -195,15 +200,42 @@ class Turns:
             self.announce(decision)
         return Taken(decision=decision, replies=decision.replies)
 
+    def _committed(
+        self, workflow_id: str, events: Sequence[Event], started: Start | None, along: Along | None, near: Near
+    ) -> tuple[Workflow, Decision | None]:
+        """The row that was read and the decision on it, which is committed; raises Elsewhere when documents must be fetched."""
+        if self.read_inside:
+            with self.backend.writing() as tx:
+                workflow, decision = self._read_and_decide(tx, workflow_id, events, started, near)
+                if decision is not None and not decision.empty:
+                    decision = self._put_outside(decision, near, tx)
+                    self._apply(tx, decision, started, along)
+        else:
+            with self.backend.reading() as view:
+                workflow, decision = self._read_and_decide(view, workflow_id, events, started, near)
+            if decision is not None and not decision.empty:
+                decision = self._put_outside(decision, near)
+                with self.backend.writing() as tx:
+                    self._apply(tx, decision, started, along)
+        return workflow, decision
+
+    def _put_outside(self, decision: Decision, near: Near, inside: WritingTransaction | None = None) -> Decision:
+        decision, put = self.outside.put(decision, near, self.clock.now(), inside)
+        for key, payload in put.items():
+            self._payloads.put(key, payload)
+        return decision
+
     def _read_and_decide(
-        self, view: ReadingTransaction, workflow_id: str, events: Sequence[Event], started: Start | None
+        self, view: ReadingTransaction, workflow_id: str, events: Sequence[Event], started: Start | None, near: Near
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it; None for a parked workflow, which takes no turns."""
         workflow = started.workflow if started is not None else view.workflow(workflow_id) or self._begun(view, workflow_id)
         if workflow is None:
             raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
         ends = any(event.kind is EventKind.TERMINATE for event in events)
-        return workflow, self.decide(view, workflow, events, fresh=started is not None) if workflow.parked is None or ends else None
+        if workflow.parked is not None and not ends:
+            return workflow, None
+        return workflow, self.decide(view, workflow, events, fresh=started is not None, near=near)
 
     def _begun(self, view: ReadingTransaction, workflow_id: str) -> Workflow | None:
         """The row of an execution that a START letter of another one brings into being."""
@@ -211,7 +243,10 @@ class Turns:
         if found is None:
             return None
         row = self._begun_by(view, found)
-        # Before anything is decided on: an execution whose key is taken takes no turn.
+        # Before anything is decided on: an execution whose input is too large, or whose key is taken, takes no turn.
+        problem = self.bounds.barriers.refusal("workflow_input", row.input)
+        if problem is not None:
+            raise PayloadTooLarge(problem)
         replaced(view, row.name, row.idempotency_key, strategy_of(found))
         return row
 
@@ -254,10 +289,17 @@ class Turns:
         now = self.clock.now()
         with self.backend.writing() as tx:
             found = start_letter(tx, workflow_id, now)
-            told = None if found is None else refuse_letter(tx, found, self._begun_by(tx, found), now)
+            told = None if found is None else self._refused(tx, found, now)
         if told is not None:
             self.wake()
         return told
+
+    def _refused(self, tx: WritingTransaction, found: Event, now: int) -> tuple[str, ...] | None:
+        row = self._begun_by(tx, found)
+        problem = self.bounds.barriers.refusal("workflow_input", row.input)
+        if problem is not None:
+            return refuse_start(tx, found, now, problem)
+        return refuse_letter(tx, found, row, now, self.texts)
 
     def _apply(self, tx: WritingTransaction, decision: Decision, started: Start | None, along: Along | None) -> None:
         workflow = decision.workflow
@@ -294,18 +336,27 @@ class Turns:
     # ------------------------------------------------------------------ deciding
 
     def decide(
-        self, view: ReadingTransaction, workflow: Workflow, events: Sequence[Event], *, fresh: bool = False
+        self,
+        view: ReadingTransaction,
+        workflow: Workflow,
+        events: Sequence[Event],
+        *,
+        fresh: bool = False,
+        near: Near | None = None,
     ) -> Decision:
         """Load what a turn needs and decide, without committing anything; raises InvariantBroken.
 
-        A *fresh* workflow is about to be created: what lies in an inbox of that id belongs to another one. What lies in that of
-        a parked one waits for its release.
+        Raises Elsewhere when it needs documents of the payload storage that are not `near`. A *fresh* workflow is about to be
+        created: what lies in an inbox of that id belongs to another one. What lies in that of a parked one waits for its
+        release.
         """
         now = self.clock.now()
         due = () if fresh or workflow.parked is not None else self.due(view, workflow, now)
         ordered = tuple(sorted((*due, *events), key=lambda event: event.order))
         plan = self.plan(view, workflow)
         snapshot = Snapshot(workflow=workflow, events=ordered)
+        if near is not None and (near.payloads or near.lost):
+            snapshot = attrs.evolve(snapshot, payloads=dict(near.payloads), lost=dict(near.lost))
         need = foresee(plan, workflow, ordered)
         grown: dict[tuple[str, ...], Plan] = {}
         while True:
@@ -335,9 +386,12 @@ class Turns:
             raise InvariantBroken(text) from error
 
     def load(self, view: ReadingTransaction, snapshot: Snapshot, need: Need) -> Snapshot:
-        """The snapshot with what a need names."""
+        """The snapshot with what a need names; raises Elsewhere."""
         workflow_id = snapshot.workflow.workflow_id
         known = self.texts(view, workflow_id, need.payloads) if need.payloads else {}
+        far = [payload.external for payload in known.values() if payload.text is None and payload.external is not None]
+        if far:
+            raise Elsewhere(far)
         loaded = view.load(workflow_id, attrs.evolve(need, payloads=frozenset()) if need.payloads else need)
         semantics = snapshot.workflow.semantics
         made = {name: self.embed(view, definition, semantics) for name, definition in need.embeds.items()}
@@ -348,6 +402,7 @@ class Turns:
             tasks=_both(snapshot.tasks, loaded.tasks),
             latest=_both(snapshot.latest, loaded.latest),
             payloads=_both(snapshot.payloads, known),
+            lost=snapshot.lost,
             definitions=_both(snapshot.definitions, {key: self._resolve(view, *key) for key in need.definitions}),
             polls=_both(snapshot.polls, {kind: last_polls(view, kind) for kind in need.polls}),
             embedded=_both(snapshot.embedded, made),
@@ -368,7 +423,10 @@ class Turns:
         return digest
 
     def texts(self, view: ReadingTransaction, workflow_id: str, digests: Iterable[str]) -> dict[str, Payload]:
-        """Large payloads by their hashes. What a hash stands for never changes, so it is read and parsed once a process."""
+        """Large payloads by their hashes. What a hash stands for never changes, so it is read and parsed once a process.
+
+        Those of the payload storage may come without their text, which is then fetched when their document is looked at.
+        """
         held = {digest: self._payloads.get(digest) for digest in digests}
         known = {digest: payload for digest, payload in held.items() if payload is not None}
         missing = held.keys() - known.keys()
@@ -378,7 +436,10 @@ class Turns:
                 known[digest] = payload
         absent = held.keys() - known.keys()
         if absent:
-            raise StorageCorrupt(f"{workflow_id}: payload {min(absent)} is missing")
+            for digest, external in view.externals(workflow_id, absent).items():
+                known[digest] = self._payloads.get(external.key) or self.outside.lazy(external)
+            if absent - known.keys():
+                raise StorageCorrupt(f"{workflow_id}: payload {min(absent - known.keys())} is missing")
         return known
 
     def plan(self, view: ReadingTransaction, workflow: Workflow) -> Plan:

@@ -15,6 +15,15 @@ from conductorlite.ports.backend import Backend, ReadingTransaction, WritingTran
 from conductorlite.ports.executions import ExecutionFilter, ExecutionReads, ExecutionWrites, Loaded
 from conductorlite.ports.lock import Lock
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
+from conductorlite.ports.payloads import (
+    ExternalStorageLocation,
+    LoosePayload,
+    PayloadCodec,
+    PayloadReads,
+    PayloadStorage,
+    PayloadWrites,
+    StoredPayload,
+)
 from conductorlite.ports.queues import QueueReads, QueueWrites
 from conductorlite.ports.relay import RelayItem, RelayReads, RelayWrites
 
@@ -23,15 +32,22 @@ __all__ = [
     "ExecutionFilter",
     "ExecutionReads",
     "ExecutionWrites",
+    "ExternalStorageLocation",
     "Loaded",
     "Lock",
+    "LoosePayload",
     "MetadataReads",
     "MetadataWrites",
+    "PayloadCodec",
+    "PayloadReads",
+    "PayloadStorage",
+    "PayloadWrites",
     "QueueReads",
     "QueueWrites",
     "ReadingTransaction",
     "RelayItem",
     "RelayReads",
     "RelayWrites",
+    "StoredPayload",
     "WritingTransaction",
 ]

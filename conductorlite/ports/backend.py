@@ -7,6 +7,7 @@ from typing import Protocol
 
 from conductorlite.ports.executions import ExecutionReads, ExecutionWrites
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
+from conductorlite.ports.payloads import PayloadReads, PayloadStorage, PayloadWrites
 from conductorlite.ports.queues import QueueReads, QueueWrites
 from conductorlite.ports.relay import RelayReads, RelayWrites
 
@@ -17,11 +18,13 @@ __all__ = [
 ]
 
 
-class ReadingTransaction(ExecutionReads, QueueReads, RelayReads, MetadataReads, Protocol):
+class ReadingTransaction(ExecutionReads, QueueReads, RelayReads, MetadataReads, PayloadReads, Protocol):
     """One consistent view of the store."""
 
 
-class WritingTransaction(ReadingTransaction, ExecutionWrites, QueueWrites, RelayWrites, MetadataWrites, Protocol):
+class WritingTransaction(
+    ReadingTransaction, ExecutionWrites, QueueWrites, RelayWrites, MetadataWrites, PayloadWrites, Protocol
+):
     """One atomic, serialised change of the store; sees its own writes."""
 
 
@@ -41,6 +44,10 @@ class Backend(Protocol):
 
     def data_version(self) -> int:
         """A number that changes when another connection or process has committed."""
+        ...
+
+    def payload_storage(self) -> PayloadStorage | None:
+        """Where payloads past the soft barrier lie unless the engine is told otherwise; None: all of them in the store."""
         ...
 
     def close(self) -> None:

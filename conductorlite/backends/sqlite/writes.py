@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from conductorlite.backends.sqlite import statements as sql
 from conductorlite.backends.sqlite.opening import translated
+from conductorlite.backends.sqlite.payloads import REMOVE_EXTERNALS, SQLitePayloadWrites
 from conductorlite.backends.sqlite.reads import SQLiteReads
 from conductorlite.backends.sqlite.rows import Row, event_row, history_row, message_row, poll_row, task_row, workflow_row
 from conductorlite.decisions import Decision, Event, Message, Outgoing
@@ -17,7 +18,7 @@ from conductorlite.ports import RelayItem
 __all__ = ["SQLiteWrites"]
 
 
-class SQLiteWrites(SQLiteReads):
+class SQLiteWrites(SQLiteReads, SQLitePayloadWrites):
     """One atomic change of the store; sees its own writes. Valid until its block ends."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
@@ -112,6 +113,8 @@ class SQLiteWrites(SQLiteReads):
         if decision.texts:
             texts = [(workflow_id, text.digest, text.text) for text in decision.texts if text.text is not None]
             self._executemany(sql.INSERT_TEXT, texts)
+        if decision.externals:
+            self._keep_externals(workflow_id, decision.externals)
         if decision.history:
             self._executemany(sql.INSERT_HISTORY, [history_row(workflow_id, event) for event in decision.history])
 
@@ -163,7 +166,7 @@ class SQLiteWrites(SQLiteReads):
 
     def remove(self, workflow_id: str) -> None:
         """Delete an execution with all that belongs to it."""
-        for statement in sql.REMOVE:
+        for statement in (*sql.REMOVE, *REMOVE_EXTERNALS):
             self._many(statement, [(workflow_id,)])
 
     # -- messages, relay -----------------------------------------------------------------------------------------------
