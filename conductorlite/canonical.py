@@ -182,7 +182,7 @@ class Payload:
     @property
     def absent(self) -> bool:
         """Whether only the hash is here."""
-        return self.text is None
+        return self.text is None and self.external is None
 
     @property
     def digest(self) -> str:
@@ -192,6 +192,13 @@ class Payload:
                 raise InvalidInput("an absent payload without a hash")
             self._digest = digest(self.text)
         return self._digest
+
+    @property
+    def shown(self) -> str:
+        """The text, or where it lies when it is in the payload storage."""
+        if self.external is not None:
+            return f"{self.external.size} bytes at {self.external.key}"
+        return "" if self.text is None else self.text
 
     @property
     def large(self) -> bool:

@@ -16,7 +16,6 @@ from conductorlite.cli.looking import LOOKING, explained
 from conductorlite.cli.moving import MOVING
 from conductorlite.cli.reading import read_definition, read_input, read_task_defs, read_workers, with_system_workers
 from conductorlite.cli.shared import Setting, command_options
-from conductorlite.cli.showing import shown
 from conductorlite.clock import to_span
 from conductorlite.codec.executions import workflow_to_json
 from conductorlite.definitions import IdempotencyStrategy, WorkflowDef
@@ -156,7 +155,7 @@ def _result(setting: Setting, engine: Engine, workflow: Workflow) -> Exit:
         setting.screen.document({key: whole[key] for key in whole if key not in ("tasks", "workflowDefinition")})
     else:
         setting.screen.pairs(
-            [("workflowId", workflow.workflow_id), ("status", workflow.status), ("output", shown(workflow.output))]
+            [("workflowId", workflow.workflow_id), ("status", workflow.status), ("output", workflow.output.shown)]
         )
     if workflow.status is WorkflowStatus.COMPLETED:
         return Exit.OK

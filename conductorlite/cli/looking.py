@@ -14,7 +14,7 @@ from conductorlite.cli.driving import history_line
 from conductorlite.cli.exits import Exit
 from conductorlite.cli.reading import read_definition
 from conductorlite.cli.shared import Setting, command_options
-from conductorlite.cli.showing import instant, iso, shown
+from conductorlite.cli.showing import instant, iso
 from conductorlite.codec.executions import workflow_to_json
 from conductorlite.definitions import Severity
 from conductorlite.diagrams import mermaid
@@ -117,8 +117,8 @@ def show(setting: Setting, workflow_id: str) -> None:
             ("started", instant(row.created_at)),
             ("ended", instant(row.ended_at)),
             ("took" if row.ended_at else "runs for", span_in_words(max(0, (row.ended_at or now) - row.created_at))),
-            ("input", shown(row.input)),
-            ("output", shown(row.output) if row.status.terminal else None),
+            ("input", row.input.shown),
+            ("output", row.output.shown if row.status.terminal else None),
         ]
     )
     screen.line("")

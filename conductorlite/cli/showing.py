@@ -14,9 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from conductorlite.canonical import Payload
-
-__all__ = ["Screen", "instant", "iso", "one_line", "shown"]
+__all__ = ["Screen", "instant", "iso", "one_line"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -36,13 +34,6 @@ _COLOURS = {
     "error": "red",
     "warning": "yellow",
 }
-
-
-def shown(payload: Payload) -> str | None:
-    """The text of a document, or where it lies when it is too large for the store."""
-    if payload.external is None:
-        return payload.text
-    return f"{payload.external.size} bytes at {payload.external.key}"
 
 
 def one_line(text: object) -> str:

@@ -100,7 +100,10 @@ class Bench:
 
     def do(self, task_type: str, output: dict[str, Any] | None = None, status: str = "COMPLETED", **fields: Any) -> Task:
         """Take a task and report on it at once."""
-        task = self.take(task_type)
+        return self.report(self.take(task_type), output, status, **fields)
+
+    def report(self, task: Task, output: dict[str, Any] | None = None, status: str = "COMPLETED", **fields: Any) -> Task:
+        """Report on a task."""
         result = TaskResult(
             workflow_id=task.workflow_id,
             task_id=task.task_id,
