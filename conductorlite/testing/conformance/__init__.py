@@ -20,12 +20,15 @@ from conductorlite.ports import Backend
 from conductorlite.testing.conformance.executions import ExecutionConformance
 from conductorlite.testing.conformance.lookups import LookupConformance
 from conductorlite.testing.conformance.mailboxes import MailboxConformance
+from conductorlite.testing.conformance.payloads import PayloadConformance, PayloadStorageConformance
 from conductorlite.testing.conformance.transactions import TransactionConformance
 
-__all__ = ["BackendConformance"]
+__all__ = ["BackendConformance", "PayloadStorageConformance"]
 
 
-class BackendConformance(ExecutionConformance, LookupConformance, MailboxConformance, TransactionConformance):
+class BackendConformance(
+    ExecutionConformance, LookupConformance, MailboxConformance, PayloadConformance, TransactionConformance
+):
     """What every backend promises. Subclass it and implement `make_backend`."""
 
     @pytest.fixture
