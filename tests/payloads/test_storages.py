@@ -147,7 +147,7 @@ def test_files_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fsync = os.fsync
 
     def watched(handle: int) -> None:
-        flushed.append(Path(os.readlink(f"/proc/self/fd/{handle}")).name if Path("/proc/self/fd").exists() else "?")
+        flushed.append(Path(f"/proc/self/fd/{handle}").readlink().name if Path("/proc/self/fd").exists() else "?")
         fsync(handle)
 
     monkeypatch.setattr(os, "fsync", watched)
