@@ -35,7 +35,7 @@ _SMALL: Final = 256
 
 
 class LostInput(InvalidInput):
-    """A task is being scheduled on a document that cannot be had."""
+    """Internal: a task is being scheduled on a document that cannot be had."""
 
 
 class View:

@@ -31,7 +31,7 @@ class Engine(Queries):
     `lock` saves double work between engines; `bounds` are the limits of one turn.
 
     Inputs and outputs past the soft `barriers` lie in the storage `payloads` (a folder, a URL such as `s3://bucket/folder`, or a
-    `PayloadStorage`); by default beside the database (`orders.payloads` for `orders.db`), for a store in memory in memory.
+    `PayloadStorage`); by default beside the database (`orders.db.payloads`), for a store in memory in memory.
     `payload_codec` encrypts or compresses what is put there. Those past the hard barriers are refused.
 
     Nothing runs by itself: no thread is started until the engine is driven by `run_until_idle`, `run_forever`, `Run.result`,

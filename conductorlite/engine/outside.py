@@ -51,7 +51,7 @@ class PayloadSweep:
 
 
 class Elsewhere(Exception):
-    """A turn needs documents of the payload storage; they are fetched when its transaction is over, and it begins again."""
+    """Internal: a turn needs documents of the payload storage; they are fetched after its transaction, and it begins again."""
 
     def __init__(self, externals: Iterable[ExternalPayload]) -> None:
         self.externals = tuple(externals)

@@ -14,17 +14,17 @@ from typing import Final, TypeVar
 
 import attrs
 
-from conductorlite import codec
 from conductorlite.canonical import Payload
 from conductorlite.clock import Clock
 from conductorlite.decider import DECIDER_VERSION, Bounds, decide, foresee
 from conductorlite.decisions import Decision, Embedding, Event, EventKind, Need, Snapshot
-from conductorlite.definitions import Semantics, WorkflowDef
+from conductorlite.definitions import Semantics
 from conductorlite.engine.asked import Along, Listener, Start, Taken
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.domains import last_polls
 from conductorlite.engine.keys import refuse_letter, refuse_start, replaced, start_letter, strategy_of
 from conductorlite.engine.outside import Elsewhere, Near, Outside
+from conductorlite.engine.plans import Plans
 from conductorlite.errors import (
     ConductorliteError,
     ExecutionNotFound,
@@ -40,7 +40,7 @@ from conductorlite.errors import (
 )
 from conductorlite.executions import Workflow
 from conductorlite.expressions import apply_workflow_input_template
-from conductorlite.plan import Plan, compile_plan, grafted
+from conductorlite.plan import Plan
 from conductorlite.ports import Backend, Lock, ReadingTransaction, WritingTransaction
 
 __all__ = ["Turns"]
@@ -57,8 +57,6 @@ _CACHED_TEXT: Final = 32 * 1024 * 1024
 #: Due events one turn reads.
 _EVENTS: Final = 200
 
-_NOTHING_MADE: Final[Mapping[str, str]] = {}
-
 #: Turns a verb takes on its own to finish what it began, before the driver has to.
 _FOLLOW_UPS: Final = 1_000
 
@@ -66,7 +64,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Turns:
+class Turns(Plans):
     """Takes turns on one backend."""
 
     def __init__(
@@ -79,6 +77,7 @@ class Turns:
         lock: Lock | None = None,
         outside: Outside | None = None,
     ) -> None:
+        super().__init__()
         self.backend = backend
         #: What lies in the payload storage.
         self.outside = outside or Outside(backend, None, None, bounds.barriers)
@@ -97,8 +96,6 @@ class Turns:
         #: How a name becomes the hash of an embedded definition and the texts it needs; set by the engine.
         self.resolve: Callable[[ReadingTransaction, str, int | None], tuple[str, Mapping[str, str]]] = _unresolved
         self._resolved: Cache[str, Mapping[str, str]] = Cache(256)
-        self._plans: Cache[tuple[str, Semantics], Plan] = Cache(256)
-        self._grown: Cache[tuple[str, Semantics, tuple[str, ...]], Plan] = Cache(64)
         self._payloads: Cache[str, Payload] = Cache(256, weigh=lambda held: len(held.text or ""), budget=_CACHED_TEXT)
 
     # ------------------------------------------------------------------ taking turns
@@ -441,43 +438,6 @@ class Turns:
             if absent - known.keys():
                 raise StorageCorrupt(f"{workflow_id}: payload {min(absent - known.keys())} is missing")
         return known
-
-    def plan(self, view: ReadingTransaction, workflow: Workflow) -> Plan:
-        """The compiled plan of an execution's embedded definition; raises StorageCorrupt when that is missing."""
-        return self._plan(view, workflow, workflow.definition_hash, {})
-
-    def made(self, view: ReadingTransaction, workflow: Workflow, digest: str) -> WorkflowDef:
-        """A definition that an execution made at run time; raises StorageCorrupt when it is missing."""
-        return self._plan(view, workflow, digest, _NOTHING_MADE).definition
-
-    def grown(
-        self, view: ReadingTransaction, workflow: Workflow, chain: tuple[str, ...], made: Mapping[str, str] = _NOTHING_MADE
-    ) -> Plan:
-        """The plan with the definitions of these hashes grown into it; `made` are texts that are not stored yet."""
-        if not chain:
-            return self.plan(view, workflow)
-        key = (workflow.definition_hash, workflow.semantics, chain)
-        plan = self._grown.get(key)
-        if plan is None:
-            inner = self._plan(view, workflow, chain[-1], made)
-            root = inner.definition.tasks[0].task_reference_name
-            plan = grafted(self.grown(view, workflow, chain[:-1], made), root, chain[-1], inner)
-            self._grown.put(key, plan)
-        return plan
-
-    def _plan(self, view: ReadingTransaction, workflow: Workflow, digest: str, made: Mapping[str, str]) -> Plan:
-        plan = self._plans.get((digest, workflow.semantics))
-        if plan is None:
-            text = made.get(digest) or view.definition(digest)
-            if text is None:
-                raise StorageCorrupt(f"the definition {digest} of {workflow.workflow_id} is missing")
-            plan = compile_plan(codec.workflow_def_from_json(text), workflow.semantics)
-            self._plans.put((digest, workflow.semantics), plan)
-        return plan
-
-    def know(self, digest: str, plan: Plan) -> None:
-        """Keep a plan that was compiled elsewhere."""
-        self._plans.put((digest, plan.semantics), plan)
 
     # ------------------------------------------------------------------ broken turns
 

@@ -73,8 +73,8 @@ class Store:
         for suffix in ("", "-wal"):
             if Path(f"{before}{suffix}").exists():
                 shutil.copyfile(f"{before}{suffix}", f"{self._file}{suffix}")
-        if before.with_suffix(".payloads").exists():
-            shutil.copytree(before.with_suffix(".payloads"), self._file.with_suffix(".payloads"))
+        if Path(f"{before}.payloads").exists():
+            shutil.copytree(f"{before}.payloads", f"{self._file}.payloads")
 
 
 class CountedIds:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from payload_kit import KB, Bench, bytes_of, flow, simple, sized
 
 from conductorlite import Barriers, InvalidInput, PayloadTooLarge, TaskStatus, VirtualClock, WorkflowStatus, WorkflowTask
+from conductorlite.canonical import Payload
 from conductorlite.driver import Engine
 from conductorlite.ports import PayloadStorage
 
@@ -160,11 +163,8 @@ def test_conductors_thresholds_in_force() -> None:
         assert engine.get(run.workflow_id).input.external is not None
 
 
-SMALL_NAMES = [
-    f"{most}{place}_payload_size_threshold"
-    for place in ("workflow_input", "workflow_output", "task_input", "task_output")
-    for most in ("", "max_")
-]
+PLACES = ("workflow_input", "workflow_output", "task_input", "task_output")
+SMALL_NAMES = [f"{most}{place}_payload_size_threshold" for place in PLACES for most in ("", "max_")]
 
 
 @pytest.mark.parametrize("kb", [0, -1, 16 * KB + 1, True, 1.5, "2"])
@@ -172,3 +172,14 @@ def test_barriers_that_cannot_be(kb: Any) -> None:
     """A threshold is a whole number of KB, no larger than what the engine can hold."""
     with pytest.raises(InvalidInput, match="task_input_payload_size_threshold is a number of KB"):
         Barriers(task_input_payload_size_threshold=kb)
+
+
+@given(text=st.text(max_size=3 * KB), kb=st.integers(1, 6), place=st.sampled_from(PLACES))
+def test_a_size_is_that_of_utf8(text: str, kb: int, place: str) -> None:
+    """Whatever its characters, a document is refused exactly when its JSON as UTF-8 is larger than the barrier."""
+    document = Payload.of({"x": text})
+    size = bytes_of({"x": text})
+    barriers = Barriers(**{f"max_{place}_payload_size_threshold": kb})
+    refusal = barriers.refusal(place, document)
+    assert (refusal is not None) == (size > kb * KB)
+    assert refusal is None or f"{size} bytes" in refusal

@@ -160,11 +160,11 @@ def test_where_payloads_lie_by_default(tmp_path: Path) -> None:
     """Beside the database, in a folder of its name that is made when it is needed; of a store in memory, in memory."""
     with Engine(tmp_path / "orders.db", barriers=Barriers(workflow_input_payload_size_threshold=2)) as engine:
         engine.start(flow(simple("a")), {"small": True})
-        assert not (tmp_path / "orders.payloads").exists()
+        assert not (tmp_path / "orders.db.payloads").exists()
         run = engine.start(flow(simple("a")), BIG)
         external = engine.get(run.workflow_id).input.external
         assert external is not None
-        assert (tmp_path / "orders.payloads" / external.key).stat().st_size == 3 * KB
+        assert (tmp_path / "orders.db.payloads" / external.key).stat().st_size == 3 * KB
     with Engine() as engine:
         assert isinstance(engine.turns.outside.storage, MemoryPayloads)
 
@@ -224,7 +224,7 @@ def test_a_codec_and_its_keys(tmp_path: Path) -> None:
         external = engine.get(first).input.external
         assert external is not None
         assert external.key.endswith(".json.2025")
-        assert b"aaaa" not in (tmp_path / "o.payloads" / external.key).read_bytes()
+        assert b"aaaa" not in (tmp_path / "o.db.payloads" / external.key).read_bytes()
     with engine_of(tmp_path, Keyed("2025", "2026")) as engine:
         second = engine.start(flow(simple("z")), BIG).workflow_id
         external = engine.get(second).input.external
@@ -243,7 +243,7 @@ def test_a_codec_and_its_keys(tmp_path: Path) -> None:
         engine.advance("1m")
         task = engine.poll("a")[0]
         assert task.input_data == BIG
-        path = next((tmp_path / "o.payloads").rglob("*.2025"))
+        path = next((tmp_path / "o.db.payloads").rglob("*.2025"))
         path.write_bytes(b"nonsense")
         with pytest.raises(PayloadLost, match="cannot be decoded"):
             _ = engine.get(first).input_data

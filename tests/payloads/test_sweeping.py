@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from conductorlite import (
     Conflict,
     Engine,
     LocalPayloads,
+    MemoryPayloads,
     PayloadSweep,
     PayloadUnavailable,
     SubWorkflowParams,
@@ -122,6 +124,61 @@ def test_a_put_renews_the_grace(new_bench: Any) -> None:
     bench.engine.advance("2d")
     assert bench.engine.sweep_payloads("1d") == PayloadSweep()
     assert bench.workflow.input_data == BIG
+
+
+def test_a_removal_between_a_put_and_its_commit(new_bench: Any) -> None:
+    """Whoever removes the last execution that uses a document does not delete what another one is about to refer to."""
+    bench: Bench = new_bench()
+    first = bench.start(flow(simple("a")), BIG).workflow_id
+    bench.do("a")
+    turns: Any = bench.engine.turns
+    put = turns.outside.put
+
+    def put_and_remove(*arguments: Any) -> Any:
+        answer = put(*arguments)
+        turns.outside.put = put
+        bench.engine.remove(first)
+        return answer
+
+    turns.outside.put = put_and_remove
+    bench.start(flow(simple("a")), BIG)
+    assert list(bench.engine.workflow_ids()) == [bench.workflow_id]
+    assert bench.keys() == referred(bench.engine) != []
+    assert bench.workflow.input_data == BIG
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_threads_that_start_remove_and_sweep_at_once(tmp_path: Path, kind: str) -> None:
+    """Engines that start and remove executions with the same documents, and sweep, never lose one that is referred to."""
+    backend: Backend = MemoryBackend() if kind == "memory" else SQLiteBackend(tmp_path / "o.db", synchronous="NORMAL")
+    storage = MemoryPayloads()
+    problems: list[BaseException] = []
+
+    def work(name: str) -> None:
+        try:
+            engine = Engine(FaultyBackend(backend, keep_open=True), payloads=storage, barriers=Barriers(**SMALL))
+            for number in range(25):
+                one = engine.start(flow(simple("a")), BIG, workflow_id=f"{name}-{number}").workflow_id
+                assert engine.get(one).input_data == BIG
+                if number % 5:
+                    engine.terminate(one)
+                    engine.remove(one)
+                else:
+                    engine.sweep_payloads("1h")
+        except BaseException as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in ("u", "v", "w")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    with Engine(backend, payloads=storage) as engine:
+        assert len(list(engine.workflow_ids())) == 15
+        assert all(engine.get(one).input_data == BIG for one in engine.workflow_ids())
+        engine.sweep_payloads(0)
+        assert sorted(one.key for one in storage.list()) == referred(engine) != []
 
 
 def test_strange_objects_are_noticed_then_swept(new_bench: Any, storage: PayloadStorage) -> None:

@@ -102,10 +102,13 @@ class SQLiteBackend:
             raise translated(error, self.path) from error
 
     def payload_storage(self) -> PayloadStorage:
-        """A folder beside the database, of its name: `orders.payloads` for `orders.db`; made when it is needed."""
+        """A folder beside the database, of its whole name: `orders.db.payloads` for `orders.db`; made when it is needed.
+
+        Of the whole name, for `orders.sqlite` beside it is another store, and would take these for nobody's.
+        """
         from conductorlite.payloads import LocalPayloads
 
-        return LocalPayloads(Path(self.path).with_suffix(".payloads"))
+        return LocalPayloads(f"{self.path}.payloads")
 
     def checkpoint(self) -> None:
         """Move what the log holds into the file, as far as nobody reads it; for idle moments."""
