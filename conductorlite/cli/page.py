@@ -18,7 +18,8 @@ line](../how-to/use-the-command-line.md).
 
 Answers go to standard output, remarks and errors to standard error; an error is one line (the problems of a definition a
 line each). On a terminal tables are coloured; elsewhere they are aligned text. Instants are UTC. The database is
-`conductorlite.db` in the current folder unless `--db` names another, its payload storage beside it unless `--payloads` does. conductorlite takes no setting from environment
+`conductorlite.db` in the current folder unless `--db` names another, its payload storage
+beside it unless `--payloads` does. conductorlite takes no setting from environment
 variables; the library that paints terminals honours `NO_COLOR`, `TERM` and their like.
 
 ## Exit codes

@@ -285,6 +285,37 @@ def test_off_when_the_soft_barrier_is_not_below_the_hard_one(new_bench: Any) -> 
     assert bench.workflow.output_data == sized(4 * KB)
 
 
+def test_the_same_is_decided_wherever_documents_lie(store: Any, tmp_path: Path) -> None:
+    """With documents in the storage, or in the store, the journals of a family are the same, line by line and byte by byte."""
+    from conductorlite.backends.sqlite import SQLiteBackend
+
+    exports = []
+    hard = {name: 16 for name in SMALL if name.startswith("max_")}
+    for number, soft in enumerate((2, 16)):
+        backend = store if number else SQLiteBackend(tmp_path / "twin.db", synchronous="NORMAL")
+        low = dict.fromkeys((name for name in SMALL if not name.startswith("max_")), soft)
+        bench = Bench(backend, MemoryPayloads(), barriers={**low, **hard})
+        bench.engine.register(flow(simple("c", input_parameters={"x": "${workflow.input.x}"}), name="child"))
+        bench.engine.register(flow(simple("m"), name="mourner"))
+        fork = system("f", "FORK_JOIN", fork_tasks=[[child_of("child", x="${workflow.input.x}")], [simple("b")]])
+        loop = system("l", "DO_WHILE", loop_condition="$.a['x'] != null && $.l['iteration'] < 2", loop_over=[simple("a")])
+        bench.start(
+            flow(fork, system("j", "JOIN", join_on=["s", "b"]), loop, simple("z", input_parameters={"j": "${j.output}"}),
+                 failure_workflow="mourner"),
+            BIG,
+        )  # fmt: skip
+        for ref in ("b", "c", "a", "a"):
+            bench.do(ref, BIG)
+        bench.do("z", BIG, status="FAILED")
+        bench.do("m", BIG)
+        assert bool(bench.keys()) == (soft == 2)
+        exports.append(bench.engine.export(bench.workflow_id))
+        assert bench.engine.check() == []
+        bench.engine.close()
+    assert exports[0] == exports[1]
+    assert len(exports[0]["executions"]) == 3
+
+
 def test_small_turns_ask_nothing_more(tmp_path: Path) -> None:
     """A chain of small tasks costs as many statements and commits with low barriers as with none in reach."""
     from conductorlite.backends.sqlite import SQLiteBackend
