@@ -51,6 +51,12 @@ class Barriers:
     max_task_input_payload_size_threshold: int = _threshold(10240)
     task_output_payload_size_threshold: int = _threshold(3072)
     max_task_output_payload_size_threshold: int = _threshold(10240)
+    #: Bytes that no soft barrier lies below.
+    _least: int = attrs.field(init=False, repr=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        places = ("workflow_input", "workflow_output", "task_input", "task_output")
+        object.__setattr__(self, "_least", min(self.soft(place) for place in places))
 
     def soft(self, place: Place) -> int:
         """Bytes up to which a payload stays in the store; `place` is `workflow_input`, `task_output` …"""
@@ -98,10 +104,6 @@ class Barriers:
             if text is not None and size_of(text.whole()) > self.soft(place):
                 found[text.digest] = text
         return list(found.values())
-
-    @property
-    def _least(self) -> int:
-        return min(self.soft(place) for place in ("workflow_input", "workflow_output", "task_input", "task_output"))
 
 
 def _placed(decision: Decision) -> Iterator[tuple[Place, Payload]]:
