@@ -5,7 +5,7 @@ The public face: everything a program needs is importable from here. The test ki
 
 from conductorlite.aio import AsyncEngine, AsyncRun
 from conductorlite.clock import Clock, SystemClock, VirtualClock
-from conductorlite.decider import Bounds
+from conductorlite.decider import Barriers, Bounds
 from conductorlite.definitions import (
     IdempotencyStrategy,
     Problem,
@@ -23,7 +23,7 @@ from conductorlite.definitions import (
 )
 from conductorlite.diagrams import mermaid
 from conductorlite.driver import Engine, Run
-from conductorlite.engine import AgendaEntry, BulkReport
+from conductorlite.engine import AgendaEntry, BulkReport, PayloadSweep
 from conductorlite.errors import (
     AlreadyExists,
     ClockError,
@@ -43,6 +43,9 @@ from conductorlite.errors import (
     MissingExtra,
     NotFound,
     Parked,
+    PayloadLost,
+    PayloadTooLarge,
+    PayloadUnavailable,
     ReplayDiverged,
     ResultTimeout,
     ScheduleNotFound,
@@ -83,8 +86,9 @@ from conductorlite.handlers import (
 )
 from conductorlite.invariants import Finding
 from conductorlite.migration import DefinitionDiff, MigrationPlan, Verdict, diff, plan_migration
+from conductorlite.payloads import FsspecPayloads, LocalPayloads, MemoryPayloads
 from conductorlite.plan import validate, validate_event_handler, validate_task_def
-from conductorlite.ports import EventMessage, EventSource
+from conductorlite.ports import EventMessage, EventSource, ExternalStorageLocation
 from conductorlite.schedules import (
     Backfill,
     CronSchedule,
@@ -106,6 +110,7 @@ __all__ = [
     "AsyncEngine",
     "AsyncRun",
     "Backfill",
+    "Barriers",
     "Bounds",
     "BulkReport",
     "Clock",
@@ -125,8 +130,10 @@ __all__ = [
     "EventStatus",
     "ExecutionNotFound",
     "ExpressionFailed",
+    "ExternalStorageLocation",
     "FencedOut",
     "Finding",
+    "FsspecPayloads",
     "HistoryEvent",
     "HistoryKind",
     "IdempotencyStrategy",
@@ -136,11 +143,17 @@ __all__ = [
     "InvariantBroken",
     "KeyTaken",
     "LimitReached",
+    "LocalPayloads",
+    "MemoryPayloads",
     "MigrationPlan",
     "MissingExtra",
     "NotFound",
     "OverlapPolicy",
     "Parked",
+    "PayloadLost",
+    "PayloadSweep",
+    "PayloadTooLarge",
+    "PayloadUnavailable",
     "PollData",
     "Problem",
     "RateLimitConfig",

@@ -9,12 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
+
+import attrs
 
 from conductorlite.errors import InvalidInput
 
-__all__ = ["EMPTY", "INLINE_LIMIT", "MAX_DEPTH", "MAX_SIZE", "Payload", "canonical", "digest", "parse"]
+__all__ = [
+    "EMPTY",
+    "INLINE_LIMIT",
+    "MAX_DEPTH",
+    "MAX_SIZE",
+    "ExternalPayload",
+    "Payload",
+    "canonical",
+    "digest",
+    "parse",
+    "size_of",
+]
 
 #: Deepest nesting of maps and lists that is accepted; beyond it the JSON of other tools breaks too.
 MAX_DEPTH: Final = 200
@@ -119,20 +132,44 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def size_of(text: str) -> int:
+    """Bytes of a text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ExternalPayload:
+    """Where a document lies that is too large for the store: `key` in the payload storage; `size` is that of its text, in bytes."""
+
+    digest: str
+    size: int
+    key: str
+
+
 class Payload:
     """One immutable JSON document of a row: its canonical text, and the parsed value made on first use.
 
     A payload read from a store may be *absent*: only its hash is known (`text` is None). The decider asks for it by that
-    hash. `value` is shared: the engine reads it and never changes it; what leaves the engine is `fresh()`.
+    hash. One that lies in the payload storage says where (`external`), and its text is fetched when its document is first
+    looked at. `value` is shared: the engine reads it and never changes it; what leaves the engine is `fresh()`.
     """
 
-    __slots__ = ("_digest", "_value", "text")
+    __slots__ = ("_digest", "_fetch", "_value", "external", "text")
 
     _UNPARSED: Final = object()
 
-    def __init__(self, text: str | None, *, digest: str | None = None) -> None:
+    def __init__(
+        self,
+        text: str | None,
+        *,
+        digest: str | None = None,
+        external: ExternalPayload | None = None,
+        fetch: Callable[[ExternalPayload], str] | None = None,
+    ) -> None:
         self.text = text
-        self._digest = digest
+        self.external = external
+        self._digest = digest if external is None else external.digest
+        self._fetch = fetch
         self._value: Any = Payload._UNPARSED
 
     @classmethod
@@ -145,7 +182,7 @@ class Payload:
     @property
     def absent(self) -> bool:
         """Whether only the hash is here."""
-        return self.text is None
+        return self.text is None and self.external is None
 
     @property
     def digest(self) -> str:
@@ -157,6 +194,13 @@ class Payload:
         return self._digest
 
     @property
+    def shown(self) -> str:
+        """The text, or where it lies when it is in the payload storage."""
+        if self.external is not None:
+            return f"{self.external.size} bytes at {self.external.key}"
+        return "" if self.text is None else self.text
+
+    @property
     def large(self) -> bool:
         """Whether the text is stored apart, by hash."""
         return self.text is None or len(self.text) > INLINE_LIMIT
@@ -165,16 +209,20 @@ class Payload:
     def value(self) -> Any:
         """The parsed document, shared: do not change it."""
         if self._value is Payload._UNPARSED:
-            if self.text is None:
-                raise InvalidInput(f"payload {self._digest} was not loaded")
-            self._value = json.loads(self.text)
+            self._value = json.loads(self.whole())
         return self._value
+
+    def whole(self) -> str:
+        """The text, fetched from the payload storage if need be; raises PayloadLost and PayloadUnavailable then."""
+        if self.text is None:
+            if self.external is None or self._fetch is None:
+                raise InvalidInput(f"payload {self._digest} was not loaded")
+            self.text = self._fetch(self.external)
+        return self.text
 
     def fresh(self) -> Any:
         """A copy of the document that belongs to the caller."""
-        if self.text is None:
-            raise InvalidInput(f"payload {self._digest} was not loaded")
-        return json.loads(self.text)
+        return json.loads(self.whole())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Payload):

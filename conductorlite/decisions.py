@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from conductorlite.canonical import EMPTY, Payload
+from conductorlite.canonical import EMPTY, ExternalPayload, Payload
 from conductorlite.executions import HistoryEvent, Task, Workflow
 from conductorlite.limits import LimitChange, Line, Member
 
@@ -246,6 +246,8 @@ class Snapshot:
     tasks: Mapping[str, Task | None] = attrs.field(factory=dict)
     latest: Mapping[str, Task | None] = attrs.field(factory=dict)
     payloads: Mapping[str, Payload] = attrs.field(factory=dict)
+    #: Why documents that lie in the payload storage cannot be had, by their hashes.
+    lost: Mapping[str, str] = attrs.field(factory=dict)
     #: Hashes of the embedded forms; None when nothing is registered under that name.
     definitions: Mapping[DefinitionKey, str | None] = attrs.field(factory=dict)
     #: By task type: the instant of the last poll in each domain, epoch ms.
@@ -434,6 +436,8 @@ class Decision:
     #: After the other changes of rows, which name them as they were. No new name is one that is there.
     renamed: tuple[Renamed, ...] = ()
     texts: tuple[Payload, ...] = ()
+    #: Payloads set by this turn that lie in the payload storage, and not among `texts`.
+    externals: tuple[ExternalPayload, ...] = ()
     definitions: Mapping[str, str] = attrs.field(factory=dict)
     history: tuple[HistoryEvent, ...] = ()
     consumed: tuple[str, ...] = ()

@@ -5,6 +5,7 @@ The tree::
     ConductorliteError
      ├── InvalidDefinition            a definition has errors; .problems lists all of them
      ├── InvalidInput (ValueError)    a value cannot be kept as JSON, or an argument is out of range
+     │    └── PayloadTooLarge         an input or output is larger than the hard barrier allows
      ├── InvalidExpression            a `${…}` template or a condition cannot be compiled
      ├── ExpressionFailed             a condition could not be evaluated
      ├── MissingExtra (ImportError)   an optional dependency is needed; names the pip command
@@ -32,6 +33,8 @@ The tree::
      │    ├── StorageFull             the disk or the quota is full
      │    ├── StorageReadOnly         the database cannot be written
      │    ├── StorageCorrupt          the file is damaged or is not a conductorlite database
+     │    ├── PayloadLost             a document is missing in the payload storage, or damaged there
+     │    ├── PayloadUnavailable      the payload storage cannot be reached, or refuses
      │    └── SchemaTooNew            the database was written by a newer conductorlite
      ├── FencedOut                    another turn committed first; internal, retried by the engine
      └── InvariantBroken              a law of the engine does not hold; the turn is rolled back
@@ -65,6 +68,9 @@ __all__ = [
     "MissingExtra",
     "NotFound",
     "Parked",
+    "PayloadLost",
+    "PayloadTooLarge",
+    "PayloadUnavailable",
     "ReplayDiverged",
     "ResultTimeout",
     "ScheduleNotFound",
@@ -99,6 +105,10 @@ class InvalidDefinition(ConductorliteError):
 
 class InvalidInput(ConductorliteError, ValueError):
     """A value cannot be kept as JSON, or an argument is out of its range; the message names the path."""
+
+
+class PayloadTooLarge(InvalidInput):
+    """An input or output of a task or workflow is larger than its hard barrier allows; the message names both sizes."""
 
 
 class InvalidExpression(ConductorliteError):
@@ -241,6 +251,18 @@ class StorageReadOnly(StorageError):
 
 class StorageCorrupt(StorageError):
     """The file is damaged, or it is not a conductorlite database."""
+
+
+class PayloadLost(StorageError):
+    """A document is missing in the payload storage, or is not what was put there; `key` says which."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        self.key = key
+        super().__init__(f"payload {key} {problem}")
+
+
+class PayloadUnavailable(StorageError):
+    """The payload storage cannot be reached, or refuses what was asked of it; nothing was changed."""
 
 
 class SchemaTooNew(StorageError):

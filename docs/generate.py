@@ -397,6 +397,7 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
         *("save_schedule", "schedule", "schedules", "pause_schedule", "resume_schedule", "remove_schedule", "preview", "backfill"),
     ),
     "Finding": ("executions", "correlated", "children", "workflow_ids", "poll_data", "queue_sizes"),
+    "Payloads": ("sweep_payloads", "external_storage_location"),
     "Looking": ("get", "status", "run", "history", "export", "explain", "agenda", "next_wakeup", "check"),
     "Driving": ("tick", "settle", "advance", "run_until_idle", "run_forever", "stop", "wait", "listen", "close"),
 }

@@ -13,10 +13,10 @@ from conductorlite.aio.events import AsyncEvents
 from conductorlite.aio.run import AsyncRun
 from conductorlite.aio.schedules import AsyncSchedules
 from conductorlite.clock import Clock, Instant, Span
-from conductorlite.decider import Bounds
+from conductorlite.decider import Barriers, Bounds
 from conductorlite.definitions import IdempotencyStrategy, Semantics, TaskDef, WorkflowDef
 from conductorlite.driver import Engine
-from conductorlite.engine import AgendaEntry, BulkReport, Listener
+from conductorlite.engine import AgendaEntry, BulkReport, Listener, PayloadSweep
 from conductorlite.executions import (
     HistoryEvent,
     PollData,
@@ -29,7 +29,7 @@ from conductorlite.executions import (
 )
 from conductorlite.invariants import Finding
 from conductorlite.migration import MigrationPlan
-from conductorlite.ports import Backend, EventSource, Lock
+from conductorlite.ports import Backend, EventSource, ExternalStorageLocation, Lock, PayloadCodec, PayloadStorage
 from conductorlite.worker import Workers
 
 __all__ = ["AsyncEngine"]
@@ -60,6 +60,9 @@ class AsyncEngine(AsyncEvents, AsyncSchedules):
         fencing: bool = True,
         bounds: Bounds | None = None,
         event_sources: Iterable[EventSource] = (),
+        payloads: str | os.PathLike[str] | PayloadStorage | None = None,
+        payload_codec: PayloadCodec | None = None,
+        barriers: Barriers | None = None,
     ) -> None:
         # asyncio is imported by whoever makes one of these, not by whoever imports conductorlite.
         from conductorlite.aio.bridge import Bridge
@@ -76,6 +79,9 @@ class AsyncEngine(AsyncEvents, AsyncSchedules):
             fencing=fencing,
             bounds=bounds,
             event_sources=event_sources,
+            payloads=payloads,
+            payload_codec=payload_codec,
+            barriers=barriers,
         )
         self._bridge = Bridge(self._engine)
         self._call, self._drive = self._bridge.call, self._bridge.drive
@@ -361,6 +367,14 @@ class AsyncEngine(AsyncEvents, AsyncSchedules):
     async def children(self, workflow_id: str) -> list[Workflow]:
         """`Engine.children`, awaited."""
         return await self._call(self._engine.children, workflow_id)
+
+    async def sweep_payloads(self, grace: Span = "1d") -> PayloadSweep:
+        """`Engine.sweep_payloads`, awaited."""
+        return await self._call(self._engine.sweep_payloads, grace)
+
+    async def external_storage_location(self, path: str, operation: str = "READ") -> ExternalStorageLocation:
+        """`Engine.external_storage_location`, awaited."""
+        return await self._call(self._engine.external_storage_location, path, operation)
 
     async def poll_data(self, task_type: str | None = None) -> Sequence[PollData]:
         """`Engine.poll_data`, awaited."""

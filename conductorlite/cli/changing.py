@@ -107,6 +107,19 @@ def remove(setting: Setting, workflow_ids: tuple[str, ...]) -> Exit:
     return _change(setting, Engine.remove, workflow_ids, removed=True)
 
 
+@click.command("sweep-payloads")
+@click.option("--grace", metavar="SPAN", default="1d", show_default=True, help="How long what nothing refers to is kept.")
+@command_options()
+def sweep_payloads(setting: Setting, grace: str) -> None:
+    """Delete what lies in the payload storage and no execution refers to."""
+    with setting.engine() as engine:
+        swept = engine.sweep_payloads(grace)
+    if setting.json:
+        setting.screen.document({"deleted": swept.deleted, "found": swept.found})
+    else:
+        setting.screen.line(f"{swept.deleted} deleted; {swept.found} that nothing knew of will be, once they are old enough")
+
+
 @click.command("skip")
 @_ID
 @click.argument("task", metavar="TASK")
@@ -197,4 +210,4 @@ def _change(
 
 
 #: The commands of this module, in the order of the help.
-CHANGING = (retry, restart, rerun, skip, signal, set_variables, pause, resume, terminate, remove)
+CHANGING = (retry, restart, rerun, skip, signal, set_variables, pause, resume, terminate, remove, sweep_payloads)

@@ -158,7 +158,7 @@ def _result(setting: Setting, engine: Engine, workflow: Workflow) -> Exit:
         setting.screen.document({key: whole[key] for key in whole if key not in ("tasks", "workflowDefinition")})
     else:
         setting.screen.pairs(
-            [("workflowId", workflow.workflow_id), ("status", workflow.status), ("output", workflow.output.text)]
+            [("workflowId", workflow.workflow_id), ("status", workflow.status), ("output", workflow.output.shown)]
         )
     if workflow.status is WorkflowStatus.COMPLETED:
         return Exit.OK

@@ -117,8 +117,8 @@ def show(setting: Setting, workflow_id: str) -> None:
             ("started", instant(row.created_at)),
             ("ended", instant(row.ended_at)),
             ("took" if row.ended_at else "runs for", span_in_words(max(0, (row.ended_at or now) - row.created_at))),
-            ("input", row.input.text),
-            ("output", row.output.text if row.status.terminal else None),
+            ("input", row.input.shown),
+            ("output", row.output.shown if row.status.terminal else None),
         ]
     )
     screen.line("")
@@ -164,7 +164,8 @@ def _journal(line: HistoryEvent) -> dict[str, Any]:
         "retryCount": line.attempt,
         "iteration": line.number,
         "reason": line.reason,
-        "data": None if line.payload is None else line.payload.fresh(),
+        "data": None if line.payload is None or line.payload.external is not None else line.payload.fresh(),
+        "externalPayloadStoragePath": None if line.payload is None or line.payload.external is None else line.payload.external.key,
         "cause": None if line.cause is None else parse(line.cause),
     }
     return {key: value for key, value in document.items() if value is not None}

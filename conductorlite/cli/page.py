@@ -18,7 +18,8 @@ line](../how-to/use-the-command-line.md).
 
 Answers go to standard output, remarks and errors to standard error; an error is one line (the problems of a definition a
 line each). On a terminal tables are coloured; elsewhere they are aligned text. Instants are UTC. The database is
-`conductorlite.db` in the current folder unless `--db` names another. conductorlite takes no setting from environment
+`conductorlite.db` in the current folder unless `--db` names another, its payload storage
+beside it unless `--payloads` does. conductorlite takes no setting from environment
 variables; the library that paints terminals honours `NO_COLOR`, `TERM` and their like.
 
 ## Exit codes
@@ -37,12 +38,13 @@ _JSON = """
 | `list` | `totalHits` (counted up to 1,000 past `--limit`), `results`: Conductor's WorkflowSummary less input and output |
 | `start`, `retry`, `restart`, `rerun`, `pause`, `resume`, `terminate` | `workflowId`, `status` |
 | `remove` | `workflowId`, `removed` |
+| `sweep-payloads` | `deleted`, `found` |
 | these with several ids | `bulkSuccessfulResults`: a list of such documents, and `bulkErrorResults`: messages by id |
 | `skip` | `workflowId`, `referenceTaskName`, `status` |
 | `signal` | `workflowId`, `referenceTaskName`, `taskId`, `status` |
 | `set-variables` | `workflowId`, `variables` |
 | `history` | a list of `n`, `time`, `kind`, `status`; if any `referenceTaskName`, `retryCount`, `iteration`, `reason`, \
- `data`, `cause` |
+ `data` (or `externalPayloadStoragePath`), `cause` |
 | `export` | the document of [Engine.export](../how-to/export-and-replay.md); with `-o`: `workflowId`, `file`, `executions` |
 | `explain` | `workflowId`, `status`, `text` |
 | `agenda` | a list of `time`, `kind`, `workflowId`, `referenceTaskName` |

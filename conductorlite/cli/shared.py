@@ -1,4 +1,4 @@
-"""What all commands have: `--db`, `--json`, `--debug`, and one line on stderr for every error."""
+"""What all commands have: `--db`, `--payloads`, `--json`, `--debug`, and one line on stderr for every error."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ class Setting:
     json: bool
     debug: bool
     screen: Screen
+    payloads: str | None = None
 
     @contextmanager
     def engine(self, *, create: bool = False, workers: Workers | None = None) -> Iterator[Engine]:
         """The engine on the database; only commands that start something make a new file."""
         if not create and not self.db.exists():
             raise NotFound(f"there is no database {str(self.db)!r}; name it with --db")
-        with Engine(self.db, workers=workers) as engine:
+        with Engine(self.db, workers=workers, payloads=self.payloads) as engine:
             yield engine
 
 
@@ -49,8 +50,10 @@ def command_options(database: bool = True) -> Callable[[F], F]:
 
     def decorate(function: F) -> F:
         @wraps(function)
-        def call(*arguments: Any, db: str = DATABASE, as_json: bool, debug: bool, **options: Any) -> None:
-            setting = Setting(db=Path(db), json=as_json, debug=debug, screen=Screen.standard(as_json))
+        def call(
+            *arguments: Any, db: str = DATABASE, payloads: str | None = None, as_json: bool, debug: bool, **options: Any
+        ) -> None:
+            setting = Setting(db=Path(db), json=as_json, debug=debug, screen=Screen.standard(as_json), payloads=payloads)
             with guarded(debug):
                 code = function(setting, *arguments, **options)
             click.get_current_context().exit(int(code or Exit.OK))
@@ -58,6 +61,11 @@ def command_options(database: bool = True) -> Callable[[F], F]:
         decorated: Any = click.option("--debug", is_flag=True, help="Show the traceback of an error.")(call)
         decorated = click.option("--json", "as_json", is_flag=True, help="Answer with JSON on standard output.")(decorated)
         if database:
+            decorated = click.option(
+                "--payloads",
+                metavar="FOLDER|URL",
+                help="The payload storage; by default beside the database.",
+            )(decorated)
             decorated = click.option(
                 "--db", metavar="FILE", default=DATABASE, show_default=True, help="The SQLite database."
             )(decorated)

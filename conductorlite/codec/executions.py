@@ -1,7 +1,8 @@
 """Executions → Conductor's JSON: what its REST API answers for a workflow and a task.
 
 Conductor's names and units: instants are epoch ms (0: not yet), spans seconds. What is null or unknown is left out, and so is
-what has no meaning inside one process (external payload paths, network latencies, protobuf messages). Every call makes a
+what has no meaning inside one process (network latencies, protobuf messages). A document in the payload storage is an empty map
+here, and the path says where it lies. Every call makes a
 fresh document. Source of the rule: Conductor's `Workflow` and `Task` as its JSON mapper writes them.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from conductorlite.canonical import Payload
 from conductorlite.codec.writing import to_document
 from conductorlite.definitions import WorkflowDef, WorkflowTask
 from conductorlite.executions import Task, Workflow
@@ -38,8 +40,10 @@ def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
         "event": workflow.event,
         "idempotencyKey": workflow.idempotency_key,
         "priority": workflow.priority,
-        "input": workflow.input.fresh(),
-        "output": workflow.output.fresh(),
+        "input": _shown(workflow.input),
+        "output": _shown(workflow.output),
+        "externalInputPayloadStoragePath": _path(workflow.input),
+        "externalOutputPayloadStoragePath": _path(workflow.output),
         "variables": workflow.variables.fresh(),
         "taskToDomain": workflow.task_to_domain.fresh(),
         "reasonForIncompletion": workflow.reason,
@@ -58,8 +62,8 @@ def task_to_json(task: Task, workflow: Workflow | None = None) -> dict[str, Any]
 
 
 def _task(task: Task, workflow: Workflow | None, node: WorkflowTask | None) -> dict[str, Any]:
-    output = task.output.fresh()
-    given = task.input.fresh()
+    output = _shown(task.output)
+    given = _shown(task.input)
     definition = None if node is None else node.task_definition
     document: dict[str, Any] = {
         "taskId": task.task_id,
@@ -73,6 +77,8 @@ def _task(task: Task, workflow: Workflow | None, node: WorkflowTask | None) -> d
         "correlationId": None if workflow is None else workflow.correlation_id,
         "inputData": given,
         "outputData": output,
+        "externalInputPayloadStoragePath": _path(task.input),
+        "externalOutputPayloadStoragePath": _path(task.output),
         "reasonForIncompletion": task.reason,
         "retryCount": task.attempt,
         "retried": task.retried,
@@ -105,6 +111,14 @@ def _task(task: Task, workflow: Workflow | None, node: WorkflowTask | None) -> d
         # As a definition of one task, so that there is one writer of definitions.
         document["workflowTask"] = to_document(WorkflowDef(name="", tasks=[node]))["tasks"][0]
     return _known(document)
+
+
+def _shown(payload: Payload) -> Any:
+    return {} if payload.external is not None else payload.fresh()
+
+
+def _path(payload: Payload) -> str | None:
+    return None if payload.external is None else payload.external.key
 
 
 def _known(document: dict[str, Any]) -> dict[str, Any]:

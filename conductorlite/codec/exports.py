@@ -42,6 +42,8 @@ class Exported:
     #: Limits of one turn: steps of the work list, and new rows.
     steps: int
     rows: int
+    #: Hard barriers that the document tells of, in KB, by their names.
+    barriers: Mapping[str, int]
     #: Texts of the definitions, by hash.
     definitions: Mapping[str, str]
     executions: Mapping[str, Workflow]
@@ -94,18 +96,23 @@ _LINE_NEEDS: Final = frozenset({"n", "at", "kind", "status"})
 
 
 def export_to_json(
-    rows: Iterable[tuple[Workflow, Iterable[HistoryEvent]]], definitions: Mapping[str, str], steps: int, limit: int
+    rows: Iterable[tuple[Workflow, Iterable[HistoryEvent]]],
+    definitions: Mapping[str, str],
+    steps: int,
+    limit: int,
+    barriers: Mapping[str, int],
 ) -> dict[str, Any]:
     """The document of executions as they were started, the exported one first, with their journals; every payload has its text.
 
-    `definitions` are texts by hash; `steps` and `limit` are the limits of one turn.
+    `definitions` are texts by hash; `steps` and `limit` are the limits of one turn, `barriers` the hard barriers in KB by
+    their names, those that are not as they are by default.
     """
     executions = [{**_of_row(row), "history": [history_line_to_json(line) for line in lines]} for row, lines in rows]
     return {
         "format": EXPORT_FORMAT,
         "formatVersion": EXPORT_VERSION,
         "workflowId": executions[0]["workflowId"],
-        "bounds": {"steps": steps, "rows": limit},
+        "bounds": {"steps": steps, "rows": limit, **({"barriers": dict(barriers)} if barriers else {})},
         "definitions": {hashed: parse(text) for hashed, text in sorted(definitions.items())},
         "executions": executions,
     }
@@ -162,10 +169,16 @@ def export_from_json(document: Mapping[str, Any] | str | bytes) -> Exported:
         workflow_id=workflow_id,
         steps=_positive(bounds, "steps", "$.bounds"),
         rows=_positive(bounds, "rows", "$.bounds"),
+        barriers=_barriers(bounds),
         definitions=definitions,
         executions=executions,
         histories=histories,
     )
+
+
+def _barriers(bounds: Mapping[str, Any]) -> dict[str, int]:
+    told = _typed(bounds, "barriers", dict, "$.bounds") if "barriers" in bounds else {}
+    return {name: _positive(told, name, "$.bounds.barriers") for name in told}
 
 
 def _typed(document: Any, name: str, kind: type, where: str) -> Any:

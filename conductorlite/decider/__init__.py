@@ -17,7 +17,7 @@ from typing import Final
 from conductorlite.decider.admissions import REOPENING, on_admission, on_granted, on_window_moves, step_admitted
 from conductorlite.decider.causes import cause_of
 from conductorlite.decider.compensation import schedule_compensation
-from conductorlite.decider.endings import leave_limit
+from conductorlite.decider.endings import fail_workflow, leave_limit
 from conductorlite.decider.families import on_child_ended, on_started
 from conductorlite.decider.foresight import foresee
 from conductorlite.decider.migrations import on_migrate
@@ -44,13 +44,13 @@ from conductorlite.decider.verbs import (
     on_variables,
 )
 from conductorlite.decisions import Decision, Event, EventKind, Need, NotLoaded, Outcome, Snapshot
-from conductorlite.draft import Bounds, Draft
+from conductorlite.draft import Barriers, Bounds, Draft
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import WorkflowStatus
 from conductorlite.operators import choose, look_again, next_round, schedule_branch
 from conductorlite.plan import Plan
 
-__all__ = ["DECIDER_VERSION", "Bounds", "decide", "foresee"]
+__all__ = ["DECIDER_VERSION", "Barriers", "Bounds", "decide", "foresee"]
 
 #: Raised when the same events would be decided otherwise; stored with each execution.
 DECIDER_VERSION: Final = 1
@@ -132,6 +132,7 @@ def decide(
         try:
             draft.caused_by(cause_of(draft, event))
             _HANDLERS[event.kind](draft, event)
+            _give_up(draft)
             if event.event_id not in draft.replies:
                 draft.reply(event, Outcome.DONE)
             elif event.kind in REOPENING and draft.status.terminal and not draft.field("rate_limited"):
@@ -195,9 +196,17 @@ def _settle(draft: Draft, missing: list[Need]) -> None:
         name, *arguments = draft.stack.pop() if draft.stack else draft.queue.popleft()
         try:
             _STEPS[name](draft, *arguments)
+            _give_up(draft)
         except NotLoaded as absent:
             missing.append(absent.need)
         draft.reopening = draft.reopening and bool(draft.stack or draft.queue)
+
+
+def _give_up(draft: Draft) -> None:
+    """Fail a workflow that cannot go on without a document that cannot be had, where no task could fail of it."""
+    problem, draft.lost = draft.lost, None
+    if problem is not None and draft.status is WorkflowStatus.RUNNING:
+        fail_workflow(draft, WorkflowStatus.FAILED, problem, None)
 
 
 def _put_aside(draft: Draft) -> None:

@@ -31,7 +31,12 @@ def complete_workflow(draft: Draft) -> None:
             fragments = [f"Task {t.task_id} failed with status: {t.status} and reason: '{t.reason or ''}'" for t in failed]
             fail_workflow(draft, WorkflowStatus.FAILED, ". ".join(fragments), failed[-1])
             return
-    _end(draft, WorkflowStatus.COMPLETED, None)
+    output = _output(draft)
+    problem = draft.refusal("workflow_output", output)
+    if problem is not None:
+        fail_workflow(draft, WorkflowStatus.FAILED, problem, None, output=EMPTY)
+        return
+    _end(draft, WorkflowStatus.COMPLETED, None, output=output)
 
 
 def _permitted(draft: Draft, task: Task) -> bool:
@@ -50,8 +55,14 @@ def terminate_workflow(draft: Draft, task: Task) -> None:
     if reason is None and status is not WorkflowStatus.COMPLETED:
         reason = f"Workflow is {status} by TERMINATE task: {task.task_id}"
     text = None if reason is None else to_text(reason)
+    output = _bounded(draft, task.output)
+    problem = draft.refusal("workflow_output", output)
+    if problem is not None:
+        completed = status is WorkflowStatus.COMPLETED
+        status, text = (WorkflowStatus.FAILED, problem) if completed else (status, text)
+        output = EMPTY if completed else _told(problem)
     compensate = status is not WorkflowStatus.COMPLETED
-    fail_workflow(draft, status, text, task if compensate else None, output=task.output, compensate=compensate)
+    fail_workflow(draft, status, text, task if compensate else None, output=output, compensate=compensate)
 
 
 def fail_workflow(
@@ -93,7 +104,7 @@ def fail_workflow(
     )
     if compensate and draft.plan.compensates:
         # What it puts out is settled here, as if it ended now.
-        output = output if output is not None else _output(draft)
+        output = output if output is not None else _fitting(draft)
         if compensation.begin(draft, status):
             draft.change(output=draft.keep(output))
             _stop_clock(draft)
@@ -123,7 +134,7 @@ def _end(
 ) -> None:
     _stop_clock(draft)
     draft.change(reason=reason, ended_at=draft.now, compensating=None)
-    put_out = output if output is not None else _output(draft)
+    put_out = output if output is not None else _fitting(draft)
     if compensate:
         told = start_failure_workflow(draft, status)
         if told:
@@ -150,9 +161,27 @@ def _output(draft: Draft) -> Payload:
             return Payload.of(template.render(DraftSource(draft, template.reads)))
         except InvalidInput as error:
             # The workflow has ended all the same; Conductor fails to store it, and it stays RUNNING for ever.
-            return Payload.of({"conductor.output_error": f"Error: the output cannot be kept: {error}"})
+            return _told(error)
     ref = draft.field("last_ref")
-    return EMPTY if ref is None else draft.known(ref).output
+    return EMPTY if ref is None else _bounded(draft, draft.known(ref).output)
+
+
+def _bounded(draft: Draft, output: Payload) -> Payload:
+    """A task's output as it may become the workflow's: with its text, if it may be too large for that."""
+    barriers = draft.bounds.barriers
+    stricter = barriers.hard("workflow_output") < barriers.hard("task_output")
+    return draft.whole(output) if stricter and output.absent else output
+
+
+def _fitting(draft: Draft) -> Payload:
+    """The output of a workflow that fails anyway: when it cannot be kept, it says why."""
+    output = _output(draft)
+    problem = draft.refusal("workflow_output", output)
+    return output if problem is None else _told(problem)
+
+
+def _told(problem: object) -> Payload:
+    return Payload.of({"conductor.output_error": f"Error: the output cannot be kept: {problem}"})
 
 
 def set_workflow_timeout(draft: Draft) -> None:

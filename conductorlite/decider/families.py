@@ -32,6 +32,8 @@ def tell_parent(draft: Draft) -> None:
     workflow = draft.workflow
     if workflow.parent_workflow_id is None:
         return
+    output = draft.value(draft.field("output"))
+    problem, draft.lost = draft.lost, None
     draft.post_to(
         workflow.parent_workflow_id,
         f"{EventKind.CHILD_ENDED}:{workflow.workflow_id}:{draft.field('generation')}",
@@ -41,7 +43,8 @@ def tell_parent(draft: Draft) -> None:
             "name": f"{workflow.name}.{workflow.version}",
             "status": str(draft.status),
             "reason": draft.field("reason"),
-            "output": draft.value(draft.field("output")),
+            "output": output,
+            **({"problem": problem} if problem else {}),
         },
         ref=workflow.parent_ref,
         attempt=workflow.parent_attempt,
@@ -68,6 +71,9 @@ def on_child_ended(draft: Draft, event: Event) -> None:
 def _end_with(draft: Draft, task: Task, said: Mapping[str, Any]) -> None:
     """End a SUB_WORKFLOW task as the execution has ended that a letter tells of."""
     status = _ENDS[said["status"]]
+    if said.get("problem"):
+        draft.close(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=said["problem"], child_ended=True)
+        return
     reason = None
     if not status.successful:
         reason = f"Sub workflow {said['name']}/{said['workflowId']} failure reason: {said['reason'] or said['status']}"
@@ -141,10 +147,27 @@ def start_failure_workflow(draft: Draft, status: WorkflowStatus) -> dict[str, An
         **({"failureTaskId": failed} if failed is not None else {}),
         "failedWorkflow": _whole(draft, status),
     }
+    problem = _lightened(draft, values)
+    if problem is not None:
+        return {_OUTPUT_KEY: f"Error: failure workflow {name!r}: {problem}"}
     start = child_start(draft, digest, name, definition.failure_workflow_version or 0, values)
     start["taskToDomain"] = draft.value(workflow.task_to_domain)
     draft.post_to(child_id, EventKind.START, EventKind.START, start)
     return {_OUTPUT_KEY: child_id}
+
+
+def _lightened(draft: Draft, values: dict[str, Any]) -> str | None:
+    """What a failure workflow is given, without the tasks' inputs and outputs if it would be too large with them.
+
+    Returns why it is too large even so. What cannot be had is left out: it is not what the failure workflow is there for.
+    """
+    draft.lost = None
+    barriers = draft.bounds.barriers
+    if barriers.refusal("workflow_input", Payload.of(values, bounded=False)) is None:
+        return None
+    for task in values["failedWorkflow"]["tasks"]:
+        task |= {"inputData": {}, "outputData": {}}
+    return barriers.refusal("workflow_input", Payload.of(values, bounded=False))
 
 
 def _name(draft: Draft, wanted: str) -> str:

@@ -91,7 +91,11 @@ def on_report(draft: Draft, event: Event) -> None:
     }
     given = result.get("output") or {}
     output = draft.payload({**draft.value(task.output), **given} if result.get("merge") else given)
-    if status is TaskStatus.COMPLETED and _completes_later(draft, task, result):
+    lost = draft.lost
+    if draft.refusal("task_output", output) is not None:
+        draft.lost = lost
+        draft.close(task, status, output=output, **said)
+    elif status is TaskStatus.COMPLETED and _completes_later(draft, task, result):
         _handed_over(draft, task, {**said, "output": output})
     elif status is TaskStatus.IN_PROGRESS:
         _not_yet(draft, task, int(result.get("callbackAfterMs") or 0), {**said, "output": output})

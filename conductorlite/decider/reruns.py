@@ -35,6 +35,8 @@ def on_restart(draft: Draft, event: Event) -> None:
         draft.reply(event, Outcome.CONFLICT, f"a {status} workflow cannot be restarted: terminate it first")
     elif status is WorkflowStatus.COMPLETED and not draft.plan.definition.restartable:
         draft.reply(event, Outcome.CONFLICT, "its definition says that a COMPLETED workflow is not restartable")
+    elif (problem := _input_problem(draft, draft.value(event.data))) is not None:
+        draft.reply(event, Outcome.CONFLICT, problem)
     else:
         _begin_again(draft, "RESTART", draft.value(event.data))
 
@@ -44,6 +46,10 @@ def on_rerun(draft: Draft, event: Event) -> None:
     said = draft.value(event.data)
     if draft.status is WorkflowStatus.PAUSED:
         draft.reply(event, Outcome.CONFLICT, "a PAUSED workflow cannot be rerun: resume it first")
+        return
+    problem = _input_problem(draft, said)
+    if problem is not None:
+        draft.reply(event, Outcome.CONFLICT, problem)
         return
     if said.get("ref") is None:
         _begin_again(draft, "RERUN", said)
@@ -95,15 +101,28 @@ def _begin_again(draft: Draft, verb: str, said: dict[str, Any]) -> None:
     tell_parent_reopened(draft)
 
 
+def _input_problem(draft: Draft, said: dict[str, Any]) -> str | None:
+    """Why the input a workflow would run again with cannot be: it is too large, or cannot be had; None when it stays as it is."""
+    given = _new_input(draft, said)
+    return None if given is None else draft.refusal("workflow_input", given)
+
+
+def _new_input(draft: Draft, said: dict[str, Any]) -> Payload | None:
+    given = said.get("input")
+    template = said.get("inputTemplate")
+    if given is None and not template:
+        return None
+    values = draft.value(draft.workflow.input) if given is None else given
+    template = dict(draft.plan.definition.input_template) if template is None else template
+    return Payload.of(apply_workflow_input_template(dict(values), template))
+
+
 def _change_input(draft: Draft, said: dict[str, Any]) -> None:
     if said.get("correlationId") is not None:
         draft.change(correlation_id=said["correlationId"])
-    given = said.get("input")
-    template = said.get("inputTemplate")
-    if given is not None or template:
-        values = draft.value(draft.workflow.input) if given is None else given
-        template = dict(draft.plan.definition.input_template) if template is None else template
-        draft.change(input=draft.payload(apply_workflow_input_template(dict(values), template)))
+    given = _new_input(draft, said)
+    if given is not None:
+        draft.change(input=draft.keep(given))
 
 
 def _tell(draft: Draft, verb: str, said: dict[str, Any], dropped: list[Task]) -> None:

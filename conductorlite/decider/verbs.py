@@ -126,13 +126,18 @@ def on_skip(draft: Draft, event: Event) -> None:
     elif node.behind_fork:
         draft.reply(event, Outcome.CONFLICT, f"{ref!r} is the JOIN of a fork: skip the fork")
     else:
+        given, output = draft.payload(said.get("input") or {}), draft.payload(said.get("output") or {})
+        problem = draft.refusal("task_input", given) or draft.refusal("task_output", output)
+        if problem is not None:
+            draft.reply(event, Outcome.CONFLICT, problem)
+            return
         draft.journal(HistoryKind.VERB, "SKIP", ref=ref, payload=event.data)
         draft.create(
             node,
             iterations,
             TaskStatus.SKIPPED,
-            input=draft.payload(said.get("input") or {}),
-            output=draft.payload(said.get("output") or {}),
+            input=given,
+            output=output,
             in_order=False,
             ended_at=draft.now,
         )

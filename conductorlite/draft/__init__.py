@@ -12,7 +12,8 @@ The work list has two ends. `schedule` items are a stack, so that what a fork sc
 depth first, then the JOIN); `advance` items are a queue, handled in the order in which tasks ended.
 """
 
+from conductorlite.draft.barriers import Barriers
 from conductorlite.draft.rows import Draft
-from conductorlite.draft.view import Bounds, Item
+from conductorlite.draft.view import Bounds, Item, LostInput
 
-__all__ = ["Bounds", "Draft", "Item"]
+__all__ = ["Barriers", "Bounds", "Draft", "Item", "LostInput"]

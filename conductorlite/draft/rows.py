@@ -9,7 +9,7 @@ import attrs
 from conductorlite.canonical import EMPTY, Payload, canonical
 from conductorlite.decisions import Decision, Event, EventKind, Outgoing, Renamed
 from conductorlite.draft.admissions import Admissions
-from conductorlite.errors import InvariantBroken
+from conductorlite.errors import InvariantBroken, PayloadTooLarge
 from conductorlite.executions import (
     TASK_TRANSITIONS,
     TASK_VERB_TRANSITIONS,
@@ -84,7 +84,17 @@ class Draft(Admissions):
         in_order: bool = True,
         **fields: Any,
     ) -> Task:
-        """Add the first attempt at a node, or the one after `previous`; `in_order=False` leaves its place in the order open."""
+        """Add the first attempt at a node, or the one after `previous`; `in_order=False` leaves its place in the order open.
+
+        Raises PayloadTooLarge, with nothing changed, for an input past its barrier; such an output fails the attempt for good.
+        """
+        problem = self.refusal("task_input", input)
+        if problem is not None:
+            raise PayloadTooLarge(problem)
+        problem = self.refusal("task_output", fields.get("output"))
+        if problem is not None:
+            status = TaskStatus.FAILED_WITH_TERMINAL_ERROR
+            fields |= {"output": EMPTY, "reason": problem}
         ref = printed_ref(node.ref, iterations)
         attempt = 0 if previous is None else previous.attempt + 1
         if previous is not None:
@@ -255,8 +265,12 @@ class Draft(Admissions):
         """End an attempt: its lease, timers and message go; what follows from it is put on the work list.
 
         The execution a SUB_WORKFLOW task has started is terminated, unless it is its end that ends the task. What a
-        START_WORKFLOW was to start later is not started.
+        START_WORKFLOW was to start later is not started. An output past its barrier, or made of what cannot be had, fails the
+        attempt for good.
         """
+        problem = self.refusal("task_output", output)
+        if problem is not None:
+            status, output, reason = TaskStatus.FAILED_WITH_TERMINAL_ERROR, EMPTY, problem
         changes: dict[str, Any] = {
             "status": status,
             "ended_at": self.now,

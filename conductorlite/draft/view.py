@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from conductorlite.canonical import Payload, canonical, parse
 from conductorlite.decisions import Embedding, Event, Message, Need, NotLoaded, Renamed, Reply, Snapshot
-from conductorlite.errors import InvariantBroken
+from conductorlite.draft.barriers import Barriers, Place
+from conductorlite.errors import InvalidInput, InvariantBroken
 from conductorlite.executions import HistoryEvent, Task, Workflow, WorkflowStatus, printed_ref
 from conductorlite.plan import Node, Plan
 
-__all__ = ["Bounds", "Item", "View"]
+__all__ = ["Bounds", "Item", "LostInput", "View"]
 
 #: One entry of the work list: what to do, and the JSON-able arguments to do it with.
 Item = tuple[str, *tuple[Any, ...]]
@@ -22,10 +23,19 @@ Item = tuple[str, *tuple[Any, ...]]
 
 @attrs.frozen(kw_only=True, slots=True)
 class Bounds:
-    """How much one turn may do before it is cut: steps of the work list, and new rows."""
+    """How much one turn may do before it is cut: steps of the work list, and new rows. And how large payloads may be."""
 
     steps: int = 10_000
     rows: int = 5_000
+    barriers: Barriers = attrs.field(factory=Barriers)
+
+
+#: Characters that no hard barrier refuses, whatever they are: the least one is 1 KB.
+_SMALL: Final = 256
+
+
+class LostInput(InvalidInput):
+    """Internal: a task is being scheduled on a document that cannot be had."""
 
 
 class View:
@@ -63,6 +73,10 @@ class View:
         self.more = False
         #: While a compensation is scheduled: the loops and rounds from which its expressions look.
         self.standpoint: tuple[tuple[str, ...], tuple[int, ...]] | None = None
+        #: Whether a document that cannot be had is an error at once: while a task's input is made.
+        self.strict = False
+        #: Why something this step has read cannot be had, until a task or the workflow has failed of it.
+        self.lost: str | None = None
         self._created = self.workflow.history_seq == 0
         self._changes: dict[str, Any] = {}
         self._open = self.workflow.open
@@ -147,8 +161,32 @@ class View:
         return printed_ref(base_ref, self.standpoint[1][: len(loops)])
 
     def value(self, payload: Payload) -> Any:
-        """The document of a payload, shared; raises NotLoaded when only its hash is here."""
+        """The document of a payload, shared; raises NotLoaded when only its hash is here.
+
+        One that cannot be had is an empty map, and is noted in `lost`; when `strict` it raises LostInput.
+        """
+        if payload.text is None and self.snapshot.lost:
+            problem = self.snapshot.lost.get(payload.digest)
+            if problem is not None:
+                if self.strict:
+                    raise LostInput(problem)
+                self.lost = problem
+                return {}
         return self.snapshot.payload(payload).value
+
+    def whole(self, payload: Payload) -> Payload:
+        """The payload with its text; raises NotLoaded. One that cannot be had stays without, and is noted in `lost`."""
+        if payload.text is None and payload.digest in self.snapshot.lost:
+            self.lost = self.snapshot.lost[payload.digest]
+            return payload
+        return self.snapshot.payload(payload)
+
+    def refusal(self, place: Place, payload: Payload | None) -> str | None:
+        """Why what was made cannot stand in its place: something it was made of cannot be had, or it is too large."""
+        problem, self.lost = self.lost, None
+        if problem is not None or payload is None or payload.text is None or len(payload.text) <= _SMALL:
+            return problem
+        return self.bounds.barriers.refusal(place, payload)
 
     def values(self, payloads: Iterable[Payload]) -> list[Any]:
         """The documents of many payloads; what is missing is asked for at once."""

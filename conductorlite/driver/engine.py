@@ -8,14 +8,14 @@ from types import TracebackType
 from typing import Any
 
 from conductorlite.clock import Clock, Instant, Span, to_instant, to_span
-from conductorlite.decider import Bounds
+from conductorlite.decider import Barriers, Bounds
 from conductorlite.definitions import IdempotencyStrategy, Semantics, WorkflowDef
 from conductorlite.driver.loop import Driver
 from conductorlite.driver.run import Run
 from conductorlite.engine import AgendaEntry, Queries
 from conductorlite.errors import InvalidInput, ResultTimeout, WorkflowFailed
 from conductorlite.executions import WorkflowStatus
-from conductorlite.ports import Backend, EventSource, Lock
+from conductorlite.ports import Backend, EventSource, Lock, PayloadCodec, PayloadStorage
 from conductorlite.worker import Workers
 
 __all__ = ["Engine"]
@@ -30,9 +30,12 @@ class Engine(Queries):
     process environment ever does. `seed` goes into derived ids and jitter; `ids` makes ids of executions (default: random UUIDs).
     `lock` saves double work between engines (see `conductorlite.locks`); with `fencing` a turn is refused when another one has
     committed since it read. Nothing is lost with the fence, locked or not; without it, only as long as no lease of the lock
-    passes during a turn; with neither, turns may overwrite each other. `bounds` are the limits of one turn.
-    `lock` saves double work between engines; `bounds` are the limits of one turn. `event_sources` are
-    asked for messages while the engine is driven.
+    passes during a turn; with neither, turns may overwrite each other. `bounds` are the limits of one turn. `event_sources`
+    are asked for messages while the engine is driven.
+
+    Inputs and outputs past the soft `barriers` lie in the storage `payloads` (a folder, a URL such as `s3://bucket/folder`, or a
+    `PayloadStorage`); by default beside the database (`orders.db.payloads`), for a store in memory in memory.
+    `payload_codec` encrypts or compresses what is put there. Those past the hard barriers are refused.
 
     Nothing runs by itself: no thread is started until the engine is driven by `run_until_idle`, `run_forever`, `Run.result`,
     or, step by step, by `tick`, `settle` and `advance`. Raises StorageErrors when the store cannot be opened.
@@ -52,6 +55,9 @@ class Engine(Queries):
         fencing: bool = True,
         bounds: Bounds | None = None,
         event_sources: Iterable[EventSource] = (),
+        payloads: str | os.PathLike[str] | PayloadStorage | None = None,
+        payload_codec: PayloadCodec | None = None,
+        barriers: Barriers | None = None,
     ) -> None:
         super().__init__(
             store,
@@ -63,6 +69,9 @@ class Engine(Queries):
             lock=lock,
             fencing=fencing,
             bounds=bounds,
+            payloads=payloads,
+            payload_codec=payload_codec,
+            barriers=barriers,
         )
         self.workers = workers if workers is not None else Workers()
         self.declared_task_defs = self.workers.task_defs

@@ -4,8 +4,9 @@ metadata ◁ control ◁ migrations ◁ reruns ◁ workface ◁ signals ◁ even
 """
 
 from conductorlite.engine.asked import Listener
+from conductorlite.engine.outside import PayloadSweep
 from conductorlite.engine.queries import AgendaEntry, Queries
 from conductorlite.engine.reruns import BulkReport
 from conductorlite.engine.turns import Turns
 
-__all__ = ["AgendaEntry", "BulkReport", "Listener", "Queries", "Turns"]
+__all__ = ["AgendaEntry", "BulkReport", "Listener", "PayloadSweep", "Queries", "Turns"]

@@ -14,7 +14,7 @@ from conductorlite.engine.asked import Start, Taken, letter
 from conductorlite.engine.domains import checked_domains
 from conductorlite.engine.keys import checked_key, checked_strategy, replaced
 from conductorlite.engine.metadata import Embedded, Metadata
-from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, KeyTaken, Parked, TaskNotFound
+from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, KeyTaken, Parked, PayloadTooLarge, TaskNotFound
 from conductorlite.executions import Workflow, WorkflowStatus
 from conductorlite.expressions import apply_workflow_input_template
 from conductorlite.schedules import name_at
@@ -55,12 +55,12 @@ class Control(Metadata):
         a list such as `"a,b,NO_DOMAIN"`, of which the first one that was polled for within 10 s counts, else the last.
 
         `idempotency_key` (1 to 255 characters) belongs to one execution of the workflow's name. When another one holds it:
-        FAIL raises KeyTaken, RETURN_EXISTING returns that one's id and starts nothing, FAIL_ON_RUNNING raises KeyTaken while
-        it is RUNNING or PAUSED, and else gives the key to the new execution. However many start at once, one execution begins.
+        FAIL raises KeyTaken, RETURN_EXISTING returns that one's id, FAIL_ON_RUNNING raises KeyTaken while it is RUNNING or
+        PAUSED, and else gives the key to the new execution. However many start at once, one execution begins.
 
         Raises DefinitionNotFound, InvalidDefinition, InvalidInput (input that is not JSON, priority or key out of range, both
-        at and delay), AlreadyExists when `workflow_id` is taken, KeyTaken, which is an AlreadyExists, and LimitReached when the
-        definition's rateLimitConfig has no slot and the policy REJECT.
+        at and delay), PayloadTooLarge, AlreadyExists when `workflow_id` is taken, KeyTaken, and LimitReached when the
+        rateLimitConfig has no slot and says REJECT; then nothing is stored.
         """
         key, strategy = checked_key(idempotency_key), checked_strategy(idempotency_strategy)
         if not 0 <= priority <= 99:
@@ -84,6 +84,9 @@ class Control(Metadata):
                 embedded = self.embedded(view, workflow, version)
                 replaced(view, embedded.name, key, strategy)
             row = self._new_row(embedded, workflow_id or self._ids(), given, now, asked)
+            problem = self.turns.bounds.barriers.refusal("workflow_input", row.input)
+            if problem is not None:
+                raise PayloadTooLarge(f"{embedded.name!r} cannot be started: {problem}")
             self._begin(row, embedded, first, strategy)
         except KeyTaken as taken:
             if strategy is IdempotencyStrategy.RETURN_EXISTING:

@@ -7,15 +7,19 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import attrs
+
 from conductorlite.clock import Clock, SystemClock
-from conductorlite.decider import Bounds
+from conductorlite.decider import Barriers, Bounds
 from conductorlite.definitions import Semantics, TaskDef
 from conductorlite.engine.asked import Listener
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.domains import Polls
+from conductorlite.engine.outside import Outside
 from conductorlite.engine.turns import Turns
 from conductorlite.handlers import EventHandler
-from conductorlite.ports import Backend, Lock
+from conductorlite.payloads import open_payloads
+from conductorlite.ports import Backend, Lock, PayloadCodec, PayloadStorage
 
 __all__ = ["Core"]
 
@@ -35,18 +39,25 @@ class Core:
         lock: Lock | None = None,
         fencing: bool = True,
         bounds: Bounds | None = None,
+        payloads: str | os.PathLike[str] | PayloadStorage | None = None,
+        payload_codec: PayloadCodec | None = None,
+        barriers: Barriers | None = None,
     ) -> None:
         self.backend = _open(store)
         self.clock: Clock = clock or SystemClock()
         self.semantics = Semantics(semantics)
         self.seed = seed
+        limits = bounds or Bounds()
+        limits = limits if barriers is None else attrs.evolve(limits, barriers=barriers)
+        storage = self.backend.payload_storage() if payloads is None else open_payloads(payloads)
         self.turns = Turns(
             self.backend,
             self.clock,
             environment=environment or {},
-            bounds=bounds or Bounds(),
+            bounds=limits,
             lock=lock,
             fencing=fencing,
+            outside=Outside(self.backend, storage, payload_codec, limits.barriers),
         )
         #: Task definitions of the workers' decorators, by name.
         self.declared_task_defs: dict[str, TaskDef] = {}

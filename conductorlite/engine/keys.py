@@ -7,17 +7,17 @@ OSS accepts them and enforces none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from conductorlite.canonical import Payload
-from conductorlite.decisions import Event, EventKind, Need
+from conductorlite.decisions import Event, EventKind
 from conductorlite.definitions import MAX_KEY, IdempotencyStrategy
-from conductorlite.errors import InvalidInput, KeyTaken
+from conductorlite.errors import InvalidInput, KeyTaken, PayloadLost
 from conductorlite.executions import Workflow
-from conductorlite.ports import ExecutionReads, WritingTransaction
+from conductorlite.ports import ExecutionReads, ReadingTransaction, WritingTransaction
 
-__all__ = ["checked_key", "checked_strategy", "refuse_letter", "replaced", "start_letter", "strategy_of"]
+__all__ = ["checked_key", "checked_strategy", "refuse_letter", "refuse_start", "replaced", "start_letter", "strategy_of"]
 
 #: Due events looked at for the letter that begins an execution.
 _LETTERS: Final = 200
@@ -63,7 +63,24 @@ def strategy_of(letter: Event | None) -> IdempotencyStrategy:
     return IdempotencyStrategy.FAIL if said is None else IdempotencyStrategy(said)
 
 
-def refuse_letter(tx: WritingTransaction, letter: Event, row: Workflow, now: int) -> tuple[str, ...] | None:
+#: How large payloads of an execution are read, by hash.
+Texts = Callable[[ReadingTransaction, str, Iterable[str]], Mapping[str, Payload]]
+
+
+def refuse_start(tx: WritingTransaction, letter: Event, now: int, problem: str) -> tuple[str, ...]:
+    """Consume the START letter of an execution that cannot begin, and answer its sender with an event STARTED that says why."""
+    said = letter.data.value
+    asker = said.get("answer") or said.get("parent")
+    tx.remove(letter.workflow_id)
+    if asker is None:
+        return ()
+    tx.post([_answer(letter, asker, Payload.of({"error": problem}), now)])
+    return (letter.sender,)
+
+
+def refuse_letter(
+    tx: WritingTransaction, letter: Event, row: Workflow, now: int, texts: Texts
+) -> tuple[str, ...] | None:
     """Consume the START letter of an execution whose key is taken and answer its sender; None when the key is free by now.
 
     Who wants an answer says `answer`, or is the `parent` (`ref`, `attempt`, `generation` of the task that asked). It gets an
@@ -81,7 +98,7 @@ def refuse_letter(tx: WritingTransaction, letter: Event, row: Workflow, now: int
         elif parent is None:
             data = {"workflowId": taken.workflow_id, "existing": True}
         else:
-            data = _result(tx, taken)
+            data = _result(tx, taken, texts)
     asker = said.get("answer") or parent
     tx.remove(letter.workflow_id)
     if asker is None:
@@ -90,21 +107,25 @@ def refuse_letter(tx: WritingTransaction, letter: Event, row: Workflow, now: int
     return (letter.sender,)
 
 
-def _result(view: ExecutionReads, taken: KeyTaken) -> dict[str, object]:
+def _result(view: ReadingTransaction, taken: KeyTaken, texts: Texts) -> dict[str, object]:
     """How the execution that holds a key has ended, in the words of CHILD_ENDED; an `error` while it has not."""
     row = view.workflow(taken.workflow_id)
     if row is None or not row.status.terminal:
         return {"error": f"{taken}; only its result could be taken over, for an execution has one parent"}
     output = row.output
     if output.absent:
-        output = view.load(row.workflow_id, Need(payloads=frozenset({output.digest}))).payloads[output.digest]
+        output = texts(view, row.workflow_id, {output.digest})[output.digest]
+    try:
+        result = output.value
+    except PayloadLost as lost:
+        return {"error": str(lost)}
     return {
         "workflowId": row.workflow_id,
         "existing": True,
         "name": f"{row.name}.{row.version}",
         "status": str(row.status),
         "reason": row.reason,
-        "output": output.value,
+        "output": result,
     }
 
 

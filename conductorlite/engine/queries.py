@@ -117,7 +117,7 @@ class Queries(Schedules):
             exported[one] = row, history
             waiting += [*others, *(child.workflow_id for child in self.children(one))]
         bounds = self.turns.bounds
-        return export_to_json(exported.values(), definitions, bounds.steps, bounds.rows)
+        return export_to_json(exported.values(), definitions, bounds.steps, bounds.rows, bounds.barriers.stated())
 
     def workflow_ids(self, status: WorkflowStatus | None = None) -> Iterator[str]:
         """Ids of all executions, or of those in one status, in ascending order."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from conductorlite.clock import Span, to_span
 from conductorlite.engine.events import Events
-from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput
+from conductorlite.engine.outside import PayloadSweep
+from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, PayloadUnavailable
 from conductorlite.executions import PollData, Workflow, WorkflowStatus
-from conductorlite.ports import ExecutionFilter
+from conductorlite.ports import ExecutionFilter, ExternalStorageLocation
 
 __all__ = ["Records"]
 
@@ -73,8 +75,9 @@ class Records(Events):
     def remove(self, workflow_id: str) -> None:
         """Delete an execution that has ended, with its tasks, history, logs and messages; its idempotency key is free again.
 
-        Its children and its parent stay. What workers still report about it is refused like any report on a task that does not
-        exist. Raises ExecutionNotFound, and Conflict while it is RUNNING or PAUSED, parked or not: terminate it first.
+        What lies in the payload storage for it alone goes too. Its children and its parent stay. What workers still report
+        about it is refused like any report on a task that does not exist. Raises ExecutionNotFound, and Conflict while it is
+        RUNNING or PAUSED, parked or not: terminate it first.
         """
         with self.backend.writing() as tx:
             row = tx.workflow(workflow_id)
@@ -83,8 +86,30 @@ class Records(Events):
             if not row.status.terminal:
                 parked = " and parked" if row.parked is not None else ""
                 raise Conflict(f"{workflow_id}: a {row.status}{parked} workflow cannot be removed; terminate it first")
+            left = self.turns.outside.left_by(tx, workflow_id)
             tx.remove(workflow_id)
+        self.turns.outside.delete_left(left)
         self.turns.wake()
+
+    def sweep_payloads(self, grace: Span = "1d") -> PayloadSweep:
+        """Delete what lies in the payload storage and no execution refers to: what crashes and refused turns have left.
+
+        What was put there, or noticed there for the first time, less than `grace` (ms, timedelta or text) ago by the engine's
+        clock stays: its turn may be about to be committed. `grace=0` is for when nobody else uses the store. The storage must
+        belong to this store alone. Raises PayloadUnavailable; what was deleted until then stays deleted.
+        """
+        return self.turns.outside.sweep(self.clock.now(), to_span(grace))
+
+    def external_storage_location(self, path: str, operation: str = "READ") -> ExternalStorageLocation:
+        """Where the payload of a key (`path`) can be read, or with WRITE written, directly: a URI, signed where the storage can.
+
+        What is written must be what the store expects there, or it counts as damaged. Raises InvalidInput for a key or operation
+        that cannot be, PayloadUnavailable, also when the store keeps everything itself.
+        """
+        storage = self.turns.outside.storage
+        if storage is None:
+            raise PayloadUnavailable("this engine has no payload storage")
+        return storage.location(operation, path)
 
     def poll_data(self, task_type: str | None = None) -> Sequence[PollData]:
         """The last poll of each task type in each domain, or of one type; in order of type, then domain.

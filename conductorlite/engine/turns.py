@@ -9,39 +9,32 @@ listeners told after the commit, never inside.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import attrs
 
-from conductorlite import codec
 from conductorlite.canonical import Payload
 from conductorlite.clock import Clock
-from conductorlite.decider import DECIDER_VERSION, Bounds, decide, foresee
-from conductorlite.decisions import Decision, Embedding, Event, EventKind, Need, Outcome, Snapshot
-from conductorlite.definitions import Semantics, WorkflowDef
+from conductorlite.decider import DECIDER_VERSION, Bounds
+from conductorlite.decisions import Decision, Event, EventKind, Outcome
+from conductorlite.definitions import Semantics
 from conductorlite.engine.asked import Along, Listener, Start, Taken
-from conductorlite.engine.cache import Cache
-from conductorlite.engine.domains import last_polls
-from conductorlite.engine.keys import refuse_letter, replaced, start_letter, strategy_of
+from conductorlite.engine.deciding import Deciding
+from conductorlite.engine.keys import refuse_letter, refuse_start, replaced, start_letter, strategy_of
 from conductorlite.engine.locking import acquire
+from conductorlite.engine.outside import Elsewhere, Near, Outside
 from conductorlite.errors import (
-    ConductorliteError,
     ExecutionNotFound,
     FencedOut,
-    InvalidDefinition,
-    InvalidExpression,
     InvariantBroken,
     KeyTaken,
     LimitReached,
-    MissingExtra,
-    NotFound,
+    PayloadTooLarge,
     StorageBusy,
-    StorageCorrupt,
 )
 from conductorlite.executions import Workflow
 from conductorlite.expressions import apply_workflow_input_template
-from conductorlite.plan import Plan, compile_plan, grafted
 from conductorlite.ports import Backend, Lock, ReadingTransaction, WritingTransaction
 
 __all__ = ["Turns"]
@@ -55,22 +48,11 @@ _INSIDE: Final = 3
 #: Turns that break an invariant before the workflow is parked.
 _BROKEN_TURNS: Final = 3
 
-#: Characters of large payloads an engine remembers.
-_CACHED_TEXT: Final = 32 * 1024 * 1024
-
-#: Due events one turn reads.
-_EVENTS: Final = 200
-
-_NOTHING_MADE: Final[Mapping[str, str]] = {}
-
 #: Turns a verb takes on its own to finish what it began, before the driver has to.
 _FOLLOW_UPS: Final = 1_000
 
-K = TypeVar("K")
-V = TypeVar("V")
 
-
-class Turns:
+class Turns(Deciding):
     """Takes turns on one backend."""
 
     def __init__(
@@ -82,11 +64,11 @@ class Turns:
         bounds: Bounds,
         lock: Lock | None = None,
         fencing: bool = True,
+        outside: Outside | None = None,
     ) -> None:
+        lies = outside or Outside(backend, None, None, bounds.barriers)
+        super().__init__(clock, environment=environment, bounds=bounds, outside=lies)
         self.backend = backend
-        self.clock = clock
-        self.environment = dict(environment)
-        self.bounds = bounds
         self.lock = lock
         #: Without it a turn overwrites what another one has committed since it read.
         self.fencing = fencing
@@ -96,18 +78,10 @@ class Turns:
         #: Notified after every commit of this engine.
         self.committed = threading.Condition()
         self.commits = 0
-        #: How a definition made at run time is embedded; set by the engine.
-        self.embed: Callable[[ReadingTransaction, object, Semantics], Embedding] = _not_embedded
-        #: How a name becomes the hash of an embedded definition and the texts it needs; set by the engine.
-        self.resolve: Callable[[ReadingTransaction, str, int | None], tuple[str, Mapping[str, str]]] = _unresolved
         #: Broken turns of executions that have not begun, and have no row to count them on.
         self._unborn: dict[str, int] = {}
         #: Told in the same commit that an execution has ended which something outside the decider began (`Workflow.event`).
         self.ended: Callable[[WritingTransaction, Workflow], None] = _nobody_waits
-        self._resolved: Cache[str, Mapping[str, str]] = Cache(256)
-        self._plans: Cache[tuple[str, Semantics], Plan] = Cache(256)
-        self._grown: Cache[tuple[str, Semantics, tuple[str, ...]], Plan] = Cache(64)
-        self._payloads: Cache[str, Payload] = Cache(256, weigh=lambda held: len(held.text or ""), budget=_CACHED_TEXT)
 
     # ------------------------------------------------------------------ taking turns
 
@@ -127,7 +101,7 @@ class Turns:
 
         Raises AlreadyExists, KeyTaken, InvariantBroken, StorageErrors, and whatever `along` raises; then nothing is stored.
         """
-        taken = self._decide_and_commit(event.workflow_id, [event], started, along, inside=False)
+        taken = self._decide_and_commit(event.workflow_id, [event], started, along, Near(), inside=self.read_inside)
         return self._followed(event.workflow_id, [event], taken)
 
     def _followed(self, workflow_id: str, events: Sequence[Event], taken: Taken) -> Taken:
@@ -162,13 +136,15 @@ class Turns:
         token = acquire(self.lock, self.clock, self.committed, workflow_id, events)
         if token is None:
             return self._leave(workflow_id, events)
+        near = Near()
         try:
             for tried in range(_TRIES):
                 try:
-                    return self._decide_and_commit(workflow_id, events, started, along, inside=tried >= _INSIDE)
+                    inside = self.read_inside or tried >= _INSIDE
+                    return self._decide_and_commit(workflow_id, events, started, along, near, inside=inside)
                 except FencedOut:
                     continue
-                except KeyTaken:
+                except (KeyTaken, PayloadTooLarge):
                     if started is not None:
                         raise
                     answered = self._refuse(workflow_id)
@@ -203,21 +179,25 @@ class Turns:
         return Taken(decision=None, replies={}, posted=True)
 
     def _decide_and_commit(
-        self, workflow_id: str, events: Sequence[Event], started: Start | None, along: Along | None, *, inside: bool
+        self,
+        workflow_id: str,
+        events: Sequence[Event],
+        started: Start | None,
+        along: Along | None,
+        near: Near,
+        *,
+        inside: bool,
     ) -> Taken:
-        if self.read_inside or inside:
-            with self.backend.writing() as tx:
-                workflow, decision = self._read_and_decide(tx, workflow_id, events, started)
-                _refuse_rejected(decision, started)
-                if decision is not None and not decision.empty:
-                    self._apply(tx, decision, started, along)
-        else:
-            with self.backend.reading() as view:
-                workflow, decision = self._read_and_decide(view, workflow_id, events, started)
-            _refuse_rejected(decision, started)
-            if decision is not None and not decision.empty:
-                with self.backend.writing() as tx:
-                    self._apply(tx, decision, started, along)
+        while True:
+            try:
+                workflow, decision = self._committed(workflow_id, events, started, along, near, inside=inside)
+                break
+            except Elsewhere as far:
+                # Nobody waits for the store while documents are fetched.
+                self.outside.fetch(near, far.externals)
+                for payload in near.payloads.values():
+                    if payload.external is not None:
+                        self._payloads.put(payload.external.key, payload)
         if decision is None:
             if not events:  # it is due: what lies in its inbox is to be held
                 self.keep(workflow_id)
@@ -226,15 +206,51 @@ class Turns:
             self.announce(decision)
         return Taken(decision=decision, replies=decision.replies)
 
+    def _committed(
+        self,
+        workflow_id: str,
+        events: Sequence[Event],
+        started: Start | None,
+        along: Along | None,
+        near: Near,
+        *,
+        inside: bool,
+    ) -> tuple[Workflow, Decision | None]:
+        """The row that was read and the decision on it, which is committed; raises Elsewhere when documents must be fetched."""
+        if inside:
+            with self.backend.writing() as tx:
+                workflow, decision = self._read_and_decide(tx, workflow_id, events, started, near)
+                _refuse_rejected(decision, started)
+                if decision is not None and not decision.empty:
+                    decision = self._put_outside(decision, near, tx)
+                    self._apply(tx, decision, started, along)
+        else:
+            with self.backend.reading() as view:
+                workflow, decision = self._read_and_decide(view, workflow_id, events, started, near)
+            _refuse_rejected(decision, started)
+            if decision is not None and not decision.empty:
+                decision = self._put_outside(decision, near)
+                with self.backend.writing() as tx:
+                    self._apply(tx, decision, started, along)
+        return workflow, decision
+
+    def _put_outside(self, decision: Decision, near: Near, inside: WritingTransaction | None = None) -> Decision:
+        decision, put = self.outside.put(decision, near, self.clock.now(), inside)
+        for key, payload in put.items():
+            self._payloads.put(key, payload)
+        return decision
+
     def _read_and_decide(
-        self, view: ReadingTransaction, workflow_id: str, events: Sequence[Event], started: Start | None
+        self, view: ReadingTransaction, workflow_id: str, events: Sequence[Event], started: Start | None, near: Near
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it; None for a parked workflow, which takes no turns."""
         workflow = started.workflow if started is not None else view.workflow(workflow_id) or self._begun(view, workflow_id)
         if workflow is None:
             raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
         ends = any(event.kind is EventKind.TERMINATE for event in events)
-        return workflow, self.decide(view, workflow, events, fresh=started is not None) if workflow.parked is None or ends else None
+        if workflow.parked is not None and not ends:
+            return workflow, None
+        return workflow, self.decide(view, workflow, events, fresh=started is not None, near=near)
 
     def _begun(self, view: ReadingTransaction, workflow_id: str) -> Workflow | None:
         """The row of an execution that a START letter of another one brings into being."""
@@ -242,7 +258,10 @@ class Turns:
         if found is None:
             return None
         row = self._begun_by(view, found)
-        # Before anything is decided on: an execution whose key is taken takes no turn.
+        # Before anything is decided on: an execution whose input is too large, or whose key is taken, takes no turn.
+        problem = self.bounds.barriers.refusal("workflow_input", row.input)
+        if problem is not None:
+            raise PayloadTooLarge(problem)
         replaced(view, row.name, row.idempotency_key, strategy_of(found))
         return row
 
@@ -287,10 +306,17 @@ class Turns:
         now = self.clock.now()
         with self.backend.writing() as tx:
             found = start_letter(tx, workflow_id, now)
-            told = None if found is None else refuse_letter(tx, found, self._begun_by(tx, found), now)
+            told = None if found is None else self._refused(tx, found, now)
         if told is not None:
             self.wake()
         return told
+
+    def _refused(self, tx: WritingTransaction, found: Event, now: int) -> tuple[str, ...] | None:
+        row = self._begun_by(tx, found)
+        problem = self.bounds.barriers.refusal("workflow_input", row.input)
+        if problem is not None:
+            return refuse_start(tx, found, now, problem)
+        return refuse_letter(tx, found, row, now, self.texts)
 
     def _apply(self, tx: WritingTransaction, decision: Decision, started: Start | None, along: Along | None) -> None:
         workflow = decision.workflow
@@ -330,140 +356,6 @@ class Turns:
             self.commits += 1
             self.committed.notify_all()
 
-    # ------------------------------------------------------------------ deciding
-
-    def decide(
-        self, view: ReadingTransaction, workflow: Workflow, events: Sequence[Event], *, fresh: bool = False
-    ) -> Decision:
-        """Load what a turn needs and decide, without committing anything; raises InvariantBroken.
-
-        A *fresh* workflow is about to be created: what lies in an inbox of that id belongs to another one. What lies in that of
-        a parked one waits for its release.
-        """
-        now = self.clock.now()
-        due = () if fresh or workflow.parked is not None else self.due(view, workflow, now)
-        ordered = tuple(sorted((*due, *events), key=lambda event: event.order))
-        plan = self.plan(view, workflow)
-        snapshot = self.snapshot(workflow, ordered)
-        need = foresee(plan, workflow, ordered)
-        grown: dict[tuple[str, ...], Plan] = {}
-        while True:
-            if need:
-                snapshot = self.load(view, snapshot, need)
-                made = {digest: text for found in snapshot.embedded.values() for digest, text in found.texts.items()}
-                grown |= {chain: self.grown(view, workflow, chain, made) for chain in need.grafts}
-            answer = self._guarded(plan, snapshot, now, grown)
-            if isinstance(answer, Decision):
-                return answer
-            need = answer
-
-    def snapshot(self, workflow: Workflow, events: tuple[Event, ...]) -> Snapshot:
-        """What a turn begins with."""
-        return Snapshot(workflow=workflow, events=events)
-
-    def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
-        """The letters of an inbox that a turn at `now` reads."""
-        return view.due_events(workflow.workflow_id, now, _EVENTS)
-
-    def _guarded(
-        self, plan: Plan, snapshot: Snapshot, now: int, grown: Mapping[tuple[str, ...], Plan]
-    ) -> Decision | Need:
-        """A decision; whatever else goes wrong in it is a broken invariant of that workflow, not a crash of the driver."""
-        try:
-            return decide(plan, snapshot, now, environment=self.environment, bounds=self.bounds, grown=grown)
-        except ConductorliteError:
-            raise
-        except Exception as error:
-            text = f"workflow {snapshot.workflow.workflow_id}: {type(error).__name__}: {error}"
-            raise InvariantBroken(text) from error
-
-    def load(self, view: ReadingTransaction, snapshot: Snapshot, need: Need) -> Snapshot:
-        """The snapshot with what a need names."""
-        workflow_id = snapshot.workflow.workflow_id
-        known = self.texts(view, workflow_id, need.payloads) if need.payloads else {}
-        loaded = view.load(workflow_id, attrs.evolve(need, payloads=frozenset()) if need.payloads else need)
-        semantics = snapshot.workflow.semantics
-        made = {name: self.embed(view, definition, semantics) for name, definition in need.embeds.items()}
-        plans = {digest: self.plan(view, attrs.evolve(snapshot.workflow, definition_hash=digest)) for digest in need.plans}
-        return Snapshot(
-            workflow=snapshot.workflow,
-            events=snapshot.events,
-            tasks=_both(snapshot.tasks, loaded.tasks),
-            latest=_both(snapshot.latest, loaded.latest),
-            payloads=_both(snapshot.payloads, known),
-            definitions=_both(snapshot.definitions, {key: self._resolve(view, *key) for key in need.definitions}),
-            polls=_both(snapshot.polls, {kind: last_polls(view, kind) for kind in need.polls}),
-            embedded=_both(snapshot.embedded, made),
-            plans=_both(snapshot.plans, plans),
-            inbox=tuple(view.inbox(workflow_id)) if need.inbox else snapshot.inbox,
-            lines=_both(snapshot.lines, {key: view.line(key, heads) for key, heads in need.limits.items()}),
-            members=_both(snapshot.members, {place: view.member(*place) for place in need.members}),
-            admissions=snapshot.admissions,
-            live_loaded=snapshot.live_loaded or need.live,
-            failed_loaded=snapshot.failed_loaded or need.failed,
-            everything_loaded=snapshot.everything_loaded or need.everything,
-        )
-
-    def _resolve(self, view: ReadingTransaction, name: str, version: int | None) -> str | None:
-        """Hash of a registered definition as a new execution keeps it; None when it cannot be started."""
-        try:
-            digest, definitions = self.resolve(view, name, version)
-        except (NotFound, InvalidDefinition, InvalidExpression, MissingExtra):
-            return None
-        self._resolved.put(digest, definitions)
-        return digest
-
-    def texts(self, view: ReadingTransaction, workflow_id: str, digests: Iterable[str]) -> dict[str, Payload]:
-        """Large payloads by their hashes. What a hash stands for never changes, so it is read and parsed once a process."""
-        held = {digest: self._payloads.get(digest) for digest in digests}
-        known = {digest: payload for digest, payload in held.items() if payload is not None}
-        missing = held.keys() - known.keys()
-        if missing:
-            for digest, payload in view.load(workflow_id, Need(payloads=frozenset(missing))).payloads.items():
-                self._payloads.put(digest, payload)
-                known[digest] = payload
-        absent = held.keys() - known.keys()
-        if absent:
-            raise StorageCorrupt(f"{workflow_id}: payload {min(absent)} is missing")
-        return known
-
-    def plan(self, view: ReadingTransaction, workflow: Workflow) -> Plan:
-        """The compiled plan of an execution's embedded definition; raises StorageCorrupt when that is missing."""
-        return self._plan(view, workflow, workflow.definition_hash, {})
-
-    def made(self, view: ReadingTransaction, workflow: Workflow, digest: str) -> WorkflowDef:
-        """A definition that an execution made at run time; raises StorageCorrupt when it is missing."""
-        return self._plan(view, workflow, digest, _NOTHING_MADE).definition
-
-    def grown(
-        self, view: ReadingTransaction, workflow: Workflow, chain: tuple[str, ...], made: Mapping[str, str] = _NOTHING_MADE
-    ) -> Plan:
-        """The plan with the definitions of these hashes grown into it; `made` are texts that are not stored yet."""
-        if not chain:
-            return self.plan(view, workflow)
-        key = (workflow.definition_hash, workflow.semantics, chain)
-        plan = self._grown.get(key)
-        if plan is None:
-            inner = self._plan(view, workflow, chain[-1], made)
-            root = inner.definition.tasks[0].task_reference_name
-            plan = grafted(self.grown(view, workflow, chain[:-1], made), root, chain[-1], inner)
-            self._grown.put(key, plan)
-        return plan
-
-    def _plan(self, view: ReadingTransaction, workflow: Workflow, digest: str, made: Mapping[str, str]) -> Plan:
-        plan = self._plans.get((digest, workflow.semantics))
-        if plan is None:
-            text = made.get(digest) or view.definition(digest)
-            if text is None:
-                raise StorageCorrupt(f"the definition {digest} of {workflow.workflow_id} is missing")
-            plan = compile_plan(codec.workflow_def_from_json(text), workflow.semantics)
-            self._plans.put((digest, workflow.semantics), plan)
-        return plan
-
-    def know(self, digest: str, plan: Plan) -> None:
-        """Keep a plan that was compiled elsewhere."""
-        self._plans.put((digest, plan.semantics), plan)
-
     # ------------------------------------------------------------------ broken turns
 
     def _count_broken(self, workflow_id: str, error: InvariantBroken) -> None:
@@ -493,23 +385,11 @@ def _refuse_rejected(decision: Decision | None, started: Start | None) -> None:
                 raise LimitReached(f"{decision.workflow.name}: {reply.message}")
 
 
-def _both(known: Mapping[K, V], more: Mapping[K, V]) -> Mapping[K, V]:
-    return {**known, **more} if known and more else known or more
-
-
 def _addressed(taken: Taken) -> list[str]:
     """Other workflows a turn has written to, each once."""
     posted = () if taken.decision is None else taken.decision.outgoing.posted
     return list(dict.fromkeys((*taken.answered, *(event.workflow_id for event in posted))))
 
 
-def _not_embedded(view: ReadingTransaction, definition: object, semantics: Semantics) -> Embedding:
-    return Embedding(problem="nothing embeds definitions")
-
-
 def _nobody_waits(tx: WritingTransaction, workflow: Workflow) -> None:
     return
-
-
-def _unresolved(view: ReadingTransaction, name: str, version: int | None) -> tuple[str, Mapping[str, str]]:
-    raise NotFound(f"nothing resolves definitions: {name!r}")

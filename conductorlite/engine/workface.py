@@ -17,6 +17,8 @@ from conductorlite.engine.reruns import Reruns
 from conductorlite.errors import (
     ExecutionNotFound,
     InvalidInput,
+    PayloadLost,
+    PayloadUnavailable,
     StaleLease,
     StorageBusy,
     StorageCorrupt,
@@ -32,6 +34,9 @@ _SPARE = 8
 
 #: Longest text of a reason, as in Conductor.
 _REASON_LENGTH = 500
+
+#: When a task is offered again whose documents cannot be had at present.
+_AGAIN_MS = 30_000
 
 #: How long a long poll sleeps before it looks for commits of other processes.
 _GLANCE_MS = 100
@@ -54,7 +59,9 @@ class WorkerFace(Reruns):
         Higher priorities come first, then those offered longest. With `timeout` (ms, timedelta or text) the call waits that
         long for a first task; on a virtual clock, where time does not pass by waiting, it returns at once. The input is
         `task.input_data`; the report must carry `task.lease`. The poll itself is recorded, see `poll_data`: at most once a
-        second for a worker, type and domain. Raises InvalidInput when `count` is below 1.
+        second for a worker, type and domain. A task whose input is lost in the payload storage fails with that reason, and is
+        not in the list; while the storage cannot be reached it goes back into its queue for 30 s. Raises InvalidInput
+        when `count` is below 1.
         """
         if count < 1:
             raise InvalidInput(f"count {count} is below 1")
@@ -113,8 +120,38 @@ class WorkerFace(Reruns):
         whole: list[Task] = []
         for task in taken:
             with suppress(TaskNotFound):  # ended and removed by somebody else since
-                whole.append(self._with_payloads(task))
+                found = self._at_hand(task)
+                if found is not None:
+                    whole.append(found)
         return whole
+
+    def _at_hand(self, task: Task) -> Task | None:
+        """A polled task with its documents; None when one of them is lost, which fails it.
+
+        While one cannot be had the task goes back into its queue.
+        """
+        task = self._with_payloads(task)
+        try:
+            for payload in (task.input, task.output):
+                payload.whole()
+            return task
+        except PayloadUnavailable as error:
+            status, reason = TaskStatus.IN_PROGRESS, str(error)
+        except PayloadLost as lost:
+            status, reason = TaskStatus.FAILED_WITH_TERMINAL_ERROR, str(lost)
+        result = TaskResult(
+            workflow_id=task.workflow_id,
+            task_id=task.task_id,
+            status=status,
+            reason=reason,
+            callback_after_ms=_AGAIN_MS if status is TaskStatus.IN_PROGRESS else 0,
+            lease=task.lease,
+        )
+        event = self.report_event(task, result, merge=status is TaskStatus.IN_PROGRESS)
+        # Where even its output cannot be had, it is left to its response timeout.
+        with suppress(PayloadUnavailable):
+            self.turns.take(task.workflow_id, [event])
+        return None
 
     def take_message(self, message: Message, worker_id: str | None, along: Along | None = None) -> Task | None:
         """Take one offered task, or None when somebody else has it or it is void (then its message is dropped)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from conductorlite.draft import Draft
+from conductorlite.draft import Draft, LostInput
 from conductorlite.errors import InvalidInput
 from conductorlite.executions import Task, TaskStatus
 from conductorlite.operators.do_while import next_round, reopened_loop, resume_loop, schedule_loop, set_round
@@ -103,7 +103,7 @@ def schedule(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
     except InvalidInput as error:
         _fail(draft, node, iterations, None, error)
     finally:
-        draft.standpoint = None
+        draft.strict, draft.standpoint = False, None
 
 
 def reschedule(draft: Draft, node: Node, previous: Task, delay_ms: int) -> None:
@@ -114,11 +114,12 @@ def reschedule(draft: Draft, node: Node, previous: Task, delay_ms: int) -> None:
     except InvalidInput as error:
         _fail(draft, node, previous.iterations, previous, error)
     finally:
-        draft.standpoint = None
+        draft.strict, draft.standpoint = False, None
 
 
 def _look_from(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
-    """A compensation reads the round it undoes, not the newest one."""
+    """A compensation reads the round it undoes, not the newest one. What an input is made of must be there."""
+    draft.strict = True
     if node.compensates is not None:
         draft.standpoint = (node.loops, iterations)
 
@@ -129,7 +130,7 @@ def _fail(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task 
         iterations,
         TaskStatus.FAILED_WITH_TERMINAL_ERROR,
         previous=previous,
-        reason=f"its input cannot be kept: {error}",
+        reason=f"its input cannot be {'read' if isinstance(error, LostInput) else 'kept'}: {error}",
     )
 
 

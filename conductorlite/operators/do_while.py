@@ -42,13 +42,17 @@ def next_round(draft: Draft, ref: str) -> None:
         _end(draft, loop, TaskStatus.FAILED, loop.failed_child)
         return
     node = draft.node(loop)
+    draft.strict = True
     try:
         items = _items(draft, node, loop)
         again = _again(draft, node, loop, items)
     except (ExpressionFailed, InvalidInput) as error:
+        draft.strict = False
         reason = f"loop condition {node.task.loop_condition!r} failed: {error}"
         _end(draft, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason)
         return
+    finally:
+        draft.strict = False
     _forget(draft, node, loop)
     if not again:
         _end(draft, loop, TaskStatus.COMPLETED, None)
@@ -57,7 +61,12 @@ def next_round(draft: Draft, ref: str) -> None:
     output = {"iteration": number}
     if items is not None:
         output |= {"loopIndex": number - 1, "loopItem": items[number - 1]}
-    draft.put(attrs.evolve(loop, round=number, output=draft.payload(output)))
+    kept = draft.payload(output)
+    problem = draft.refusal("task_output", kept)
+    if problem is not None:
+        _end(draft, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, problem)
+        return
+    draft.put(attrs.evolve(loop, round=number, output=kept))
     draft.journal(HistoryKind.ROUND, "IN_PROGRESS", ref=loop.ref, attempt=loop.attempt, number=number)
     _schedule_body(draft, node, loop, number)
 

@@ -14,7 +14,7 @@ from conductorlite.definitions import MAX_NESTING
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, printed_ref
 from conductorlite.operators.document import rendered
-from conductorlite.operators.sub_workflow import child_start, key_problem
+from conductorlite.operators.sub_workflow import child_start, key_problem, refuse_input
 from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
 
@@ -43,12 +43,14 @@ def schedule_start_workflow(
         )
         return
     delay = node.task.start_delay_ms if delay_ms is None else delay_ms
+    kept = draft.payload(values)
+    refuse_input(draft, kept, request.get("input") or {})
     task = draft.create(
         node,
         iterations,
         TaskStatus.IN_PROGRESS,
         previous=previous,
-        input=draft.payload(values),
+        input=kept,
         started_at=draft.now,
         due_at=draft.after(delay),
         start_delay_ms=delay,

@@ -13,9 +13,11 @@ from typing import Any, Final
 
 import attrs
 
+from conductorlite.canonical import Payload
 from conductorlite.decisions import Embedding, EventKind
 from conductorlite.definitions import MAX_KEY, MAX_NESTING, IdempotencyStrategy, SubWorkflowParams
 from conductorlite.draft import Draft
+from conductorlite.errors import PayloadTooLarge
 from conductorlite.executions import Task, TaskStatus, printed_ref
 from conductorlite.expressions import to_text
 from conductorlite.operators.document import DraftSource, rendered
@@ -23,7 +25,7 @@ from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
 from conductorlite.policies import derive_id
 
-__all__ = ["DEFINITION_HASH", "child_start", "key_problem", "schedule_sub_workflow", "start_child"]
+__all__ = ["DEFINITION_HASH", "child_start", "key_problem", "refuse_input", "schedule_sub_workflow", "start_child"]
 
 #: What an expression for the definition has resolved to.
 _INLINE: Final = "conductorlite:inline"
@@ -60,22 +62,24 @@ def schedule_sub_workflow(
     delay = node.task.start_delay_ms if delay_ms is None else delay_ms
     priority = params.priority if isinstance(params.priority, int) else workflow.priority
     domains = params.task_to_domain if params.task_to_domain is not None else draft.value(workflow.task_to_domain)
+    given = draft.payload(
+        {
+            "subWorkflowName": params.name,
+            "subWorkflowVersion": params.version,
+            "subWorkflowTaskToDomain": dict(domains),
+            "priority": priority,
+            **_key(params),
+            "workflowInput": values,
+            DEFINITION_HASH: found.digest,
+        }
+    )
+    refuse_input(draft, given, values)
     task = draft.create(
         node,
         iterations,
         TaskStatus.IN_PROGRESS,
         previous=previous,
-        input=draft.payload(
-            {
-                "subWorkflowName": params.name,
-                "subWorkflowVersion": params.version,
-                "subWorkflowTaskToDomain": dict(domains),
-                "priority": priority,
-                **_key(params),
-                "workflowInput": values,
-                DEFINITION_HASH: found.digest,
-            }
-        ),
+        input=given,
         output=draft.payload({"subWorkflowId": child_id}),
         started_at=draft.now,
         due_at=draft.after(delay),
@@ -170,6 +174,15 @@ def key_problem(key: Any, strategy: Any) -> str:
     if strategy is not None and strategy not in list(IdempotencyStrategy):
         return f"idempotencyStrategy {str(strategy)[:60]!r} is none of {', '.join(IdempotencyStrategy)}"
     return ""
+
+
+def refuse_input(draft: Draft, holder: Payload, values: Any) -> None:
+    """Raise PayloadTooLarge when `values`, part of what `holder` says, are past the barrier of a workflow's input."""
+    barriers = draft.bounds.barriers
+    if barriers.refusal("workflow_input", holder) is not None:
+        problem = barriers.refusal("workflow_input", Payload.of(values, bounded=False))
+        if problem is not None:
+            raise PayloadTooLarge(problem)
 
 
 def child_start(draft: Draft, digest: str, name: str, version: int, values: Any) -> dict[str, Any]:

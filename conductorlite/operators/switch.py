@@ -78,7 +78,7 @@ def _take(
         input=draft.payload({**values, "case": case} | ({"hasChildren": "true"} if head else {})),
         output=draft.payload(output),
     )
-    if head is not None:
+    if head is not None and task.status.successful:
         draft.follow(task, head, iterations)
 
 

@@ -29,8 +29,6 @@ def schedule_set_variable(
     problem = None
     if size > VARIABLES_LIMIT:
         problem = f"the workflow's variables would have {size} bytes, more than {VARIABLES_LIMIT}"
-    else:
-        draft.change(variables=variables)
     draft.create_ended(
         node,
         iterations,
@@ -39,3 +37,5 @@ def schedule_set_variable(
         input=draft.payload(values),
         reason=problem,
     )
+    if problem is None:
+        draft.change(variables=variables)

@@ -17,6 +17,15 @@ from conductorlite.ports.executions import ExecutionFilter, ExecutionReads, Exec
 from conductorlite.ports.limits import LimitReads
 from conductorlite.ports.lock import Lock
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
+from conductorlite.ports.payloads import (
+    ExternalStorageLocation,
+    LoosePayload,
+    PayloadCodec,
+    PayloadReads,
+    PayloadStorage,
+    PayloadWrites,
+    StoredPayload,
+)
 from conductorlite.ports.queues import QueueReads, QueueWrites
 from conductorlite.ports.relay import RelayItem, RelayReads, RelayWrites
 from conductorlite.ports.schedules import ScheduleReads, ScheduleRow, ScheduleWrites
@@ -32,11 +41,17 @@ __all__ = [
     "ExecutionFilter",
     "ExecutionReads",
     "ExecutionWrites",
+    "ExternalStorageLocation",
     "LimitReads",
     "Loaded",
     "Lock",
+    "LoosePayload",
     "MetadataReads",
     "MetadataWrites",
+    "PayloadCodec",
+    "PayloadReads",
+    "PayloadStorage",
+    "PayloadWrites",
     "QueueReads",
     "QueueWrites",
     "ReadingTransaction",
@@ -46,5 +61,6 @@ __all__ = [
     "ScheduleReads",
     "ScheduleRow",
     "ScheduleWrites",
+    "StoredPayload",
     "WritingTransaction",
 ]

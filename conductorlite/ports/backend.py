@@ -9,6 +9,7 @@ from conductorlite.ports.events import EventReads, EventWrites
 from conductorlite.ports.executions import ExecutionReads, ExecutionWrites
 from conductorlite.ports.limits import LimitReads
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
+from conductorlite.ports.payloads import PayloadReads, PayloadStorage, PayloadWrites
 from conductorlite.ports.queues import QueueReads, QueueWrites
 from conductorlite.ports.relay import RelayReads, RelayWrites
 from conductorlite.ports.schedules import ScheduleReads, ScheduleWrites
@@ -21,13 +22,29 @@ __all__ = [
 
 
 class ReadingTransaction(
-    ExecutionReads, QueueReads, LimitReads, RelayReads, MetadataReads, EventReads, ScheduleReads, Protocol
+    ExecutionReads,
+    QueueReads,
+    LimitReads,
+    RelayReads,
+    MetadataReads,
+    EventReads,
+    ScheduleReads,
+    PayloadReads,
+    Protocol,
 ):
     """One consistent view of the store."""
 
 
 class WritingTransaction(
-    ReadingTransaction, ExecutionWrites, QueueWrites, RelayWrites, MetadataWrites, EventWrites, ScheduleWrites, Protocol
+    ReadingTransaction,
+    ExecutionWrites,
+    QueueWrites,
+    RelayWrites,
+    MetadataWrites,
+    EventWrites,
+    ScheduleWrites,
+    PayloadWrites,
+    Protocol,
 ):
     """One atomic, serialised change of the store; sees its own writes."""
 
@@ -48,6 +65,10 @@ class Backend(Protocol):
 
     def data_version(self) -> int:
         """A number that changes when another connection or process has committed."""
+        ...
+
+    def payload_storage(self) -> PayloadStorage | None:
+        """Where payloads past the soft barrier lie unless the engine is told otherwise; None: all of them in the store."""
         ...
 
     def close(self) -> None:

@@ -291,7 +291,7 @@ def _text(event: HistoryEvent, lost: Sequence[int], names: Mapping[str, str], ex
     number = (
         event.number if event.kind is HistoryKind.ROUND else None if event.attempt is None else event.attempt - shift
     )
-    payload = "" if event.payload is None else event.payload.text
+    payload = "" if event.payload is None else event.payload.shown
     text = f"{event.ref or 'workflow'} {event.kind} {number} {event.status} {event.reason or ''} {payload}"
     if exact:
         return f"{event.at} {text}"

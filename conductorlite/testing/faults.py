@@ -14,7 +14,7 @@ from typing import Any, Final, final
 
 from conductorlite.decisions import Decision
 from conductorlite.errors import EngineClosed, StorageError
-from conductorlite.ports import Backend, ReadingTransaction, WritingTransaction
+from conductorlite.ports import Backend, PayloadStorage, ReadingTransaction, WritingTransaction
 
 __all__ = ["Crash", "FaultyBackend"]
 
@@ -39,6 +39,8 @@ _WRITES: Final = frozenset(
         "drop_event_executions",
         "put_schedule",
         "drop_schedule",
+        "loosen",
+        "tighten",
     }
 )
 
@@ -111,6 +113,10 @@ class FaultyBackend:
         """The inner backend's."""
         self._check()
         return self.inner.data_version()
+
+    def payload_storage(self) -> PayloadStorage | None:
+        """The inner backend's."""
+        return self.inner.payload_storage()
 
     def close(self) -> None:
         """Release the inner backend, unless it is to be kept open or this one is dead; idempotent."""

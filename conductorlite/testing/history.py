@@ -49,8 +49,8 @@ def _line(event: HistoryEvent, start: int, payloads: bool, reasons: bool) -> str
         text = f"{what}{attempt} {alert}{event.status}"
     if reasons and event.reason:
         text += f": {' '.join(event.reason.split())}"
-    if payloads and event.payload is not None and event.payload.text is not None:
-        text += f" {event.payload.text}"
+    if payloads and event.payload is not None and not event.payload.absent:
+        text += f" {event.payload.shown}"
     at = f"+{(event.at - start) / 1000:.3f}".rstrip("0").rstrip(".") + "s"
     return f"{at:<{_COLUMN - 1}} {text}"
 

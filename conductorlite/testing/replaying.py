@@ -18,7 +18,7 @@ from conductorlite import codec
 from conductorlite.canonical import canonical, parse
 from conductorlite.clock import VirtualClock
 from conductorlite.codec.exports import Exported, export_from_json, history_line_to_json
-from conductorlite.decider import Bounds
+from conductorlite.decider import Barriers, Bounds
 from conductorlite.decisions import Admission, Decision, Embedding, Event, EventKind, Snapshot
 from conductorlite.definitions import Semantics, WorkflowDef
 from conductorlite.driver import Engine
@@ -69,7 +69,7 @@ def replay(
     exported = export_from_json(document)
     first = exported.executions[exported.workflow_id]
     clock = _FreeClock(first.created_at)
-    bounds = Bounds(steps=exported.steps, rows=exported.rows)
+    bounds = Bounds(steps=exported.steps, rows=exported.rows, barriers=Barriers.from_stated(exported.barriers))
     engine = Engine(
         store, clock=clock, environment=environment, seed=first.seed, semantics=first.semantics, bounds=bounds
     )
@@ -132,7 +132,7 @@ class _Player:
         self.exported = exported
         plain = engine.turns
         self.turns = _ToldTurns(
-            engine.backend, clock, environment=plain.environment, bounds=plain.bounds
+            engine.backend, clock, environment=plain.environment, bounds=plain.bounds, outside=plain.outside
         )
         self.turns.known = exported.definitions
         self.turns.resolve = self.turns.find

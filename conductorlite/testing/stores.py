@@ -73,6 +73,8 @@ class Store:
         for suffix in ("", "-wal"):
             if Path(f"{before}{suffix}").exists():
                 shutil.copyfile(f"{before}{suffix}", f"{self._file}{suffix}")
+        if Path(f"{before}.payloads").exists():
+            shutil.copytree(f"{before}.payloads", f"{self._file}.payloads")
 
 
 class CountedIds:

@@ -36,6 +36,7 @@ from conductorlite.backends.sqlite import SQLiteBackend
 from conductorlite.canonical import canonical, parse
 from conductorlite.decider import decide
 from conductorlite.decisions import Decision, Event, EventKind, Need, Snapshot
+from conductorlite.engine.outside import Near
 from conductorlite.engine.turns import Turns
 from conductorlite.executions import Workflow
 from conductorlite.plan import Plan
@@ -62,10 +63,16 @@ class Checked(Turns):
     matrix: Matrix
 
     def decide(
-        self, view: ReadingTransaction, workflow: Workflow, events: Sequence[Event], *, fresh: bool = False
+        self,
+        view: ReadingTransaction,
+        workflow: Workflow,
+        events: Sequence[Event],
+        *,
+        fresh: bool = False,
+        near: Near | None = None,
     ) -> Decision:
         """The decision on the slice, after it was found equal to the one on the whole."""
-        sliced = super().decide(view, workflow, events, fresh=fresh)
+        sliced = super().decide(view, workflow, events, fresh=fresh, near=near)
         plan = self.plan(view, workflow)
         now = self.clock.now()
         due = () if fresh else view.due_events(workflow.workflow_id, now, 200)

@@ -23,6 +23,7 @@ MODULES = {
     "jq": {"jq"},
     "cli": {"click", "rich"},
     "http": {"httpx"},
+    "payload": {"fsspec"},
     "testing": {"hypothesis", "pytest"},
 }
 
@@ -32,7 +33,7 @@ import conductorlite
 from conductorlite import Engine, InvalidDefinition, MissingExtra, VirtualClock, Workers, WorkflowDef, WorkflowTask
 
 assert pathlib.Path(conductorlite.__file__).is_relative_to(sys.prefix), conductorlite.__file__
-lazy = {"click", "rich", "httpx", "_quickjs", "jq", "hypothesis", "pytest", "asyncio"}
+lazy = {"click", "rich", "httpx", "fsspec", "_quickjs", "jq", "hypothesis", "pytest", "asyncio"}
 assert not lazy & set(sys.modules), "imported without need"
 
 workers = Workers()
@@ -56,7 +57,7 @@ for store in (None, "smoke.db"):
         assert engine.check() == []
         assert engine.clock.now() == 30 * 86_400_000
 
-names = ("javascript", "jq", "cli", "http", "testing")
+names = ("javascript", "jq", "cli", "http", "payload", "testing")
 there = {name for name in names if all(map(importlib.util.find_spec, MODULES[name]))}
 assert there == WANTED, (there, WANTED)
 
@@ -86,6 +87,11 @@ try:
     assert "jq" in there and run.result() == {"result": 7, "resultList": [7, {}]}, run.workflow
 except InvalidDefinition as error:
     assert "jq" not in there and "pip install 'conductorlite[jq]'" in str(error), error
+try:
+    Engine(payloads="memory://payloads").close()
+    assert "payload" in there
+except MissingExtra as error:
+    assert "payload" not in there and "pip install 'conductorlite[payload]'" in str(error), error
 try:
     import conductorlite.testing.strategies
     assert "testing" in there

@@ -93,6 +93,9 @@ class Sieve:
         """As the inner store."""
         return self._inner.data_version()
 
+    def payload_storage(self) -> None:
+        """None: everything lies in the store."""
+
     def close(self) -> None:
         """Nothing: it is opened again."""
 

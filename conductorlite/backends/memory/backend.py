@@ -10,6 +10,8 @@ from conductorlite.backends.memory.reads import MemoryReads
 from conductorlite.backends.memory.store import Store
 from conductorlite.backends.memory.writes import MemoryWrites
 from conductorlite.errors import EngineClosed, InvariantBroken
+from conductorlite.payloads.memory import MemoryPayloads
+from conductorlite.ports import PayloadStorage
 
 __all__ = ["MemoryBackend"]
 
@@ -27,6 +29,7 @@ class MemoryBackend:
         self._reads = MemoryReads(self._store)
         self._commits = 0
         self._closed = False
+        self._payloads = MemoryPayloads()
 
     def reading(self) -> _Reading:
         """A consistent view; inside another transaction of this thread, that one's view."""
@@ -39,6 +42,10 @@ class MemoryBackend:
     def data_version(self) -> int:
         """Number of commits so far."""
         return self._commits
+
+    def payload_storage(self) -> PayloadStorage:
+        """One in memory, that belongs to this store."""
+        return self._payloads
 
     def close(self) -> None:
         """Refuse every further transaction; idempotent."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from conductorlite.backends.memory.events import MemoryEventReads
 from conductorlite.backends.memory.limits import LimitRows
+from conductorlite.backends.memory.payloads import MemoryPayloadReads
 from conductorlite.backends.memory.schedules import MemoryScheduleReads
 from conductorlite.backends.memory.store import Execution, Store
 from conductorlite.canonical import Payload
@@ -23,7 +24,7 @@ _OVERREAD: Final = 4
 _NOBODY: Final = Execution("")
 
 
-class MemoryReads(LimitRows, MemoryEventReads, MemoryScheduleReads):
+class MemoryReads(LimitRows, MemoryEventReads, MemoryScheduleReads, MemoryPayloadReads):
     """One consistent view: the backend's lock is held while its block lasts."""
 
     def __init__(self, store: Store) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from conductorlite.backends.memory.ordered import Ordered
+from conductorlite.canonical import ExternalPayload
 from conductorlite.decisions import Event, Message, MessageKey
 from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.handlers import EventExecution
@@ -81,6 +82,11 @@ class Store:
         self.lines: dict[str, Ordered[tuple[Any, ...]]] = {}
         self.members_of: dict[str, dict[tuple[str, str], bool]] = {}
         self.logs: dict[str, list[TaskLog]] = {}
+        #: What lies in the payload storage by execution and hash, the executions that refer to a key, and what is loose:
+        #: by key and execution, since when.
+        self.externals: dict[str, dict[str, ExternalPayload]] = {}
+        self.external_users: dict[str, frozenset[str]] = {}
+        self.loose: dict[str, dict[str, int]] = {}
         self.outbox: dict[int, RelayItem] = {}
         self.outbox_seq = 0
         self.definitions: dict[str, str] = {}

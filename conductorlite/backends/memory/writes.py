@@ -11,6 +11,7 @@ import attrs
 from conductorlite.backends.memory.events import MemoryEventWrites
 from conductorlite.backends.memory.limits import LimitRowsWritten
 from conductorlite.backends.memory.ordered import Ordered
+from conductorlite.backends.memory.payloads import MemoryPayloadWrites
 from conductorlite.backends.memory.reads import MemoryReads
 from conductorlite.backends.memory.schedules import MemoryScheduleWrites
 from conductorlite.backends.memory.store import Execution, Store
@@ -74,7 +75,7 @@ def _indexes(workflow: Workflow | None) -> dict[tuple[str, str], tuple[int, str]
     return dict.fromkeys(found, (workflow.created_at, workflow.workflow_id))
 
 
-class MemoryWrites(MemoryReads, LimitRowsWritten, MemoryEventWrites, MemoryScheduleWrites):
+class MemoryWrites(MemoryReads, LimitRowsWritten, MemoryEventWrites, MemoryScheduleWrites, MemoryPayloadWrites):
     """One atomic change; sees its own writes."""
 
     def __init__(self, store: Store, *, relay: bool) -> None:
@@ -164,6 +165,7 @@ class MemoryWrites(MemoryReads, LimitRowsWritten, MemoryEventWrites, MemorySched
         for text in decision.texts:
             if text.text is not None and text.digest not in execution.texts:
                 store.put(execution.texts, text.digest, text.text)
+        self._keep_externals(execution.workflow_id, decision.externals)
         for event in decision.history:
             if event.n in execution.history:
                 raise InvariantBroken(f"{execution.workflow_id}: rows contradict the store: history {event.n} exists")
@@ -365,6 +367,7 @@ class MemoryWrites(MemoryReads, LimitRowsWritten, MemoryEventWrites, MemorySched
         for item in [item for item in store.outbox.values() if item.workflow_id == workflow_id]:
             # what it wrote to others still goes out; its own messages are gone
             store.put(store.outbox, item.item_id, attrs.evolve(item, outgoing=Outgoing(posted=item.outgoing.posted)))
+        self._remove_externals(workflow_id)
         store.drop(store.executions, workflow_id)
 
     def put_workflow_def(self, name: str, version: int, text: str) -> None:

@@ -19,6 +19,7 @@ from conductorlite.backends.sqlite.opening import Settings, open_reader, open_wr
 from conductorlite.backends.sqlite.reads import SQLiteReads
 from conductorlite.backends.sqlite.writes import SQLiteWrites
 from conductorlite.errors import EngineClosed, InvalidInput, InvariantBroken, StorageBusy, StorageError
+from conductorlite.ports import PayloadStorage
 
 __all__ = ["SQLiteBackend"]
 
@@ -99,6 +100,15 @@ class SQLiteBackend:
             return int(self._writer.execute("PRAGMA data_version").fetchone()[0])
         except sqlite3.Error as error:
             raise translated(error, self.path) from error
+
+    def payload_storage(self) -> PayloadStorage:
+        """A folder beside the database, of its whole name: `orders.db.payloads` for `orders.db`; made when it is needed.
+
+        Of the whole name, for `orders.sqlite` beside it is another store, and would take these for nobody's.
+        """
+        from conductorlite.payloads import LocalPayloads
+
+        return LocalPayloads(f"{self.path}.payloads")
 
     def checkpoint(self) -> None:
         """Move what the log holds into the file, as far as nobody reads it; for idle moments."""

@@ -10,6 +10,7 @@ from typing import Final
 from conductorlite.backends.sqlite import statements as sql
 from conductorlite.backends.sqlite.events import SQLiteEventReads
 from conductorlite.backends.sqlite.limits import LimitRows
+from conductorlite.backends.sqlite.payloads import SQLitePayloadReads
 from conductorlite.backends.sqlite.rows import Row, event_of, history_of, message_of, poll_of, task_of, workflow_of
 from conductorlite.backends.sqlite.schedules import SQLiteScheduleReads
 from conductorlite.canonical import Payload
@@ -26,7 +27,7 @@ OVERREAD: Final = 4
 _END: Final = (2**63 - 1, "")
 
 
-class SQLiteReads(LimitRows, SQLiteEventReads, SQLiteScheduleReads):
+class SQLiteReads(LimitRows, SQLiteEventReads, SQLiteScheduleReads, SQLitePayloadReads):
     """One consistent view of the store; valid until its block ends."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:

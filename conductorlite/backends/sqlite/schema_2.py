@@ -52,4 +52,16 @@ CREATE TABLE schedules (
 ) STRICT;
 """
 
-V2: Final = _LIMITS + _EVENTS + _SCHEDULES
+#: What lies in the payload storage: for whom, and what may lie there for nobody.
+_PAYLOADS: Final = """
+CREATE TABLE external_payloads (
+    workflow_id TEXT NOT NULL, digest TEXT NOT NULL, size INTEGER NOT NULL, key TEXT NOT NULL,
+    PRIMARY KEY (workflow_id, digest)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX external_payloads_key ON external_payloads (key);
+CREATE TABLE loose_payloads (
+    key TEXT NOT NULL, workflow_id TEXT NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (key, workflow_id)
+) STRICT, WITHOUT ROWID;
+"""
+
+V2: Final = _LIMITS + _EVENTS + _SCHEDULES + _PAYLOADS

@@ -9,6 +9,7 @@ from conductorlite.backends.sqlite import statements as sql
 from conductorlite.backends.sqlite.events import SQLiteEventWrites
 from conductorlite.backends.sqlite.limits import LimitRowsWritten
 from conductorlite.backends.sqlite.opening import translated
+from conductorlite.backends.sqlite.payloads import REMOVE_EXTERNALS, SQLitePayloadWrites
 from conductorlite.backends.sqlite.reads import SQLiteReads
 from conductorlite.backends.sqlite.rows import Row, event_row, history_row, message_row, poll_row, task_row, workflow_row
 from conductorlite.backends.sqlite.schedules import SQLiteScheduleWrites
@@ -20,7 +21,7 @@ from conductorlite.ports import RelayItem
 __all__ = ["SQLiteWrites"]
 
 
-class SQLiteWrites(SQLiteReads, LimitRowsWritten, SQLiteEventWrites, SQLiteScheduleWrites):
+class SQLiteWrites(SQLiteReads, LimitRowsWritten, SQLiteEventWrites, SQLiteScheduleWrites, SQLitePayloadWrites):
     """One atomic change of the store; sees its own writes. Valid until its block ends."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
@@ -117,6 +118,8 @@ class SQLiteWrites(SQLiteReads, LimitRowsWritten, SQLiteEventWrites, SQLiteSched
         if decision.texts:
             texts = [(workflow_id, text.digest, text.text) for text in decision.texts if text.text is not None]
             self._executemany(sql.INSERT_TEXT, texts)
+        if decision.externals:
+            self._keep_externals(workflow_id, decision.externals)
         if decision.history:
             self._executemany(sql.INSERT_HISTORY, [history_row(workflow_id, event) for event in decision.history])
 
@@ -168,7 +171,7 @@ class SQLiteWrites(SQLiteReads, LimitRowsWritten, SQLiteEventWrites, SQLiteSched
 
     def remove(self, workflow_id: str) -> None:
         """Delete an execution with all that belongs to it."""
-        for statement in sql.REMOVE:
+        for statement in (*sql.REMOVE, *REMOVE_EXTERNALS):
             self._many(statement, [(workflow_id,)])
 
     # -- messages, relay -----------------------------------------------------------------------------------------------

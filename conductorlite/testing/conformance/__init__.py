@@ -22,10 +22,11 @@ from conductorlite.testing.conformance.executions import ExecutionConformance
 from conductorlite.testing.conformance.locks import LockConformance
 from conductorlite.testing.conformance.lookups import LookupConformance
 from conductorlite.testing.conformance.mailboxes import MailboxConformance
+from conductorlite.testing.conformance.payloads import PayloadConformance, PayloadStorageConformance
 from conductorlite.testing.conformance.schedules import ScheduleConformance
 from conductorlite.testing.conformance.transactions import TransactionConformance
 
-__all__ = ["BackendConformance", "LockConformance"]
+__all__ = ["BackendConformance", "LockConformance", "PayloadStorageConformance"]
 
 
 class BackendConformance(
@@ -33,6 +34,7 @@ class BackendConformance(
     ExecutionConformance,
     LookupConformance,
     MailboxConformance,
+    PayloadConformance,
     ScheduleConformance,
     TransactionConformance,
 ):

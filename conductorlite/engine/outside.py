@@ -1,0 +1,226 @@
+"""What of an engine's executions lies outside the store: put there before a commit, fetched between reading and deciding, swept.
+
+No object is lost and none stays for ever, whoever dies when: before an object is put, a write of its own notes it as *loose* for
+its execution, at the engine's time; the commit that refers to it takes the note back. An object is deleted inside a write
+transaction, and only when no execution refers to it and no note is younger than the grace time: whoever is about to put it has
+noted so before, or will put it afterwards. Removing an execution notes what it referred to as loose, long ago.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import Final
+
+import attrs
+
+from conductorlite.canonical import ExternalPayload, Payload, size_of
+from conductorlite.decisions import Decision
+from conductorlite.draft import Barriers
+from conductorlite.errors import ConductorliteError, InvalidInput, PayloadLost, PayloadUnavailable
+from conductorlite.ports import (
+    Backend,
+    LoosePayload,
+    PayloadCodec,
+    PayloadStorage,
+    ReadingTransaction,
+    StoredPayload,
+    WritingTransaction,
+)
+
+__all__ = ["Elsewhere", "Near", "Outside", "PayloadSweep"]
+
+#: Loose payloads, or objects of a listing, that are looked at in one transaction.
+_PAGE: Final = 200
+
+#: Objects of ours, and what an interrupted write of one has left; whatever else lies there is not ours to delete.
+_OURS: Final = re.compile(r"[0-9a-f]{2}/[0-9a-f]{64}\.json[A-Za-z0-9_.-]*")
+
+_KEY_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class PayloadSweep:
+    """What a sweep has done: objects deleted, objects found that nothing knew of (they are deleted once they are old enough)."""
+
+    deleted: int = 0
+    found: int = 0
+
+
+class Elsewhere(Exception):
+    """Internal: a turn needs documents of the payload storage; they are fetched after its transaction, and it begins again."""
+
+    def __init__(self, externals: Iterable[ExternalPayload]) -> None:
+        self.externals = tuple(externals)
+        super().__init__(self.externals)
+
+
+class Near:
+    """The documents of the payload storage that a turn has at hand, and why others cannot be had, by hash.
+
+    `put` are keys of what it has put there already: a turn that is fenced out need not put it again.
+    """
+
+    __slots__ = ("lost", "payloads", "put")
+
+    def __init__(self) -> None:
+        self.payloads: dict[str, Payload] = {}
+        self.lost: dict[str, str] = {}
+        self.put: set[str] = set()
+
+
+class Outside:
+    """The payload storage of one engine; without a storage everything stays in the store."""
+
+    def __init__(
+        self, backend: Backend, storage: PayloadStorage | None, codec: PayloadCodec | None, barriers: Barriers
+    ) -> None:
+        self.backend = backend
+        self.storage = storage
+        self.codec = codec
+        self.barriers = barriers
+        if codec is not None and not _KEY_ID.fullmatch(codec.key_id):
+            raise InvalidInput(f"key_id {codec.key_id!r} of the payload codec is not 1 to 64 letters, digits, - or _")
+
+    # ------------------------------------------------------------------ out
+
+    def put(
+        self, decision: Decision, near: Near, now: int, inside: WritingTransaction | None = None
+    ) -> tuple[Decision, dict[str, Payload]]:
+        """The decision with what is past its soft barrier put into the storage, and the payloads that were, by key.
+
+        `inside` is the write transaction of a turn that has one open already.
+        """
+        heavy = self.barriers.past_soft(decision) if self.storage is not None and decision.texts else []
+        if self.storage is None or not heavy:
+            return decision, {}
+        workflow_id = decision.workflow.workflow_id
+        placed = {text.digest: self._place(text) for text in heavy}
+        known = self._known(workflow_id, placed, inside)
+        new = [text for text in heavy if text.digest not in known]
+        self._loosen([LoosePayload(key=placed[text.digest].key, workflow_id=workflow_id, at=now) for text in new], inside)
+        for text in new:
+            key = placed[text.digest].key
+            if key not in near.put:
+                data = text.whole().encode()
+                self.storage.put(key, data if self.codec is None else self.codec.encode(data))
+                near.put.add(key)
+        rest = tuple(text for text in decision.texts if text.digest not in placed)
+        externals = tuple(one for digest, one in placed.items() if digest not in known)
+        shown = {placed[text.digest].key: Payload(text.text, external=placed[text.digest]) for text in new}
+        return attrs.evolve(decision, texts=rest, externals=externals), shown
+
+    def _known(self, workflow_id: str, digests: Iterable[str], inside: WritingTransaction | None) -> frozenset[str]:
+        if inside is not None:
+            return frozenset(inside.externals(workflow_id, digests))
+        with self.backend.reading() as view:
+            return frozenset(view.externals(workflow_id, digests))
+
+    def _loosen(self, loose: list[LoosePayload], inside: WritingTransaction | None) -> None:
+        if inside is not None:
+            inside.loosen(loose)
+        elif loose:
+            with self.backend.writing() as tx:
+                tx.loosen(loose)
+
+    def _place(self, payload: Payload) -> ExternalPayload:
+        suffix = "" if self.codec is None else f".{self.codec.key_id}"
+        key = f"{payload.digest[:2]}/{payload.digest}.json{suffix}"
+        return ExternalPayload(digest=payload.digest, size=size_of(payload.whole()), key=key)
+
+    # ------------------------------------------------------------------ back
+
+    def lazy(self, external: ExternalPayload) -> Payload:
+        """A payload whose text is fetched when its document is first looked at."""
+        return Payload(None, external=external, fetch=self.text)
+
+    def text(self, external: ExternalPayload) -> str:
+        """The text of a document; raises PayloadLost when it is missing or damaged, PayloadUnavailable when it cannot be told."""
+        if self.storage is None:
+            raise PayloadUnavailable(f"payload {external.key} lies in a payload storage, and the engine has none")
+        data = self._decoded(external.key, self.storage.get(external.key))
+        if hashlib.sha256(data).hexdigest() != external.digest:
+            raise PayloadLost(external.key, f"is damaged: its {len(data)} bytes are not the {external.size} that were put there")
+        return data.decode()
+
+    def _decoded(self, key: str, data: bytes) -> bytes:
+        key_id = key.partition(".json.")[2]
+        if not key_id:
+            return data
+        if self.codec is None:
+            raise PayloadUnavailable(f"payload {key} was encoded by {key_id!r}, and the engine has no payload codec")
+        try:
+            return self.codec.decode(data, key_id)
+        except ConductorliteError:
+            raise
+        except Exception as error:
+            raise PayloadLost(key, f"cannot be decoded: {type(error).__name__}: {error}") from error
+
+    def fetch(self, near: Near, externals: Iterable[ExternalPayload]) -> None:
+        """Have documents at hand, or why they cannot be had; raises PayloadUnavailable."""
+        for external in externals:
+            try:
+                near.payloads[external.digest] = Payload(self.text(external), external=external)
+            except PayloadLost as lost:
+                near.lost[external.digest] = str(lost)
+
+    # ------------------------------------------------------------------ away
+
+    def sweep(self, now: int, grace_ms: int) -> PayloadSweep:
+        """Delete objects that nothing refers to and that were last put, or noticed, `grace_ms` ago or before."""
+        if self.storage is None:
+            return PayloadSweep()
+        found = 0
+        for page in _pages(self._ours(self.storage)):
+            with self.backend.reading() as view:
+                strange = {one.key for one in page} - view.known_externals(one.key for one in page)
+            if strange:
+                with self.backend.writing() as tx:
+                    tx.loosen([LoosePayload(key=key, workflow_id="", at=now) for key in sorted(strange)])
+                found += len(strange)
+        return PayloadSweep(deleted=self._delete_loose(self.storage, now - grace_ms), found=found)
+
+    def _ours(self, storage: PayloadStorage) -> Iterator[StoredPayload]:
+        return (one for one in storage.list() if _OURS.fullmatch(one.key))
+
+    def _delete_loose(self, storage: PayloadStorage, until: int) -> int:
+        deleted = 0
+        after = ("", "")
+        while True:
+            with self.backend.reading() as view:
+                page = view.loose_payloads(until, after, _PAGE)
+            for key in dict.fromkeys(one.key for one in page):
+                deleted += self._delete(storage, key, until)
+            if len(page) < _PAGE:
+                return deleted
+            after = (page[-1].key, page[-1].workflow_id)
+
+    def _delete(self, storage: PayloadStorage, key: str, until: int) -> bool:
+        """Delete one object, unless it is in use or has been noted since; nobody commits a reference to it meanwhile."""
+        with self.backend.writing() as tx:
+            used, at = tx.external_used(key), tx.loosened_at(key)
+            wanted = used or (at is not None and at > until)
+            if not wanted and at is not None:
+                storage.delete(key)
+            tx.tighten(key, until)
+            return not wanted and at is not None
+
+    def left_by(self, view: ReadingTransaction, workflow_id: str) -> tuple[str, ...]:
+        """Keys of what an execution refers to that is about to be removed."""
+        return () if self.storage is None else tuple(one.key for one in view.externals(workflow_id, None).values())
+
+    def delete_left(self, keys: Iterable[str]) -> None:
+        """Delete what only a removed execution referred to. What the storage does not let go now, the next sweep deletes."""
+        if self.storage is None:
+            return
+        with suppress(PayloadUnavailable):
+            for key in dict.fromkeys(keys):
+                self._delete(self.storage, key, 0)
+
+
+def _pages(found: Iterator[StoredPayload]) -> Iterator[list[StoredPayload]]:
+    while page := list(islice(found, _PAGE)):
+        yield page

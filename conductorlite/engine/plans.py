@@ -1,0 +1,63 @@
+"""The compiled plans of embedded definitions, kept as long as they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from conductorlite import codec
+from conductorlite.definitions import Semantics, WorkflowDef
+from conductorlite.engine.cache import Cache
+from conductorlite.errors import StorageCorrupt
+from conductorlite.executions import Workflow
+from conductorlite.plan import Plan, compile_plan, grafted
+from conductorlite.ports import ReadingTransaction
+
+__all__ = ["Plans"]
+
+_NOTHING_MADE: Final[Mapping[str, str]] = {}
+
+
+class Plans:
+    """Compiles each definition once."""
+
+    def __init__(self) -> None:
+        self._plans: Cache[tuple[str, Semantics], Plan] = Cache(256)
+        self._grown: Cache[tuple[str, Semantics, tuple[str, ...]], Plan] = Cache(64)
+
+    def plan(self, view: ReadingTransaction, workflow: Workflow) -> Plan:
+        """The compiled plan of an execution's embedded definition; raises StorageCorrupt when that is missing."""
+        return self._plan(view, workflow, workflow.definition_hash, {})
+
+    def made(self, view: ReadingTransaction, workflow: Workflow, digest: str) -> WorkflowDef:
+        """A definition that an execution made at run time; raises StorageCorrupt when it is missing."""
+        return self._plan(view, workflow, digest, _NOTHING_MADE).definition
+
+    def grown(
+        self, view: ReadingTransaction, workflow: Workflow, chain: tuple[str, ...], made: Mapping[str, str] = _NOTHING_MADE
+    ) -> Plan:
+        """The plan with the definitions of these hashes grown into it; `made` are texts that are not stored yet."""
+        if not chain:
+            return self.plan(view, workflow)
+        key = (workflow.definition_hash, workflow.semantics, chain)
+        plan = self._grown.get(key)
+        if plan is None:
+            inner = self._plan(view, workflow, chain[-1], made)
+            root = inner.definition.tasks[0].task_reference_name
+            plan = grafted(self.grown(view, workflow, chain[:-1], made), root, chain[-1], inner)
+            self._grown.put(key, plan)
+        return plan
+
+    def _plan(self, view: ReadingTransaction, workflow: Workflow, digest: str, made: Mapping[str, str]) -> Plan:
+        plan = self._plans.get((digest, workflow.semantics))
+        if plan is None:
+            text = made.get(digest) or view.definition(digest)
+            if text is None:
+                raise StorageCorrupt(f"the definition {digest} of {workflow.workflow_id} is missing")
+            plan = compile_plan(codec.workflow_def_from_json(text), workflow.semantics)
+            self._plans.put((digest, workflow.semantics), plan)
+        return plan
+
+    def know(self, digest: str, plan: Plan) -> None:
+        """Keep a plan that was compiled elsewhere."""
+        self._plans.put((digest, plan.semantics), plan)
