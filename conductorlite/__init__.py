@@ -23,7 +23,7 @@ from conductorlite.definitions import (
 )
 from conductorlite.diagrams import mermaid
 from conductorlite.driver import Engine, Run
-from conductorlite.engine import AgendaEntry, BulkReport
+from conductorlite.engine import AgendaEntry, BulkReport, IndexHealth, PruneReport
 from conductorlite.errors import (
     AlreadyExists,
     ClockError,
@@ -37,6 +37,7 @@ from conductorlite.errors import (
     InvalidDefinition,
     InvalidExpression,
     InvalidInput,
+    InvalidQuery,
     InvariantBroken,
     KeyTaken,
     MissingExtra,
@@ -70,6 +71,8 @@ from conductorlite.executions import (
 from conductorlite.invariants import Finding
 from conductorlite.migration import DefinitionDiff, MigrationPlan, Verdict, diff, plan_migration
 from conductorlite.plan import validate, validate_task_def
+from conductorlite.ports import Size, Sizes
+from conductorlite.search import SearchResult, TaskSummary, WorkflowSummary
 from conductorlite.worker import TaskContext, Workers
 
 __version__ = "0.1.0"
@@ -96,9 +99,11 @@ __all__ = [
     "HistoryEvent",
     "HistoryKind",
     "IdempotencyStrategy",
+    "IndexHealth",
     "InvalidDefinition",
     "InvalidExpression",
     "InvalidInput",
+    "InvalidQuery",
     "InvariantBroken",
     "KeyTaken",
     "MigrationPlan",
@@ -107,15 +112,19 @@ __all__ = [
     "Parked",
     "PollData",
     "Problem",
+    "PruneReport",
     "RateLimitConfig",
     "ReplayDiverged",
     "ResultTimeout",
     "RetryLogic",
     "Run",
     "SchemaTooNew",
+    "SearchResult",
     "Semantics",
     "Severity",
     "SinkError",
+    "Size",
+    "Sizes",
     "StaleLease",
     "StorageBusy",
     "StorageCorrupt",
@@ -132,6 +141,7 @@ __all__ = [
     "TaskNotFound",
     "TaskResult",
     "TaskStatus",
+    "TaskSummary",
     "TaskType",
     "TimeoutPolicy",
     "Verdict",
@@ -141,6 +151,7 @@ __all__ = [
     "WorkflowDef",
     "WorkflowFailed",
     "WorkflowStatus",
+    "WorkflowSummary",
     "WorkflowTask",
     "WorkflowTimeoutPolicy",
     "diff",

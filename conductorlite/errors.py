@@ -5,6 +5,7 @@ The tree::
     ConductorliteError
      ├── InvalidDefinition            a definition has errors; .problems lists all of them
      ├── InvalidInput (ValueError)    a value cannot be kept as JSON, or an argument is out of range
+     │    └── InvalidQuery            a search cannot be understood; .position says where
      ├── InvalidExpression            a `${…}` template or a condition cannot be compiled
      ├── ExpressionFailed             a condition could not be evaluated
      ├── MissingExtra (ImportError)   an optional dependency is needed; names the pip command
@@ -56,6 +57,7 @@ __all__ = [
     "InvalidDefinition",
     "InvalidExpression",
     "InvalidInput",
+    "InvalidQuery",
     "InvariantBroken",
     "KeyTaken",
     "MissingExtra",
@@ -93,6 +95,14 @@ class InvalidDefinition(ConductorliteError):
 
 class InvalidInput(ConductorliteError, ValueError):
     """A value cannot be kept as JSON, or an argument is out of its range; the message names the path."""
+
+
+class InvalidQuery(InvalidInput):
+    """A search cannot be understood; `position` is the character of the query, free text or sort at which that shows, from 0."""
+
+    def __init__(self, message: str, position: int) -> None:
+        self.position = position
+        super().__init__(f"{message} (at character {position})")
 
 
 class InvalidExpression(ConductorliteError):

@@ -339,6 +339,10 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
     "For workers": ("poll", "update_task", "extend_lease", "log", "task", "task_logs"),
     "From outside": ("signal",),
     "Finding": ("executions", "correlated", "children", "workflow_ids", "poll_data", "queue_sizes"),
+    "Searching": (
+        "search", "search_tasks", "search_by_tasks", "index_health", "relay", "rebuild_index", "forget_index",
+    ),
+    "Keeping": ("archive", "archived_ids", "prune", "compact", "size_report"),
     "Looking": ("get", "status", "run", "history", "export", "explain", "agenda", "next_wakeup", "check"),
     "Driving": ("tick", "settle", "advance", "run_until_idle", "run_forever", "stop", "wait", "listen", "close"),
 }

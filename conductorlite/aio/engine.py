@@ -9,12 +9,13 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec
 
+from conductorlite.aio.keeping import AsyncKeeping
 from conductorlite.aio.run import AsyncRun
 from conductorlite.clock import Clock, Instant, Span
 from conductorlite.decider import Bounds
 from conductorlite.definitions import IdempotencyStrategy, Semantics, TaskDef, WorkflowDef
 from conductorlite.driver import Engine
-from conductorlite.engine import AgendaEntry, BulkReport, Listener
+from conductorlite.engine import AgendaEntry, BulkReport, Listener, Where
 from conductorlite.executions import (
     HistoryEvent,
     PollData,
@@ -35,7 +36,7 @@ __all__ = ["AsyncEngine"]
 P = ParamSpec("P")
 
 
-class AsyncEngine:
+class AsyncEngine(AsyncKeeping):
     """`Engine` for asyncio: the same arguments, the same verbs with the same arguments, and `await` before each.
 
     `async def` workers run on the caller's loop, plain functions in threads. Results are awaited without a thread each; a verb
@@ -56,6 +57,7 @@ class AsyncEngine:
         ids: Callable[[], str] | None = None,
         lock: Lock | None = None,
         bounds: Bounds | None = None,
+        index: Where = None,
     ) -> None:
         # asyncio is imported by whoever makes one of these, not by whoever imports conductorlite.
         from conductorlite.aio.bridge import Bridge
@@ -70,6 +72,7 @@ class AsyncEngine:
             ids=ids,
             lock=lock,
             bounds=bounds,
+            index=index,
         )
         self._bridge = Bridge(self._engine)
         self._call, self._drive = self._bridge.call, self._bridge.drive

@@ -12,7 +12,7 @@ from conductorlite.decider import Bounds
 from conductorlite.definitions import IdempotencyStrategy, Semantics, WorkflowDef
 from conductorlite.driver.loop import Driver
 from conductorlite.driver.run import Run
-from conductorlite.engine import AgendaEntry, Queries
+from conductorlite.engine import AgendaEntry, Keeping, Where
 from conductorlite.errors import InvalidInput, ResultTimeout, WorkflowFailed
 from conductorlite.executions import WorkflowStatus
 from conductorlite.ports import Backend, Lock
@@ -21,14 +21,15 @@ from conductorlite.worker import Workers
 __all__ = ["Engine"]
 
 
-class Engine(Queries):
+class Engine(Keeping):
     """Conductor's engine inside your process.
 
     `store` is a path (SQLite), a `Backend`, or None (memory). `workers` carry out tasks while the engine is driven. `clock` is the
     machine's, or a `VirtualClock` that moves when you say so. `semantics` decides for new executions where Orkes' and Conductor
     OSS's documents disagree. `environment` is all that `${NAME}` and `${workflow.env.NAME}` can resolve to: nothing of the
     process environment ever does. `seed` goes into derived ids and jitter; `ids` makes ids of executions (default: random UUIDs).
-    `lock` saves double work between engines; `bounds` are the limits of one turn.
+    `lock` saves double work between engines; `bounds` are the limits of one turn. `index` is what `search` asks: True (a file
+    beside the store, or in memory), a path, or an `IndexDAO`; without one it looks at every execution.
 
     Nothing runs by itself: no thread is started until the engine is driven by `run_until_idle`, `run_forever`, `Run.result`,
     or, step by step, by `tick`, `settle` and `advance`. Raises StorageErrors when the store cannot be opened.
@@ -46,6 +47,7 @@ class Engine(Queries):
         ids: Callable[[], str] | None = None,
         lock: Lock | None = None,
         bounds: Bounds | None = None,
+        index: Where = None,
     ) -> None:
         super().__init__(
             store,
@@ -56,6 +58,7 @@ class Engine(Queries):
             ids=ids,
             lock=lock,
             bounds=bounds,
+            index=index,
         )
         self.workers = workers if workers is not None else Workers()
         self.declared_task_defs = self.workers.task_defs

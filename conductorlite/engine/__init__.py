@@ -1,11 +1,14 @@
 """The verbs, one file per family, each family built on the one before.
 
-metadata ◁ control ◁ migrations ◁ reruns ◁ workface ◁ signals ◁ records ◁ queries.
+metadata ◁ control ◁ migrations ◁ reruns ◁ workface ◁ signals ◁ records ◁ queries ◁ searching ◁ keeping.
 """
 
 from conductorlite.engine.asked import Listener
+from conductorlite.engine.feeding import IndexHealth
+from conductorlite.engine.keeping import Keeping, PruneReport
 from conductorlite.engine.queries import AgendaEntry, Queries
 from conductorlite.engine.reruns import BulkReport
+from conductorlite.engine.searching import Where
 from conductorlite.engine.turns import Turns
 
-__all__ = ["AgendaEntry", "BulkReport", "Listener", "Queries", "Turns"]
+__all__ = ["AgendaEntry", "BulkReport", "IndexHealth", "Keeping", "Listener", "PruneReport", "Queries", "Turns", "Where"]

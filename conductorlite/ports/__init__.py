@@ -11,18 +11,31 @@ is stored.
 
 from __future__ import annotations
 
+from conductorlite.ports.archive import Archived, ArchiveReads, ArchiveWrites
 from conductorlite.ports.backend import Backend, ReadingTransaction, WritingTransaction
+from conductorlite.ports.changes import Change, ChangeReads, ChangeWrites, Feed
 from conductorlite.ports.executions import ExecutionFilter, ExecutionReads, ExecutionWrites, Loaded
+from conductorlite.ports.index import IndexDAO, IndexWrites
 from conductorlite.ports.lock import Lock
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
 from conductorlite.ports.queues import QueueReads, QueueWrites
 from conductorlite.ports.relay import RelayItem, RelayReads, RelayWrites
+from conductorlite.ports.upkeep import Size, Sizes, UpkeepReads
 
 __all__ = [
+    "ArchiveReads",
+    "ArchiveWrites",
+    "Archived",
     "Backend",
+    "Change",
+    "ChangeReads",
+    "ChangeWrites",
     "ExecutionFilter",
     "ExecutionReads",
     "ExecutionWrites",
+    "Feed",
+    "IndexDAO",
+    "IndexWrites",
     "Loaded",
     "Lock",
     "MetadataReads",
@@ -33,5 +46,8 @@ __all__ = [
     "RelayItem",
     "RelayReads",
     "RelayWrites",
+    "Size",
+    "Sizes",
+    "UpkeepReads",
     "WritingTransaction",
 ]

@@ -5,10 +5,13 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from conductorlite.ports.archive import ArchiveReads, ArchiveWrites
+from conductorlite.ports.changes import ChangeReads, ChangeWrites
 from conductorlite.ports.executions import ExecutionReads, ExecutionWrites
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
 from conductorlite.ports.queues import QueueReads, QueueWrites
 from conductorlite.ports.relay import RelayReads, RelayWrites
+from conductorlite.ports.upkeep import UpkeepReads
 
 __all__ = [
     "Backend",
@@ -17,11 +20,15 @@ __all__ = [
 ]
 
 
-class ReadingTransaction(ExecutionReads, QueueReads, RelayReads, MetadataReads, Protocol):
+class ReadingTransaction(
+    ExecutionReads, QueueReads, RelayReads, MetadataReads, ChangeReads, ArchiveReads, UpkeepReads, Protocol
+):
     """One consistent view of the store."""
 
 
-class WritingTransaction(ReadingTransaction, ExecutionWrites, QueueWrites, RelayWrites, MetadataWrites, Protocol):
+class WritingTransaction(
+    ReadingTransaction, ExecutionWrites, QueueWrites, RelayWrites, MetadataWrites, ChangeWrites, ArchiveWrites, Protocol
+):
     """One atomic, serialised change of the store; sees its own writes."""
 
 
@@ -41,6 +48,10 @@ class Backend(Protocol):
 
     def data_version(self) -> int:
         """A number that changes when another connection or process has committed."""
+        ...
+
+    def compact(self) -> None:
+        """Give back the space of what was deleted, as far as the store can; outside every transaction."""
         ...
 
     def close(self) -> None:

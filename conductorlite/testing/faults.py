@@ -33,6 +33,12 @@ _WRITES: Final = frozenset(
         "put_workflow_def",
         "put_task_def",
         "embed",
+        "begin_feed",
+        "note_stored",
+        "forget",
+        "end_feed",
+        "archive",
+        "drop_archived",
     }
 )
 
@@ -97,6 +103,11 @@ class FaultyBackend:
         """The inner backend's."""
         self._check()
         return self.inner.data_version()
+
+    def compact(self) -> None:
+        """The inner backend's."""
+        self._check()
+        self.inner.compact()
 
     def close(self) -> None:
         """Release the inner backend, unless it is to be kept open or this one is dead; idempotent."""

@@ -40,6 +40,9 @@ class MemoryBackend:
         """Number of commits so far."""
         return self._commits
 
+    def compact(self) -> None:
+        """Nothing: what was deleted is gone."""
+
     def close(self) -> None:
         """Refuse every further transaction; idempotent."""
         self._closed = True

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from conductorlite.backends.memory.ordered import Ordered
 from conductorlite.decisions import Event, Message, MessageKey
 from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
-from conductorlite.ports import RelayItem
+from conductorlite.ports import Archived, Feed, RelayItem
 
 __all__ = ["Execution", "Store"]
 
@@ -81,6 +81,13 @@ class Store:
         self.workflow_versions: dict[str, Ordered[tuple[int]]] = {}
         self.task_defs: dict[str, str] = {}
         self.counters: dict[str, int] = {"registry": 0}
+        #: The feed, if there is one, under "feed"; number of each note by workflow id, reference, attempt; and in their order.
+        self.feed: dict[str, Feed] = {}
+        self.noted: dict[tuple[str, str, int], int] = {}
+        self.notes: Ordered[tuple[int, str, str, int]] = Ordered()
+        self.note_seq = 0
+        self.archive: dict[str, Archived] = {}
+        self.archived_ids: Ordered[tuple[str]] = Ordered()
         self._undo: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
 
     # -- changes that can be undone ------------------------------------------------------------------------------------

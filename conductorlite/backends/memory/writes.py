@@ -11,6 +11,7 @@ import attrs
 from conductorlite.backends.memory.ordered import Ordered
 from conductorlite.backends.memory.reads import MemoryReads
 from conductorlite.backends.memory.store import Execution, Store
+from conductorlite.backends.memory.upkeep import MemoryArchiveWrites
 from conductorlite.canonical import INLINE_LIMIT, Payload
 from conductorlite.decisions import Decision, Event, Message, MessageKey, Outgoing, Renamed
 from conductorlite.errors import AlreadyExists, FencedOut, InvariantBroken, KeyTaken
@@ -71,7 +72,7 @@ def _indexes(workflow: Workflow | None) -> dict[tuple[str, str], tuple[int, str]
     return dict.fromkeys(found, (workflow.created_at, workflow.workflow_id))
 
 
-class MemoryWrites(MemoryReads):
+class MemoryWrites(MemoryReads, MemoryArchiveWrites):
     """One atomic change; sees its own writes."""
 
     def __init__(self, store: Store, *, relay: bool) -> None:
@@ -119,6 +120,7 @@ class MemoryWrites(MemoryReads):
         elif stored is None or stored.fence != workflow.fence:
             raise FencedOut(f"{workflow_id}: another turn committed after fence {workflow.fence} was read")
         self._put_workflow(stored, _thin_workflow(workflow))
+        self._note(workflow_id)
 
     def _put_workflow(self, old: Workflow | None, new: Workflow | None) -> None:
         store = self._store
@@ -172,6 +174,7 @@ class MemoryWrites(MemoryReads):
             if old is None:
                 continue
             store.drop(store.task_ids, old.task_id)
+            self._note(execution.workflow_id, key)
             for keys in (execution.live, execution.failed):
                 if key in keys:
                     store.drop(keys, key)
@@ -192,6 +195,7 @@ class MemoryWrites(MemoryReads):
         store = self._store
         key = (new.ref, new.attempt)
         store.put(execution.attempts, key, new)
+        self._note(new.workflow_id, key)
         if old is None:
             store.put(store.task_ids, new.task_id, (new.workflow_id, new.ref, new.attempt))
             if execution.last.get(new.ref, -1) < new.attempt:
@@ -343,7 +347,10 @@ class MemoryWrites(MemoryReads):
     def remove(self, workflow_id: str) -> None:
         """Delete an execution with all that belongs to it."""
         store = self._store
-        self._put_workflow(store.workflows.get(workflow_id), None)
+        row = store.workflows.get(workflow_id)
+        self._put_workflow(row, None)
+        if row is not None:
+            self._removed(workflow_id)
         place = store.drop(store.key_of, workflow_id)
         if place is not None:
             store.drop(store.keys, place)

@@ -6,6 +6,8 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 
 from conductorlite.backends.sqlite import statements as sql
+from conductorlite.backends.sqlite.archive import SQLiteArchiveWrites
+from conductorlite.backends.sqlite.changes import SQLiteChangeWrites
 from conductorlite.backends.sqlite.opening import translated
 from conductorlite.backends.sqlite.reads import SQLiteReads
 from conductorlite.backends.sqlite.rows import Row, event_row, history_row, message_row, poll_row, task_row, workflow_row
@@ -17,7 +19,7 @@ from conductorlite.ports import RelayItem
 __all__ = ["SQLiteWrites"]
 
 
-class SQLiteWrites(SQLiteReads):
+class SQLiteWrites(SQLiteReads, SQLiteChangeWrites, SQLiteArchiveWrites):
     """One atomic change of the store; sees its own writes. Valid until its block ends."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
