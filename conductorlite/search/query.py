@@ -32,7 +32,7 @@ __all__ = ["And", "Compare", "Condition", "Not", "Or", "Pattern", "parse_query"]
 MAX_QUERY: Final = 20_000
 MAX_COMPARISONS: Final = 200
 MAX_VALUES: Final = 1_000
-MAX_DEPTH: Final = 50
+MAX_DEPTH: Final = 20
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:

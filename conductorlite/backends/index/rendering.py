@@ -40,13 +40,17 @@ class Rendered:
         names = [*asked.sort, *((name, False) for name in asked.subject.key)]
         self.order = ", ".join(f"d.{column(name)}{' DESC' if down else ''}" for name, down in _distinct(names))
 
-    def _condition(self, condition: Condition) -> str:
-        if isinstance(condition, And | Or):
-            word = " AND " if isinstance(condition, And) else " OR "
-            return f"({word.join(self._condition(part) for part in condition.parts)})"
+    def _condition(self, condition: Condition, *, negated: bool = False) -> str:
+        """A condition or its contrary; NOT goes down to the comparisons, for SQLite's parser stands few levels."""
         if isinstance(condition, Not):
-            # A comparison with what is absent is NULL, which is false here, and its contrary true.
-            return f"NOT coalesce({self._condition(condition.part)}, 0)"
+            return self._condition(condition.part, negated=not negated)
+        if isinstance(condition, And | Or):
+            word = " AND " if isinstance(condition, And) is not negated else " OR "
+            return f"({word.join(self._condition(part, negated=negated) for part in condition.parts)})"
+        # A comparison with what is absent is NULL, which is false here, and its contrary true.
+        return f"NOT coalesce({self._comparison(condition)}, 0)" if negated else self._comparison(condition)
+
+    def _comparison(self, condition: Compare) -> str:
         field = condition.field
         if field.kind in (Kind.PATH, Kind.MANY):
             return self._inside(condition, field)
