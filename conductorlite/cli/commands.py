@@ -1,4 +1,4 @@
-"""The program and its commands that run and start executions; the others are in `changing`, `looking` and `moving`."""
+"""The program and its commands that run and start executions; the others are in `changing`, `looking`, `moving`, `keeping`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 from conductorlite.cli.changing import CHANGING
 from conductorlite.cli.driving import drive
 from conductorlite.cli.exits import Exit
+from conductorlite.cli.keeping import KEEPING
 from conductorlite.cli.looking import LOOKING, explained
 from conductorlite.cli.moving import MOVING
 from conductorlite.cli.reading import read_definition, read_input, read_task_defs, read_workers, with_system_workers
@@ -205,5 +206,5 @@ def _is_file(definition: str) -> bool:
     return definition.endswith(".json") or Path(definition).is_file()
 
 
-for _command in (*CHANGING, *LOOKING, *MOVING):
+for _command in (*CHANGING, *LOOKING, *MOVING, *KEEPING):
     program.add_command(_command)

@@ -36,11 +36,11 @@ class Setting:
     screen: Screen
 
     @contextmanager
-    def engine(self, *, create: bool = False, workers: Workers | None = None) -> Iterator[Engine]:
+    def engine(self, *, create: bool = False, workers: Workers | None = None, index: bool = False) -> Iterator[Engine]:
         """The engine on the database; only commands that start something make a new file."""
         if not create and not self.db.exists():
             raise NotFound(f"there is no database {str(self.db)!r}; name it with --db")
-        with Engine(self.db, workers=workers) as engine:
+        with Engine(self.db, workers=workers, index=index) as engine:
             yield engine
 
 

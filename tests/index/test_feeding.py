@@ -18,6 +18,7 @@ from conductorlite import Engine, InvalidInput, StorageError, VirtualClock
 from conductorlite.backends.index import SQLiteIndex
 from conductorlite.backends.memory import MemoryBackend
 from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.engine import feeding
 from conductorlite.ports import Backend
 from conductorlite.testing.faults import Crash, FaultyBackend
 
@@ -58,13 +59,15 @@ def test_a_removed_and_started_again_id_between_two_meals(store: Backend) -> Non
         assert one.search_tasks().total_hits == 1
 
 
-def test_an_index_that_comes_later(tmp_path: Path) -> None:
+def test_an_index_that_comes_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was stored before, archived executions included, is told too; while that lasts searches look at the store."""
     with engine(SQLiteBackend(tmp_path / "store.db"), index=None) as one:
-        place(one, 0, 300)
+        place(one, 0, 60)
         one.run_until_idle()
-        assert one.prune("0s", archive=True, limit=150).failed == {}
+        assert one.prune("0s", archive=True, limit=30).failed == {}
         before = answers(one)
+    monkeypatch.setattr(feeding, "_NOTES", 7)
+    monkeypatch.setattr(feeding, "_STORED", 5)
     with engine(SQLiteBackend(tmp_path / "store.db"), index=tmp_path / "late.db") as one:
         assert one.search("status = COMPLETED", size=0).total_hits == before[1][0]  # not complete after its first meals
         assert one.index_health() is not None
@@ -350,9 +353,9 @@ def test_an_engine_without_an_index_notes_for_the_others(tmp_path: Path) -> None
 def test_a_busy_driver_feeds_too(store: Backend) -> None:
     """With something ready all the time the index is fed at every so many units of work, so it is never far behind."""
     with engine(store) as one:
-        place(one, 0, 300)
+        place(one, 0, 150)
         worst = 0
-        for _ in range(1_100):
+        for _ in range(800):
             one.tick()
             worst = max(worst, one.feeder.behind())  # type: ignore[union-attr]
         assert 0 < worst < 1_000

@@ -105,8 +105,8 @@ def test_what_a_query_means(query: str, ids: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("words", "ids"),
-    [("", 3), ("order", 3), ("ORDER one", 1), ('"hara"', 1), ("o'hara", 1), ("thr*", 1), ("sku x", 1), ('"x sku"', 0), ("hara o", 1),
-     ('"hara o"', 0), ("missing", 0)],
+    [("", 3), ("order", 3), ("ORDER one", 1), ('"hara"', 1), ("o'hara", 1), ("thr*", 1), ("sku x", 1), ('"x sku"', 0),
+     ("hara o", 1),     ('"hara o"', 0), ("missing", 0)],
 )  # fmt: skip
 def test_what_a_free_text_means(words: str, ids: int) -> None:
     """All the words, in any case; phrases in their order and within one value; beginnings."""
@@ -176,7 +176,8 @@ def test_bounds() -> None:
         deep = f"status = A {('AND', 'OR')[n % 2]} ({deep})"
     wide = " AND ".join([one] * 200)
     listed = ", ".join(str(n) for n in range(1_000))
-    for query in (wide, wide.replace("AND", "OR"), f"version IN ({listed})", "NOT " * 20 + one, "NOT " + deep.replace("(", "", 1).replace(")", "", 1), deep):
+    inside_out = "NOT " + deep.replace("(", "", 1).replace(")", "", 1)
+    for query in (wide, wide.replace("AND", "OR"), f"version IN ({listed})", "NOT " * 20 + one, inside_out, deep):
         assert found(query) == found(query)
     for query in (
         "(" * 21 + one + ")" * 21,
@@ -199,15 +200,15 @@ def test_bounds() -> None:
 PIECES = st.sampled_from(
     ["status", "input.a", "input['", "']", "output[*]", "=", "!=", "<", ">=", "IN", "(", ")", ",", "AND", "OR", "NOT", "IS", "NULL",
      "BETWEEN", "STARTS_WITH", "'", '"', "\\", "--", "/*", "*/", ";", "DROP TABLE workflows", "' OR '1'='1", "x' UNION SELECT 1 --",
-     "\0", "\ud800", "\U0010ffff", "é", "東", "%", "_", "*", "?", "$1", ":a", "1", "-1.5e3", "1e999", "nan", "true", "0x10", "MATCH",
-     "rowid", "sqlite_master", "NEAR(", "^", "{", "}", "workflowId", "startTime", "2024-01-01", " ", "\n", "\t", "`"]
+     "\0", "\ud800", "\U0010ffff", "é", "東", "%", "_", "*", "?", "$1", ":a", "1", "-1.5e3", "1e999", "nan", "true", "0x10",
+     "MATCH", "rowid", "sqlite_master", "NEAR(", "^", "{", "}", "workflowId", "startTime", "2024-01-01", " ", "\n", "\t", "`"]
 )  # fmt: skip
 TEXTS = st.one_of(
     st.text(max_size=60),
     st.lists(PIECES, max_size=14).map(" ".join),
     st.lists(PIECES, max_size=14).map("".join),
     st.tuples(queries(), st.integers(0, 200), PIECES).map(lambda drawn: drawn[0][: drawn[1]] + drawn[2] + drawn[0][drawn[1] :]),
-    st.tuples(queries(), st.integers(0, 200), st.integers(0, 9)).map(lambda drawn: drawn[0][: drawn[1]] + drawn[0][sum(drawn[1:]) :]),
+    st.tuples(queries(), st.integers(0, 200)).map(lambda drawn: drawn[0][: drawn[1]] + drawn[0][drawn[1] + 3 :]),
 )
 
 
@@ -221,10 +222,13 @@ def test_nothing_but_an_invalid_query_comes_of_a_text(query: str, words: str, so
     with index.changing() as tx:
         tx.put(DOCUMENTS)
     for parts in ((query, "*", ""), ("", words, ""), ("", "*", sort), (query, words, sort)):
+        refused = None
         try:
             wanted = asked(WORKFLOWS, *parts[:2], 0, 100, parts[2])
         except InvalidQuery as error:
-            assert 0 <= error.position <= max(map(len, parts))
+            refused = error.position
+        if refused is not None:
+            assert 0 <= refused <= max(map(len, parts))
             continue
         total, page = answer(DOCUMENTS, wanted)
         result = index.workflows(wanted)

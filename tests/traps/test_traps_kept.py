@@ -95,7 +95,7 @@ def test_secrets_stay_as_written(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["event_handler", "search", "schedule", "secret", "archive", "external", "file", "delete", "unregister"]
+    "word", ["event_handler", "schedule", "secret", "external", "file", "delete", "unregister"]
 )
 def test_no_verb_pretends(word: str) -> None:
     """What the compatibility pages say is not there has no verb."""

@@ -65,6 +65,12 @@ class MemoryChangeReads:
 class MemoryChangeWrites(MemoryChangeReads):
     """Noting."""
 
+    def _changed(self, workflow_id: str, *, created: bool) -> None:
+        """Note an execution; what is archived under the id of a new one is not found any more."""
+        self._note(workflow_id)
+        if created and workflow_id in self._store.archive:
+            self._note(workflow_id, GONE)
+
     def _note(self, workflow_id: str, place: tuple[str, int] = ROW) -> None:
         """Note a change, if a feed is on and it is not noted yet."""
         store = self._store

@@ -120,7 +120,7 @@ class MemoryWrites(MemoryReads, MemoryArchiveWrites):
         elif stored is None or stored.fence != workflow.fence:
             raise FencedOut(f"{workflow_id}: another turn committed after fence {workflow.fence} was read")
         self._put_workflow(stored, _thin_workflow(workflow))
-        self._note(workflow_id)
+        self._changed(workflow_id, created=decision.created)
 
     def _put_workflow(self, old: Workflow | None, new: Workflow | None) -> None:
         store = self._store

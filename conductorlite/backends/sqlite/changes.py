@@ -56,6 +56,11 @@ def _noting(workflow_id: str, place: str) -> str:
 _REMOVED: Final = "UPDATE feed SET removals = removals + 1"
 _TRIGGERS: Final = {
     "note_start": ("INSERT ON workflows", _noting("NEW.workflow_id", _ROW)),
+    # What is archived under the id is not found any more.
+    "note_return": (
+        "INSERT ON workflows WHEN EXISTS (SELECT 1 FROM archive WHERE workflow_id = NEW.workflow_id)",
+        _noting("NEW.workflow_id", _GONE),
+    ),
     "note_turn": ("UPDATE OF fence ON workflows", _noting("NEW.workflow_id", _ROW)),
     "note_removal": ("DELETE ON workflows", _noting("OLD.workflow_id", _GONE), _REMOVED),
     "note_attempt": ("INSERT ON tasks", _noting("NEW.workflow_id", "NEW.ref, NEW.attempt")),
