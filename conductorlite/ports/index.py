@@ -46,7 +46,7 @@ class IndexWrites(Protocol):
 class IndexDAO(Protocol):
     """An index. Whatever it raises stops no execution: the engine keeps what it would have told it, and tries again later.
 
-    It answers as `conductorlite.search.answer` does; `conductorlite.testing.conformance.IndexConformance` tells whether it does.
+    It answers as `conductorlite.search.answer` does: what that finds among the documents that were put is the right answer.
     """
 
     def changing(self) -> AbstractContextManager[IndexWrites]:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from conductorlite.ports import Backend
+from conductorlite.testing.conformance.changes import ChangeConformance
 from conductorlite.testing.conformance.executions import ExecutionConformance
 from conductorlite.testing.conformance.lookups import LookupConformance
 from conductorlite.testing.conformance.mailboxes import MailboxConformance
@@ -25,7 +26,9 @@ from conductorlite.testing.conformance.transactions import TransactionConformanc
 __all__ = ["BackendConformance"]
 
 
-class BackendConformance(ExecutionConformance, LookupConformance, MailboxConformance, TransactionConformance):
+class BackendConformance(
+    ExecutionConformance, LookupConformance, MailboxConformance, TransactionConformance, ChangeConformance
+):
     """What every backend promises. Subclass it and implement `make_backend`."""
 
     @pytest.fixture
