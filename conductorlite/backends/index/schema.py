@@ -95,7 +95,7 @@ def create(connection: sqlite3.Connection) -> None:
         database.table(f"{name}_texts").create({"id": int, "words": str, "input": str, "output": str}, pk="id")
         # Words come as ASCII, folded and split. No triggers: a schema that is not trusted may not write to virtual tables.
         database.table(f"{name}_texts").enable_fts(["words"], fts_version="FTS5", tokenize="ascii")
-    # Not what is measured but what is typical, so that the same search is planned alike whatever the index holds.
+    # Not what is measured but what is typical, so that SQLite goes about a search alike whatever the index holds.
     connection.execute("ANALYZE")
     connection.executemany("INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES (?, ?, ?)", _TYPICAL)
     connection.execute("ANALYZE sqlite_schema")
