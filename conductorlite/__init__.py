@@ -23,7 +23,7 @@ from conductorlite.definitions import (
 )
 from conductorlite.diagrams import mermaid
 from conductorlite.driver import Engine, Run
-from conductorlite.engine import AgendaEntry, BulkReport, PayloadSweep
+from conductorlite.engine import AgendaEntry, BulkReport, IndexHealth, PayloadSweep, PruneReport
 from conductorlite.errors import (
     AlreadyExists,
     ClockError,
@@ -37,6 +37,7 @@ from conductorlite.errors import (
     InvalidDefinition,
     InvalidExpression,
     InvalidInput,
+    InvalidQuery,
     InvariantBroken,
     KeyTaken,
     LimitReached,
@@ -88,7 +89,7 @@ from conductorlite.invariants import Finding
 from conductorlite.migration import DefinitionDiff, MigrationPlan, Verdict, diff, plan_migration
 from conductorlite.payloads import FsspecPayloads, LocalPayloads, MemoryPayloads
 from conductorlite.plan import validate, validate_event_handler, validate_task_def
-from conductorlite.ports import EventMessage, EventSource, ExternalStorageLocation
+from conductorlite.ports import EventMessage, EventSource, ExternalStorageLocation, Size, Sizes
 from conductorlite.schedules import (
     Backfill,
     CronSchedule,
@@ -99,6 +100,7 @@ from conductorlite.schedules import (
     StartWorkflowRequest,
     WorkflowSchedule,
 )
+from conductorlite.search import SearchResult, TaskSummary, WorkflowSummary
 from conductorlite.worker import TaskContext, Workers
 
 __version__ = "0.1.0"
@@ -137,9 +139,11 @@ __all__ = [
     "HistoryEvent",
     "HistoryKind",
     "IdempotencyStrategy",
+    "IndexHealth",
     "InvalidDefinition",
     "InvalidExpression",
     "InvalidInput",
+    "InvalidQuery",
     "InvariantBroken",
     "KeyTaken",
     "LimitReached",
@@ -156,6 +160,7 @@ __all__ = [
     "PayloadUnavailable",
     "PollData",
     "Problem",
+    "PruneReport",
     "RateLimitConfig",
     "ReplayDiverged",
     "ResultTimeout",
@@ -166,9 +171,12 @@ __all__ = [
     "ScheduleOutcome",
     "ScheduledRun",
     "SchemaTooNew",
+    "SearchResult",
     "Semantics",
     "Severity",
     "SinkError",
+    "Size",
+    "Sizes",
     "SourceError",
     "StaleLease",
     "StartWorkflow",
@@ -189,6 +197,7 @@ __all__ = [
     "TaskNotFound",
     "TaskResult",
     "TaskStatus",
+    "TaskSummary",
     "TaskType",
     "TerminateWorkflow",
     "TimeoutPolicy",
@@ -201,6 +210,7 @@ __all__ = [
     "WorkflowFailed",
     "WorkflowSchedule",
     "WorkflowStatus",
+    "WorkflowSummary",
     "WorkflowTask",
     "WorkflowTimeoutPolicy",
     "diff",

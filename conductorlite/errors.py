@@ -6,6 +6,7 @@ The tree::
      ├── InvalidDefinition            a definition has errors; .problems lists all of them
      ├── InvalidInput (ValueError)    a value cannot be kept as JSON, or an argument is out of range
      │    └── PayloadTooLarge         an input or output is larger than the hard barrier allows
+     │    └── InvalidQuery            a search cannot be understood; .position says where
      ├── InvalidExpression            a `${…}` template or a condition cannot be compiled
      ├── ExpressionFailed             a condition could not be evaluated
      ├── MissingExtra (ImportError)   an optional dependency is needed; names the pip command
@@ -62,6 +63,7 @@ __all__ = [
     "InvalidDefinition",
     "InvalidExpression",
     "InvalidInput",
+    "InvalidQuery",
     "InvariantBroken",
     "KeyTaken",
     "LimitReached",
@@ -109,6 +111,12 @@ class InvalidInput(ConductorliteError, ValueError):
 
 class PayloadTooLarge(InvalidInput):
     """An input or output of a task or workflow is larger than its hard barrier allows; the message names both sizes."""
+class InvalidQuery(InvalidInput):
+    """A search cannot be understood; `position` is the character of the query, free text or sort at which that shows, from 0."""
+
+    def __init__(self, message: str, position: int) -> None:
+        self.position = position
+        super().__init__(f"{message} (at character {position})")
 
 
 class InvalidExpression(ConductorliteError):

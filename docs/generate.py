@@ -398,6 +398,10 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Finding": ("executions", "correlated", "children", "workflow_ids", "poll_data", "queue_sizes"),
     "Payloads": ("sweep_payloads", "external_storage_location"),
+    "Searching": (
+        "search", "search_tasks", "search_by_tasks", "index_health", "relay", "rebuild_index", "forget_index",
+    ),
+    "Keeping": ("archive", "archived_ids", "prune", "compact", "size_report"),
     "Looking": ("get", "status", "run", "history", "export", "explain", "agenda", "next_wakeup", "check"),
     "Driving": ("tick", "settle", "advance", "run_until_idle", "run_forever", "stop", "wait", "listen", "close"),
 }

@@ -90,6 +90,10 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "ExecutionNotFound", "Conflict", "Conflict", "done", "done", "done", "done", "Conflict", "done", "Conflict",
         "ExecutionNotFound",
     ),
+    "`archive`": (
+        "ExecutionNotFound", "Conflict", "Conflict", "done", "done", "done", "done", "Conflict", "done", "Conflict",
+        "ExecutionNotFound",
+    ),
     "`poll`": ("none", "task", "task", "none", "none", "none", "none", "task", "none", "none", "none"),
     "`update_task`": (
         "TaskNotFound", "taken", "taken", "ignored", "ignored", "ignored", "ignored", "ignored", "ignored", "kept",

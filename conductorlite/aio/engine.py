@@ -10,13 +10,14 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec
 
 from conductorlite.aio.events import AsyncEvents
+from conductorlite.aio.keeping import AsyncKeeping
 from conductorlite.aio.run import AsyncRun
 from conductorlite.aio.schedules import AsyncSchedules
 from conductorlite.clock import Clock, Instant, Span
 from conductorlite.decider import Barriers, Bounds
 from conductorlite.definitions import IdempotencyStrategy, Semantics, TaskDef, WorkflowDef
 from conductorlite.driver import Engine
-from conductorlite.engine import AgendaEntry, BulkReport, Listener, PayloadSweep
+from conductorlite.engine import AgendaEntry, BulkReport, Listener, PayloadSweep, Where
 from conductorlite.executions import (
     HistoryEvent,
     PollData,
@@ -37,7 +38,7 @@ __all__ = ["AsyncEngine"]
 P = ParamSpec("P")
 
 
-class AsyncEngine(AsyncEvents, AsyncSchedules):
+class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping):
     """`Engine` for asyncio: the same arguments, the same verbs with the same arguments, and `await` before each.
 
     `async def` workers run on the caller's loop, plain functions in threads. Results are awaited without a thread each; a verb
@@ -63,6 +64,7 @@ class AsyncEngine(AsyncEvents, AsyncSchedules):
         payloads: str | os.PathLike[str] | PayloadStorage | None = None,
         payload_codec: PayloadCodec | None = None,
         barriers: Barriers | None = None,
+        index: Where = None,
     ) -> None:
         # asyncio is imported by whoever makes one of these, not by whoever imports conductorlite.
         from conductorlite.aio.bridge import Bridge
@@ -82,6 +84,7 @@ class AsyncEngine(AsyncEvents, AsyncSchedules):
             payloads=payloads,
             payload_codec=payload_codec,
             barriers=barriers,
+            index=index,
         )
         self._bridge = Bridge(self._engine)
         self._call, self._drive = self._bridge.call, self._bridge.drive

@@ -5,6 +5,7 @@
     reading    files, `--input`, `--workers`: from text to objects
     showing    tables on a terminal, aligned text elsewhere, JSON on request
     driving    drives one execution in a thread of its own while the main thread shows and listens
+    keeping    searching, archiving and measuring the store as a whole
     moving     definitions compared, executions moved from one to another
     scheduling schedules stored, shown, paused, filled
     commands   the commands themselves: running, looking, acting

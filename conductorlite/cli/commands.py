@@ -1,5 +1,4 @@
-"""The program and its commands that run and start executions; the others are in `changing`, `looking`, `moving` and
-`scheduling`."""
+"""The program and its commands that run and start executions; the others are in the modules beside this one."""
 
 from __future__ import annotations
 
@@ -13,6 +12,7 @@ import click
 from conductorlite.cli.changing import CHANGING
 from conductorlite.cli.driving import drive
 from conductorlite.cli.exits import Exit
+from conductorlite.cli.keeping import KEEPING
 from conductorlite.cli.looking import LOOKING, explained
 from conductorlite.cli.messages import MESSAGES
 from conductorlite.cli.moving import MOVING
@@ -208,5 +208,5 @@ def _is_file(definition: str) -> bool:
     return definition.endswith(".json") or Path(definition).is_file()
 
 
-for _command in (*CHANGING, *LOOKING, *MOVING, *MESSAGES, *SCHEDULING):
+for _command in (*CHANGING, *LOOKING, *MOVING, *MESSAGES, *SCHEDULING, *KEEPING):
     program.add_command(_command)

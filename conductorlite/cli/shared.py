@@ -37,11 +37,11 @@ class Setting:
     payloads: str | None = None
 
     @contextmanager
-    def engine(self, *, create: bool = False, workers: Workers | None = None) -> Iterator[Engine]:
+    def engine(self, *, create: bool = False, workers: Workers | None = None, index: bool = False) -> Iterator[Engine]:
         """The engine on the database; only commands that start something make a new file."""
         if not create and not self.db.exists():
             raise NotFound(f"there is no database {str(self.db)!r}; name it with --db")
-        with Engine(self.db, workers=workers, payloads=self.payloads) as engine:
+        with Engine(self.db, workers=workers, payloads=self.payloads, index=index) as engine:
             yield engine
 
 

@@ -12,7 +12,7 @@ from conductorlite.decider import Barriers, Bounds
 from conductorlite.definitions import IdempotencyStrategy, Semantics, WorkflowDef
 from conductorlite.driver.loop import Driver
 from conductorlite.driver.run import Run
-from conductorlite.engine import AgendaEntry, Queries
+from conductorlite.engine import AgendaEntry, Keeping, Where
 from conductorlite.errors import InvalidInput, ResultTimeout, WorkflowFailed
 from conductorlite.executions import WorkflowStatus
 from conductorlite.ports import Backend, EventSource, Lock, PayloadCodec, PayloadStorage
@@ -21,7 +21,7 @@ from conductorlite.worker import Workers
 __all__ = ["Engine"]
 
 
-class Engine(Queries):
+class Engine(Keeping):
     """Conductor's engine inside your process.
 
     `store` is a path (SQLite), a `Backend`, or None (memory). `workers` carry out tasks while the engine is driven. `clock` is the
@@ -35,7 +35,8 @@ class Engine(Queries):
 
     Inputs and outputs past the soft `barriers` lie in the storage `payloads` (a folder, a URL such as `s3://bucket/folder`, or a
     `PayloadStorage`); by default beside the database (`orders.db.payloads`), for a store in memory in memory.
-    `payload_codec` encrypts or compresses what is put there. Those past the hard barriers are refused.
+    `payload_codec` encrypts or compresses what is put there. Those past the hard barriers are refused. `index` is what `search`
+    asks: True (a file beside the store, or in memory), a path, or an `IndexDAO`; without one it looks at every execution.
 
     Nothing runs by itself: no thread is started until the engine is driven by `run_until_idle`, `run_forever`, `Run.result`,
     or, step by step, by `tick`, `settle` and `advance`. Raises StorageErrors when the store cannot be opened.
@@ -58,6 +59,7 @@ class Engine(Queries):
         payloads: str | os.PathLike[str] | PayloadStorage | None = None,
         payload_codec: PayloadCodec | None = None,
         barriers: Barriers | None = None,
+        index: Where = None,
     ) -> None:
         super().__init__(
             store,
@@ -72,6 +74,7 @@ class Engine(Queries):
             payloads=payloads,
             payload_codec=payload_codec,
             barriers=barriers,
+            index=index,
         )
         self.workers = workers if workers is not None else Workers()
         self.declared_task_defs = self.workers.task_defs

@@ -18,7 +18,7 @@ from typing import Final
 from conductorlite.clock import VirtualClock
 from conductorlite.driver.listening import Listening
 from conductorlite.driver.workshop import Call, Workshop
-from conductorlite.engine import AgendaEntry, Queries
+from conductorlite.engine import AgendaEntry, Keeping
 from conductorlite.errors import ClockError, InvalidInput, InvariantBroken, NotFound, Parked, StaleLease
 from conductorlite.executions import HistoryEvent, Task, TaskResult, TaskStatus, Workflow
 from conductorlite.ports import EventSource, ReadingTransaction
@@ -34,6 +34,9 @@ _BATCH: Final = 64
 #: Messages asked of a source at once, as in Conductor.
 _MESSAGES: Final = 10
 
+#: Units of work that may pass before the index is told of them.
+_HUNGRY: Final = 500
+
 #: Sleep between looks for commits of other processes.
 _GLANCE_MS: Final = 100
 
@@ -44,7 +47,7 @@ _OTHERS: Final = 64
 class Driver:
     """Drives one engine. At most one thread at a time holds `driving`."""
 
-    def __init__(self, engine: Queries, workers: Workers | None, sources: Iterable[EventSource] = ()) -> None:
+    def __init__(self, engine: Keeping, workers: Workers | None, sources: Iterable[EventSource] = ()) -> None:
         self.engine = engine
         self.clock = engine.clock
         # An empty set is falsy, and functions may still be added to it.
@@ -57,6 +60,7 @@ class Driver:
         self._rotation = 0
         #: Whether the last turns that were due are being taken by somebody else.
         self._passed_over = False
+        self._unfed = 0
         self._stopping = threading.Event()
         #: Executions that ended while functions run or are being handed out, and whether anybody notes them down.
         self._over: deque[str] = deque()
@@ -66,8 +70,22 @@ class Driver:
     # ------------------------------------------------------------------ one unit of work
 
     def tick(self) -> bool:
-        """Do one unit of what is ready now: a turn, a message, a report, or one worker call; False when nothing is ready."""
-        return self._take_turn() or self.listening.take(1) or self._report_due() or self._run_one()
+        """Do one unit of what is ready now: a turn, a message, a report, or one worker call; False when nothing is ready.
+
+        The index is told of changes when nothing else is ready, and else at every so many units.
+        """
+        if self._feeds() and self._feed():
+            return True
+        return self._take_turn() or self.listening.take(1) or self._report_due() or self._run_one() or self._feed()
+
+    def _feeds(self) -> bool:
+        """Whether the index has been kept waiting for so many units."""
+        self._unfed += 1
+        return self._unfed >= _HUNGRY
+
+    def _feed(self) -> bool:
+        self._unfed = 0
+        return self.engine.feeder is not None and self.engine.feeder.feed()
 
     def settle(self) -> int:
         """Do all that is ready now; returns how many units that was."""
@@ -346,6 +364,8 @@ class Driver:
             busy = self._take_turn() or busy
             busy = self.listening.take(_MESSAGES) or busy
             busy = self._dispatch() or busy
+            if (self._feeds() or not busy) and self._feed():
+                continue
             if busy:
                 continue
             at = self.next_instant(idle=not forever and until is None)

@@ -1,12 +1,26 @@
 """The verbs, one file per family, each family built on the one before.
 
-metadata ◁ control ◁ migrations ◁ reruns ◁ workface ◁ signals ◁ events ◁ records ◁ schedules ◁ queries.
+metadata ◁ control ◁ migrations ◁ reruns ◁ workface ◁ signals ◁ events ◁ records ◁ schedules ◁ queries ◁ searching ◁ keeping.
 """
 
 from conductorlite.engine.asked import Listener
+from conductorlite.engine.feeding import IndexHealth
+from conductorlite.engine.keeping import Keeping, PruneReport
 from conductorlite.engine.outside import PayloadSweep
 from conductorlite.engine.queries import AgendaEntry, Queries
 from conductorlite.engine.reruns import BulkReport
+from conductorlite.engine.searching import Where
 from conductorlite.engine.turns import Turns
 
-__all__ = ["AgendaEntry", "BulkReport", "Listener", "PayloadSweep", "Queries", "Turns"]
+__all__ = [
+    "AgendaEntry",
+    "BulkReport",
+    "IndexHealth",
+    "Keeping",
+    "Listener",
+    "PayloadSweep",
+    "PruneReport",
+    "Queries",
+    "Turns",
+    "Where",
+]

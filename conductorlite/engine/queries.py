@@ -10,6 +10,7 @@ import attrs
 from conductorlite.canonical import Payload
 from conductorlite.codec.exports import export_to_json
 from conductorlite.decisions import Event
+from conductorlite.engine.archived import archived_workflow, unarchived
 from conductorlite.engine.exports import below, definitions_of, first_row
 from conductorlite.engine.schedules import Schedules
 from conductorlite.errors import ExecutionNotFound
@@ -46,11 +47,11 @@ class Queries(Schedules):
     """Verbs that look."""
 
     def get(self, workflow_id: str) -> Workflow:
-        """An execution with every attempt and its definition; raises ExecutionNotFound."""
+        """An execution with every attempt and its definition, also one that is archived; raises ExecutionNotFound."""
         with self.backend.reading() as view:
             row = view.workflow(workflow_id)
             if row is None:
-                raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+                return archived_workflow(unarchived(view, workflow_id))
             tasks = view.attempts(workflow_id)
             definition = self.turns.plan(view, row).definition
             grafts = {digest for task in tasks for digest in task.grafts}
@@ -80,10 +81,10 @@ class Queries(Schedules):
             return _whole(row, self.turns.texts(view, workflow_id, absent) if absent else {})
 
     def history(self, workflow_id: str) -> Sequence[HistoryEvent]:
-        """The journal of an execution, every payload with its text; raises ExecutionNotFound."""
+        """The journal of an execution, every payload with its text, also of an archived one; raises ExecutionNotFound."""
         with self.backend.reading() as view:
             if view.workflow(workflow_id) is None:
-                raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+                return unarchived(view, workflow_id).history
             lines = view.history(workflow_id)
             absent = {line.payload.digest for line in lines if line.payload is not None and line.payload.absent}
             texts = self.turns.texts(view, workflow_id, absent) if absent else {}

@@ -76,18 +76,19 @@ class Records(Events):
         """Delete an execution that has ended, with its tasks, history, logs and messages; its idempotency key is free again.
 
         What lies in the payload storage for it alone goes too. Its children and its parent stay. What workers still report
-        about it is refused like any report on a task that does not exist. Raises ExecutionNotFound, and Conflict while it is
-        RUNNING or PAUSED, parked or not: terminate it first.
+        about it is refused like any report on a task that does not exist. One that is archived leaves the archive. Raises
+        ExecutionNotFound, and Conflict while it is RUNNING or PAUSED, parked or not: terminate it first.
         """
         with self.backend.writing() as tx:
             row = tx.workflow(workflow_id)
-            if row is None:
+            if row is None and not tx.drop_archived(workflow_id):
                 raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
-            if not row.status.terminal:
+            if row is not None and not row.status.terminal:
                 parked = " and parked" if row.parked is not None else ""
                 raise Conflict(f"{workflow_id}: a {row.status}{parked} workflow cannot be removed; terminate it first")
             left = self.turns.outside.left_by(tx, workflow_id)
-            tx.remove(workflow_id)
+            if row is not None:
+                tx.remove(workflow_id)
         self.turns.outside.delete_left(left)
         self.turns.wake()
 

@@ -11,9 +11,12 @@ is stored.
 
 from __future__ import annotations
 
+from conductorlite.ports.archive import Archived, ArchiveReads, ArchiveWrites
 from conductorlite.ports.backend import Backend, ReadingTransaction, WritingTransaction
+from conductorlite.ports.changes import Change, ChangeReads, ChangeWrites, Feed
 from conductorlite.ports.events import EventPlace, EventReads, EventWrites
 from conductorlite.ports.executions import ExecutionFilter, ExecutionReads, ExecutionWrites, Loaded
+from conductorlite.ports.index import IndexDAO, IndexWrites
 from conductorlite.ports.limits import LimitReads
 from conductorlite.ports.lock import Lock
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
@@ -30,9 +33,16 @@ from conductorlite.ports.queues import QueueReads, QueueWrites
 from conductorlite.ports.relay import RelayItem, RelayReads, RelayWrites
 from conductorlite.ports.schedules import ScheduleReads, ScheduleRow, ScheduleWrites
 from conductorlite.ports.sources import EventMessage, EventSource
+from conductorlite.ports.upkeep import Size, Sizes, UpkeepReads
 
 __all__ = [
+    "ArchiveReads",
+    "ArchiveWrites",
+    "Archived",
     "Backend",
+    "Change",
+    "ChangeReads",
+    "ChangeWrites",
     "EventMessage",
     "EventPlace",
     "EventReads",
@@ -42,6 +52,9 @@ __all__ = [
     "ExecutionReads",
     "ExecutionWrites",
     "ExternalStorageLocation",
+    "Feed",
+    "IndexDAO",
+    "IndexWrites",
     "LimitReads",
     "Loaded",
     "Lock",
@@ -61,6 +74,9 @@ __all__ = [
     "ScheduleReads",
     "ScheduleRow",
     "ScheduleWrites",
+    "Size",
+    "Sizes",
     "StoredPayload",
+    "UpkeepReads",
     "WritingTransaction",
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from conductorlite.ports.archive import ArchiveReads, ArchiveWrites
+from conductorlite.ports.changes import ChangeReads, ChangeWrites
 from conductorlite.ports.events import EventReads, EventWrites
 from conductorlite.ports.executions import ExecutionReads, ExecutionWrites
 from conductorlite.ports.limits import LimitReads
@@ -13,6 +15,7 @@ from conductorlite.ports.payloads import PayloadReads, PayloadStorage, PayloadWr
 from conductorlite.ports.queues import QueueReads, QueueWrites
 from conductorlite.ports.relay import RelayReads, RelayWrites
 from conductorlite.ports.schedules import ScheduleReads, ScheduleWrites
+from conductorlite.ports.upkeep import UpkeepReads
 
 __all__ = [
     "Backend",
@@ -30,6 +33,9 @@ class ReadingTransaction(
     EventReads,
     ScheduleReads,
     PayloadReads,
+    ChangeReads,
+    ArchiveReads,
+    UpkeepReads,
     Protocol,
 ):
     """One consistent view of the store."""
@@ -44,6 +50,8 @@ class WritingTransaction(
     EventWrites,
     ScheduleWrites,
     PayloadWrites,
+    ChangeWrites,
+    ArchiveWrites,
     Protocol,
 ):
     """One atomic, serialised change of the store; sees its own writes."""
@@ -69,6 +77,10 @@ class Backend(Protocol):
 
     def payload_storage(self) -> PayloadStorage | None:
         """Where payloads past the soft barrier lie unless the engine is told otherwise; None: all of them in the store."""
+        ...
+
+    def compact(self) -> None:
+        """Give back the space of what was deleted, as far as the store can; outside every transaction."""
         ...
 
     def close(self) -> None:

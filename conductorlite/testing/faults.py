@@ -41,6 +41,12 @@ _WRITES: Final = frozenset(
         "drop_schedule",
         "loosen",
         "tighten",
+        "begin_feed",
+        "note_stored",
+        "forget",
+        "end_feed",
+        "archive",
+        "drop_archived",
     }
 )
 
@@ -117,6 +123,10 @@ class FaultyBackend:
     def payload_storage(self) -> PayloadStorage | None:
         """The inner backend's."""
         return self.inner.payload_storage()
+    def compact(self) -> None:
+        """The inner backend's."""
+        self._check()
+        self.inner.compact()
 
     def close(self) -> None:
         """Release the inner backend, unless it is to be kept open or this one is dead; idempotent."""

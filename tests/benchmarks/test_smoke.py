@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import searching
 import throughput
 import time_skipping
 import turn_isolation
@@ -35,6 +36,14 @@ def test_turn_isolation(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert "2 processes shared, inside" in printed
     assert "2 processes apart, outside" in printed
+
+
+def test_searching(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every question of a few executions, once."""
+    searching.main(["--count", "300", "--rounds", "1", "--chains", "1"])
+    printed = capsys.readouterr().out
+    assert printed.count(" hits") == len(searching.QUESTIONS)
+    assert "indexed" in printed
 
 
 def test_ratios_are_taken_within_rounds() -> None:

@@ -176,6 +176,7 @@ VERBS: dict[str, Callable[[Scene], str]] = {
     "`migrate`": changes(lambda x: x.engine.migrate(x.one, definition(version=2, description="another"))),
     "`decide`": changes(lambda x: x.engine.decide(x.one)),
     "`remove`": changes(lambda x: x.engine.remove(x.one)),
+    "`archive`": changes(lambda x: x.engine.archive(x.one)),
     "`poll`": poll,
     "`update_task`": update_task,
     "`extend_lease`": lambda x: "yes" if x.engine.extend_lease(x.task) else "no",

@@ -95,7 +95,7 @@ def test_secrets_stay_as_written(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["search", "secret", "archive", "file", "delete", "unregister_workflow", "unregister_task"]
+    "word", ["secret", "file", "delete", "unregister_workflow", "unregister_task"]
 )
 def test_no_verb_pretends(word: str) -> None:
     """What the compatibility pages say is not there has no verb."""

@@ -47,6 +47,9 @@ class MemoryBackend:
         """One in memory, that belongs to this store."""
         return self._payloads
 
+    def compact(self) -> None:
+        """Nothing: what was deleted is gone."""
+
     def close(self) -> None:
         """Refuse every further transaction; idempotent."""
         self._closed = True

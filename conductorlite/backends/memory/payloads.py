@@ -51,13 +51,13 @@ class MemoryPayloadWrites(MemoryPayloadReads):
     def loosen(self, loose: Sequence[LoosePayload]) -> None:
         """Note objects as loose, in place of what was noted for the same key and execution."""
         for one in loose:
-            self._note(one.key, {**self._store.loose.get(one.key, {}), one.workflow_id: one.at})
+            self._noted(one.key, {**self._store.loose.get(one.key, {}), one.workflow_id: one.at})
 
     def tighten(self, key: str, until: int) -> None:
         """Forget that an object was noted as loose at `until` or before."""
-        self._note(key, {user: at for user, at in self._store.loose.get(key, {}).items() if at > until})
+        self._noted(key, {user: at for user, at in self._store.loose.get(key, {}).items() if at > until})
 
-    def _note(self, key: str, users: dict[str, int]) -> None:
+    def _noted(self, key: str, users: dict[str, int]) -> None:
         if users:
             self._store.put(self._store.loose, key, users)
         else:
@@ -71,11 +71,11 @@ class MemoryPayloadWrites(MemoryPayloadReads):
                 store.put(store.externals, workflow_id, {**held, one.digest: one})
                 store.put(store.external_users, one.key, store.external_users.get(one.key, frozenset()) | {workflow_id})
             noted = store.loose.get(one.key, {})
-            self._note(one.key, {user: at for user, at in noted.items() if user != workflow_id})
+            self._noted(one.key, {user: at for user, at in noted.items() if user != workflow_id})
 
     def _remove_externals(self, workflow_id: str) -> None:
         store = self._store
         for one in (store.drop(store.externals, workflow_id) or {}).values():
             users = store.external_users[one.key] - {workflow_id}
             store.put(store.external_users, one.key, users)
-            self._note(one.key, {workflow_id: 0, **store.loose.get(one.key, {})})
+            self._noted(one.key, {workflow_id: 0, **store.loose.get(one.key, {})})

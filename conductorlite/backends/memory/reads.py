@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
+from conductorlite.backends.memory.changes import MemoryChangeReads
 from conductorlite.backends.memory.events import MemoryEventReads
 from conductorlite.backends.memory.limits import LimitRows
 from conductorlite.backends.memory.payloads import MemoryPayloadReads
 from conductorlite.backends.memory.schedules import MemoryScheduleReads
 from conductorlite.backends.memory.store import Execution, Store
+from conductorlite.backends.memory.upkeep import MemoryUpkeepReads
 from conductorlite.canonical import Payload
 from conductorlite.decisions import Event, Message, MessageKey, Need
 from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, WorkflowStatus
@@ -24,7 +26,14 @@ _OVERREAD: Final = 4
 _NOBODY: Final = Execution("")
 
 
-class MemoryReads(LimitRows, MemoryEventReads, MemoryScheduleReads, MemoryPayloadReads):
+class MemoryReads(
+    LimitRows,
+    MemoryEventReads,
+    MemoryScheduleReads,
+    MemoryPayloadReads,
+    MemoryChangeReads,
+    MemoryUpkeepReads,
+):
     """One consistent view: the backend's lock is held while its block lasts."""
 
     def __init__(self, store: Store) -> None:

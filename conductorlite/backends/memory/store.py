@@ -15,7 +15,7 @@ from conductorlite.decisions import Event, Message, MessageKey
 from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.handlers import EventExecution
 from conductorlite.limits import Limit, Member
-from conductorlite.ports import EventPlace, RelayItem, ScheduleRow
+from conductorlite.ports import Archived, EventPlace, Feed, RelayItem, ScheduleRow
 
 __all__ = ["Execution", "Store"]
 
@@ -101,6 +101,13 @@ class Store:
         self.schedules: dict[str, ScheduleRow] = {}
         self.schedule_names: Ordered[tuple[str]] = Ordered()
         self.counters: dict[str, int] = {"registry": 0}
+        #: The feed, if there is one, under "feed"; number of each note by workflow id, reference, attempt; and in their order.
+        self.feed: dict[str, Feed] = {}
+        self.noted: dict[tuple[str, str, int], int] = {}
+        self.notes: Ordered[tuple[int, str, str, int]] = Ordered()
+        self.note_seq = 0
+        self.archive: dict[str, Archived] = {}
+        self.archived_ids: Ordered[tuple[str]] = Ordered()
         self._undo: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
 
     # -- changes that can be undone ------------------------------------------------------------------------------------

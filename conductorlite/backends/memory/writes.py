@@ -15,6 +15,7 @@ from conductorlite.backends.memory.payloads import MemoryPayloadWrites
 from conductorlite.backends.memory.reads import MemoryReads
 from conductorlite.backends.memory.schedules import MemoryScheduleWrites
 from conductorlite.backends.memory.store import Execution, Store
+from conductorlite.backends.memory.upkeep import MemoryArchiveWrites
 from conductorlite.canonical import INLINE_LIMIT, Payload
 from conductorlite.decisions import Decision, Event, Message, MessageKey, Outgoing, Renamed
 from conductorlite.errors import AlreadyExists, FencedOut, InvariantBroken, KeyTaken
@@ -75,7 +76,14 @@ def _indexes(workflow: Workflow | None) -> dict[tuple[str, str], tuple[int, str]
     return dict.fromkeys(found, (workflow.created_at, workflow.workflow_id))
 
 
-class MemoryWrites(MemoryReads, LimitRowsWritten, MemoryEventWrites, MemoryScheduleWrites, MemoryPayloadWrites):
+class MemoryWrites(
+    MemoryReads,
+    LimitRowsWritten,
+    MemoryEventWrites,
+    MemoryScheduleWrites,
+    MemoryPayloadWrites,
+    MemoryArchiveWrites,
+):
     """One atomic change; sees its own writes."""
 
     def __init__(self, store: Store, *, relay: bool) -> None:
@@ -125,6 +133,7 @@ class MemoryWrites(MemoryReads, LimitRowsWritten, MemoryEventWrites, MemorySched
         elif stored is None or stored.fence != workflow.fence:
             raise FencedOut(f"{workflow_id}: another turn committed after fence {workflow.fence} was read")
         self._put_workflow(stored, _thin_workflow(workflow))
+        self._changed(workflow_id, created=decision.created)
 
     def _put_workflow(self, old: Workflow | None, new: Workflow | None) -> None:
         store = self._store
@@ -179,6 +188,7 @@ class MemoryWrites(MemoryReads, LimitRowsWritten, MemoryEventWrites, MemorySched
             if old is None:
                 continue
             store.drop(store.task_ids, old.task_id)
+            self._note(execution.workflow_id, key)
             for keys in (execution.live, execution.failed):
                 if key in keys:
                     store.drop(keys, key)
@@ -199,6 +209,7 @@ class MemoryWrites(MemoryReads, LimitRowsWritten, MemoryEventWrites, MemorySched
         store = self._store
         key = (new.ref, new.attempt)
         store.put(execution.attempts, key, new)
+        self._note(new.workflow_id, key)
         if old is None:
             store.put(store.task_ids, new.task_id, (new.workflow_id, new.ref, new.attempt))
             if execution.last.get(new.ref, -1) < new.attempt:
@@ -350,8 +361,11 @@ class MemoryWrites(MemoryReads, LimitRowsWritten, MemoryEventWrites, MemorySched
     def remove(self, workflow_id: str) -> None:
         """Delete an execution with all that belongs to it."""
         store = self._store
-        self._put_workflow(store.workflows.get(workflow_id), None)
         self._drop_members_of(workflow_id)
+        row = store.workflows.get(workflow_id)
+        self._put_workflow(row, None)
+        if row is not None:
+            self._removed(workflow_id)
         place = store.drop(store.key_of, workflow_id)
         if place is not None:
             store.drop(store.keys, place)

@@ -120,6 +120,22 @@ class SQLiteBackend:
         finally:
             self._lock.release()
 
+    def compact(self) -> None:
+        """Write the file anew without the space of what was deleted; needs as much room again for as long as it lasts.
+
+        Raises StorageBusy when others use the file, InvariantBroken inside a transaction of this thread.
+        """
+        if self._current.view is not None:
+            raise InvariantBroken("compact() inside a transaction of the same thread")
+        self._lock_writer()
+        try:
+            self._writer.execute("VACUUM")
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+        finally:
+            self._lock.release()
+
     def close(self) -> None:
         """Checkpoint and release the file; idempotent. Raises StorageBusy while another thread is writing."""
         if self._closed or os.getpid() != self._pid:

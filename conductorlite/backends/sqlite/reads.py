@@ -8,11 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from conductorlite.backends.sqlite import statements as sql
+from conductorlite.backends.sqlite.archive import SQLiteArchiveReads
+from conductorlite.backends.sqlite.changes import SQLiteChangeReads
 from conductorlite.backends.sqlite.events import SQLiteEventReads
 from conductorlite.backends.sqlite.limits import LimitRows
 from conductorlite.backends.sqlite.payloads import SQLitePayloadReads
 from conductorlite.backends.sqlite.rows import Row, event_of, history_of, message_of, poll_of, task_of, workflow_of
 from conductorlite.backends.sqlite.schedules import SQLiteScheduleReads
+from conductorlite.backends.sqlite.upkeep import SQLiteUpkeepReads
 from conductorlite.canonical import Payload
 from conductorlite.decisions import Event, Message, MessageKey, Need
 from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, WorkflowStatus
@@ -27,7 +30,15 @@ OVERREAD: Final = 4
 _END: Final = (2**63 - 1, "")
 
 
-class SQLiteReads(LimitRows, SQLiteEventReads, SQLiteScheduleReads, SQLitePayloadReads):
+class SQLiteReads(
+    LimitRows,
+    SQLiteEventReads,
+    SQLiteScheduleReads,
+    SQLitePayloadReads,
+    SQLiteChangeReads,
+    SQLiteArchiveReads,
+    SQLiteUpkeepReads,
+):
     """One consistent view of the store; valid until its block ends."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:

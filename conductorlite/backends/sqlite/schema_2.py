@@ -64,4 +64,26 @@ CREATE TABLE loose_payloads (
 ) STRICT, WITHOUT ROWID;
 """
 
-V2: Final = _LIMITS + _EVENTS + _SCHEDULES + _PAYLOADS
+#: What an index is told. `feed` has a row while one is fed: `reader` names it, `position` counts its meals, `removals` deletions;
+#: `noting` is where the noting of what was stored before goes on, `until` the last change that came of that. The triggers that
+#: fill `changes` are made when the feed begins and dropped when it ends: without an index nothing is noted.
+_CHANGES: Final = """
+CREATE TABLE feed (
+    id INTEGER PRIMARY KEY CHECK (id = 0), reader TEXT NOT NULL, position INTEGER NOT NULL, removals INTEGER NOT NULL,
+    noting TEXT, until INTEGER NOT NULL
+) STRICT;
+CREATE TABLE changes (
+    n INTEGER PRIMARY KEY, workflow_id TEXT NOT NULL, ref TEXT NOT NULL, attempt INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX changes_key ON changes (workflow_id, ref, attempt);
+"""
+
+#: Executions that left the store: the compressed JSON of each.
+_ARCHIVE: Final = """
+CREATE TABLE archive (
+    workflow_id TEXT PRIMARY KEY NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, ended_at INTEGER NOT NULL,
+    archived_at INTEGER NOT NULL, size INTEGER NOT NULL, document BLOB NOT NULL
+) STRICT;
+"""
+
+V2: Final = _LIMITS + _EVENTS + _SCHEDULES + _PAYLOADS + _CHANGES + _ARCHIVE

@@ -6,6 +6,8 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 
 from conductorlite.backends.sqlite import statements as sql
+from conductorlite.backends.sqlite.archive import SQLiteArchiveWrites
+from conductorlite.backends.sqlite.changes import SQLiteChangeWrites
 from conductorlite.backends.sqlite.events import SQLiteEventWrites
 from conductorlite.backends.sqlite.limits import LimitRowsWritten
 from conductorlite.backends.sqlite.opening import translated
@@ -21,7 +23,15 @@ from conductorlite.ports import RelayItem
 __all__ = ["SQLiteWrites"]
 
 
-class SQLiteWrites(SQLiteReads, LimitRowsWritten, SQLiteEventWrites, SQLiteScheduleWrites, SQLitePayloadWrites):
+class SQLiteWrites(
+    SQLiteReads,
+    LimitRowsWritten,
+    SQLiteEventWrites,
+    SQLiteScheduleWrites,
+    SQLitePayloadWrites,
+    SQLiteChangeWrites,
+    SQLiteArchiveWrites,
+):
     """One atomic change of the store; sees its own writes. Valid until its block ends."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:

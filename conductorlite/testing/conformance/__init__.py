@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from conductorlite.ports import Backend
+from conductorlite.testing.conformance.changes import ChangeConformance
 from conductorlite.testing.conformance.events import EventConformance
 from conductorlite.testing.conformance.executions import ExecutionConformance
 from conductorlite.testing.conformance.locks import LockConformance
@@ -30,6 +31,7 @@ __all__ = ["BackendConformance", "LockConformance", "PayloadStorageConformance"]
 
 
 class BackendConformance(
+    ChangeConformance,
     EventConformance,
     ExecutionConformance,
     LookupConformance,

@@ -1,0 +1,140 @@
+"""What an index is told of a memory store: `ports.ChangeReads` and `ports.ChangeWrites`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Final
+
+import attrs
+
+from conductorlite.backends.memory.store import Store
+from conductorlite.executions import Task
+from conductorlite.ports import Change, Feed
+
+__all__ = ["ROW", "MemoryChangeReads", "MemoryChangeWrites"]
+
+#: The place of the execution's own row, and that of its deletion.
+ROW: Final = ("", -1)
+GONE: Final = ("", -2)
+
+_STORED: Final = "stored:"
+_ARCHIVED: Final = "archived:"
+
+
+class MemoryChangeReads:
+    """What was noted."""
+
+    _store: Store
+
+    def feed(self) -> Feed | None:
+        """The feed, or None when nothing is noted."""
+        return self._store.feed.get("feed")
+
+    def changes(self, limit: int) -> Sequence[Change]:
+        """What the oldest notes tell, by execution."""
+        noted: dict[str, list[tuple[int, str, str, int]]] = {}
+        for note in islice(self._store.notes, limit):
+            noted.setdefault(note[1], []).append(note)
+        return [
+            Change(
+                workflow_id=workflow_id,
+                fence=self._fence(workflow_id),
+                places=tuple((ref, attempt) for _, _, ref, attempt in notes if attempt >= 0),
+                removed=any(note[3] < -1 for note in notes),
+                numbers=tuple(note[0] for note in notes),
+            )
+            for workflow_id, notes in noted.items()
+        ]
+
+    def _fence(self, workflow_id: str) -> int | None:
+        row = self._store.workflows.get(workflow_id)
+        return None if row is None else row.fence
+
+    def behind(self, limit: int) -> int:
+        """Notes there are, counted up to `limit`."""
+        return min(limit, len(self._store.noted))
+
+    def attempts_at(self, workflow_id: str, places: Sequence[tuple[str, int]]) -> Sequence[Task]:
+        """The attempts at those places that exist."""
+        execution = self._store.executions.get(workflow_id)
+        attempts = {} if execution is None else execution.attempts
+        return [attempts[place] for place in places if place in attempts]
+
+
+class MemoryChangeWrites(MemoryChangeReads):
+    """Noting."""
+
+    def _changed(self, workflow_id: str, *, created: bool) -> None:
+        """Note an execution; what is archived under the id of a new one is not found any more."""
+        self._note(workflow_id)
+        if created and workflow_id in self._store.archive:
+            self._note(workflow_id, GONE)
+
+    def _note(self, workflow_id: str, place: tuple[str, int] = ROW) -> None:
+        """Note a change, if a feed is on and it is not noted yet."""
+        store = self._store
+        key = (workflow_id, *place)
+        if store.feed and key not in store.noted:
+            store.note_seq += 1  # not undone: a number is never used twice
+            store.put(store.noted, key, store.note_seq)
+            store.add(store.notes, (store.note_seq, *key))
+
+    def _removed(self, workflow_id: str, place: tuple[str, int] = GONE) -> None:
+        feed = self.feed()
+        if feed is not None:
+            self._store.put(self._store.feed, "feed", attrs.evolve(feed, removals=feed.removals + 1))
+            self._note(workflow_id, place)
+
+    def _drop_notes(self, numbers: Sequence[int]) -> None:
+        store = self._store
+        for n in numbers:
+            note = next(iter(store.notes.after((n - 1, "\U0010ffff"))), None)
+            if note is not None and note[0] == n:
+                store.discard(store.notes, note)
+                store.drop(store.noted, note[1:])
+
+    def begin_feed(self, reader: str) -> None:
+        """From now on note changes for this reader, and begin to note all that is stored and archived."""
+        self.end_feed()
+        self._store.put(self._store.feed, "feed", Feed(reader=reader, noting=_STORED))
+
+    def note_stored(self, limit: int) -> None:
+        """Note up to `limit` more of the executions that were there before, with all their attempts."""
+        feed = self.feed()
+        if feed is None or feed.noting is None:
+            return
+        store = self._store
+        stored = feed.noting.startswith(_STORED)
+        after = feed.noting.removeprefix(_STORED if stored else _ARCHIVED)
+        ids = [found for (found,) in islice((store.ids if stored else store.archived_ids).after((after,)), limit)]
+        for workflow_id in ids:
+            self._note(workflow_id)
+            for place in store.execution(workflow_id).attempts if stored else ():
+                self._note(workflow_id, place)
+        noting: str | None
+        if len(ids) == limit:
+            noting = (_STORED if stored else _ARCHIVED) + ids[-1]
+        else:
+            noting = _ARCHIVED if stored else None
+        store.put(store.feed, "feed", attrs.evolve(feed, noting=noting, until=store.note_seq if store.noted else 0))
+
+    def forget(self, changes: Sequence[Change], feed: Feed) -> None:
+        """Drop what the reader of `feed` was told, and count it, if the feed still stands where it stood."""
+        now = self.feed()
+        if now is None or (now.reader, now.position) != (feed.reader, feed.position):
+            return
+        now = attrs.evolve(now, position=now.position + 1)
+        if now.removals == feed.removals:
+            for change in changes:
+                if self._fence(change.workflow_id) == change.fence:
+                    self._drop_notes(change.numbers)
+            first = self._store.notes.first()
+            if now.noting is None and (first is None or first[0] > now.until):
+                now = attrs.evolve(now, until=0)
+        self._store.put(self._store.feed, "feed", now)
+
+    def end_feed(self) -> None:
+        """Note nothing more, and drop what was noted."""
+        self._store.drop(self._store.feed, "feed")
+        self._drop_notes(list(self._store.noted.values()))

@@ -1,0 +1,32 @@
+"""Reading what is archived."""
+
+from __future__ import annotations
+
+import attrs
+
+from conductorlite import codec
+from conductorlite.codec.archives import Unpacked, unpacked
+from conductorlite.errors import ExecutionNotFound, StorageCorrupt
+from conductorlite.executions import Workflow
+from conductorlite.ports import ArchiveReads
+
+__all__ = ["archived_workflow", "unarchived"]
+
+
+def unarchived(view: ArchiveReads, workflow_id: str) -> Unpacked:
+    """What is archived of an execution; raises ExecutionNotFound, and StorageCorrupt when it cannot be read."""
+    found = view.archived(workflow_id)
+    if found is None:
+        raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+    return unpacked(found.document)
+
+
+def archived_workflow(found: Unpacked) -> Workflow:
+    """An archived execution as `Engine.get` returns it: with its tasks and its definitions."""
+    row = found.workflow
+    grafts = sorted({digest for task in row.tasks for digest in task.grafts})
+    absent = {row.definition_hash, *grafts} - found.definitions.keys()
+    if absent:
+        raise StorageCorrupt(f"the definition {min(absent)} of {row.workflow_id} is missing")
+    made = {digest: codec.workflow_def_from_json(found.definitions[digest]) for digest in grafts}
+    return attrs.evolve(row, definition=codec.workflow_def_from_json(found.definitions[row.definition_hash]), made=made)

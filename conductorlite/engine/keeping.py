@@ -1,0 +1,211 @@
+"""Archiving, pruning and measuring: what becomes of executions that have ended.
+
+Nothing is deleted unless it is asked for: that is the default retention, for ever.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from conductorlite.clock import Span, to_span
+from conductorlite.codec.archives import archive_text
+from conductorlite.engine.exports import definitions_of
+from conductorlite.engine.searching import Searching
+from conductorlite.errors import ConductorliteError, Conflict, ExecutionNotFound, InvalidInput
+from conductorlite.executions import Workflow, WorkflowStatus
+from conductorlite.ports import Archived, ExecutionFilter, ReadingTransaction, Sizes, WritingTransaction
+
+__all__ = ["Keeping", "PruneReport"]
+
+#: Executions looked at, and deleted in one commit, by `prune`.
+_PAGE: Final = 100
+
+#: What `keep_failed` keeps.
+_FAILED: Final = frozenset({WorkflowStatus.FAILED, WorkflowStatus.TIMED_OUT})
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class PruneReport:
+    """What became of the executions that were old enough: ids, in the order in which they were taken.
+
+    `removed` are gone, `archived` ones are in the archive; `kept` are children of executions that have not ended; `failed` says
+    what was raised for each of the others, which are as they were.
+    """
+
+    removed: tuple[str, ...] = ()
+    archived: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    failed: Mapping[str, ConductorliteError] = attrs.field(factory=dict)
+
+
+class Keeping(Searching):
+    """Verbs on what has ended."""
+
+    def archive(self, workflow_id: str) -> None:
+        """Move an execution that has ended out of the store into the archive, in one commit; its idempotency key is free again.
+
+        The archive keeps it compressed, with its tasks, history, logs and definitions: `get`, `history` and `search` still find
+        it, `remove` deletes it. No verb changes it any more. Children and parent stay. An archived execution of the same id is
+        replaced. Raises ExecutionNotFound, and Conflict while it is RUNNING or PAUSED, parked or not.
+        """
+        packed, fence = self._packed(workflow_id)
+        with self.backend.writing() as tx:
+            row = tx.workflow(workflow_id)
+            if row is None or row.fence != fence:
+                raise Conflict(f"{workflow_id}: somebody else changed it while it was archived; try again")
+            left = self.turns.outside.left_by(tx, workflow_id)
+            _move(tx, packed)
+        self.turns.outside.delete_left(left)
+        self.turns.wake()
+
+    def archived_ids(self) -> Iterator[str]:
+        """Ids of all archived executions, in ascending order."""
+        after = ""
+        while True:
+            with self.backend.reading() as view:
+                page = view.archived_ids(after, _PAGE)
+            yield from page
+            if len(page) < _PAGE:
+                return
+            after = page[-1]
+
+    def prune(
+        self,
+        older_than: Span,
+        *,
+        keep_failed: bool = False,
+        archive: bool = False,
+        name: str | None = None,
+        limit: int | None = None,
+    ) -> PruneReport:
+        """Delete, or with `archive` move into the archive, what ended longer ago than `older_than`.
+
+        `keep_failed` keeps those that are FAILED or TIMED_OUT; `name` takes executions of one workflow only, `limit` so many at
+        most. Children of an execution that has not ended are kept. A hundred go in one commit, so that others are never kept
+        waiting; what was done when an error stops it stays done. An error about one execution is told in the report, and the
+        others go on. Raises InvalidInput for a negative time or a limit below 1.
+        """
+        before = self.clock.now() - to_span(older_than)
+        if before > self.clock.now() or (limit is not None and limit < 1):
+            raise InvalidInput(f"older_than {older_than!r} is negative, or limit {limit} is below 1")
+        gone: list[str] = []
+        kept: list[str] = []
+        failed: dict[str, ConductorliteError] = {}
+        for page in self._ended(before, name, _FAILED if keep_failed else frozenset()):
+            room = len(page) if limit is None else limit - len(gone) - len(failed)
+            self._prune_page(page[:room], before, archive, gone, kept, failed)
+            if limit is not None and len(gone) + len(failed) >= limit:
+                break
+        done = {"archived" if archive else "removed": tuple(gone)}
+        return PruneReport(**done, kept=tuple(kept), failed=failed)
+
+    def _ended(self, before: int, name: str | None, without: frozenset[WorkflowStatus]) -> Iterator[list[Workflow]]:
+        """Pages of rows that ended at `before` at the latest. None of them was created later, and along that they are listed."""
+        for status in WorkflowStatus:
+            if not status.terminal or status in without:
+                continue
+            after: tuple[int, str] | None = (before + 1, "")
+            while after is not None:
+                with self.backend.reading() as view:
+                    rows = view.executions(ExecutionFilter(name=name, status=status), after, _PAGE)
+                after = (rows[-1].created_at, rows[-1].workflow_id) if len(rows) == _PAGE else None
+                page = [row for row in rows if row.ended_at <= before]
+                if page:
+                    yield page
+
+    def _prune_page(
+        self,
+        page: list[Workflow],
+        before: int,
+        archive: bool,
+        gone: list[str],
+        kept: list[str],
+        failed: dict[str, ConductorliteError],
+    ) -> None:
+        packed: dict[str, tuple[Archived, int]] = {}
+        for row in page if archive else ():
+            try:
+                packed[row.workflow_id] = self._packed(row.workflow_id)
+            except ExecutionNotFound:
+                continue
+            except ConductorliteError as error:
+                failed[row.workflow_id] = error
+        done: list[str] = []
+        left: list[str] = []
+        spared: list[str] = []
+        with self.backend.writing() as tx:
+            for one in (row.workflow_id for row in page if row.workflow_id not in failed):
+                now = tx.workflow(one)
+                if now is None or not now.status.terminal or now.ended_at > before:
+                    continue  # somebody was quicker, or reopened it
+                if _needed(tx, now):
+                    spared.append(one)
+                    continue
+                outside = self.turns.outside.left_by(tx, one)
+                if not archive:
+                    tx.remove(one)
+                    left += outside
+                    done.append(one)
+                elif one in packed and packed[one][1] == now.fence:
+                    _move(tx, packed[one][0])
+                    left += outside
+                    done.append(one)
+        self.turns.outside.delete_left(left)
+        gone += done
+        kept += spared
+        self.turns.wake()
+
+    def _packed(self, workflow_id: str) -> tuple[Archived, int]:
+        """An execution as it is archived, and the fence it was read at."""
+        with self.backend.reading() as view:
+            row = view.workflow(workflow_id)
+            if row is None:
+                raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+            if not row.status.terminal:
+                parked = " and parked" if row.parked is not None else ""
+                raise Conflict(f"{workflow_id}: a {row.status}{parked} workflow cannot be archived; terminate it first")
+            whole = self.get(workflow_id)
+            history = self.history(workflow_id)
+            logs = [entry for task in whole.tasks for entry in view.logs(task.task_id)]
+            definitions: dict[str, str] = {}
+            definitions_of(view, whole, history, definitions)
+            grafts = {digest for task in whole.tasks for digest in task.grafts}
+            definitions |= {digest: text for digest in sorted(grafts) if (text := view.definition(digest)) is not None}
+            document = archive_text(whole, history, logs, definitions).encode()
+        archived = Archived(
+            workflow_id=workflow_id,
+            name=row.name,
+            status=row.status.value,
+            ended_at=row.ended_at,
+            archived_at=self.clock.now(),
+            size=len(document),
+            document=zlib.compress(document),
+        )
+        return archived, row.fence
+
+    def compact(self) -> None:
+        """Give the space of what was deleted back to the file system. In SQLite the file is written anew: nobody writes meanwhile.
+
+        Raises StorageBusy when another process holds the store, StorageFull without room for a second file.
+        """
+        self.backend.compact()
+
+    def size_report(self) -> Sizes:
+        """How much is stored: rows and bytes by kind, and by name and status of executions. Reads everything."""
+        with self.backend.reading() as view:
+            return view.sizes()
+
+
+def _needed(view: ReadingTransaction, row: Workflow) -> bool:
+    """Whether the execution above has not ended: a retry or rerun of it would look for this one."""
+    parent = None if row.parent_workflow_id is None else view.workflow(row.parent_workflow_id)
+    return parent is not None and not parent.status.terminal
+
+
+def _move(tx: WritingTransaction, archived: Archived) -> None:
+    tx.remove(archived.workflow_id)
+    tx.archive(archived)

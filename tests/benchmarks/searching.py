@@ -1,0 +1,155 @@
+"""Searches of many indexed executions: a dozen kinds of question, medians; what feeding costs; what noting costs a chain.
+
+Executions are made without an engine, straight into the index, because what is measured is the index; the cost of feeding and of
+noting is measured on engines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from conductorlite import Engine, Semantics, SystemClock, VirtualClock, Workers, Workflow, WorkflowDef, WorkflowStatus
+from conductorlite.backends.index import SQLiteIndex
+from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.canonical import Payload
+from conductorlite.search import WORKFLOWS, Document, asked, workflow_document
+
+DAY = 86_400_000
+_ENDINGS = ("COMPLETED",) * 90 + ("FAILED",) * 6 + ("RUNNING",) * 3 + ("TERMINATED",)
+_CITIES = ("Berlin", "Paris", "Köln", "Rome", "Oslo", "東京", "Lima", "Cairo")
+
+#: What is asked: query, free text, sort.
+QUESTIONS: dict[str, tuple[str, str, str]] = {
+    "everything, newest first": ("", "*", ""),
+    "by id": ("workflowId = 'wf-012345'", "*", ""),
+    "failed": ("status = FAILED", "*", ""),
+    "failed of a name, in a week": (
+        f"workflowType = order_3 AND status IN (FAILED, TIMED_OUT) AND startTime > {93 * DAY}", "*", "",
+    ),
+    "name begins, or correlation": ("workflowType STARTS_WITH 'order_1' OR correlationId = 'customer-77'", "*", ""),
+    "not completed, longest first": ("NOT status = COMPLETED", "*", "executionTime:DESC"),
+    "input path equals": ("input.order.id = 4711", "*", ""),
+    "input path in a range, of a status": ("input.order.amount BETWEEN 100 AND 110 AND status = COMPLETED", "*", ""),
+    "output path above": ("output.total > 990", "*", ""),
+    "in a list of the input": ("input.items[*].sku = 'sku-99'", "*", ""),
+    "a word": ("", "koln", ""),
+    "two words, of a status": ("status = FAILED", "berlin express", ""),
+    "a beginning of a word": ("", "customer-12*", ""),
+    "page 100": ("status = COMPLETED", "*", "endTime:DESC"),
+}
+
+
+def executions(count: int) -> list[Document]:
+    """Documents of executions of ten names over a hundred days."""
+    return [_execution(n, count) for n in range(count)]
+
+
+def _execution(n: int, count: int) -> Document:
+    status = WorkflowStatus(_ENDINGS[n % 100])
+    began = 1 + n * 100 * DAY // count
+    order = {
+        "order": {"id": n, "amount": n * 7919 % 1_000 / 2},
+        "customer": {"name": f"customer-{n % 5_000}", "city": _CITIES[n % 8]},
+        "items": [{"sku": f"sku-{n % 1_000}"}, {"sku": f"sku-{n % 777}"}],
+        "shipping": "express" if n % 3 else "standard",
+    }
+    row = Workflow(
+        workflow_id=f"wf-{n:06}",
+        name=f"order_{n % 10}",
+        version=1 + n % 3,
+        definition_hash="",
+        status=status,
+        semantics=Semantics.ORKES,
+        correlation_id=f"customer-{n % 5_000}",
+        created_at=began,
+        updated_at=began,
+        ended_at=began + n * 31 % 60_000 if status.terminal else 0,
+        input=Payload.of(order),
+        output=Payload.of({"total": n % 1_000, "ok": status is WorkflowStatus.COMPLETED}),
+        reason="the card was refused" if status is WorkflowStatus.FAILED else None,
+    )
+    return workflow_document(row)
+
+
+def filled(folder: Path, count: int) -> tuple[SQLiteIndex, float]:
+    """An index of so many executions, and how many went in per second."""
+    clock = SystemClock()
+    documents = executions(count)
+    index = SQLiteIndex(folder / "searching.index.db")
+    began = clock.now()
+    for n in range(0, count, 500):
+        with index.changing() as tx:
+            tx.put(documents[n : n + 500])
+    return index, count * 1000 / max(1, clock.now() - began)
+
+
+def ask(index: SQLiteIndex, rounds: int) -> dict[str, tuple[float, int]]:
+    """Median ms and number of hits of each question."""
+    from time import perf_counter
+
+    found = {}
+    for name, (query, words, sort) in QUESTIONS.items():
+        times = []
+        for _ in range(rounds):
+            began = perf_counter()
+            wanted = asked(WORKFLOWS, query, words, 9_900 if name == "page 100" else 0, 100, sort)
+            hits = index.workflows(wanted).total_hits
+            times.append((perf_counter() - began) * 1000)
+        found[name] = statistics.median(times), hits
+    return found
+
+
+def steps(folder: Path, chains: int, *, index: bool, noting: bool) -> float:
+    """Processor µs a step, of chains of ten on SQLite: with an index, with noting only, with neither."""
+    from time import process_time
+
+    workers = Workers()
+    workers.add("step", lambda x: {"x": x})
+    tasks = [{"name": "step", "taskReferenceName": f"t{n}", "inputParameters": {"x": n}} for n in range(10)]
+    store = Path(tempfile.mkdtemp(dir=folder)) / "steps.db"
+    definition = WorkflowDef.from_json({"name": "chain", "tasks": tasks})
+    with Engine(SQLiteBackend(store, synchronous="NORMAL"), workers=workers, clock=VirtualClock(), index=index or None) as engine:
+        if noting:
+            with engine.backend.writing() as tx:
+                tx.begin_feed("nobody")
+        engine.start(definition).result()
+        for _ in range(chains):
+            engine.start(definition)
+        began = process_time()
+        engine.run_until_idle()
+        return (process_time() - began) * 1e5 / chains
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=100_000, help="executions (default 100,000)")
+    parser.add_argument("--rounds", type=int, default=9, help="how often each question is asked")
+    parser.add_argument("--chains", type=int, default=20, help="chains of ten steps")
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        index, rate = filled(folder, given.count)
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        print(f"{given.count:,} executions indexed, {rate:,.0f} a second, {size / given.count:,.0f} bytes each")
+        found = ask(index, given.rounds)
+        for question, (median, hits) in found.items():
+            print(f"  {question:36} {median:8.2f} ms  {hits:>8,} hits")
+        print(f"  {'median of them':36} {statistics.median(median for median, _ in found.values()):8.2f} ms")
+        index.close()
+        kinds = {"without": (False, False), "noted": (False, True), "indexed": (True, False)}
+        rounds = [
+            {kind: steps(folder, given.chains, index=index, noting=noting) for kind, (index, noting) in kinds.items()}
+            for _ in range(given.rounds)
+        ]
+        for kind in kinds:
+            ratio = statistics.median(one[kind] / one["without"] for one in rounds)
+            print(f"  a step, {kind:28} {statistics.median(one[kind] for one in rounds):8.0f} µs  {ratio:8.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""The commands on the store as a whole: search, archive, prune, compact, size, reindex."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_kit import Answer, Shell
+
+
+def _json(shell: Shell, *arguments: str) -> Any:
+    """What a command answers in JSON."""
+    answer = shell(*arguments)
+    assert answer.code == 0, answer.err
+    return answer.json
+
+
+def _fails(shell: Shell, code: int, *arguments: str) -> Answer:
+    """A command that ends with an exit code."""
+    answer = shell(*arguments)
+    assert answer.code == code, answer
+    return answer
+
+
+@pytest.fixture
+def filled(shell: Shell) -> Shell:
+    """A database with two greetings, of which one has ended."""
+    shell("run", "hello.json", "--workers", "crew:workers", "--input", '{"name": "Köln"}', "--id", "one")
+    shell("start", "hello.json", "--input", '{"name": "Oslo"}', "--id", "two")
+    return shell
+
+
+def test_search(filled: Shell) -> None:
+    """Executions, tasks and executions by their tasks, as a table and as Conductor's JSON."""
+    assert "one" in filled("search", "status = COMPLETED").out
+    found = _json(filled, "search", "--text", "koln", "--json")
+    assert [found["totalHits"], [row["workflowId"] for row in found["results"]]] == [1, ["one"]]
+    assert found["results"][0]["startTime"].endswith("Z")
+    assert found["results"][0]["input"] == '{"name":"Köln"}'
+    tasks = _json(filled, "search", "status = SCHEDULED", "--tasks", "--json")
+    assert [row["workflowId"] for row in tasks["results"]] == ["two"]
+    above = _json(filled, "search", "status = COMPLETED", "--by-tasks", "--json")
+    assert [row["workflowId"] for row in above["results"]] == ["one"]
+    assert "greet" in filled("search", "--tasks", "--size", "1").out
+    assert "1 more" in filled("search", "--size", "1").err
+
+
+def test_bad_questions(filled: Shell) -> None:
+    """A query that is not understood says where; two kinds at once are too many."""
+    refused = _fails(filled, 2, "search", "stauts = A")
+    assert "no field 'stauts' (at character 0)" in refused.err
+    _fails(filled, 2, "search", "--tasks", "--by-tasks")
+
+
+def test_reindex(filled: Shell) -> None:
+    """The index is made beside the database, used, and deleted."""
+    path = Path("conductorlite.index.db")
+    assert "2 executions are indexed" in filled("reindex").out
+    assert (filled.folder / path).exists()
+    filled("terminate", "two")
+    assert _json(filled, "search", "status = TERMINATED", "--json")["totalHits"] == 1
+    assert _json(filled, "reindex", "--forget", "--json") == {"index": None, "executions": 0}
+    assert not (filled.folder / path).exists()
+    assert _json(filled, "search", "status = TERMINATED", "--json")["totalHits"] == 1
+
+
+def test_archive_prune_size_compact(filled: Shell) -> None:
+    """What has ended is archived or deleted, what has not is a conflict; sizes before and after."""
+    assert filled("archive", "one").out.strip() == "one is archived"
+    _fails(filled, 4, "archive", "two")
+    bulk = _fails(filled, 4, "archive", "two", "one", "--json").json
+    assert set(bulk["bulkErrorResults"]) == {"one", "two"}
+    assert _json(filled, "show", "one", "--json")["status"] == "COMPLETED"
+    assert "COMPLETED (archived)" in filled("search").out
+    assert filled("prune", "--older-than", "30d").out.strip() == "0 removed, 0 archived, 0 kept for their parents"
+    filled("terminate", "two")
+    assert _json(filled, "prune", "--older-than", "0s", "--archive", "--json")["archived"] == ["two"]
+    assert _json(filled, "size", "--json")["kinds"]["archive"]["rows"] == 2
+    assert "archive" in filled("size").out
+    assert "bytes before" in filled("compact").out
+    assert _json(filled, "compact", "--json")["bytesAfter"] > 0
+    filled("remove", "one")
+    _fails(filled, 3, "show", "one")
