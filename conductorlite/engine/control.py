@@ -144,6 +144,8 @@ class Control(Metadata):
     def terminate(self, workflow_id: str, reason: str | None = None) -> None:
         """End an execution TERMINATED: its open tasks are canceled. One that is terminated already stays as it is.
 
+        One that has ended and waits for a slot to go on, after a retry, stays as it ended and waits no more.
+
         Raises ExecutionNotFound, and Conflict when it is COMPLETED, FAILED or TIMED_OUT.
         """
         self._verb(workflow_id, EventKind.TERMINATE, {} if reason is None else {"reason": reason})

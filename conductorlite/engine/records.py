@@ -74,7 +74,8 @@ class Records(Signals):
         """Delete an execution that has ended, with its tasks, history, logs and messages; its idempotency key is free again.
 
         Its children and its parent stay. What workers still report about it is refused like any report on a task that does not
-        exist. Raises ExecutionNotFound, and Conflict while it is RUNNING or PAUSED, parked or not: terminate it first.
+        exist. Raises ExecutionNotFound, and Conflict while it is RUNNING or PAUSED, parked or not, or waits
+        for a slot to go on after a retry: terminate it first.
         """
         with self.backend.writing() as tx:
             row = tx.workflow(workflow_id)
@@ -83,6 +84,8 @@ class Records(Signals):
             if not row.status.terminal:
                 parked = " and parked" if row.parked is not None else ""
                 raise Conflict(f"{workflow_id}: a {row.status}{parked} workflow cannot be removed; terminate it first")
+            if row.rate_limit_key is not None:
+                raise Conflict(f"{workflow_id}: it waits for a slot to go on and cannot be removed; terminate it first")
             tx.remove(workflow_id)
         self.turns.wake()
 
