@@ -133,6 +133,7 @@ class Admissions(Mailboxes):
         """Have who waits for a slot be found under another reference."""
         member = None if self._told is not None else self._member(key, holder)
         if member is not None:
+            self._limits[key] = self._limit(key)
             self._members[(key, holder)] = attrs.evolve(member, ref=new_ref)
             if member.waits:
                 heappush(self._joined.setdefault(key, []), (member.place, holder))
