@@ -138,7 +138,7 @@ def nothing_of_the_ended(picture: Picture) -> Iterator[str]:
 _LETTERS: Final = frozenset(
     {EventKind.REPORT, EventKind.EXTEND_LEASE, EventKind.POLL, EventKind.PAUSE, EventKind.RESUME, EventKind.TERMINATE,
      EventKind.RETRY, EventKind.RESTART, EventKind.RERUN, EventKind.SKIP, EventKind.VARIABLES, EventKind.MIGRATE,
-     EventKind.CHILD_ENDED, EventKind.CHILD_REOPENED, EventKind.STARTED}
+     EventKind.CHILD_ENDED, EventKind.CHILD_REOPENED, EventKind.STARTED, EventKind.GRANTED, EventKind.WINDOW_MOVES}
 )  # fmt: skip
 
 _DEADLINES: Final = {

@@ -237,14 +237,19 @@ def occupied(histories: Mapping[str, Sequence[HistoryEvent]], terms_of: TermsOf)
     for workflow_id, history in histories.items():
         began: dict[tuple[str, int], int] = {}
         for line in history:
-            limit = terms_of(workflow_id, line.ref or "") if line.kind is HistoryKind.TASK else None
-            if limit is None or line.status == TaskStatus.IN_PROGRESS:
+            told = line.kind in (HistoryKind.TASK, HistoryKind.REPORT)
+            limit = terms_of(workflow_id, line.ref or "") if told else None
+            # A report on what is offered still, that puts it back: it has asked anew, and has a slot again.
+            again = line.kind is HistoryKind.REPORT
+            if limit is None or (line.status == TaskStatus.IN_PROGRESS and not again):
                 continue
             key = (line.ref or "", line.attempt or 0)
             if key in began:  # put back, or ended
                 who = f"{workflow_id} {key[0]}#{key[1]}"
                 found.append(Admitted(at=began.pop(key), until=line.at, who=who, name=limit[0], terms=limit[1]))
-            if line.status == TaskStatus.SCHEDULED:
+            elif again:
+                continue  # it waits
+            if again or line.status == TaskStatus.SCHEDULED:
                 began[key] = line.at
         for key, at in began.items():
             limit = terms_of(workflow_id, key[0])

@@ -85,6 +85,9 @@ _TERMS: Final[dict[tuple[str, str], tuple[str, Terms]]] = {
     if node.limit
 }
 
+#: Keys of the limits on executions, by name of the definition; $ is who the input names.
+_KEYS: Final = {"child": "shared", "loop": "shared", "who": "$", "picky": "picky", "parent": "parents"}
+
 #: What may happen, as often as it stands here. The others are methods of Traffic of that name.
 OPERATIONS: Final = (
     *("start", "start", "start", "poll", "poll", "poll", "report", "report", "report", "let_pass", "let_pass", "settle"),
@@ -121,6 +124,10 @@ class Traffic:
         self.histories[workflow.workflow_id].extend(history)
         if workflow.parked is not None:
             raise Broken(f"{workflow.workflow_id} is parked: {workflow.parked}")
+        runs = workflow.started_at and not (workflow.status.terminal or workflow.rate_limited)
+        wanted = _KEYS.get(workflow.name)
+        if runs and wanted and workflow.rate_limit_key != f"workflow:{wanted}".replace("$", workflow.input.value.get("who", "")):
+            raise Broken(f"{workflow.workflow_id} {workflow.name} runs without a slot of its limit: {workflow.rate_limit_key}")
         self.look()
 
     def look(self) -> None:

@@ -183,7 +183,8 @@ def test_a_child_cannot_wait_for_what_its_parent_holds(laws: Bench, policy: str)
     run = laws.start(flow(sub("s", middle), name="outer", rate_limit_config=keyed(5, "own")))
     laws.engine.settle()
     assert run.status is WorkflowStatus.FAILED
-    assert "it needs a slot of 'workflow:own', which an execution above it holds until this one has ended" in str(run.workflow.reason)
+    told = "it needs a slot of 'workflow:own', which an execution above it holds until this one has ended"
+    assert told in str(run.workflow.reason)
     child = laws.engine.children(laws.engine.children(run.workflow_id)[0].workflow_id)[0]
     with pytest.raises(Conflict, match="it needs a slot of 'workflow:own'"):
         laws.engine.retry(child.workflow_id)

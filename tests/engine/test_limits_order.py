@@ -103,7 +103,7 @@ def test_the_execution_that_began_first_goes_first_of_two_that_ask_at_one_instan
 
 
 def test_a_low_limit_at_the_head_holds_up_a_high_one_behind_it(bench: Bench) -> None:
-    """Two definitions of one name: the head that may have one slot is not passed by one that might have three, or it would starve."""
+    """Two definitions of one name: a head that may have one slot is not passed by one that may have three, or it would starve."""
     wide, narrow = flow(limited("a", k=3), name="wide"), flow(limited("a", k=1), name="narrow")
     for name in ("w1", "w2"):
         bench.start(wide, workflow_id=name)
