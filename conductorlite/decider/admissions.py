@@ -191,7 +191,7 @@ def step_admitted(draft: Draft, ref: str, key: str, holder: str, number: int) ->
     """A slot that became free in this execution went to it again: to a task, or (no reference) to itself."""
     task = draft.task(ref) if ref else None
     asker = draft.workflow.workflow_id if not ref else "" if task is None else task.task_id
-    if not draft.stands(key, holder, number, asker):
+    if not draft.stands(key, holder, number, asker, of=ref):
         return
     if ref:
         admitted(draft, ref)

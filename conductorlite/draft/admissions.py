@@ -120,8 +120,11 @@ class Admissions(Mailboxes):
         self._watch(key)
         self._tell(False, own)
 
-    def stands(self, key: str, holder: str, number: int, asker: str) -> bool:
-        """Whether a slot that this execution has given to itself is still its `asker`'s: much may lie between, even a pause."""
+    def stands(self, key: str, holder: str, number: int, asker: str, *, of: str = "") -> bool:
+        """Whether a slot this execution has given to itself is its `asker`'s still: much may lie between, even a pause.
+
+        `of` tells whose it was in the journal.
+        """
         if self._told is not None:
             return self._lived(key)[0]
         member = self._member(key, holder)

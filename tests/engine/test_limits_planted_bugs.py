@@ -159,7 +159,7 @@ def old_letter_counts(patch: Patch) -> None:
 
 def void_in_its_own_turn(patch: Patch) -> None:
     """A slot that was given within a turn goes to whatever stands at that reference afterwards."""
-    patch.setattr(Draft, "stands", lambda self, *_: True)
+    patch.setattr(Draft, "stands", lambda self, *_, **__: True)
 
 
 def paused_in_the_line(patch: Patch) -> None:
