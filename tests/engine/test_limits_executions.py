@@ -379,6 +379,16 @@ def test_a_task_that_was_renamed_in_its_line_gets_its_slot(laws: Bench) -> None:
     assert laws.status_of_workflow() is WorkflowStatus.COMPLETED
 
 
+def test_what_a_rerun_takes_back_gives_its_slot_to_nobody_twice(laws: Bench) -> None:
+    """Taken back, `a` gives its slot to `b`, which is taken back too: the new `a` has it, and the new `b` waits."""
+    both = fork("f", [limited("a", "work", k=1)], [limited("b", "work", k=1)])
+    laws.start(flow(both, join("j", "a", "b")))
+    laws.engine.rerun(laws.workflow_id, from_task="f")
+    verify(laws.engine.backend, laws.clock.now())
+    assert (laws.statuses()["a"], laws.statuses()["b"]) == ("SCHEDULED", "PENDING")
+    assert [laws.do("work").ref for _ in range(2)] == ["a", "b"]
+
+
 # -- verbs on what has ended -------------------------------------------------------------------------------------------
 
 FAILS = flow(simple("one", {"retry_count": 0}), name="f", rate_limit_config=keyed(1, "k"))
