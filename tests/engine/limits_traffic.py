@@ -259,7 +259,7 @@ class Traffic:
             with suppress(Conflict):
                 engine.resume(each)
         self.held.clear()
-        for _ in range(2_000):
+        for _ in range(2_000 + 50 * len(self.names)):
             engine.settle()
             taken = [task for name in _NAMES for task in engine.poll(name, worker_id="w", count=100)]
             for task in taken:
