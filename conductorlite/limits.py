@@ -83,6 +83,11 @@ class Member:
         return Terms(concurrent=self.concurrent, rate=self.rate, window_ms=self.window_ms)
 
     @property
+    def waits(self) -> bool:
+        """Whether it has no slot yet."""
+        return self.state is MemberState.WAITING
+
+    @property
     def place(self) -> tuple[int, int, int, str, int, str]:
         """Place in the line: the higher priority first, then who asked first, then whose execution began first."""
         return (-self.priority, self.asked_at, self.created_at, self.workflow_id, self.seq, self.holder)

@@ -11,7 +11,8 @@ from typing import Final
 
 import attrs
 
-from conductorlite.decider.endings import fail_workflow
+from conductorlite.decider.endings import fail_workflow, leave_limit
+from conductorlite.decider.families import tell_parent
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.definitions import RateLimitPolicy
 from conductorlite.draft import Draft
@@ -20,11 +21,24 @@ from conductorlite.expressions import to_text
 from conductorlite.limits import Terms, workflow_key
 from conductorlite.operators import DraftSource, admitted, ask_now
 
-__all__ = ["REOPENING", "begin", "let_in", "on_admission", "on_granted", "on_window_moves", "reopens", "step_admitted", "withdraw"]
+__all__ = [
+    "REOPENING",
+    "begin",
+    "let_in",
+    "on_admission",
+    "on_granted",
+    "on_window_moves",
+    "reopens",
+    "step_admitted",
+    "withdraw",
+    "withdraw_reopening",
+]
 
 
 #: Verbs by which an execution that has ended may go on where it was.
 REOPENING: Final = frozenset({EventKind.RETRY, EventKind.RERUN, EventKind.CHILD_REOPENED})
+
+_OWN_ABOVE: Final = "it needs a slot of {!r}, which an execution above it holds until this one has ended"
 
 
 def begin(draft: Draft, event: Event) -> None:
@@ -36,15 +50,14 @@ def begin(draft: Draft, event: Event) -> None:
     if key is None:
         draft.stack.append(("schedule", first, []))
     elif key in draft.workflow.outer_keys:
-        reason = f"it needs a slot of {key!r}, which an execution above it holds until this one has ended"
-        fail_workflow(draft, WorkflowStatus.FAILED, reason, None, compensate=False)
+        fail_workflow(draft, WorkflowStatus.FAILED, _OWN_ABOVE.format(key), None, compensate=False)
     elif _ask(draft, key):
         draft.stack.append(("schedule", first, []))
     elif _policy(draft) is RateLimitPolicy.REJECT:
         reason = f"{key!r} has all its {_terms(draft).concurrent} slots in use, and its policy is REJECT"
         draft.reply(event, Outcome.REJECTED, reason)
         fail_workflow(draft, WorkflowStatus.FAILED, reason, None, compensate=False)
-    else:
+    elif draft.task(first) is None:  # else it was skipped already, and that row stands for the beginning
         draft.create(draft.plan.nodes[first], (), TaskStatus.PENDING)
 
 
@@ -84,6 +97,9 @@ def reopens(draft: Draft, event: Event) -> bool:
         return True
     if draft.workflow.rate_limit_key is None:
         key = _key(draft)
+        if key is not None and key in draft.workflow.outer_keys:
+            draft.reply(event, Outcome.CONFLICT, _OWN_ABOVE.format(key))
+            return False
         if key is None or _ask(draft, key, wait=True):
             return True
     draft.hold(event)
@@ -96,10 +112,12 @@ def let_in(draft: Draft) -> None:
     if draft.status.terminal:
         draft.release_held()
         return
+    first = draft.plan.first
     for task in draft.all_live():
         if task.status is TaskStatus.PENDING:
+            first = task.base_ref
             draft.take_place_of(task)
-            draft.stack.append(("schedule", task.base_ref, []))
+    draft.stack.append(("schedule", first, []))
 
 
 def withdraw(draft: Draft) -> None:
@@ -134,10 +152,10 @@ def on_admission(draft: Draft, event: Event) -> None:
         draft.hold(event)
         return
     if event.ref is None:
-        key = None if draft.status.terminal or not draft.field("rate_limited") else _key(draft)
-        if key is None:
+        key = _key(draft)
+        if draft.status.terminal or not draft.field("rate_limited"):
             draft.reply(event, Outcome.IGNORED, "the execution does not wait for a slot")
-        elif _ask(draft, key, wait=True):
+        elif key is None or _ask(draft, key, wait=True):  # without a key it has moved to a definition without a limit
             let_in(draft)
         return
     task = draft.addressee(event)
@@ -159,7 +177,8 @@ def on_granted(draft: Draft, event: Event) -> None:
         draft.reply(event, Outcome.IGNORED, "it does not wait for this slot any more")
         return
     if event.ref is None:
-        let_in(draft)
+        if draft.field("rate_limited"):
+            let_in(draft)
         return
     task = draft.addressee(event)
     if task is not None:
@@ -171,9 +190,28 @@ def on_window_moves(draft: Draft, event: Event) -> None:
     draft.look_again(draft.value(event.data)["key"])
 
 
-def step_admitted(draft: Draft, ref: str) -> None:
-    """A slot that became free in this turn went to this execution: to a task, or (no reference) to itself."""
+def step_admitted(draft: Draft, ref: str, key: str, holder: str, number: int) -> None:
+    """A slot that became free in this execution went to it again: to a task, or (no reference) to itself."""
+    task = draft.task(ref) if ref else None
+    asker = draft.workflow.workflow_id if not ref else "" if task is None else task.task_id
+    if not draft.stands(key, holder, number, asker, of=ref):
+        return
     if ref:
         admitted(draft, ref)
-    else:
+    elif draft.field("rate_limited"):
         let_in(draft)
+
+
+def withdraw_reopening(draft: Draft) -> bool:
+    """Have an ended execution that waits for a slot to go on stay ended; whether it did wait."""
+    if draft.field("rate_limit_key") is None:
+        return False
+    leave_limit(draft)
+    told = False
+    for letter in draft.snapshot.letters():
+        if letter.kind in REOPENING or (letter.kind is EventKind.CHILD_ENDED and letter.held):
+            draft.cancel_timer(letter.event_id)
+            told = told or (letter.kind is EventKind.RETRY and bool(draft.value(letter.data).get("parent")))
+    if told:
+        tell_parent(draft)  # it waits for an end: there will be no other
+    return True

@@ -148,8 +148,10 @@ def _end(
 def leave_limit(draft: Draft) -> None:
     """Give back the slot of the execution itself, or its place in the line."""
     key = draft.field("rate_limit_key")
+    if draft.field("rate_limited"):
+        draft.change(rate_limited=False)
     if key is not None:
-        draft.change(rate_limit_key=None, rate_limited=False)
+        draft.change(rate_limit_key=None)
         draft.give_back(key, [draft.workflow.workflow_id])
 
 

@@ -56,6 +56,9 @@ def on_child_ended(draft: Draft, event: Event) -> None:
     """End the SUB_WORKFLOW task whose child has ended; one that was superseded meanwhile is not touched."""
     task = draft.addressee(event)
     said = draft.value(event.data)
+    if draft.status.terminal and draft.field("rate_limited"):
+        draft.hold(event)  # of a child that went on without it: it is read behind the letter that tells of that
+        return
     if (
         task is None
         or draft.status.terminal

@@ -79,6 +79,9 @@ def on_report(draft: Draft, event: Event) -> None:
     if task is None:
         draft.reply(event, Outcome.IGNORED, "the attempt has ended")
         return
+    if draft.field("rate_limited"):
+        draft.reply(event, Outcome.CONFLICT, f"task {task.ref!r} has not begun: its execution waits for a slot")
+        return
     result = draft.value(event.data)
     if result.get("lease") is not None and result["lease"] != task.lease:
         draft.reply(event, Outcome.STALE, f"lease {result['lease']} of task {task.ref!r} is not held any more")

@@ -8,7 +8,7 @@ A verb that does not fit the status is refused with a reply, never with an excep
 from __future__ import annotations
 
 from conductorlite.canonical import Payload
-from conductorlite.decider.admissions import begin, withdraw
+from conductorlite.decider.admissions import begin, withdraw, withdraw_reopening
 from conductorlite.decider.endings import complete_workflow, fail_workflow, set_workflow_timeout
 from conductorlite.decider.families import answer_start, tell_parent
 from conductorlite.decisions import Event, EventKind, Outcome
@@ -75,6 +75,8 @@ def on_resume(draft: Draft, event: Event) -> None:
 
 def on_terminate(draft: Draft, event: Event) -> None:
     """End the workflow TERMINATED: open tasks are canceled, no failure workflow is started."""
+    if draft.status.terminal and withdraw_reopening(draft):
+        return
     if draft.status is WorkflowStatus.TERMINATED:
         draft.reply(event, Outcome.IGNORED, "the workflow is terminated already")
     elif draft.status.terminal:

@@ -118,9 +118,8 @@ class Admissions(Mailboxes):
         if self._told is not None:
             self._lived(act)
             return
-        limit = self._limit(key)
-        if limit.alarm_at is not None and limit.alarm_at <= self.now:
-            self._limits[key] = attrs.evolve(limit, alarm=None, alarm_at=None)
+        # Whatever letter this is, it may have taken the place of the one that is dated right: that one is written again.
+        self._limits[key] = attrs.evolve(self._limit(key), alarm=None, alarm_at=None)
         own = self._grant(key)
         self._watch(key)
         self._tell(act, False, own)
@@ -128,6 +127,28 @@ class Admissions(Mailboxes):
     def was_let_in(self) -> None:
         """Have the journal tell that the execution has a slot, which it was given before."""
         self._tell("ask ", True, ())
+
+    def stands(self, key: str, holder: str, number: int, asker: str, *, of: str = "") -> bool:
+        """Whether a slot this execution has given to itself is its `asker`'s still: much may lie between, even a pause.
+
+        `of` tells whose it was in the journal.
+        """
+        act = f"stands {of}"
+        if self._told is not None:
+            return self._lived(act)
+        member = self._member(key, holder)
+        found = asker == holder and (member is None or (member.number, member.waits) == (number, False))
+        self._tell(act, found, ())
+        return found
+
+    def rename_member(self, key: str, holder: str, new_ref: str) -> None:
+        """Have who waits for a slot be found under another reference."""
+        member = None if self._told is not None else self._member(key, holder)
+        if member is not None:
+            self._limits[key] = self._limit(key)
+            self._members[(key, holder)] = attrs.evolve(member, ref=new_ref)
+            if member.waits:
+                heappush(self._joined.setdefault(key, []), (member.place, holder))
 
     # ------------------------------------------------------------------ the aggregate
 
@@ -166,7 +187,7 @@ class Admissions(Mailboxes):
             self._admit(head)
             if head.workflow_id == self.workflow.workflow_id:
                 own.append(head.ref)
-                self.queue.append(("admitted", head.ref or ""))
+                self.queue.append(("admitted", head.ref or "", key, head.holder, self._limit(key).number))
         return tuple(own)
 
     def _admit(self, member: Member) -> None:
@@ -192,9 +213,8 @@ class Admissions(Mailboxes):
         self._members[(member.key, member.holder)] = held
 
     def _dated(self, limit: Limit) -> Limit:
-        log = sorted((*limit.log, self.now))
-        kept = [at for at in log if at > self.now - limit.span_ms]
-        return attrs.evolve(limit, log=tuple(kept[-limit.depth :]))
+        # None is left out for its age alone: another machine's clock may be behind, and its window begin earlier.
+        return attrs.evolve(limit, log=tuple(sorted((*limit.log, self.now))[-limit.depth :]))
 
     def _watch(self, key: str) -> None:
         """Have the head of the line look again when the window has moved, if that is what it waits for."""
@@ -247,7 +267,7 @@ class Admissions(Mailboxes):
             return False
         told.remove(found)
         _, admitted, *own = found
-        self.queue.extend(("admitted", ref) for ref in own)
+        self.queue.extend(("admitted", ref, "", "", 0) for ref in own)
         self._tell(act, bool(admitted), tuple(own))
         return bool(admitted)
 

@@ -147,8 +147,11 @@ class Mailboxes(View):
         self.post(event_id, EventKind.CONTINUE, self.clock, generation=generation, data=self.keep(Payload.of(work)))
 
     def release_held(self) -> None:
-        """Date every held event now."""
+        """Date every held event now, those that were held in this turn too: they came due while it was still paused."""
         self._release_held = True
+        for event_id, event in self._timers.items():
+            if event.held:
+                self._timers[event_id] = attrs.evolve(event, held=False, due_at=max(event.due_at, self.clock))
 
     def reply(self, event: Event, outcome: Outcome, message: str = "") -> None:
         """Answer an event."""

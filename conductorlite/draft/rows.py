@@ -348,6 +348,8 @@ class Draft(Admissions):
         if task.status is TaskStatus.SCHEDULED:
             self.remove_message(task)
             self.offer(attrs.evolve(task, ref=new_ref, base_ref=new_base_ref))
+        if task.limit_key is not None and not task.status.terminal:
+            self.rename_member(task.limit_key, task.task_id, new_ref)
 
     def addressee(self, event: Event) -> Task | None:
         """The last attempt at the reference a letter names, also when it was renamed after the letter was written.

@@ -50,12 +50,12 @@ class Control(Metadata):
         """Start an execution and return its id; `Engine.start` returns a handle instead.
 
         `workflow` is a registered name (the highest `version` by default) or a definition. `at` (epoch ms, datetime or ISO text)
-        or `delay` (ms, timedelta or text such as "90s") dates the first task. `priority` is 0–99, higher first. `task_to_domain` sends tasks to workers of a domain: task type, or `*` for all, to a domain or
-        a list such as `"a,b,NO_DOMAIN"`, of which the first one that was polled for within 10 s counts, else the last.
-
+        or `delay` (ms, timedelta or text such as "90s") dates the first task. `priority` is 0–99, higher first.
+        `task_to_domain` sends tasks to workers of a domain: task type, or `*` for all, to a domain or a list such as
+        `"a,b,NO_DOMAIN"`, of which the first one that was polled for within 10 s counts, else the last.
         `idempotency_key` (1 to 255 characters) belongs to one execution of the workflow's name. When another one holds it:
-        FAIL raises KeyTaken, RETURN_EXISTING returns that one's id, FAIL_ON_RUNNING raises KeyTaken while it is RUNNING or
-        PAUSED, and else gives the key to the new execution. However many start at once, one execution begins.
+        FAIL raises KeyTaken, RETURN_EXISTING returns that one's id, FAIL_ON_RUNNING raises KeyTaken while it runs or is paused, and
+        else gives the key to the new one.
 
         Raises DefinitionNotFound, InvalidDefinition, InvalidInput (input that is not JSON, something out of range, both at and
         delay), PayloadTooLarge, AlreadyExists when `workflow_id` is taken, KeyTaken, LimitReached; then nothing is stored.
@@ -147,6 +147,8 @@ class Control(Metadata):
 
     def terminate(self, workflow_id: str, reason: str | None = None) -> None:
         """End an execution TERMINATED: its open tasks are canceled. One that is terminated already stays as it is.
+
+        One that has ended and waits for a slot to go on, after a retry, stays as it ended and waits no more.
 
         Raises ExecutionNotFound, and Conflict when it is COMPLETED, FAILED or TIMED_OUT.
         """

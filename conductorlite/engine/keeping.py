@@ -142,7 +142,7 @@ class Keeping(Searching):
                 now = tx.workflow(one)
                 if now is None or not now.status.terminal or now.ended_at > before:
                     continue  # somebody was quicker, or reopened it
-                if _needed(tx, now):
+                if _needed(tx, now) or now.rate_limit_key is not None:  # it waits for a slot to go on
                     spared.append(one)
                     continue
                 outside = self.turns.outside.left_by(tx, one)

@@ -77,7 +77,8 @@ class Records(Events):
 
         What lies in the payload storage for it alone goes too. Its children and its parent stay. What workers still report
         about it is refused like any report on a task that does not exist. One that is archived leaves the archive. Raises
-        ExecutionNotFound, and Conflict while it is RUNNING or PAUSED, parked or not: terminate it first.
+        ExecutionNotFound, and Conflict while it is RUNNING or PAUSED, parked or not, or waits for a slot to go on after a retry:
+        terminate it first.
         """
         with self.backend.writing() as tx:
             row = tx.workflow(workflow_id)
@@ -86,6 +87,8 @@ class Records(Events):
             if row is not None and not row.status.terminal:
                 parked = " and parked" if row.parked is not None else ""
                 raise Conflict(f"{workflow_id}: a {row.status}{parked} workflow cannot be removed; terminate it first")
+            if row is not None and row.rate_limit_key is not None:
+                raise Conflict(f"{workflow_id}: it waits for a slot to go on and cannot be removed; terminate it first")
             left = self.turns.outside.left_by(tx, workflow_id)
             if row is not None:
                 tx.remove(workflow_id)

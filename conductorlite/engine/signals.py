@@ -38,8 +38,8 @@ class Signals(WorkerFace):
         `task` is a task id or a reference: the printed one (`x__2`), or the definition's for its first open round. Without it the
         first open WAIT or HUMAN of the execution is meant, else that of the first of its sub-workflows that has one, depth first.
         `output` is laid over what the task has put out so far. `status` is one a worker may report. Raises ExecutionNotFound,
-        TaskNotFound when no such task is open, InvalidInput, Conflict when the execution has ended, and Parked. Source of the rule:
-        Conductor's `signalTask`, which finds no HUMAN.
+        TaskNotFound when no such task is open, InvalidInput, Conflict when the execution has ended or has no slot to begin with,
+        and Parked. Source of the rule: Conductor's `signalTask`, which finds no HUMAN.
         """
         row = self._row(workflow_id)
         if row.status.terminal:
@@ -61,6 +61,8 @@ class Signals(WorkerFace):
             taken = self.turns.take(found.workflow_id, [event])
             refuse_parked(found.workflow_id, taken)
             reply = taken.replies.get(event.event_id)
+            if reply is not None and reply.outcome is Outcome.CONFLICT:
+                raise Conflict(f"{found.workflow_id}: {reply.message}")
             if reply is None or reply.outcome is Outcome.DONE:
                 return self.task(found.task_id)
         raise Conflict(f"{workflow_id}: what waits changes faster than it can be told")

@@ -15,6 +15,7 @@ from conductorlite.engine.control import refuse_parked
 from conductorlite.engine.domains import Rider
 from conductorlite.engine.reruns import Reruns
 from conductorlite.errors import (
+    Conflict,
     ExecutionNotFound,
     InvalidInput,
     PayloadLost,
@@ -199,7 +200,8 @@ class WorkerFace(Reruns):
         A report on an attempt that has ended, or whose execution has ended, changes nothing: the late COMPLETED of Conductor's
         task life cycle. While the execution is parked a report is kept, so that no work is lost, and taken when it is resumed.
         Raises TaskNotFound (also when the execution was removed), InvalidInput (output that is not JSON, a status that cannot
-        be reported) and StaleLease when `result.lease` is older than the task's; then nothing is changed.
+        be reported), StaleLease when `result.lease` is older than the task's, and Conflict when its execution waits for a slot
+        before it begins; then nothing is changed.
         """
         with self.backend.reading() as view:
             task = view.task_by_id(result.task_id)
@@ -225,6 +227,8 @@ class WorkerFace(Reruns):
         reply = taken.replies.get(event.event_id)
         if reply is not None and reply.outcome is Outcome.STALE:
             raise StaleLease(f"{task.workflow_id}: {reply.message}")
+        if reply is not None and reply.outcome is Outcome.CONFLICT:
+            raise Conflict(f"{task.workflow_id}: {reply.message}")
         # Only after the turn: a report that is refused or ignored leaves no lines either.
         if result.logs and (reply is None or reply.outcome is Outcome.DONE):
             self.log(task, *result.logs)

@@ -14,7 +14,7 @@ import attrs
 from conductorlite.decisions import EventKind
 from conductorlite.definitions import TaskType
 from conductorlite.draft import Draft
-from conductorlite.executions import Task, TaskStatus, changed, printed_ref
+from conductorlite.executions import Task, TaskStatus, WorkflowStatus, changed, printed_ref
 from conductorlite.limits import task_key
 from conductorlite.operators.document import rendered
 from conductorlite.operators.domains import domain_of
@@ -59,7 +59,7 @@ def _slot(
     """As what a task begins, or is put back, and the limit it belongs to: a delayed one has none before it is due."""
     if not node.limit:
         return TaskStatus.SCHEDULED, None
-    if delay_ms > 0:
+    if delay_ms > 0 or draft.status is WorkflowStatus.PAUSED:  # one that is paused holds up nobody: it asks when resumed
         return TaskStatus.PENDING, None
     key = task_key(node.task.name)
     if not draft.ask(key, task_id, node.limit, ref=ref, attempt=attempt):

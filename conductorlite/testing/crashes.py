@@ -17,12 +17,14 @@ from typing import Any
 
 import attrs
 
+from conductorlite.canonical import Payload
 from conductorlite.clock import VirtualClock
 from conductorlite.decisions import Event, Message
 from conductorlite.definitions import WorkflowDef
 from conductorlite.driver import Engine, Run
 from conductorlite.errors import AlreadyExists
 from conductorlite.executions import HistoryEvent, HistoryKind, Task, TaskStatus, Workflow
+from conductorlite.limits import Limit, Member
 from conductorlite.ports import Backend, RelayItem, ScheduleRow
 from conductorlite.testing.faults import Crash, FaultyBackend
 from conductorlite.testing.history import render_history
@@ -104,6 +106,8 @@ class _Dump:
     messages: tuple[Message, ...]
     outbox: tuple[RelayItem, ...]
     schedules: tuple[tuple[ScheduleRow, tuple[Event, ...]], ...] = ()
+    #: Limits, each with its members.
+    limits: tuple[tuple[Limit, tuple[Member, ...]], ...] = ()
 
 
 def _dump(backend: Backend) -> _Dump:
@@ -119,8 +123,9 @@ def _dump(backend: Backend) -> _Dump:
                 history=tuple(view.history(workflow_id)),
             )
         schedules = tuple((row, tuple(view.inbox(row.address))) for row in view.schedules("", 10_000))
+        limits = tuple((limit, tuple(view.members(limit.key))) for limit in view.limits("", 10_000))
         messages, outbox = tuple(view.messages(10_000)), tuple(view.outbox(10_000))
-        return _Dump(executions=rows, messages=messages, outbox=outbox, schedules=schedules)
+        return _Dump(executions=rows, messages=messages, outbox=outbox, schedules=schedules, limits=limits)
 
 
 class _Life:
@@ -268,9 +273,24 @@ def _lines(life: _Life, workflow_id: str, exact: bool) -> dict[str, list[str]]:
     lines = {}
     for ref, told in events.items():
         lost = sorted(attempt for where, what, attempt in life.lost if (where, what) == (workflow_id, ref))
-        kept = told if exact else _without(told, lost)
+        kept = told if exact else _without(_at_once(told), lost)
         lines[ref] = [_text(event, lost, names, exact) for event in kept]
     return lines
+
+
+def _at_once(told: Sequence[HistoryEvent]) -> list[HistoryEvent]:
+    """The lines of one reference as if nothing had waited for a slot: who waits for whom depends on who is late."""
+    kept: list[HistoryEvent] = []
+    given: Payload | None = None
+    for event in told:
+        if event.status == TaskStatus.PENDING:
+            given = event.payload
+            continue
+        if given is not None and event.status == TaskStatus.SCHEDULED and event.payload is None:
+            event = attrs.evolve(event, payload=given)
+        kept.append(event)
+        given = None
+    return kept
 
 
 def _without(told: Sequence[HistoryEvent], lost: Sequence[int]) -> list[HistoryEvent]:

@@ -20,6 +20,7 @@ from conductorlite.ports import Backend
 from conductorlite.testing.conformance.changes import ChangeConformance
 from conductorlite.testing.conformance.events import EventConformance
 from conductorlite.testing.conformance.executions import ExecutionConformance
+from conductorlite.testing.conformance.limits import LimitConformance
 from conductorlite.testing.conformance.locks import LockConformance
 from conductorlite.testing.conformance.lookups import LookupConformance
 from conductorlite.testing.conformance.mailboxes import MailboxConformance
@@ -34,6 +35,7 @@ class BackendConformance(
     ChangeConformance,
     EventConformance,
     ExecutionConformance,
+    LimitConformance,
     LookupConformance,
     MailboxConformance,
     PayloadConformance,

@@ -1,0 +1,279 @@
+"""What must hold of limits after every commit, read from the store, and what the journals must tell when all is over.
+
+Nothing here is taken from the code that grants: who holds a slot is counted from the rows of tasks and executions, who may go is
+worked out from their terms, and windows are measured between the lines of the journals.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+from engine_kit import task_def
+
+from conductorlite import HistoryEvent, HistoryKind, TaskStatus, WorkflowDef, WorkflowTask
+from conductorlite.decider.admissions import REOPENING
+from conductorlite.decisions import Event, EventKind
+from conductorlite.definitions import RateLimitConfig, RateLimitPolicy
+from conductorlite.executions import Task, Workflow
+from conductorlite.limits import Line, Member, MemberState, Terms
+from conductorlite.ports import Backend, ReadingTransaction
+
+__all__ = ["Admitted", "Broken", "broken", "definition", "keyed", "limited", "occupied", "past_their_limits", "verify"]
+
+_OPEN = (TaskStatus.SCHEDULED, TaskStatus.IN_PROGRESS)
+_MANY = 100_000
+
+
+class Broken(AssertionError):
+    """A law of limits that does not hold."""
+
+
+def limited(ref: str, name: str | None = None, **options: Any) -> WorkflowTask:
+    """A SIMPLE task with limits: `k` at once, `rate` in `per_s` seconds; other options are its definition's."""
+    k, rate, per_s = (options.pop(key, None) for key in ("k", "rate", "per_s"))
+    name = name or ref
+    if rate is not None:
+        options |= {"rate_limit_per_frequency": rate, "rate_limit_frequency_s": per_s}
+    given = task_def(name, **{"retry_count": 0, "concurrent_exec_limit": k, **options})
+    return WorkflowTask(name=name, task_reference_name=ref, task_definition=given)
+
+
+def keyed(k: int, key: str | None = None, policy: str = "QUEUE") -> RateLimitConfig:
+    """A limit on executions."""
+    return RateLimitConfig(rate_limit_key=key, concurrent_exec_limit=k, policy=RateLimitPolicy(policy))
+
+
+# ------------------------------------------------------------------ the store, after a commit
+
+
+@attrs.frozen(kw_only=True)
+class _Store:
+    """All there is in a store that limits are about."""
+
+    executions: Mapping[str, Workflow]
+    tasks: Mapping[str, Sequence[Task]]
+    #: Letters by execution, those still in the outbox too.
+    letters: Mapping[str, Sequence[Event]]
+    lines: Mapping[str, Line]
+    members: Mapping[str, Sequence[Member]]
+
+    @classmethod
+    def of(cls, view: ReadingTransaction) -> _Store:
+        rows = {each: view.workflow(each) for each in view.workflow_ids(None, "", _MANY)}
+        letters: dict[str, list[Event]] = defaultdict(list)
+        for item in view.outbox(_MANY):
+            for event in item.outgoing.posted:
+                letters[event.workflow_id].append(event)
+        limits = view.limits("", _MANY)
+        members = {limit.key: view.members(limit.key) for limit in limits}
+        for each in {*rows, *letters, *(one.workflow_id for found in members.values() for one in found)}:
+            letters[each].extend(view.inbox(each))
+        return cls(
+            executions={each: row for each, row in rows.items() if row is not None},
+            tasks={each: view.attempts(each) for each in rows},
+            letters=letters,
+            lines={limit.key: view.line(limit.key, _MANY) for limit in limits},
+            members=members,
+        )
+
+
+def verify(backend: Backend, now: int, rates: Container[str] = ()) -> int:
+    """Every law of limits, as the store is at this instant; raises Broken. `rates` are keys of limits without slots.
+
+    Returns how many wait.
+    """
+    with backend.reading() as view:
+        found = list(broken(view, now, rates))
+        waiting = sum(len(view.line(limit.key, _MANY).heads) for limit in view.limits("", _MANY))
+    if found:
+        raise Broken("\n".join(found))
+    return waiting
+
+
+def broken(view: ReadingTransaction, now: int, rates: Container[str] = ()) -> Iterator[str]:
+    """Laws that do not hold, in words."""
+    store = _Store.of(view)
+    for key, line in store.lines.items():
+        members = store.members[key]
+        slots = sorted((one for one in members if one.state is not MemberState.WAITING), key=lambda one: one.number)
+        waiting = [one for one in members if one.state is MemberState.WAITING]
+        yield from _counts(key, line, slots, waiting)
+        yield from _head_waits_for_good_reason(store, key, line, waiting, now)
+        for member in members:
+            yield from _member_is_someone(store, member)
+    yield from _everyone_is_member(store, rates)
+
+
+def _counts(key: str, line: Line, slots: Sequence[Member], waiting: Sequence[Member]) -> Iterator[str]:
+    limit = line.limit
+    concurrent = [one for one in slots if one.concurrent]
+    if limit.in_use != len(concurrent):
+        yield f"{key}: {limit.in_use} in use, {len(concurrent)} have a slot"
+    if limit.reserved != sum(one.state is MemberState.RESERVED for one in slots):
+        yield f"{key}: {limit.reserved} reserved, the members are {slots}"
+    for place, one in enumerate(concurrent):
+        # Who was admitted before it and is still there, was there when it was admitted.
+        if place >= one.concurrent:
+            yield f"{key}: {one.holder} of {one.concurrent} was let in beside {place} others"
+    if list(line.heads) != sorted(waiting, key=lambda one: one.place):
+        yield f"{key}: the line is {line.heads}"
+
+
+def _may_go(line: Line, terms: Terms, now: int) -> int | None:
+    """From when on somebody with these terms may go; None: when somebody has left. Written anew, to be compared."""
+    limit = line.limit
+    if terms.concurrent and limit.in_use >= terms.concurrent:
+        return None
+    if not terms.rate:
+        return now
+    if limit.reserved >= terms.rate:
+        return None
+    instants = [now, *(at + terms.window_ms for at in limit.log if at + terms.window_ms > now)]
+    return next(at for at in sorted(instants) if _inside(limit.log, terms.window_ms, at) + limit.reserved < terms.rate)
+
+
+def _inside(log: Sequence[int], window_ms: int, at: int) -> int:
+    return sum(one > at - window_ms for one in log)
+
+
+def _head_waits_for_good_reason(
+    store: _Store, key: str, line: Line, waiting: Sequence[Member], now: int
+) -> Iterator[str]:
+    if not waiting:
+        return
+    head, limit = line.heads[0], line.limit
+    at = _may_go(line, head.terms, now)
+    if at is None:
+        return
+    # Letters of one id replace each other; those of the outbox come first here, and are still to be delivered.
+    moves = (one for one in store.letters[head.workflow_id] if one.kind is EventKind.WINDOW_MOVES)
+    due = [one.due_at for one in moves if one.data.value["key"] == key]
+    if not head.rate:
+        yield f"{key}: {head.holder} waits beside {limit.in_use} in use, though it may have {head.concurrent}"
+    elif limit.alarm != head.holder or not due:
+        yield f"{key}: {head.holder} waits for a window that moves at {at}: the alarm is {limit.alarm}, letters are due at {due}"
+    elif max(due) > max(at, now):  # one that comes early looks again, and is written again
+        yield f"{key}: {head.holder} may go at {at}, its letters are due at {due}, now is {now}"
+
+
+def _member_is_someone(store: _Store, member: Member) -> Iterator[str]:
+    workflow = store.executions.get(member.workflow_id)
+    if workflow is None:
+        yield f"{member.key}: {member.holder} belongs to an execution that is not there"
+        return
+    on_its_way = any(
+        one.kind is EventKind.GRANTED
+        and (one.data.value["key"], one.data.value["holder"], one.data.value["number"])
+        == (member.key, member.holder, member.number)
+        for one in store.letters[member.workflow_id]
+    )
+    if member.state is MemberState.RESERVED and not on_its_way:
+        yield f"{member.key}: {member.holder} was given a slot, and is not told"
+    if member.ref is None:
+        waits = workflow.rate_limited
+        if workflow.rate_limit_key != member.key:
+            yield f"{member.key}: {member.holder} is a member, its own limit is {workflow.rate_limit_key}"
+        goes_on = any(one.kind in REOPENING and not one.held for one in store.letters[member.workflow_id])
+        if workflow.status.terminal and not waits and not goes_on:
+            yield f"{member.key}: {member.holder} has a slot though it is {workflow.status}"
+    else:
+        task = next((one for one in store.tasks[member.workflow_id] if one.task_id == member.holder), None)
+        if task is None or task.limit_key != member.key:
+            yield f"{member.key}: {member.state} {member.holder} belongs to {task}"
+            return
+        waits = task.status is TaskStatus.PENDING
+        if not waits and task.status not in _OPEN:
+            yield f"{member.key}: {member.holder} has a slot though it is {task.status}"
+    if waits is not (member.state is MemberState.WAITING or on_its_way):
+        yield f"{member.key}: {member.holder} is {member.state}, its row says {'PENDING' if waits else 'in use'}"
+
+
+def _everyone_is_member(store: _Store, rates: Container[str]) -> Iterator[str]:
+    members = {(one.key, one.holder): one for found in store.members.values() for one in found}
+    for each, workflow in store.executions.items():
+        key = workflow.rate_limit_key
+        if key is not None and (key, each) not in members:
+            yield f"{each}: belongs to {key}, which does not know it"
+        asks = [one.ref for one in store.letters[each] if one.kind is EventKind.ADMISSION]
+        if workflow.rate_limited and key is None and None not in asks:
+            yield f"{each}: waits for no limit, and will not ask"
+        for task in store.tasks[each]:
+            member = None if task.limit_key is None else members.get((task.limit_key, task.task_id))
+            if task.status is TaskStatus.PENDING and task.limit_key is not None and member is None:
+                yield f"{each}: {task.ref} waits for {task.limit_key}, which does not know it"
+            stranded = task.limit_key is None and not workflow.rate_limited and task.ref not in asks
+            if task.status is TaskStatus.PENDING and stranded:
+                yield f"{each}: {task.ref} is PENDING, and will not ask"
+            if task.status.terminal and task.limit_key is not None:
+                yield f"{each}: {task.ref} is {task.status} and belongs to {task.limit_key}"
+            if task.status in _OPEN and member is None and not (task.limit_key is None or task.limit_key in rates):
+                yield f"{each}: {task.ref} is {task.status} without the slot of {task.limit_key} that it says it has"
+
+
+# ------------------------------------------------------------------ the journals, when all is over
+
+
+#: Name of the limit, and terms, of a printed reference of an execution; None when it has none.
+TermsOf = Callable[[str, str], tuple[str, Terms] | None]
+
+
+@attrs.frozen(kw_only=True)
+class Admitted:
+    """One attempt that was offered: when, and until when it kept its slot."""
+
+    at: int
+    until: int
+    who: str
+    name: str
+    terms: Terms
+
+
+def occupied(histories: Mapping[str, Sequence[HistoryEvent]], terms_of: TermsOf) -> list[Admitted]:
+    """When which attempts were offered, and until when they had their slots."""
+    found = []
+    for workflow_id, history in histories.items():
+        began: dict[tuple[str, int], int] = {}
+        for line in history:
+            told = line.kind in (HistoryKind.TASK, HistoryKind.REPORT)
+            limit = terms_of(workflow_id, line.ref or "") if told else None
+            # A report on what is offered still, that puts it back: it has asked anew, and has a slot again.
+            again = line.kind is HistoryKind.REPORT
+            if limit is None or (line.status == TaskStatus.IN_PROGRESS and not again):
+                continue
+            key = (line.ref or "", line.attempt or 0)
+            if key in began:  # put back, or ended
+                who = f"{workflow_id} {key[0]}#{key[1]}"
+                found.append(Admitted(at=began.pop(key), until=line.at, who=who, name=limit[0], terms=limit[1]))
+            elif again:
+                continue  # it waits
+            if again or line.status == TaskStatus.SCHEDULED:
+                began[key] = line.at
+        for key, at in began.items():
+            limit = terms_of(workflow_id, key[0])
+            assert limit is not None
+            found.append(Admitted(at=at, until=2**62, who=f"{workflow_id} {key[0]}", name=limit[0], terms=limit[1]))
+    return found
+
+
+def past_their_limits(found: Sequence[Admitted], *, beside: bool = True) -> list[str]:
+    """Attempts that were offered though their window was full, or `beside` too many others."""
+    told = []
+    for one in found:
+        others = [other for other in found if other.name == one.name]
+        alike = sum(other.terms == one.terms and other.at == one.at for other in others)
+        before = sum(one.at - one.terms.window_ms < other.at < one.at for other in others)
+        if one.terms.rate and before + alike > one.terms.rate:
+            told.append(f"{one.who} was offered at {one.at} as one of {before + alike} in {one.terms}")
+        most = one.terms.concurrent
+        there = sum(other.at < one.at < other.until for other in others if other.terms.concurrent)
+        if beside and most and there >= most:
+            told.append(f"{one.who} was offered at {one.at} beside {there} others: {one.terms}")
+    return told
+
+
+def definition(name: str, *tasks: WorkflowTask, limit: RateLimitConfig | None = None, **fields: Any) -> WorkflowDef:
+    """A definition with a limit on its executions."""
+    return WorkflowDef(name=name, tasks=tasks, rate_limit_config=limit, **fields)
