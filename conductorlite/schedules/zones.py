@@ -39,6 +39,8 @@ def zone_of(zone_id: str) -> ZoneInfo:
 def next_instant(cron: Cron, zone: ZoneInfo, after: int) -> int | None:
     """The first instant after `after` (epoch ms) at which an expression fires in a zone; None when there is none."""
     at = max(after + 1, 0)
+    if not cron.running and _skipped_at(cron, zone, at):
+        return at
     while at < _END:
         offset = _offset(zone, at)
         wall = cron.next_wall(_wall(at, offset))
@@ -55,6 +57,13 @@ def next_instant(cron: Cron, zone: ZoneInfo, after: int) -> int | None:
             return change  # the time it names is skipped
         at = change
     return None
+
+
+def _skipped_at(cron: Cron, zone: ZoneInfo, at: int) -> bool:
+    """Whether the clocks are put forward at this very instant, over a time that the expression names."""
+    before, offset = _offset(zone, at - 1), _offset(zone, at)
+    wall = cron.next_wall(_wall(at, before)) if offset > before else None
+    return wall is not None and wall < _wall(at, offset)
 
 
 def _offset(zone: ZoneInfo, at: int) -> int:
