@@ -23,7 +23,7 @@ from conductorlite.definitions import (
 )
 from conductorlite.diagrams import mermaid
 from conductorlite.driver import Engine, Run
-from conductorlite.engine import AgendaEntry, BulkReport
+from conductorlite.engine import AgendaEntry, BulkReport, LimitMember, LimitUse
 from conductorlite.errors import (
     AlreadyExists,
     ClockError,
@@ -102,7 +102,9 @@ __all__ = [
     "InvalidInput",
     "InvariantBroken",
     "KeyTaken",
+    "LimitMember",
     "LimitReached",
+    "LimitUse",
     "MigrationPlan",
     "MissingExtra",
     "NotFound",

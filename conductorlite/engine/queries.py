@@ -11,7 +11,7 @@ from conductorlite.canonical import Payload
 from conductorlite.codec.exports import export_to_json
 from conductorlite.decisions import Event
 from conductorlite.engine.exports import below, definitions_of, first_row
-from conductorlite.engine.records import Records
+from conductorlite.engine.limits import Limits
 from conductorlite.errors import ExecutionNotFound
 from conductorlite.executions import HistoryEvent, HistoryKind, Workflow, WorkflowStatus
 from conductorlite.explain import explain as in_words
@@ -41,7 +41,7 @@ class AgendaEntry:
     ref: str | None = None
 
 
-class Queries(Records):
+class Queries(Limits):
     """Verbs that look."""
 
     def get(self, workflow_id: str) -> Workflow:
@@ -165,9 +165,13 @@ class Queries(Records):
             polls = [poll for kind in sorted(domains) for poll in view.poll_data(kind)]
             moved = (line.payload.value["from"]["definitionHash"] for line in history if _moved(line) and line.payload)
             former = [self.turns.made(view, workflow, digest) for digest in dict.fromkeys(moved)]
+        below = self._below(workflow)
+        with self.backend.reading() as view:
+            standings = self._standings(view, (workflow,), task) | self._standings(view, (row for row, _ in below.values()), None)
         return in_words(
-            workflow, inbox, self.clock.now(), ref=task, history=history, below=self._below(workflow), polls=polls, former=former
-        )
+            workflow, inbox, self.clock.now(), ref=task, history=history, below=below, polls=polls, former=former,
+            standings=standings,
+        )  # fmt: skip
 
     def _below(self, workflow: Workflow) -> dict[str, tuple[Workflow, Sequence[Event]]]:
         """The executions that the first open tasks wait for, and what the first one in each waits for, down to the last."""
