@@ -339,7 +339,7 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
     "For workers": ("poll", "update_task", "extend_lease", "log", "task", "task_logs"),
     "From outside": ("signal",),
     "Finding": ("executions", "correlated", "children", "workflow_ids", "poll_data", "queue_sizes"),
-    "Looking": ("get", "status", "run", "history", "export", "explain", "agenda", "next_wakeup", "check"),
+    "Looking": ("get", "status", "run", "history", "export", "explain", "agenda", "limits", "limit", "next_wakeup", "check"),
     "Driving": ("tick", "settle", "advance", "run_until_idle", "run_forever", "stop", "wait", "listen", "close"),
 }
 

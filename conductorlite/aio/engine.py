@@ -14,7 +14,7 @@ from conductorlite.clock import Clock, Instant, Span
 from conductorlite.decider import Bounds
 from conductorlite.definitions import IdempotencyStrategy, Semantics, TaskDef, WorkflowDef
 from conductorlite.driver import Engine
-from conductorlite.engine import AgendaEntry, BulkReport, Listener
+from conductorlite.engine import AgendaEntry, BulkReport, LimitUse, Listener
 from conductorlite.executions import (
     HistoryEvent,
     PollData,
@@ -363,6 +363,14 @@ class AsyncEngine:
     async def queue_sizes(self) -> Mapping[str, int]:
         """`Engine.queue_sizes`, awaited."""
         return await self._call(self._engine.queue_sizes)
+
+    async def limits(self, *, limit: int = 100, after: str = "") -> list[LimitUse]:
+        """`Engine.limits`, awaited."""
+        return await self._call(self._engine.limits, limit=limit, after=after)
+
+    async def limit(self, key: str, *, limit: int = 100) -> LimitUse:
+        """`Engine.limit`, awaited."""
+        return await self._call(self._engine.limit, key, limit=limit)
 
     async def agenda(self, limit: int = 100) -> list[AgendaEntry]:
         """`Engine.agenda`, awaited."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from conductorlite.codec.writing import to_document
 from conductorlite.definitions import WorkflowDef, WorkflowTask
-from conductorlite.executions import Task, Workflow
+from conductorlite.executions import Task, Workflow, shown_status
 
 __all__ = ["task_to_json", "workflow_to_json"]
 
@@ -38,6 +38,8 @@ def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
         "event": workflow.event,
         "idempotencyKey": workflow.idempotency_key,
         "priority": workflow.priority,
+        "rateLimitKey": None if workflow.rate_limit_key is None else workflow.rate_limit_key.partition(":")[2],
+        "rateLimited": workflow.rate_limited,
         "input": workflow.input.fresh(),
         "output": workflow.output.fresh(),
         "variables": workflow.variables.fresh(),
@@ -66,7 +68,7 @@ def _task(task: Task, workflow: Workflow | None, node: WorkflowTask | None) -> d
         "referenceTaskName": task.ref,
         "taskType": task.task_type,
         "taskDefName": task.name or task.task_type,
-        "status": task.status.value,
+        "status": (task.status if workflow is None else shown_status(task.status, workflow.semantics)).value,
         "workflowInstanceId": task.workflow_id,
         "workflowType": None if workflow is None else workflow.name,
         "workflowPriority": None if workflow is None else workflow.priority,
