@@ -31,7 +31,8 @@ NEVER = "whose slot is held until this sub-workflow has ended: it would never be
 def test_a_sub_workflow_that_needs_the_key_of_its_parent() -> None:
     """It is an error at the key of the inner definition, and names the outer one's."""
     document = workflow(_calling(_named("inner", task("a"), **_limit("k"))), **_limit("k", 5))
-    assert found(document) == [("E", f"{INNER}.rateLimitConfig.rateLimitKey", f"'k' is the key of $.rateLimitConfig.rateLimitKey, {NEVER}")]
+    message = f"'k' is the key of $.rateLimitConfig.rateLimitKey, {NEVER}"
+    assert found(document) == [("E", f"{INNER}.rateLimitConfig.rateLimitKey", message)]
 
 
 def test_at_any_depth() -> None:

@@ -18,6 +18,7 @@ import pytest
 
 from conductorlite.ports import Backend
 from conductorlite.testing.conformance.executions import ExecutionConformance
+from conductorlite.testing.conformance.lines import LineConformance
 from conductorlite.testing.conformance.lookups import LookupConformance
 from conductorlite.testing.conformance.mailboxes import MailboxConformance
 from conductorlite.testing.conformance.transactions import TransactionConformance
@@ -25,7 +26,7 @@ from conductorlite.testing.conformance.transactions import TransactionConformanc
 __all__ = ["BackendConformance"]
 
 
-class BackendConformance(ExecutionConformance, LookupConformance, MailboxConformance, TransactionConformance):
+class BackendConformance(ExecutionConformance, LineConformance, LookupConformance, MailboxConformance, TransactionConformance):
     """What every backend promises. Subclass it and implement `make_backend`."""
 
     @pytest.fixture
