@@ -19,6 +19,7 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
+from conductorlite.diagrams import mermaid
 from conductorlite.explain import Standing, explain
 from conductorlite.limits import Limit, MemberState
 
@@ -177,3 +178,12 @@ def test_an_ended_execution_waits_to_go_on(verb: str, words: str) -> None:
     )
     _do(engine, "a")
     assert engine.explain("w1").startswith("flow (w1) is RUNNING for 1 s.")
+
+
+def test_a_pending_task_is_drawn() -> None:
+    """The picture of an execution tells PENDING from SCHEDULED."""
+    engine = _engine(_limited(concurrent_exec_limit=1), "w1 w2")
+    seen = [mermaid(row.definition, row) for row in (engine.get("w1"), engine.get("w2")) if row.definition is not None]
+    assert ["  class t1 pending" in text for text in seen] == [False, True]
+    assert "PENDING" in seen[1]
+    assert "  classDef pending fill:" in seen[1]
