@@ -36,6 +36,10 @@ class LimitRows:
         found = self._store.members.get(key, {}).values()
         return sorted(found, key=lambda one: (one.state is MemberState.WAITING, one.place if _waits(one) else (one.holder,)))
 
+    def limits(self, after: str, limit: int) -> Sequence[Limit]:
+        """A page of limits in order of their keys, greater than `after`."""
+        return [self._store.limits[key] for key in sorted(key for key in self._store.limits if key > after)[:limit]]
+
     def holders(self, key: str, after: str, limit: int) -> Sequence[Member]:
         """A page of the members of a limit that have a slot, in order of holder, greater than `after`."""
         found = self._store.members.get(key, {}).values()
@@ -45,10 +49,6 @@ class LimitRows:
         """How many wait in the line of a limit; with `before`, how many of them come before it."""
         line = self._store.lines.get(key, Ordered())
         return sum(1 for place in (line if before is None else line.before(before.place)))
-
-    def limits(self, after: str, limit: int) -> Sequence[Limit]:
-        """A page of limits in order of their keys, greater than `after`."""
-        return [self._store.limits[key] for key in sorted(key for key in self._store.limits if key > after)[:limit]]
 
 
 class LimitRowsWritten(LimitRows):

@@ -34,14 +34,14 @@ LINE: Final = (
 )
 MEMBER: Final = f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND holder = ?"
 WITH_SLOT: Final = f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND state <> 'WAITING' ORDER BY holder"
+PUT_MEMBER: Final = f"INSERT OR REPLACE INTO limit_members ({_MEMBER}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+DROP_MEMBER: Final = "DELETE FROM limit_members WHERE key = ? AND holder = ?"
 HOLDERS: Final = f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND holder > ? AND state <> 'WAITING' ORDER BY holder LIMIT ?"
 WAITING: Final = "SELECT count(*) FROM limit_members WHERE key = ? AND state = 'WAITING'"
 #: By the priority the index skips what lies behind; of equal priority it is read to its end.
 BEFORE: Final = (
     f"{WAITING} AND priority >= ? AND (-priority, asked_at, created_at, workflow_id, seq, holder) < (?, ?, ?, ?, ?, ?)"
 )
-PUT_MEMBER: Final = f"INSERT OR REPLACE INTO limit_members ({_MEMBER}) VALUES ({', '.join('?' * len(_COLUMNS))})"
-DROP_MEMBER: Final = "DELETE FROM limit_members WHERE key = ? AND holder = ?"
 
 
 class LimitRows:
@@ -67,6 +67,10 @@ class LimitRows:
         with_slot = [_member(row) for row in self._execute(WITH_SLOT, (key,))]
         return with_slot + [_member(row) for row in self._execute(LINE, (key, -1))]
 
+    def limits(self, after: str, limit: int) -> Sequence[Limit]:
+        """A page of limits in order of their keys, greater than `after`."""
+        return [_limit(row) for row in self._execute(LIMITS, (after, limit))]
+
     def holders(self, key: str, after: str, limit: int) -> Sequence[Member]:
         """A page of the members of a limit that have a slot, in order of holder, greater than `after`."""
         return [_member(row) for row in self._execute(HOLDERS, (key, after, limit))]
@@ -76,10 +80,6 @@ class LimitRows:
         found = self._execute(WAITING, (key,)) if before is None else self._execute(BEFORE, (key, before.priority, *before.place))
         count: int = found.fetchone()[0]
         return count
-
-    def limits(self, after: str, limit: int) -> Sequence[Limit]:
-        """A page of limits in order of their keys, greater than `after`."""
-        return [_limit(row) for row in self._execute(LIMITS, (after, limit))]
 
 
 class LimitRowsWritten(LimitRows):
