@@ -10,6 +10,7 @@ from conductorlite.definitions import (
     IdempotencyStrategy,
     Problem,
     RateLimitConfig,
+    RateLimitPolicy,
     RetryLogic,
     Semantics,
     Severity,
@@ -23,7 +24,7 @@ from conductorlite.definitions import (
 )
 from conductorlite.diagrams import mermaid
 from conductorlite.driver import Engine, Run
-from conductorlite.engine import AgendaEntry, BulkReport, IndexHealth, PayloadSweep, PruneReport
+from conductorlite.engine import AgendaEntry, BulkReport, IndexHealth, LimitMember, LimitUse, PayloadSweep, PruneReport
 from conductorlite.errors import (
     AlreadyExists,
     ClockError,
@@ -146,7 +147,9 @@ __all__ = [
     "InvalidQuery",
     "InvariantBroken",
     "KeyTaken",
+    "LimitMember",
     "LimitReached",
+    "LimitUse",
     "LocalPayloads",
     "MemoryPayloads",
     "MigrationPlan",
@@ -162,6 +165,7 @@ __all__ = [
     "Problem",
     "PruneReport",
     "RateLimitConfig",
+    "RateLimitPolicy",
     "ReplayDiverged",
     "ResultTimeout",
     "RetryLogic",

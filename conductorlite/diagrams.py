@@ -41,6 +41,7 @@ _SHAPES: Final = {
 }
 
 _COLOURS: Final = {
+    "pending": "fill:#e8eef7,stroke:#5b7aa8,color:#1d2b40,stroke-dasharray:4 3",
     "scheduled": "fill:#e8eef7,stroke:#5b7aa8,color:#1d2b40",
     "inProgress": "fill:#cfe2ff,stroke:#0b5ed7,color:#062c65",
     "completed": "fill:#d1e7dd,stroke:#198754,color:#0a3622",

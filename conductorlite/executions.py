@@ -45,6 +45,7 @@ __all__ = [
     "WorkflowStatus",
     "changed",
     "printed_ref",
+    "shown_status",
 ]
 
 
@@ -470,6 +471,11 @@ class TaskResult:
     worker_id: str | None = None
     lease: int | None = None
     logs: Sequence[str] = ()
+
+
+def shown_status(status: TaskStatus, semantics: Semantics) -> TaskStatus:
+    """A status as documents and expressions show it: Conductor OSS has no PENDING, a task over its limit is SCHEDULED there."""
+    return TaskStatus.SCHEDULED if status is TaskStatus.PENDING and semantics is Semantics.OSS else status
 
 
 Row = TypeVar("Row", Task, Workflow)

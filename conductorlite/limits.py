@@ -18,7 +18,7 @@ from enum import StrEnum
 
 import attrs
 
-__all__ = ["Limit", "LimitChange", "Line", "Member", "MemberState", "Terms", "admission", "task_key", "workflow_key"]
+__all__ = ["Limit", "LimitChange", "Line", "Member", "MemberState", "Terms", "admission", "known_key", "task_key", "workflow_key"]
 
 
 def task_key(name: str) -> str:
@@ -148,3 +148,9 @@ def admission(limit: Limit, terms: Terms, now: int) -> int | None:
         return now
     # The oldest that has to leave the window; one of a clock that is ahead counts as it is dated.
     return sorted(inside)[len(inside) - free] + terms.window_ms
+
+
+def known_key(key: str) -> bool:
+    """Whether a text can be the key of a limit."""
+    kind, colon, name = key.partition(":")
+    return kind in ("task", "workflow") and bool(colon and name)

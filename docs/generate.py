@@ -52,6 +52,9 @@ def statuses() -> str:
             "",
             *_table(TaskStatus, TASK_TRANSITIONS, TASK_VERB_TRANSITIONS, _TASK_MEANING),
             "",
+            "PENDING is Orkes' word. An execution with `Semantics.OSS` shows such a task as SCHEDULED, in JSON and in",
+            "expressions; see [Limit what runs](../how-to/limit-what-runs.md).",
+            "",
             "COMPLETED_WITH_ERRORS is what a failure becomes when the task is `optional`.",
             "",
             "## Workflows",
@@ -69,6 +72,7 @@ def statuses() -> str:
 
 
 _TASK_MEANING: Final[Mapping[str, str]] = {
+    "PENDING": "over the limit of its definition, or of its execution: not offered before it has a slot",
     "SCHEDULED": "offered to workers, from `due_at` on",
     "IN_PROGRESS": "held by a worker under a lease; or an operator (WAIT, HUMAN, JOIN, DO_WHILE, SUB_WORKFLOW …) that is not over",
     "COMPLETED": "ended well",
@@ -169,7 +173,7 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "owner_email": _KEPT,
         "timeout_policy": "TIME_OUT_WF ends the execution; ALERT_ONLY (the default) writes one line of history",
         "timeout_ms": "from the start, the last `resume`, or the last verb that reopened it; 0: none",
-        "rate_limit_config": _AS_THERE,
+        "rate_limit_config": "how many executions with one key run at once; see [RateLimitConfig](#ratelimitconfig)",
         "input_schema": _AS_THERE,
         "output_schema": _AS_THERE,
         "enforce_schema": _AS_THERE,
@@ -234,6 +238,13 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "priority": "the child's; the parent's if not given",
         "extra": "properties we do not know: kept and written back",
     },
+    "RateLimitConfig": {
+        "rate_limit_key": "whose executions share the limit: a constant or an expression; the workflow's name if not given",
+        "concurrent_exec_limit": "so many at once; at least 1",
+        "policy": "QUEUE (default): RUNNING with the first task PENDING; REJECT: `LimitReached`. "
+        "See [Limit what runs](../how-to/limit-what-runs.md)",
+        "extra": "properties we do not know: kept and written back",
+    },
     "TaskDef": {
         "name": "which tasks it is for",
         "description": _KEPT,
@@ -248,9 +259,9 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "response_timeout_ms": "from a poll to the next sign of life (default 600 s or 3600 s, at most the timeout)",
         "poll_timeout_ms": "from the instant it is offered to the poll (default 3600 s or none)",
         "timeout_policy": "RETRY, TIME_OUT_WF (default) or ALERT_ONLY, for all but the response timeout",
-        "concurrent_exec_limit": f"{_KEPT}: workers are bounded by their `concurrency`",
-        "rate_limit_per_frequency": _KEPT,
-        "rate_limit_frequency_ms": _KEPT,
+        "concurrent_exec_limit": "so many of this name at once, across all executions; what is beyond is PENDING; 0: no limit",
+        "rate_limit_per_frequency": "so many may begin within the window; what is beyond is PENDING; 0: no limit",
+        "rate_limit_frequency_ms": "the window (default 1 s; 0: no rate limit)",
         "input_keys": _KEPT,
         "output_keys": _KEPT,
         "runtime_metadata": _KEPT,
@@ -324,7 +335,7 @@ def _class_of(name: str) -> Any:
 
 
 #: Definitions that are kept whole, without effect.
-_OTHERS: Final = ("RateLimitConfig", "SchemaDef", "CacheConfig", "StateChangeEvent")
+_OTHERS: Final = ("SchemaDef", "CacheConfig", "StateChangeEvent")
 
 
 def unexplained() -> list[str]:
@@ -402,7 +413,7 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
         "search", "search_tasks", "search_by_tasks", "index_health", "relay", "rebuild_index", "forget_index",
     ),
     "Keeping": ("archive", "archived_ids", "prune", "compact", "size_report"),
-    "Looking": ("get", "status", "run", "history", "export", "explain", "agenda", "next_wakeup", "check"),
+    "Looking": ("get", "status", "run", "history", "export", "explain", "agenda", "limits", "limit", "next_wakeup", "check"),
     "Driving": ("tick", "settle", "advance", "run_until_idle", "run_forever", "stop", "wait", "listen", "close"),
 }
 

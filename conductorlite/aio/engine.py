@@ -17,7 +17,7 @@ from conductorlite.clock import Clock, Instant, Span
 from conductorlite.decider import Barriers, Bounds
 from conductorlite.definitions import IdempotencyStrategy, Semantics, TaskDef, WorkflowDef
 from conductorlite.driver import Engine
-from conductorlite.engine import AgendaEntry, BulkReport, Listener, PayloadSweep, Where
+from conductorlite.engine import AgendaEntry, BulkReport, LimitUse, Listener, PayloadSweep, Where
 from conductorlite.executions import (
     HistoryEvent,
     PollData,
@@ -386,6 +386,14 @@ class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping):
     async def queue_sizes(self) -> Mapping[str, int]:
         """`Engine.queue_sizes`, awaited."""
         return await self._call(self._engine.queue_sizes)
+
+    async def limits(self, *, limit: int = 100, after: str = "") -> list[LimitUse]:
+        """`Engine.limits`, awaited."""
+        return await self._call(self._engine.limits, limit=limit, after=after)
+
+    async def limit(self, key: str, *, limit: int = 100) -> LimitUse:
+        """`Engine.limit`, awaited."""
+        return await self._call(self._engine.limit, key, limit=limit)
 
     async def agenda(self, limit: int = 100) -> list[AgendaEntry]:
         """`Engine.agenda`, awaited."""

@@ -12,6 +12,7 @@ import click
 from conductorlite.canonical import canonical, parse
 from conductorlite.cli.driving import history_line
 from conductorlite.cli.exits import Exit
+from conductorlite.cli.limits import limits
 from conductorlite.cli.reading import read_definition
 from conductorlite.cli.shared import Setting, command_options
 from conductorlite.cli.showing import instant, iso
@@ -300,5 +301,5 @@ def validate(setting: Setting, definition: str) -> Exit:
     return Exit.FAILED if bad else Exit.OK
 
 
-#: Every command of this file.
-LOOKING = (list_, show, history, export, explain, agenda, check, diagram, validate)
+#: Every command that only looks.
+LOOKING = (list_, show, history, export, explain, agenda, limits, check, diagram, validate)

@@ -23,6 +23,7 @@ _COLOURS = {
     "RUNNING": "blue",
     "IN_PROGRESS": "blue",
     "SCHEDULED": "cyan",
+    "PENDING": "magenta",
     "PAUSED": "yellow",
     "COMPLETED_WITH_ERRORS": "yellow",
     "TIMED_OUT": "red",

@@ -14,7 +14,7 @@ from typing import Any
 from conductorlite.canonical import Payload
 from conductorlite.codec.writing import to_document
 from conductorlite.definitions import WorkflowDef, WorkflowTask
-from conductorlite.executions import Task, Workflow
+from conductorlite.executions import Task, Workflow, shown_status
 
 __all__ = ["task_to_json", "workflow_to_json"]
 
@@ -40,6 +40,8 @@ def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
         "event": workflow.event,
         "idempotencyKey": workflow.idempotency_key,
         "priority": workflow.priority,
+        "rateLimitKey": None if workflow.rate_limit_key is None else workflow.rate_limit_key.partition(":")[2],
+        "rateLimited": workflow.rate_limited,
         "input": _shown(workflow.input),
         "output": _shown(workflow.output),
         "externalInputPayloadStoragePath": _path(workflow.input),
@@ -70,7 +72,7 @@ def _task(task: Task, workflow: Workflow | None, node: WorkflowTask | None) -> d
         "referenceTaskName": task.ref,
         "taskType": task.task_type,
         "taskDefName": task.name or task.task_type,
-        "status": task.status.value,
+        "status": (task.status if workflow is None else shown_status(task.status, workflow.semantics)).value,
         "workflowInstanceId": task.workflow_id,
         "workflowType": None if workflow is None else workflow.name,
         "workflowPriority": None if workflow is None else workflow.priority,

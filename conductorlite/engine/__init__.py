@@ -1,11 +1,13 @@
 """The verbs, one file per family, each family built on the one before.
 
-metadata ◁ control ◁ migrations ◁ reruns ◁ workface ◁ signals ◁ events ◁ records ◁ schedules ◁ queries ◁ searching ◁ keeping.
+metadata ◁ control ◁ migrations ◁ reruns ◁ workface ◁ signals ◁ events ◁ records ◁ schedules ◁ limits ◁ queries ◁ searching ◁
+keeping.
 """
 
 from conductorlite.engine.asked import Listener
 from conductorlite.engine.feeding import IndexHealth
 from conductorlite.engine.keeping import Keeping, PruneReport
+from conductorlite.engine.limits import LimitMember, LimitUse
 from conductorlite.engine.outside import PayloadSweep
 from conductorlite.engine.queries import AgendaEntry, Queries
 from conductorlite.engine.reruns import BulkReport
@@ -17,6 +19,8 @@ __all__ = [
     "BulkReport",
     "IndexHealth",
     "Keeping",
+    "LimitMember",
+    "LimitUse",
     "Listener",
     "PayloadSweep",
     "PruneReport",

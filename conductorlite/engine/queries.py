@@ -12,7 +12,7 @@ from conductorlite.codec.exports import export_to_json
 from conductorlite.decisions import Event
 from conductorlite.engine.archived import archived_workflow, unarchived
 from conductorlite.engine.exports import below, definitions_of, first_row
-from conductorlite.engine.schedules import Schedules
+from conductorlite.engine.limits import Limits
 from conductorlite.errors import ExecutionNotFound
 from conductorlite.executions import HistoryEvent, HistoryKind, Workflow, WorkflowStatus
 from conductorlite.explain import explain as in_words
@@ -43,7 +43,7 @@ class AgendaEntry:
     ref: str | None = None
 
 
-class Queries(Schedules):
+class Queries(Limits):
     """Verbs that look."""
 
     def get(self, workflow_id: str) -> Workflow:
@@ -167,9 +167,13 @@ class Queries(Schedules):
             polls = [poll for kind in sorted(domains) for poll in view.poll_data(kind)]
             moved = (line.payload.value["from"]["definitionHash"] for line in history if _moved(line) and line.payload)
             former = [self.turns.made(view, workflow, digest) for digest in dict.fromkeys(moved)]
+        below = self._below(workflow)
+        with self.backend.reading() as view:
+            standings = self._standings(view, (workflow,), task) | self._standings(view, (row for row, _ in below.values()), None)
         return in_words(
-            workflow, inbox, self.clock.now(), ref=task, history=history, below=self._below(workflow), polls=polls, former=former
-        )
+            workflow, inbox, self.clock.now(), ref=task, history=history, below=below, polls=polls, former=former,
+            standings=standings,
+        )  # fmt: skip
 
     def _below(self, workflow: Workflow) -> dict[str, tuple[Workflow, Sequence[Event]]]:
         """The executions that the first open tasks wait for, and what the first one in each waits for, down to the last."""

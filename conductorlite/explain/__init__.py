@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from conductorlite.explain.admissions import Standing
 from conductorlite.explain.telling import explain
 from conductorlite.explain.words import span_in_words
 
-__all__ = ["explain", "span_in_words"]
+__all__ = ["Standing", "explain", "span_in_words"]

@@ -22,6 +22,9 @@ from conductorlite.executions import (
     WorkflowStatus,
     printed_ref,
 )
+from conductorlite.explain.admissions import Standing, why_it_waits
+from conductorlite.explain.journal import TAKEN_BACK, dropped, is_taken_back, versions
+from conductorlite.explain.letters import REOPENED_BY, held_letter
 from conductorlite.explain.places import Place, places
 from conductorlite.explain.words import TOLD, instant_in_words, listed, span_in_words
 from conductorlite.operators.domains import POLLED_LATELY_MS
@@ -35,17 +38,7 @@ _SHIPPED: Final = frozenset({TaskType.HTTP, TaskType.EVENT, TaskType.KAFKA_PUBLI
 _SHIPPED_IN: Final = "conductorlite.system.system_workers"
 
 _NOTHING_BELOW: Final[Mapping[str, tuple[Workflow, Sequence[Event]]]] = {}
-
-#: Verbs that take back what an execution has done, in words.
-_TAKEN_BACK: Final = {"RERUN": "rerun", "RESTART": "restarted"}
-
-_HELD: Final = {
-    EventKind.POLL_TIMEOUT: "the poll timeout of",
-    EventKind.RESPONSE_TIMEOUT: "the response timeout of",
-    EventKind.TASK_TIMEOUT: "the task timeout of",
-    EventKind.TOTAL_TIMEOUT: "the total timeout of",
-    EventKind.CONTINUE: "what follows",
-}
+_NO_STANDINGS: Final[Mapping[str, Standing]] = {}
 
 _DEADLINES: Final = {
     "poll_timeout_at": "poll timeout",
@@ -65,17 +58,18 @@ def explain(
     below: Mapping[str, tuple[Workflow, Sequence[Event]]] = _NOTHING_BELOW,
     polls: Iterable[PollData] | None = None,
     former: Sequence[WorkflowDef] = (),
+    standings: Mapping[str, Standing] = _NO_STANDINGS,
 ) -> str:
     """Why an execution (as `Engine.get` returns it, with the events of its inbox) waits at `now`, or why it ended as it did.
 
     With `ref` (of the definition or as printed) the paragraph is about that task: where it stands, or why it never ran. What is
     not given is not told: `history`, with its payloads, tells what was rerun, moved or dropped; `below` holds the executions that
     open tasks wait for, by id, with their inboxes; `polls` say who asked for tasks of a domain; `former` are definitions that
-    the execution was on before.
+    the execution was on before; `standings` tell how tasks and executions, by id, stand to the limits whose slots they wait for.
     """
     case = _Case(
         workflow=workflow, inbox=tuple(inbox), now=now, history=tuple(history), below=below,
-        polls=None if polls is None else tuple(polls), former=former,
+        polls=None if polls is None else tuple(polls), former=former, standings=standings,
     )  # fmt: skip
     return " ".join(case.of_task(ref) if ref is not None else case.of_workflow())
 
@@ -89,6 +83,7 @@ class _Case:
     below: Mapping[str, tuple[Workflow, Sequence[Event]]] = _NOTHING_BELOW
     polls: tuple[PollData, ...] | None = None
     former: Sequence[WorkflowDef] = ()
+    standings: Mapping[str, Standing] = _NO_STANDINGS
     places: dict[str, Place] = attrs.field(factory=dict)
     last: dict[str, Task] = attrs.field(factory=dict)
     newest: dict[str, Task] = attrs.field(factory=dict)
@@ -126,10 +121,12 @@ class _Case:
             held = [event for event in sorted(self.inbox, key=lambda event: event.order) if event.held]
             if held:
                 many = len(held) != 1
-                yield f"{len(held)} event{'s are' if many else ' is'} held: {listed([_held(event) for event in held])}."
+                yield f"{len(held)} event{'s are' if many else ' is'} held: {listed([held_letter(event) for event in held])}."
         else:
             yield f"{name} is RUNNING {self.since(row.created_at)}."
         yield from self.turned()
+        if row.rate_limited:
+            yield f"It {self.limited()}."
         if row.compensating is not None:
             why = f": {row.reason.rstrip('.')}" if row.reason else ""
             yield f"It is being compensated and will end {row.compensating}{why}."
@@ -139,13 +136,13 @@ class _Case:
 
     def turned(self) -> Iterator[str]:
         """That the execution was run again, or moved to another definition: the last time of each."""
-        again = next((line for line in reversed(self.history) if _is_taken_back(line)), None)
+        again = next((line for line in reversed(self.history) if is_taken_back(line)), None)
         if again is not None:
             where = f" from {again.ref}" if again.ref else " from the start" if again.status == "RERUN" else ""
-            yield f"It was {_TAKEN_BACK[again.status]}{where} {self.ago(again.at)}."
+            yield f"It was {TAKEN_BACK[again.status]}{where} {self.ago(again.at)}."
         moved = next((line for line in reversed(self.history) if line.kind is HistoryKind.MIGRATED), None)
         if moved is not None:
-            yield f"It was moved {_versions(moved)} {self.ago(moved.at)}."
+            yield f"It was moved {versions(moved)} {self.ago(moved.at)}."
 
     def undoing(self) -> Iterator[str]:
         """What is undone by now, and what is left to undo, in that order."""
@@ -216,6 +213,9 @@ class _Case:
         undone = [ref for ref, place in self.places.items() if ref in self.newest and place.undoes is not None]
         if undone:
             yield f"It was compensated by {listed(undone)}: retry is refused, restart or rerun it."
+        elif row.rate_limited:
+            verbs = [REOPENED_BY[event.kind] for event in self.inbox if event.held and event.kind in REOPENED_BY]
+            yield f"It is to be {' and '.join(verbs) or 'reopened'} and {self.limited()}."
         else:
             yield "retry reopens it where it failed."
 
@@ -225,6 +225,15 @@ class _Case:
 
     def failure(self, task: Task) -> str:
         return f"{_named(task)} is {task.status} at {self.attempt(task)}{_because(task)}"
+
+    def limited(self) -> str:
+        """That the execution waits for a slot of its own."""
+        row = self.workflow
+        if row.rate_limit_key is None:
+            return "asks for its slot when it is resumed"
+        standing = self.standings.get(row.workflow_id)
+        asked = "" if standing is None else f" {self.since(standing.member.asked_at)}"
+        return f"waits for its slot{asked}: {why_it_waits(standing, row.rate_limit_key, self.now)}"
 
     # ------------------------------------------------------------------ one task
 
@@ -237,12 +246,35 @@ class _Case:
         return f"attempt {number} of {max(number, policy.retry_count + 1)}"
 
     def waits(self, task: Task) -> str:
+        if task.status is TaskStatus.PENDING:
+            return f"{_named(task)} is PENDING{self.pending(task)}{self.deadline(task)}"
         if task.task_type in _WAITS:
             return f"{_named(task)} {_WAITS[task.task_type](self, task)}"
         if task.status is TaskStatus.SCHEDULED:
             return self.offered(task)
         worker = f"with worker {task.worker_id}" if task.worker_id else "in progress"
         return f"{_named(task)} is {worker} {self.since(task.started_at)}, {self.attempt(task)}{self.deadline(task)}"
+
+    def pending(self, task: Task) -> str:
+        if self.workflow.rate_limited:
+            return " until its execution has a slot"
+        if task.limit_key is not None:
+            standing = self.standings.get(task.task_id)
+            asked = "" if standing is None else f" {self.since(standing.member.asked_at)}"
+            again = f", {self.attempt(task)}" if task.attempt > task.first_attempt else ""
+            return f"{asked}{again}: {why_it_waits(standing, task.limit_key, self.now)}"
+        if task.due_at > self.now:
+            return f" and asks for its slot {self.ahead(task.due_at)}, {self.delayed(task)}"
+        paused = self.workflow.status is WorkflowStatus.PAUSED
+        return f" and asks for its slot {'when the execution is resumed' if paused else 'in the next turn'}"
+
+    def delayed(self, task: Task) -> str:
+        """Why a task that workers carry out is not due yet."""
+        before = self.attempt_before(task)
+        if before is not None:
+            how = "timed out" if before.status is TaskStatus.TIMED_OUT else "failed"
+            return f"after {self.attempt(before)} {how}{_because(before)}"
+        return "as its worker asked" if task.poll_count else "after its start delay"
 
     def offered(self, task: Task) -> str:
         queue = f"type {task.task_type}" + (f" in domain {task.domain}" if task.domain else "")
@@ -251,14 +283,9 @@ class _Case:
             shipped = f" ({_SHIPPED_IN} has one; include it)" if task.task_type in _SHIPPED else ""
             waits = f"waits for a worker of {queue}{shipped} {self.since(task.due_at)}"
             return f"{_named(task)} {waits}{again}{self.unpolled(task)}{self.deadline(task)}"
-        before = self.attempt_before(task)
-        if before is not None:
-            return (
-                f"{_named(task)} is due for retry {self.ahead(task.due_at)}, after {self.attempt(before)} "
-                f"{'timed out' if before.status is TaskStatus.TIMED_OUT else 'failed'}{_because(before)}"
-            )
-        why = "as its worker asked" if task.poll_count else "after its start delay"
-        return f"{_named(task)} is offered to workers of {queue} {self.ahead(task.due_at)}, {why}"
+        if self.attempt_before(task) is not None:
+            return f"{_named(task)} is due for retry {self.ahead(task.due_at)}, {self.delayed(task)}"
+        return f"{_named(task)} is offered to workers of {queue} {self.ahead(task.due_at)}, {self.delayed(task)}"
 
     def unpolled(self, task: Task) -> str:
         """That nobody has asked for tasks of a domain lately."""
@@ -323,7 +350,10 @@ class _Case:
         workflow, inbox = self.below[workflow_id]
         if workflow.parked is not None or workflow.status is not WorkflowStatus.RUNNING:
             return f"; it is {'parked' if workflow.parked is not None else workflow.status}"
-        case = _Case(workflow=workflow, inbox=tuple(inbox), now=self.now, below=self.below, polls=self.polls)
+        case = _Case(
+            workflow=workflow, inbox=tuple(inbox), now=self.now, below=self.below, polls=self.polls,
+            standings=self.standings,
+        )  # fmt: skip
         first = next(case.open_tasks(), "")
         return f"; there {first.rstrip('.')}" if first else ""
 
@@ -355,7 +385,7 @@ class _Case:
 
     def why_not(self, ref: str) -> str:
         """Why a task of the definition has no row: the nearest thing before or around it that has one."""
-        gone = next((line for line in reversed(self.history) if ref in _dropped(line)), None)
+        gone = next((line for line in reversed(self.history) if ref in dropped(line)), None)
         if gone is not None and gone.status == "DROPPED":
             return f"{ref} has run: its loop keeps its last rounds only, and dropped this one {self.ago(gone.at)}"
         place = self.places.get(ref)
@@ -363,7 +393,7 @@ class _Case:
             return self.round_to_come(ref) or self.moved_away(ref) or f"{ref} is not a task of {self.workflow.name}"
         text = f"{ref} never ran: " if self.workflow.status.terminal else f"{ref} has not run yet: "
         if gone is not None:
-            by = f"the execution was {_TAKEN_BACK[gone.status]}" + (f" from {gone.ref}" if gone.ref else "")
+            by = f"the execution was {TAKEN_BACK[gone.status]}" + (f" from {gone.ref}" if gone.ref else "")
             text = f"{ref} has not run again: {by} {self.ago(gone.at)}; "
         around: WorkflowTask | None = None
         if place.undoes is not None:
@@ -408,7 +438,7 @@ class _Case:
             if line.kind is HistoryKind.MIGRATED and payload is not None:
                 names = {**payload.value.get("refs", {}), **payload.value.get("renamed", {})}
                 if ref in names:
-                    return f"{ref} is called {names[ref]} since the execution was moved {_versions(line)} {self.ago(line.at)}"
+                    return f"{ref} is called {names[ref]} since the execution was moved {versions(line)} {self.ago(line.at)}"
         for definition in self.former:
             if any(place.task.task_reference_name == ref for place in places(definition)):
                 moved = [line for line in self.history if line.kind is HistoryKind.MIGRATED]
@@ -457,28 +487,6 @@ _WAITS: Final[dict[str, Callable[[_Case, Task], str]]] = {
 
 
 _DONE: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.COMPLETED_WITH_ERRORS})
-
-
-def _held(event: Event) -> str:
-    if event.ref is None:
-        return "its first task" if event.kind is EventKind.START else "the rest of a cut turn"
-    return f"{_HELD.get(event.kind, str(event.kind))} {event.ref}"
-
-
-def _is_taken_back(line: HistoryEvent) -> bool:
-    return line.kind is HistoryKind.VERB and line.status in _TAKEN_BACK
-
-
-def _dropped(line: HistoryEvent) -> Sequence[str]:
-    """References of which a line says that every attempt is gone."""
-    telling = (_is_taken_back(line) or line.status == "DROPPED") and line.payload is not None
-    found: Sequence[str] = line.payload.value.get("dropped", ()) if telling and line.payload is not None else ()
-    return found
-
-
-def _versions(line: HistoryEvent) -> str:
-    said = {} if line.payload is None else line.payload.value
-    return f"from version {said['from']['version']} to {said['to']['version']}"
 
 
 def _named(task: Task) -> str:

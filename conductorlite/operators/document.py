@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from conductorlite.draft import Draft
-from conductorlite.executions import Task, printed_ref
+from conductorlite.executions import Task, printed_ref, shown_status
 from conductorlite.expressions import MISSING, Json, Missing, Reads
 from conductorlite.plan import Node
 
@@ -160,13 +160,14 @@ def _task_member(draft: Draft, task: Task, member: str) -> Json:
             return draft.workflow.correlation_id
         case "callbackAfterSeconds":
             return task.callback_after_ms // 1000
+        case "status":
+            return shown_status(task.status, draft.workflow.semantics)
         case _:
             return getattr(task, _FIELDS[member])
 
 
 _FIELDS: Final = {
     "taskType": "task_type",
-    "status": "status",
     "referenceTaskName": "ref",
     "retryCount": "attempt",
     "pollCount": "poll_count",

@@ -13,6 +13,7 @@ from conductorlite.plan.checks_compensation import check_compensation
 from conductorlite.plan.checks_findings import Findings, Scope, blank, has_input, input_value, is_expression
 from conductorlite.plan.checks_joins import check_dynamic_fork, check_exclusive_join, check_fork, check_join
 from conductorlite.plan.checks_leaves import check_lambda, check_transform
+from conductorlite.plan.checks_limits import check_task_limits
 from conductorlite.plan.checks_scripts import check_decision, check_inline, check_loop, check_switch
 from conductorlite.plan.checks_task_def import check_task_def
 from conductorlite.plan.tree import Place
@@ -38,6 +39,7 @@ def check_task(node: Place, scope: Scope, findings: Findings) -> None:
         check(node, scope, findings)
     if task.task_definition is not None:
         check_task_def(task.task_definition, f"{node.path}.taskDefinition", findings)
+        check_task_limits(task, task.task_definition, f"{node.path}.taskDefinition", findings)
 
 
 def _check_wait(node: Place, scope: Scope, findings: Findings) -> None:

@@ -28,34 +28,11 @@ from conductorlite.expressions import (
 )
 from conductorlite.limits import Terms
 from conductorlite.plan.heralds import find_heralds
+from conductorlite.plan.operator_types import OPERATOR_TYPES
 from conductorlite.plan.validate import validate
 from conductorlite.policies import TaskPolicy, task_limit, task_policy
 
 __all__ = ["OPERATOR_TYPES", "Node", "Plan", "compile_plan", "split_ref"]
-
-#: Task types the decider carries out itself; every other type is a worker's.
-OPERATOR_TYPES: Final = frozenset(
-    {
-        TaskType.FORK_JOIN,
-        TaskType.JOIN,
-        TaskType.SWITCH,
-        TaskType.DO_WHILE,
-        TaskType.WAIT,
-        TaskType.NOOP,
-        TaskType.INLINE,
-        TaskType.SET_VARIABLE,
-        TaskType.SUB_WORKFLOW,
-        TaskType.TERMINATE,
-        TaskType.DYNAMIC,
-        TaskType.FORK_JOIN_DYNAMIC,
-        TaskType.START_WORKFLOW,
-        TaskType.DECISION,
-        TaskType.EXCLUSIVE_JOIN,
-        TaskType.HUMAN,
-        TaskType.LAMBDA,
-        TaskType.JSON_JQ_TRANSFORM,
-    }
-)
 
 #: Operators whose own input merges the template of their definition, as workers' tasks do (Conductor's mappers).
 _MERGES: Final = frozenset({TaskType.DO_WHILE, TaskType.INLINE, TaskType.LAMBDA, TaskType.JSON_JQ_TRANSFORM})

@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from conductorlite.canonical import canonical
-from conductorlite.definitions import MAX_NESTING, Problem, TaskDef, WorkflowDef
+from conductorlite.definitions import MAX_NESTING, Problem, TaskDef, TaskType, WorkflowDef
 from conductorlite.errors import InvalidInput
 from conductorlite.expressions.conditions import EVALUATORS, Evaluator
 from conductorlite.handlers import EventHandler
 from conductorlite.plan.checks_findings import Findings, Scope
 from conductorlite.plan.checks_handlers import check_event_handler
+from conductorlite.plan.checks_limits import check_workflow_limit
 from conductorlite.plan.checks_names import check_names, check_workflow_extras
 from conductorlite.plan.checks_references import check_references
 from conductorlite.plan.checks_shape import examine
@@ -42,9 +43,10 @@ def validate(defn: WorkflowDef, evaluators: Mapping[str, Evaluator] = EVALUATORS
     if misshapen:
         return misshapen
     findings = Findings()
-    # Inline definitions wait here, with the nesting their sub-workflow task has already used up.
-    waiting: list[tuple[WorkflowDef, str, int]] = [(defn, "$", 0)]
-    for definition, path, depth in waiting:
+    # Inline definitions wait here, with the nesting their sub-workflow task has already used up and the limits held around them.
+    waiting: list[tuple[WorkflowDef, str, int, dict[str, str]]] = [(defn, "$", 0, {})]
+    for definition, path, depth, around in waiting:
+        held = check_workflow_limit(definition, path, around, findings)
         nodes = tuple(walk(definition, path, deepest=MAX_NESTING - depth))
         for node in nodes:
             if node.depth + depth > MAX_NESTING:
@@ -52,7 +54,8 @@ def validate(defn: WorkflowDef, evaluators: Mapping[str, Evaluator] = EVALUATORS
             params = node.task.sub_workflow_param
             if params is not None and isinstance(params.workflow_definition, WorkflowDef):
                 inner = f"{node.path}.subWorkflowParam.workflowDefinition"
-                waiting.append((params.workflow_definition, inner, depth + node.depth))
+                needed = held if node.task.type == TaskType.SUB_WORKFLOW else {}  # another is not waited for
+                waiting.append((params.workflow_definition, inner, depth + node.depth, needed))
         _check_definition(definition, path, nodes, evaluators, findings)
     return findings.problems
 
@@ -116,9 +119,6 @@ def _check_workflow(defn: WorkflowDef, path: str, findings: Findings) -> None:
         findings.error(f"{path}.schemaVersion", f"is {defn.schema_version}, but must be 2")
     if defn.timeout_ms < 0:
         findings.error(f"{path}.timeoutSeconds", "is negative")
-    limit = defn.rate_limit_config
-    if limit is not None and limit.concurrent_exec_limit < 1:
-        findings.error(f"{path}.rateLimitConfig.concurrentExecLimit", "must be at least 1")
     failure = defn.failure_workflow
     if failure is not None and _LONE_DOLLAR.match(failure) and not _FAILURE_WORKFLOW.match(failure):
         findings.error(f"{path}.failureWorkflow", f"{failure!r} is neither a name nor $workflow.input.<name>")

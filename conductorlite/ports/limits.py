@@ -32,3 +32,11 @@ class LimitReads(Protocol):
     def limits(self, after: str, limit: int) -> Sequence[Limit]:
         """A page of limits in order of their keys, greater than `after`."""
         ...
+
+    def holders(self, key: str, after: str, limit: int) -> Sequence[Member]:
+        """A page of the members of a limit that have a slot, given ones included, in order of holder, greater than `after`."""
+        ...
+
+    def waiting(self, key: str, before: Member | None = None) -> int:
+        """How many wait in the line of a limit; with `before`, how many of them come before it. Reads that part of the line."""
+        ...

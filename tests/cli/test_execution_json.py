@@ -54,6 +54,7 @@ def test_a_workflow() -> None:
         "lastRetriedTime": 0,
         "correlationId": "corr",
         "priority": 3,
+        "rateLimited": False,
         "input": {"n": None},
         "output": {},
         "variables": {},

@@ -19,6 +19,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
+from conductorlite.locks import InProcessLock
 
 
 class _Bench:
@@ -126,22 +127,13 @@ def test_a_loops_rounds_are_in_its_output_when_it_ends() -> None:
 
 def test_no_report_is_lost_to_a_busy_lock() -> None:
     """A report that finds the lock taken lies in the inbox until the execution's next turn."""
-
-    class Busy:
-        busy = False
-
-        def try_acquire(self, workflow_id: str) -> bool:
-            return not self.busy
-
-        def release(self, workflow_id: str) -> None:
-            pass
-
-    lock = Busy()
+    lock = InProcessLock()
     bench = _Bench(_simple("a"), lock=lock)
     task = bench.take("a")
-    lock.busy = True
+    token = lock.try_acquire(task.workflow_id, bench.engine.clock.now())
+    assert token is not None
     assert bench.report(task).status is TaskStatus.IN_PROGRESS
-    lock.busy = False
+    lock.release(task.workflow_id, token)
     bench.engine.settle()
     assert bench.run.status is WorkflowStatus.COMPLETED
 

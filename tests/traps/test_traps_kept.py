@@ -1,13 +1,13 @@
-"""What is accepted, kept and written back, and not acted upon: limits, schemas, masks, listeners, secrets, event handlers."""
+"""What is accepted, kept and written back, and not acted upon: schemas, masks, listeners, secrets, event handlers."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from engine_kit import Bench, flow, fork, join, simple, task_def
+from engine_kit import Bench, flow, simple
 
-from conductorlite import Engine, RateLimitConfig, TaskDef, WorkflowDef, WorkflowStatus, WorkflowTask
+from conductorlite import Engine, TaskDef, WorkflowDef, WorkflowStatus
 from conductorlite.definitions import CacheConfig, SchemaDef, StateChangeEvent
 
 _SCHEMA = SchemaDef(name="s", data={"type": "object", "required": ["never"]})
@@ -28,7 +28,6 @@ def _twice(bench: Bench, definition: WorkflowDef) -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"rate_limit_config": RateLimitConfig(rate_limit_key="k", concurrent_exec_limit=1)},
         {"input_schema": _SCHEMA, "output_schema": _SCHEMA, "enforce_schema": True},
         {"masked_fields": ["card"]},
         {"cache_config": CacheConfig(key="k", ttl_ms=1_000)},
@@ -39,7 +38,7 @@ def _twice(bench: Bench, definition: WorkflowDef) -> None:
     ids=lambda fields: next(iter(fields)),
 )
 def test_kept_of_a_workflow(bench: Bench, fields: dict[str, Any]) -> None:
-    """Nothing is limited, checked, masked, cached or sent."""
+    """Nothing is checked, masked, cached or sent."""
     _twice(bench, flow(simple("a"), **fields))
 
 
@@ -78,14 +77,6 @@ def test_kept_of_a_task_definition(bench: Bench, fields: dict[str, Any]) -> None
     assert bench.engine.task_def("a") == definition
     _twice(bench, flow(simple("a")))
     assert bench.task("a").input_data == {}
-
-
-def test_limits_of_a_task_do_not_hold_it_back(bench: Bench) -> None:
-    """Neither concurrentExecLimit nor rateLimitPerFrequency: both tasks are handed out by one poll."""
-    limits = {"concurrent_exec_limit": 1, "rate_limit_per_frequency": 1, "rate_limit_frequency_s": 60}
-    other = WorkflowTask(name="a", task_reference_name="b", task_definition=task_def("a", **limits))
-    bench.start(flow(fork("f", [simple("a", limits)], [other]), join("j", "a", "b")))
-    assert len(bench.engine.poll("a", count=5)) == 2
 
 
 def test_secrets_stay_as_written(bench: Bench) -> None:

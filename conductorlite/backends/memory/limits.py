@@ -44,6 +44,16 @@ class LimitRows:
         """A page of limits in order of their keys, greater than `after`."""
         return [self._store.limits[key] for key in sorted(key for key in self._store.limits if key > after)[:limit]]
 
+    def holders(self, key: str, after: str, limit: int) -> Sequence[Member]:
+        """A page of the members of a limit that have a slot, in order of holder, greater than `after`."""
+        found = self._store.members.get(key, {}).values()
+        return sorted((one for one in found if not _waits(one) and one.holder > after), key=lambda one: one.holder)[:limit]
+
+    def waiting(self, key: str, before: Member | None = None) -> int:
+        """How many wait in the line of a limit; with `before`, how many of them come before it."""
+        line = self._store.lines.get(key, Ordered())
+        return sum(1 for place in (line if before is None else line.before(before.place)))
+
 
 class LimitRowsWritten(LimitRows):
     """Changing limits."""

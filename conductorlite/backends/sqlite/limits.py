@@ -37,6 +37,12 @@ WITH_SLOT: Final = f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND state
 MEMBERS_OF: Final = f"SELECT {_MEMBER} FROM limit_members WHERE workflow_id = ?"
 PUT_MEMBER: Final = f"INSERT OR REPLACE INTO limit_members ({_MEMBER}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 DROP_MEMBER: Final = "DELETE FROM limit_members WHERE key = ? AND holder = ?"
+HOLDERS: Final = f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND holder > ? AND state <> 'WAITING' ORDER BY holder LIMIT ?"
+WAITING: Final = "SELECT count(*) FROM limit_members WHERE key = ? AND state = 'WAITING'"
+#: By the priority the index skips what lies behind; of equal priority it is read to its end.
+BEFORE: Final = (
+    f"{WAITING} AND priority >= ? AND (-priority, asked_at, created_at, workflow_id, seq, holder) < (?, ?, ?, ?, ?, ?)"
+)
 
 
 class LimitRows:
@@ -70,6 +76,16 @@ class LimitRows:
     def limits(self, after: str, limit: int) -> Sequence[Limit]:
         """A page of limits in order of their keys, greater than `after`."""
         return [_limit(row) for row in self._execute(LIMITS, (after, limit))]
+
+    def holders(self, key: str, after: str, limit: int) -> Sequence[Member]:
+        """A page of the members of a limit that have a slot, in order of holder, greater than `after`."""
+        return [_member(row) for row in self._execute(HOLDERS, (key, after, limit))]
+
+    def waiting(self, key: str, before: Member | None = None) -> int:
+        """How many wait in the line of a limit; with `before`, how many of them come before it."""
+        found = self._execute(WAITING, (key,)) if before is None else self._execute(BEFORE, (key, before.priority, *before.place))
+        count: int = found.fetchone()[0]
+        return count
 
 
 class LimitRowsWritten(LimitRows):

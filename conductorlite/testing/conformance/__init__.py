@@ -21,6 +21,7 @@ from conductorlite.testing.conformance.changes import ChangeConformance
 from conductorlite.testing.conformance.events import EventConformance
 from conductorlite.testing.conformance.executions import ExecutionConformance
 from conductorlite.testing.conformance.limits import LimitConformance
+from conductorlite.testing.conformance.lines import LineConformance
 from conductorlite.testing.conformance.locks import LockConformance
 from conductorlite.testing.conformance.lookups import LookupConformance
 from conductorlite.testing.conformance.mailboxes import MailboxConformance
@@ -36,6 +37,7 @@ class BackendConformance(
     EventConformance,
     ExecutionConformance,
     LimitConformance,
+    LineConformance,
     LookupConformance,
     MailboxConformance,
     PayloadConformance,
