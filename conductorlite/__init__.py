@@ -11,6 +11,7 @@ from conductorlite.definitions import (
     Problem,
     RateLimitConfig,
     RetryLogic,
+    SchemaDef,
     Semantics,
     Severity,
     SubWorkflowParams,
@@ -70,6 +71,8 @@ from conductorlite.executions import (
 from conductorlite.invariants import Finding
 from conductorlite.migration import DefinitionDiff, MigrationPlan, Verdict, diff, plan_migration
 from conductorlite.plan import validate, validate_task_def
+from conductorlite.ports import SecretProvider
+from conductorlite.secrets import EnvironmentSecrets
 from conductorlite.worker import TaskContext, Workers
 
 __version__ = "0.1.0"
@@ -89,6 +92,7 @@ __all__ = [
     "DefinitionNotFound",
     "Engine",
     "EngineClosed",
+    "EnvironmentSecrets",
     "ExecutionNotFound",
     "ExpressionFailed",
     "FencedOut",
@@ -112,7 +116,9 @@ __all__ = [
     "ResultTimeout",
     "RetryLogic",
     "Run",
+    "SchemaDef",
     "SchemaTooNew",
+    "SecretProvider",
     "Semantics",
     "Severity",
     "SinkError",

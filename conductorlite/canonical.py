@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from conductorlite.errors import InvalidInput
 
-__all__ = ["EMPTY", "INLINE_LIMIT", "MAX_DEPTH", "MAX_SIZE", "Payload", "canonical", "digest", "parse"]
+__all__ = ["EMPTY", "INLINE_LIMIT", "MAX_DEPTH", "MAX_SIZE", "Payload", "Revealed", "canonical", "digest", "parse"]
 
 #: Deepest nesting of maps and lists that is accepted; beyond it the JSON of other tools breaks too.
 MAX_DEPTH: Final = 200
@@ -194,3 +194,20 @@ class Payload:
 
 #: The empty map, which most tasks have as input or output.
 EMPTY: Final = Payload("{}")
+
+
+class Revealed(Payload):
+    """An input with secrets filled in, as the worker it was made for receives it; it is never stored, and never printed.
+
+    `secrets` are the values in it, `metadata` those of the task definition's `runtimeMetadata`, by name.
+    """
+
+    __slots__ = ("metadata", "secrets")
+
+    def __init__(self, text: str, secrets: tuple[Any, ...], metadata: Mapping[str, str]) -> None:
+        super().__init__(text)
+        self.secrets = secrets
+        self.metadata = metadata
+
+    def __repr__(self) -> str:
+        return "Revealed(…)"

@@ -25,7 +25,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from conductorlite.canonical import EMPTY, Payload
+from conductorlite.canonical import EMPTY, Payload, Revealed
 from conductorlite.definitions import LOOP_DELIMITER, Semantics, WorkflowDef
 
 __all__ = [
@@ -276,6 +276,11 @@ class Task:
         """A copy of the output."""
         data: dict[str, Any] = self.output.fresh()
         return data
+
+    @property
+    def runtime_metadata(self) -> dict[str, str]:
+        """Conductor's `runtimeMetadata`: the secrets its definition names there, by name; only in what `poll` returns."""
+        return dict(self.input.metadata) if isinstance(self.input, Revealed) else {}
 
 
 _FAILED: Final = frozenset({TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR, TaskStatus.TIMED_OUT})

@@ -12,7 +12,7 @@ from typing import Any, Concatenate, ParamSpec
 from conductorlite.aio.run import AsyncRun
 from conductorlite.clock import Clock, Instant, Span
 from conductorlite.decider import Bounds
-from conductorlite.definitions import IdempotencyStrategy, Semantics, TaskDef, WorkflowDef
+from conductorlite.definitions import IdempotencyStrategy, SchemaDef, Semantics, TaskDef, WorkflowDef
 from conductorlite.driver import Engine
 from conductorlite.engine import AgendaEntry, BulkReport, Listener
 from conductorlite.executions import (
@@ -27,7 +27,7 @@ from conductorlite.executions import (
 )
 from conductorlite.invariants import Finding
 from conductorlite.migration import MigrationPlan
-from conductorlite.ports import Backend, Lock
+from conductorlite.ports import Backend, Lock, SecretProvider
 from conductorlite.worker import Workers
 
 __all__ = ["AsyncEngine"]
@@ -56,6 +56,7 @@ class AsyncEngine:
         ids: Callable[[], str] | None = None,
         lock: Lock | None = None,
         bounds: Bounds | None = None,
+        secrets: SecretProvider | None = None,
     ) -> None:
         # asyncio is imported by whoever makes one of these, not by whoever imports conductorlite.
         from conductorlite.aio.bridge import Bridge
@@ -70,6 +71,7 @@ class AsyncEngine:
             ids=ids,
             lock=lock,
             bounds=bounds,
+            secrets=secrets,
         )
         self._bridge = Bridge(self._engine)
         self._call, self._drive = self._bridge.call, self._bridge.drive
@@ -93,6 +95,18 @@ class AsyncEngine:
     async def workflow_defs(self) -> Sequence[tuple[str, int]]:
         """`Engine.workflow_defs`, awaited."""
         return await self._call(self._engine.workflow_defs)
+
+    async def register_schema(self, *schemas: SchemaDef, overwrite: bool = True) -> None:
+        """`Engine.register_schema`, awaited."""
+        await self._call(self._engine.register_schema, *schemas, overwrite=overwrite)
+
+    async def schema(self, name: str, version: int | None = None) -> SchemaDef:
+        """`Engine.schema`, awaited."""
+        return await self._call(self._engine.schema, name, version)
+
+    async def schemas(self) -> Sequence[tuple[str, int]]:
+        """`Engine.schemas`, awaited."""
+        return await self._call(self._engine.schemas)
 
     async def task_defs(self) -> Sequence[str]:
         """`Engine.task_defs`, awaited."""
@@ -311,17 +325,17 @@ class AsyncEngine:
 
     # ------------------------------------------------------------------ queries
 
-    async def get(self, workflow_id: str) -> Workflow:
+    async def get(self, workflow_id: str, *, masked: bool = False) -> Workflow:
         """`Engine.get`, awaited."""
-        return await self._call(self._engine.get, workflow_id)
+        return await self._call(self._engine.get, workflow_id, masked=masked)
 
     async def status(self, workflow_id: str) -> WorkflowStatus:
         """`Engine.status`, awaited."""
         return await self._call(self._engine.status, workflow_id)
 
-    async def history(self, workflow_id: str) -> Sequence[HistoryEvent]:
+    async def history(self, workflow_id: str, *, masked: bool = False) -> Sequence[HistoryEvent]:
         """`Engine.history`, awaited."""
-        return await self._call(self._engine.history, workflow_id)
+        return await self._call(self._engine.history, workflow_id, masked=masked)
 
     def workflow_ids(self, status: WorkflowStatus | None = None) -> AsyncIterator[str]:
         """`Engine.workflow_ids`, iterated with `async for`."""

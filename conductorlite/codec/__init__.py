@@ -25,12 +25,14 @@ from typing import Any, TypeAlias
 from conductorlite.canonical import canonical, digest
 from conductorlite.codec.sources import document_of
 from conductorlite.codec.writing import to_document
-from conductorlite.definitions import TaskDef, WorkflowDef
+from conductorlite.definitions import SchemaDef, TaskDef, WorkflowDef
 
 __all__ = [
     "Source",
     "definition_hash",
     "definition_text",
+    "schema_def_from_json",
+    "schema_def_to_json",
     "task_def_from_json",
     "task_def_to_json",
     "task_defs_from_json",
@@ -78,7 +80,19 @@ def task_def_to_json(task_def: TaskDef) -> dict[str, Any]:
     return to_document(task_def)
 
 
-def definition_text(defn: WorkflowDef | TaskDef) -> str:
+def schema_def_from_json(source: Source) -> SchemaDef:
+    """Read a schema with its name and version; raises as `workflow_def_from_json` does."""
+    from conductorlite.codec.reading import read_schema_def
+
+    return read_schema_def(document_of(source))
+
+
+def schema_def_to_json(schema: SchemaDef) -> dict[str, Any]:
+    """The schema as Conductor's JSON; raises InvalidDefinition if `extra` shadows a known name."""
+    return to_document(schema)
+
+
+def definition_text(defn: WorkflowDef | TaskDef | SchemaDef) -> str:
     """The canonical JSON text of a definition; raises InvalidInput for payload values that are no JSON."""
     return canonical(to_document(defn))
 

@@ -39,7 +39,7 @@ from conductorlite.definitions import (
 )
 from conductorlite.errors import InvalidDefinition
 
-__all__ = ["read_task_def", "read_task_defs", "read_workflow_def"]
+__all__ = ["read_schema_def", "read_task_def", "read_task_defs", "read_workflow_def"]
 
 T = TypeVar("T")
 Hook = Callable[[Any, Any], Any]
@@ -71,6 +71,12 @@ def read_task_def(document: object) -> TaskDef:
     """Structure a parsed document; raises InvalidDefinition with all problems at once."""
     definition: TaskDef = _read(document, TaskDef)
     return definition
+
+
+def read_schema_def(document: object) -> SchemaDef:
+    """Structure a parsed document; raises InvalidDefinition with all problems at once."""
+    schema: SchemaDef = _read(document, SchemaDef)
+    return schema
 
 
 def read_task_defs(document: object) -> tuple[TaskDef, ...]:

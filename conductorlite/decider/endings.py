@@ -31,7 +31,19 @@ def complete_workflow(draft: Draft) -> None:
             fragments = [f"Task {t.task_id} failed with status: {t.status} and reason: '{t.reason or ''}'" for t in failed]
             fail_workflow(draft, WorkflowStatus.FAILED, ". ".join(fragments), failed[-1])
             return
-    _end(draft, WorkflowStatus.COMPLETED, None)
+    output = None if draft.plan.output_check is None else _output(draft)
+    if output is None or not _refused(draft, output):
+        _end(draft, WorkflowStatus.COMPLETED, None, output=output)
+
+
+def _refused(draft: Draft, output: Payload) -> bool:
+    """Whether the output breaks the outputSchema; the workflow has failed then, instead of being completed."""
+    check = draft.plan.output_check
+    broken = None if check is None else check.violation(draft.value(output))
+    if broken is None:
+        return False
+    fail_workflow(draft, WorkflowStatus.FAILED, f"its output breaks outputSchema: {broken}", None, output=output)
+    return True
 
 
 def _permitted(draft: Draft, task: Task) -> bool:
@@ -46,6 +58,8 @@ def terminate_workflow(draft: Draft, task: Task) -> None:
     reason = said.get("terminationReason")
     if status is WorkflowStatus.COMPLETED and draft.field("permitted_failures"):
         complete_workflow(draft)
+        return
+    if status is WorkflowStatus.COMPLETED and _refused(draft, task.output):
         return
     if reason is None and status is not WorkflowStatus.COMPLETED:
         reason = f"Workflow is {status} by TERMINATE task: {task.task_id}"

@@ -15,7 +15,7 @@ from conductorlite.driver.run import Run
 from conductorlite.engine import AgendaEntry, Queries
 from conductorlite.errors import InvalidInput, ResultTimeout, WorkflowFailed
 from conductorlite.executions import WorkflowStatus
-from conductorlite.ports import Backend, Lock
+from conductorlite.ports import Backend, Lock, SecretProvider
 from conductorlite.worker import Workers
 
 __all__ = ["Engine"]
@@ -28,7 +28,9 @@ class Engine(Queries):
     machine's, or a `VirtualClock` that moves when you say so. `semantics` decides for new executions where Orkes' and Conductor
     OSS's documents disagree. `environment` is all that `${NAME}` and `${workflow.env.NAME}` can resolve to: nothing of the
     process environment ever does. `seed` goes into derived ids and jitter; `ids` makes ids of executions (default: random UUIDs).
-    `lock` saves double work between engines; `bounds` are the limits of one turn.
+    `lock` saves double work between engines; `bounds` are the limits of one turn. `secrets` is asked for what a task's input
+    names as `${workflow.secrets.NAME}` when a worker receives it: a mapping, an `EnvironmentSecrets`, or any `SecretProvider`.
+    Without it such a text stays as it is written.
 
     Nothing runs by itself: no thread is started until the engine is driven by `run_until_idle`, `run_forever`, `Run.result`,
     or, step by step, by `tick`, `settle` and `advance`. Raises StorageErrors when the store cannot be opened.
@@ -46,6 +48,7 @@ class Engine(Queries):
         ids: Callable[[], str] | None = None,
         lock: Lock | None = None,
         bounds: Bounds | None = None,
+        secrets: SecretProvider | None = None,
     ) -> None:
         super().__init__(
             store,
@@ -56,6 +59,7 @@ class Engine(Queries):
             ids=ids,
             lock=lock,
             bounds=bounds,
+            secrets=secrets,
         )
         self.workers = workers if workers is not None else Workers()
         self.declared_task_defs = self.workers.task_defs

@@ -57,8 +57,8 @@ class Control(Metadata):
         FAIL raises KeyTaken, RETURN_EXISTING returns that one's id and starts nothing, FAIL_ON_RUNNING raises KeyTaken while
         it is RUNNING or PAUSED, and else gives the key to the new execution. However many start at once, one execution begins.
 
-        Raises DefinitionNotFound, InvalidDefinition, InvalidInput (input that is not JSON, priority or key out of range, both
-        at and delay), AlreadyExists when `workflow_id` is taken, and KeyTaken, which is an AlreadyExists.
+        Raises DefinitionNotFound, InvalidDefinition, InvalidInput (input that is not JSON or breaks the inputSchema, priority or
+        key out of range, both at and delay), AlreadyExists when `workflow_id` is taken, and KeyTaken, which is an AlreadyExists.
         """
         key, strategy = checked_key(idempotency_key), checked_strategy(idempotency_strategy)
         if not 0 <= priority <= 99:
@@ -93,6 +93,10 @@ class Control(Metadata):
         definition = embedded.plan.definition
         if definition.input_template:
             given = Payload.of(apply_workflow_input_template(given.fresh(), definition.input_template))
+        check = embedded.plan.input_check
+        broken = None if check is None else check.violation(given.value)
+        if broken is not None:
+            raise InvalidInput(f"the input breaks the inputSchema of {embedded.name!r}: {broken}")
         return Workflow(
             workflow_id=workflow_id,
             name=embedded.name,

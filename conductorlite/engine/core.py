@@ -13,8 +13,9 @@ from conductorlite.definitions import Semantics, TaskDef
 from conductorlite.engine.asked import Listener
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.domains import Polls
+from conductorlite.engine.secrecy import Secrecy
 from conductorlite.engine.turns import Turns
-from conductorlite.ports import Backend, Lock
+from conductorlite.ports import Backend, Lock, SecretProvider
 
 __all__ = ["Core"]
 
@@ -33,6 +34,7 @@ class Core:
         ids: Callable[[], str] | None = None,
         lock: Lock | None = None,
         bounds: Bounds | None = None,
+        secrets: SecretProvider | None = None,
     ) -> None:
         self.backend = _open(store)
         self.clock: Clock = clock or SystemClock()
@@ -48,6 +50,7 @@ class Core:
         #: Task definitions of the workers' decorators, by name.
         self.declared_task_defs: dict[str, TaskDef] = {}
         self._polls = Polls()
+        self._secrecy = None if secrets is None else Secrecy(secrets)
         self._ids = ids or (lambda: str(uuid.uuid4()))
         self._embedded: Cache[Any, Any] = Cache(256)
         self._stored_definitions: set[str] = set()

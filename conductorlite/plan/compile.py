@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.definitions import Semantics, TaskType, WorkflowDef, WorkflowTask
+from conductorlite.definitions import SchemaDef, Semantics, TaskDef, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.errors import InvalidDefinition, InvalidExpression
 from conductorlite.expressions import (
     EVALUATORS,
@@ -26,35 +26,14 @@ from conductorlite.expressions import (
     compile_input,
     compile_template,
 )
+from conductorlite.plan.checks_schemas import enforced
 from conductorlite.plan.heralds import find_heralds
+from conductorlite.plan.types import OPERATOR_TYPES
 from conductorlite.plan.validate import validate
 from conductorlite.policies import TaskPolicy, task_policy
+from conductorlite.schemas import SchemaCheck, compile_schema
 
-__all__ = ["OPERATOR_TYPES", "Node", "Plan", "compile_plan", "split_ref"]
-
-#: Task types the decider carries out itself; every other type is a worker's.
-OPERATOR_TYPES: Final = frozenset(
-    {
-        TaskType.FORK_JOIN,
-        TaskType.JOIN,
-        TaskType.SWITCH,
-        TaskType.DO_WHILE,
-        TaskType.WAIT,
-        TaskType.NOOP,
-        TaskType.INLINE,
-        TaskType.SET_VARIABLE,
-        TaskType.SUB_WORKFLOW,
-        TaskType.TERMINATE,
-        TaskType.DYNAMIC,
-        TaskType.FORK_JOIN_DYNAMIC,
-        TaskType.START_WORKFLOW,
-        TaskType.DECISION,
-        TaskType.EXCLUSIVE_JOIN,
-        TaskType.HUMAN,
-        TaskType.LAMBDA,
-        TaskType.JSON_JQ_TRANSFORM,
-    }
-)
+__all__ = ["Node", "Plan", "compile_plan", "split_ref"]
 
 #: Operators whose own input merges the template of their definition, as workers' tasks do (Conductor's mappers).
 _MERGES: Final = frozenset({TaskType.DO_WHILE, TaskType.INLINE, TaskType.LAMBDA, TaskType.JSON_JQ_TRANSFORM})
@@ -114,6 +93,9 @@ class Node:
     #: Reference of the node that undoes this one, and of the one that this node undoes.
     compensation: str | None = None
     compensates: str | None = None
+    #: What its input and its output are checked against.
+    input_check: SchemaCheck | None = None
+    output_check: SchemaCheck | None = None
 
     @property
     def unreachable(self) -> bool:
@@ -134,6 +116,9 @@ class Plan:
     ahead: Mapping[str, Reads] = attrs.field(factory=dict)
     #: Whether any node has a compensation, or may have one at run time.
     compensates: bool = False
+    #: What its input and its output are checked against.
+    input_check: SchemaCheck | None = None
+    output_check: SchemaCheck | None = None
 
 
 @attrs.define(slots=True)
@@ -197,7 +182,16 @@ def compile_plan(
         # The end of a branch is not the end of the workflow: the JOIN behind it reads on when all have arrived.
         ahead={ref: _ahead(node, nodes, None if places[ref].forks else output) for ref, node in nodes.items()},
         compensates=bool(undoing) or any(place.task.type in _GROWING for place in places.values()),
+        input_check=_checked(definition, definition.input_schema),
+        output_check=_checked(definition, definition.output_schema),
     )
+
+
+def _checked(definition: WorkflowDef | TaskDef | None, schema: SchemaDef | None) -> SchemaCheck | None:
+    """A schema that is enforced, compiled; one that is only named is found when an execution is started."""
+    if definition is None or schema is None or schema.data is None or not enforced(definition):
+        return None
+    return compile_schema(schema) if schema.type.upper() == "JSON" else None
 
 
 def _compensations(
@@ -281,6 +275,8 @@ def _node(
         items=_items(task),
         params=_params(task),
         compensation=None if task.compensation is None else task.compensation.task_reference_name,
+        input_check=None if operator or definition is None else _checked(definition, definition.input_schema),
+        output_check=None if definition is None else _checked(definition, definition.output_schema),
     )
 
 

@@ -17,6 +17,8 @@ from conductorlite.ports.lock import Lock
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
 from conductorlite.ports.queues import QueueReads, QueueWrites
 from conductorlite.ports.relay import RelayItem, RelayReads, RelayWrites
+from conductorlite.ports.schemas import SchemaReads, SchemaWrites
+from conductorlite.ports.secrets import SecretProvider
 
 __all__ = [
     "Backend",
@@ -33,5 +35,8 @@ __all__ = [
     "RelayItem",
     "RelayReads",
     "RelayWrites",
+    "SchemaReads",
+    "SchemaWrites",
+    "SecretProvider",
     "WritingTransaction",
 ]

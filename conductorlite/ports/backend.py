@@ -9,6 +9,7 @@ from conductorlite.ports.executions import ExecutionReads, ExecutionWrites
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
 from conductorlite.ports.queues import QueueReads, QueueWrites
 from conductorlite.ports.relay import RelayReads, RelayWrites
+from conductorlite.ports.schemas import SchemaReads, SchemaWrites
 
 __all__ = [
     "Backend",
@@ -17,11 +18,13 @@ __all__ = [
 ]
 
 
-class ReadingTransaction(ExecutionReads, QueueReads, RelayReads, MetadataReads, Protocol):
+class ReadingTransaction(ExecutionReads, QueueReads, RelayReads, MetadataReads, SchemaReads, Protocol):
     """One consistent view of the store."""
 
 
-class WritingTransaction(ReadingTransaction, ExecutionWrites, QueueWrites, RelayWrites, MetadataWrites, Protocol):
+class WritingTransaction(
+    ReadingTransaction, ExecutionWrites, QueueWrites, RelayWrites, MetadataWrites, SchemaWrites, Protocol
+):
     """One atomic, serialised change of the store; sees its own writes."""
 
 

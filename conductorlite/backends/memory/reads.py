@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
+from conductorlite.backends.memory.schemas import MemorySchemaReads
 from conductorlite.backends.memory.store import Execution, Store
 from conductorlite.canonical import Payload
 from conductorlite.decisions import Event, Message, MessageKey, Need
@@ -20,7 +21,7 @@ _OVERREAD: Final = 4
 _NOBODY: Final = Execution("")
 
 
-class MemoryReads:
+class MemoryReads(MemorySchemaReads):
     """One consistent view: the backend's lock is held while its block lasts."""
 
     def __init__(self, store: Store) -> None:

@@ -80,6 +80,7 @@ class Store:
         self.workflow_defs: dict[tuple[str, int], str] = {}
         self.workflow_versions: dict[str, Ordered[tuple[int]]] = {}
         self.task_defs: dict[str, str] = {}
+        self.schema_defs: dict[tuple[str, int], str] = {}
         self.counters: dict[str, int] = {"registry": 0}
         self._undo: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
 

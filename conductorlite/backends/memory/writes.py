@@ -10,6 +10,7 @@ import attrs
 
 from conductorlite.backends.memory.ordered import Ordered
 from conductorlite.backends.memory.reads import MemoryReads
+from conductorlite.backends.memory.schemas import MemorySchemaWrites
 from conductorlite.backends.memory.store import Execution, Store
 from conductorlite.canonical import INLINE_LIMIT, Payload
 from conductorlite.decisions import Decision, Event, Message, MessageKey, Outgoing, Renamed
@@ -71,7 +72,7 @@ def _indexes(workflow: Workflow | None) -> dict[tuple[str, str], tuple[int, str]
     return dict.fromkeys(found, (workflow.created_at, workflow.workflow_id))
 
 
-class MemoryWrites(MemoryReads):
+class MemoryWrites(MemoryReads, MemorySchemaWrites):
     """One atomic change; sees its own writes."""
 
     def __init__(self, store: Store, *, relay: bool) -> None:

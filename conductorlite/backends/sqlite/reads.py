@@ -9,6 +9,7 @@ from typing import Final
 
 from conductorlite.backends.sqlite import statements as sql
 from conductorlite.backends.sqlite.rows import Row, event_of, history_of, message_of, poll_of, task_of, workflow_of
+from conductorlite.backends.sqlite.schemas import SQLiteSchemaReads
 from conductorlite.canonical import Payload
 from conductorlite.decisions import Event, Message, MessageKey, Need
 from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, WorkflowStatus
@@ -23,7 +24,7 @@ OVERREAD: Final = 4
 _END: Final = (2**63 - 1, "")
 
 
-class SQLiteReads:
+class SQLiteReads(SQLiteSchemaReads):
     """One consistent view of the store; valid until its block ends."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:

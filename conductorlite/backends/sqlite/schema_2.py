@@ -24,4 +24,11 @@ CREATE INDEX limit_members_line ON limit_members (key, priority, asked_at, creat
 CREATE INDEX limit_members_workflow ON limit_members (workflow_id);
 """
 
-V2: Final = _LIMITS
+#: Schemas that definitions name.
+_SCHEMA_DEFS: Final = """
+CREATE TABLE schema_defs (
+    name TEXT NOT NULL, version INTEGER NOT NULL, text TEXT NOT NULL, PRIMARY KEY (name, version)
+) STRICT;
+"""
+
+V2: Final = _LIMITS + _SCHEMA_DEFS

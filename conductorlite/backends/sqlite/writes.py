@@ -9,6 +9,7 @@ from conductorlite.backends.sqlite import statements as sql
 from conductorlite.backends.sqlite.opening import translated
 from conductorlite.backends.sqlite.reads import SQLiteReads
 from conductorlite.backends.sqlite.rows import Row, event_row, history_row, message_row, poll_row, task_row, workflow_row
+from conductorlite.backends.sqlite.schemas import SQLiteSchemaWrites
 from conductorlite.decisions import Decision, Event, Message, Outgoing
 from conductorlite.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, KeyTaken
 from conductorlite.executions import PollData, Task, TaskLog, Workflow
@@ -17,7 +18,7 @@ from conductorlite.ports import RelayItem
 __all__ = ["SQLiteWrites"]
 
 
-class SQLiteWrites(SQLiteReads):
+class SQLiteWrites(SQLiteReads, SQLiteSchemaWrites):
     """One atomic change of the store; sees its own writes. Valid until its block ends."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:

@@ -20,12 +20,15 @@ from conductorlite.ports import Backend
 from conductorlite.testing.conformance.executions import ExecutionConformance
 from conductorlite.testing.conformance.lookups import LookupConformance
 from conductorlite.testing.conformance.mailboxes import MailboxConformance
+from conductorlite.testing.conformance.schemas import SchemaConformance
 from conductorlite.testing.conformance.transactions import TransactionConformance
 
 __all__ = ["BackendConformance"]
 
 
-class BackendConformance(ExecutionConformance, LookupConformance, MailboxConformance, TransactionConformance):
+class BackendConformance(
+    ExecutionConformance, LookupConformance, MailboxConformance, SchemaConformance, TransactionConformance
+):
     """What every backend promises. Subclass it and implement `make_backend`."""
 
     @pytest.fixture
