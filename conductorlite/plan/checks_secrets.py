@@ -43,6 +43,9 @@ def _texts_of(node: Place) -> Iterator[tuple[Any, str, bool]]:
     task, path = node.task, node.path
     worker = task.type not in OPERATOR_TYPES
     for key, value in task.input_parameters.items():
+        if task.type == TaskType.START_WORKFLOW and isinstance(value, Mapping):
+            # A definition in there has inputs of its own, and is checked when it is embedded.
+            value = {name: entry for name, entry in value.items() if name != "workflowDef"}
         yield value, step_path(f"{path}.inputParameters", key), worker or _reaches_workers(task, key)
     if task.task_definition is not None:
         yield task.task_definition.input_template, f"{path}.taskDefinition.inputTemplate", worker
