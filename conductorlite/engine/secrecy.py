@@ -40,8 +40,8 @@ class Secrecy:
     def handed(self, task: Task, node: Node) -> Task | TaskResult:
         """A polled task as its worker receives it, or the report of why it cannot be carried out."""
         sites, metadata_names = node.template.secrets, _metadata_names(node)
+        self._held.put(task.task_id, ())  # as long as it has none, its report need not look for any
         if not sites and not metadata_names:
-            self._held.put(task.task_id, ())  # so that its report need not look for any
             return task
         try:
             values = {name: secret_value(name, self._text) for name in secret_names(sites)}
@@ -84,7 +84,7 @@ class Secrecy:
             of = node()
             names = () if of is None else (*secret_names(of.template.secrets), *_metadata_names(of))
             found = (self._provider.get(name.partition(".")[0]) for name in names)
-            secrets = tuple(text for text in found if text is not None)
+            secrets = tuple(text for text in found if isinstance(text, str))
         return Scrubber(secrets) if secrets else None
 
     def forget(self, task: Task) -> None:
