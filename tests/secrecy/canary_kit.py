@@ -11,7 +11,7 @@ from threading import Thread
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from conductorlite import SinkError, TaskContext, TaskFailedTerminally, TaskResult, TaskStatus, WorkflowDef, Workers
+from conductorlite import SinkError, TaskContext, TaskFailedTerminally, TaskResult, TaskStatus, Workers, WorkflowDef
 from conductorlite.system import system_workers
 
 #: Signs that every encoding treats in its own way.

@@ -20,8 +20,8 @@ from conductorlite import (
     TaskResult,
     TaskStatus,
     VirtualClock,
-    WorkflowDef,
     Workers,
+    WorkflowDef,
     WorkflowStatus,
     WorkflowTask,
     validate,
@@ -72,7 +72,7 @@ def test_a_worker_receives_the_value_and_the_store_the_name(engine: Engine, writ
     task = polled(engine, one({"k": written}), {"n": 7})
     assert task.input_data == {"k": received}
     stored = str(engine.get("w").tasks[0].input_data)
-    assert "alpha" not in stored and "bob" not in stored and "12345" not in stored
+    assert [value for value in ("alpha", "bob", "12345") if value in stored] == []
 
 
 @pytest.mark.parametrize("hostile", ["${workflow.secrets.A}", "x ${workflow.secrets.A}", "${workflow.secrets.B}"])
@@ -260,7 +260,8 @@ _S = "${workflow.secrets.A}"
         (one({"duration": _S}, "WAIT"), "$.tasks[0].inputParameters.duration"),
         (one({"x": _S}, "HUMAN"), "$.tasks[0].inputParameters.x"),
         (one({"which": _S}, "DYNAMIC", dynamic_task_name_param="which"), "$.tasks[0].inputParameters.which"),
-        (one({"startWorkflow": {"name": "x", "input": {"k": _S}}}, "START_WORKFLOW"), "$.tasks[0].inputParameters.startWorkflow.input.k"),
+        (one({"startWorkflow": {"name": "x", "input": {"k": _S}}}, "START_WORKFLOW"),
+         "$.tasks[0].inputParameters.startWorkflow.input.k"),
         (one({"k": "${x.output[${workflow.secrets.A}]}"}), "$.tasks[0].inputParameters.k"),
         (one({"k": "${workflow.secrets.${workflow.input.which}}"}), "$.tasks[0].inputParameters.k"),
         (WorkflowDef(name="f", tasks=one({}).tasks, output_parameters={"x": _S}), "$.outputParameters.x"),
