@@ -105,11 +105,12 @@ def test_what_is_told_is_short() -> None:
 
 
 _SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=2)
-_VALUES = st.recursive(_SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3))
+_KEYS = st.text(max_size=2)
+_VALUES = st.recursive(_SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=3))
 _SCHEMAS = st.recursive(
     st.sampled_from(
-        [{}, True, False, {"type": "string"}, {"type": ["integer", "null"]}, {"minimum": 0}, {"maxLength": 1}, {"uniqueItems": True},
-         {"enum": [1, "a", None]}, {"pattern": "^a"}, {"required": ["a"]}, {"const": []}, {"minProperties": 1}]
+        [{}, True, False, {"type": "string"}, {"type": ["integer", "null"]}, {"minimum": 0}, {"maxLength": 1},
+         {"uniqueItems": True}, {"enum": [1, "a", None]}, {"pattern": "^a"}, {"required": ["a"]}, {"const": []}, {"minProperties": 1}]
     ),
     lambda inner: st.one_of(
         st.builds(lambda one: {"items": one}, inner),
