@@ -12,7 +12,7 @@ import importlib.util
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import Any, Final
 
@@ -179,7 +179,7 @@ def _regex(text: str, where: str) -> BoundedPattern:
         raise InvalidExpression(f"{where}: {error}") from None
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _searched(text: str) -> BoundedPattern:
     # In JavaScript a `$` is the end of the text, never what is before a last line break; and its classes are ASCII.
     ends = re.sub(r"(\\.|\[(?:\\.|[^\]\\])*\])|\$", lambda found: found.group(1) or r"\Z", text, flags=re.DOTALL)

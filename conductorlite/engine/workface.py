@@ -237,7 +237,7 @@ class WorkerFace(Reruns):
             raise InvalidInput(f"task {task.ref!r}: output_data must be a dict, not a {kind}")
         scrubber = self._scrubber(task)
         if scrubber is not None:
-            result = _scrubbed(result, scrubber)
+            result = _scrubbed(task, result, scrubber)
         data = {
             "status": str(result.status),
             "output": result.output_data,
@@ -308,10 +308,10 @@ class WorkerFace(Reruns):
             return view.logs(task_id)
 
 
-def _scrubbed(result: TaskResult, scrubber: Scrubber) -> TaskResult:
+def _scrubbed(task: Task, result: TaskResult, scrubber: Scrubber) -> TaskResult:
     return attrs.evolve(
         result,
-        output_data=scrubber.document(result.output_data),
+        output_data=scrubber.document(result.output_data, where=f"report on {task.ref!r}.output"),
         reason=scrubber.text(result.reason) if result.reason else None,
         traceback=scrubber.text(result.traceback) if result.traceback else None,
         worker_id=scrubber.text(result.worker_id) if result.worker_id else None,

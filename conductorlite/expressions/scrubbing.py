@@ -52,9 +52,9 @@ class Scrubber:
             text = _without_quotations(text, value)
         return text
 
-    def document(self, value: Json) -> Json:
+    def document(self, value: Json, *, where: str = "$") -> Json:
         """A JSON document without the values, in its keys, texts and numbers; raises InvalidInput when it is not JSON."""
-        text = canonical(value)
+        text = canonical(value, where=where)
         if not self._short and (self._any is None or self._any.search(text) is None):
             return value
         return self._walked(parse(text))

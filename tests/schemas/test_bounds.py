@@ -110,7 +110,8 @@ _VALUES = st.recursive(_SCALARS, lambda inner: st.lists(inner, max_size=3) | st.
 _SCHEMAS = st.recursive(
     st.sampled_from(
         [{}, True, False, {"type": "string"}, {"type": ["integer", "null"]}, {"minimum": 0}, {"maxLength": 1},
-         {"uniqueItems": True}, {"enum": [1, "a", None]}, {"pattern": "^a"}, {"required": ["a"]}, {"const": []}, {"minProperties": 1}]
+         {"uniqueItems": True}, {"enum": [1, "a", None]}, {"pattern": "^a"}, {"required": ["a"]}, {"const": []},
+         {"minProperties": 1}]
     ),
     lambda inner: st.one_of(
         st.builds(lambda one: {"items": one}, inner),
