@@ -12,6 +12,7 @@ from conductorlite.definitions import (
     RateLimitConfig,
     RateLimitPolicy,
     RetryLogic,
+    SchemaDef,
     Semantics,
     Severity,
     SubWorkflowParams,
@@ -90,7 +91,7 @@ from conductorlite.invariants import Finding
 from conductorlite.migration import DefinitionDiff, MigrationPlan, Verdict, diff, plan_migration
 from conductorlite.payloads import FsspecPayloads, LocalPayloads, MemoryPayloads
 from conductorlite.plan import validate, validate_event_handler, validate_task_def
-from conductorlite.ports import EventMessage, EventSource, ExternalStorageLocation, Size, Sizes
+from conductorlite.ports import EventMessage, EventSource, ExternalStorageLocation, SecretProvider, Size, Sizes
 from conductorlite.schedules import (
     Backfill,
     CronSchedule,
@@ -102,6 +103,7 @@ from conductorlite.schedules import (
     WorkflowSchedule,
 )
 from conductorlite.search import SearchResult, TaskSummary, WorkflowSummary
+from conductorlite.secrets import EnvironmentSecrets
 from conductorlite.worker import TaskContext, Workers
 
 __version__ = "0.1.0"
@@ -125,6 +127,7 @@ __all__ = [
     "DefinitionNotFound",
     "Engine",
     "EngineClosed",
+    "EnvironmentSecrets",
     "EventAction",
     "EventExecution",
     "EventHandler",
@@ -174,8 +177,10 @@ __all__ = [
     "ScheduleNotFound",
     "ScheduleOutcome",
     "ScheduledRun",
+    "SchemaDef",
     "SchemaTooNew",
     "SearchResult",
+    "SecretProvider",
     "Semantics",
     "Severity",
     "SinkError",

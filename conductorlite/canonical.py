@@ -23,6 +23,7 @@ __all__ = [
     "MAX_SIZE",
     "ExternalPayload",
     "Payload",
+    "Revealed",
     "canonical",
     "digest",
     "parse",
@@ -242,3 +243,20 @@ class Payload:
 
 #: The empty map, which most tasks have as input or output.
 EMPTY: Final = Payload("{}")
+
+
+class Revealed(Payload):
+    """An input with secrets filled in, as the worker it was made for receives it; it is never stored, and never printed.
+
+    `secrets` are the values in it, `metadata` those of the task definition's `runtimeMetadata`, by name.
+    """
+
+    __slots__ = ("metadata", "secrets")
+
+    def __init__(self, text: str, secrets: tuple[Any, ...], metadata: Mapping[str, str]) -> None:
+        super().__init__(text)
+        self.secrets = secrets
+        self.metadata = metadata
+
+    def __repr__(self) -> str:
+        return "Revealed(…)"

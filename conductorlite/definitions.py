@@ -240,6 +240,21 @@ class SchemaDef:
     external_ref: str | None = None
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
+    @classmethod
+    def from_json(cls, source: Source) -> SchemaDef:
+        """Read a schema from Conductor's JSON; raises as `TaskDef.from_json` does."""
+        # The one door up: words know nothing of the codec until somebody asks for JSON.
+        from conductorlite.codec import schema_def_from_json
+
+        return schema_def_from_json(source)
+
+    def to_json(self) -> dict[str, Any]:
+        """This schema as Conductor's JSON, fresh."""
+        # The same door as in `from_json`.
+        from conductorlite.codec import schema_def_to_json
+
+        return schema_def_to_json(self)
+
 
 @attrs.frozen(kw_only=True, slots=True)
 class CacheConfig:

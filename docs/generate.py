@@ -16,7 +16,19 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite import AsyncEngine, AsyncRun, Engine, Run, TaskContext, VirtualClock, Workers, definitions, errors, handlers
+from conductorlite import (
+    AsyncEngine,
+    AsyncRun,
+    Engine,
+    EnvironmentSecrets,
+    Run,
+    TaskContext,
+    VirtualClock,
+    Workers,
+    definitions,
+    errors,
+    handlers,
+)
 from conductorlite.executions import (
     TASK_TRANSITIONS,
     TASK_VERB_TRANSITIONS,
@@ -174,12 +186,12 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "timeout_policy": "TIME_OUT_WF ends the execution; ALERT_ONLY (the default) writes one line of history",
         "timeout_ms": "from the start, the last `resume`, or the last verb that reopened it; 0: none",
         "rate_limit_config": "how many executions with one key run at once; see [RateLimitConfig](#ratelimitconfig)",
-        "input_schema": _AS_THERE,
-        "output_schema": _AS_THERE,
-        "enforce_schema": _AS_THERE,
+        "input_schema": "enforced at the start: InvalidInput, or a child that FAILED (extra `schema`)",
+        "output_schema": "enforced when it completes: it is FAILED instead",
+        "enforce_schema": "false: schemas are kept and nothing is checked",
         "metadata": _KEPT,
         "cache_config": _AS_THERE,
-        "masked_fields": _AS_THERE,
+        "masked_fields": "keys whose values are `***` in what is shown: `get(masked=True)`, `explain`, the command line",
         "owner_app": _KEPT,
         "create_time": _KEPT,
         "update_time": _KEPT,
@@ -264,16 +276,16 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "rate_limit_frequency_ms": "the window (default 1 s; 0: no rate limit)",
         "input_keys": _KEPT,
         "output_keys": _KEPT,
-        "runtime_metadata": _KEPT,
+        "runtime_metadata": "names of secrets, on the task that `poll` returns (`Task.runtime_metadata`)",
         "input_template": "fills absent keys before, and null ones after, rendering the input",
         "isolation_group_id": _KEPT,
         "execution_name_space": _KEPT,
         "base_type": _KEPT,
         "owner_email": _KEPT,
         "task_status_listener_enabled": f"{_KEPT}: `Engine.listen` needs no permission",
-        "input_schema": _AS_THERE,
-        "output_schema": _AS_THERE,
-        "enforce_schema": _AS_THERE,
+        "input_schema": "with enforceSchema: an input that breaks it fails the task for good",
+        "output_schema": "with enforceSchema: a COMPLETED report that breaks it fails the task for good",
+        "enforce_schema": "true: schemas are enforced",
         "owner_app": _KEPT,
         "create_time": _KEPT,
         "update_time": _KEPT,
@@ -395,7 +407,8 @@ def _default(field: attrs.Attribute[Any]) -> str:
 # ---------------------------------------------------------------------- verbs
 
 _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Definitions": ("register", "workflow_def", "task_def", "workflow_defs", "task_defs"),
+    "Definitions": ("register", "workflow_def", "task_def", "workflow_defs", "task_defs", "register_schema", "schema",
+                    "schemas"),
     "Run control": ("start", "start_workflow", "pause", "resume", "terminate", "remove", "decide"),
     "Run again": ("retry", "restart", "rerun", "skip_task", "update_variables", "migrate", "migrate_all", "bulk"),
     "For workers": ("poll", "update_task", "extend_lease", "log", "task", "task_logs"),
@@ -446,7 +459,7 @@ def verbs() -> str:
             lines += _entry(f"engine.{name}", getattr(Engine, name), getattr(Engine, name).__doc__)
     background = _entry("asyncengine.background", AsyncEngine.background, AsyncEngine.background.__doc__)
     lines += ["## AsyncEngine", "", _paragraphs(AsyncEngine.__doc__), "", *background]
-    for cls in (Run, AsyncRun, Workers, TaskContext, VirtualClock):
+    for cls in (Run, AsyncRun, Workers, TaskContext, VirtualClock, EnvironmentSecrets):
         lines += [f"## {cls.__name__}", "", _paragraphs(cls.__doc__), ""]
         for name, value in vars(cls).items():
             if name.startswith("_"):

@@ -15,7 +15,7 @@ from conductorlite.aio.run import AsyncRun
 from conductorlite.aio.schedules import AsyncSchedules
 from conductorlite.clock import Clock, Instant, Span
 from conductorlite.decider import Barriers, Bounds
-from conductorlite.definitions import IdempotencyStrategy, Semantics, TaskDef, WorkflowDef
+from conductorlite.definitions import IdempotencyStrategy, SchemaDef, Semantics, TaskDef, WorkflowDef
 from conductorlite.driver import Engine
 from conductorlite.engine import AgendaEntry, BulkReport, LimitUse, Listener, PayloadSweep, Where
 from conductorlite.executions import (
@@ -30,7 +30,7 @@ from conductorlite.executions import (
 )
 from conductorlite.invariants import Finding
 from conductorlite.migration import MigrationPlan
-from conductorlite.ports import Backend, EventSource, ExternalStorageLocation, Lock, PayloadCodec, PayloadStorage
+from conductorlite.ports import Backend, EventSource, ExternalStorageLocation, Lock, PayloadCodec, PayloadStorage, SecretProvider
 from conductorlite.worker import Workers
 
 __all__ = ["AsyncEngine"]
@@ -65,6 +65,7 @@ class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping):
         payload_codec: PayloadCodec | None = None,
         barriers: Barriers | None = None,
         index: Where = None,
+        secrets: SecretProvider | None = None,
     ) -> None:
         # asyncio is imported by whoever makes one of these, not by whoever imports conductorlite.
         from conductorlite.aio.bridge import Bridge
@@ -85,6 +86,7 @@ class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping):
             payload_codec=payload_codec,
             barriers=barriers,
             index=index,
+            secrets=secrets,
         )
         self._bridge = Bridge(self._engine)
         self._call, self._drive = self._bridge.call, self._bridge.drive
@@ -108,6 +110,18 @@ class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping):
     async def workflow_defs(self) -> Sequence[tuple[str, int]]:
         """`Engine.workflow_defs`, awaited."""
         return await self._call(self._engine.workflow_defs)
+
+    async def register_schema(self, *schemas: SchemaDef, overwrite: bool = True) -> None:
+        """`Engine.register_schema`, awaited."""
+        await self._call(self._engine.register_schema, *schemas, overwrite=overwrite)
+
+    async def schema(self, name: str, version: int | None = None) -> SchemaDef:
+        """`Engine.schema`, awaited."""
+        return await self._call(self._engine.schema, name, version)
+
+    async def schemas(self) -> Sequence[tuple[str, int]]:
+        """`Engine.schemas`, awaited."""
+        return await self._call(self._engine.schemas)
 
     async def task_defs(self) -> Sequence[str]:
         """`Engine.task_defs`, awaited."""
@@ -326,17 +340,17 @@ class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping):
 
     # ------------------------------------------------------------------ queries
 
-    async def get(self, workflow_id: str) -> Workflow:
+    async def get(self, workflow_id: str, *, masked: bool = False) -> Workflow:
         """`Engine.get`, awaited."""
-        return await self._call(self._engine.get, workflow_id)
+        return await self._call(self._engine.get, workflow_id, masked=masked)
 
     async def status(self, workflow_id: str) -> WorkflowStatus:
         """`Engine.status`, awaited."""
         return await self._call(self._engine.status, workflow_id)
 
-    async def history(self, workflow_id: str) -> Sequence[HistoryEvent]:
+    async def history(self, workflow_id: str, *, masked: bool = False) -> Sequence[HistoryEvent]:
         """`Engine.history`, awaited."""
-        return await self._call(self._engine.history, workflow_id)
+        return await self._call(self._engine.history, workflow_id, masked=masked)
 
     def workflow_ids(self, status: WorkflowStatus | None = None) -> AsyncIterator[str]:
         """`Engine.workflow_ids`, iterated with `async for`."""

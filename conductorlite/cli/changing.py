@@ -173,7 +173,7 @@ def set_variables(setting: Setting, workflow_id: str, variables: str) -> None:
     given = read_input(variables)
     with setting.engine() as engine:
         engine.update_variables(workflow_id, given)
-        now = engine.get(workflow_id).variables
+        now = engine.get(workflow_id, masked=True).variables
     if setting.json:
         setting.screen.document({"workflowId": workflow_id, "variables": now.value})
     else:

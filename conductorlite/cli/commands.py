@@ -28,6 +28,7 @@ from conductorlite.executions import Workflow, WorkflowStatus
 from conductorlite.expressions import apply_workflow_input_template
 from conductorlite.plan import OPERATOR_TYPES
 from conductorlite.plan.tree import walk
+from conductorlite.secrets import EnvironmentSecrets
 
 __all__ = ["program", "run_command"]
 
@@ -89,11 +90,16 @@ _WORKERS = click.option(
 @_KEY
 @_STRATEGY
 @_TASK_DEFS
+@click.option(
+    "--secrets-prefix",
+    metavar="PREFIX",
+    help="Fill in ${workflow.secrets.NAME} for workers from the environment variable PREFIXNAME, such as CONDUCTOR_SECRET_NAME.",
+)
 @click.option("--watch", is_flag=True, help="Show each line of history as it happens.")
 @click.option("--timeout", metavar="SPAN", help="Stop driving after this long, such as 90s or 5m.")
 @command_options()
 def run_(setting: Setting, definition: str | None, given: str | None, workers: tuple[str, ...], workflow_id: str | None,
-         watch: bool, timeout: str | None, **options: Any) -> Exit:  # fmt: skip
+         watch: bool, timeout: str | None, secrets_prefix: str | None, **options: Any) -> Exit:  # fmt: skip
     """Start an execution, or go on with the one named by --id, and drive it to its end.
 
     DEFINITION is a JSON file or a registered name; it may be left out when the execution exists. Run the same command again
@@ -104,7 +110,8 @@ def run_(setting: Setting, definition: str | None, given: str | None, workers: t
         raise click.UsageError("give a DEFINITION, or the --id of an execution")
     timeout_ms = None if timeout is None else to_span(timeout)
     sets = with_system_workers(read_workers(workers))
-    with setting.engine(create=definition is not None, workers=sets) as engine:
+    secrets = None if secrets_prefix is None else EnvironmentSecrets(secrets_prefix)
+    with setting.engine(create=definition is not None, workers=sets, secrets=secrets) as engine:
         known = None if workflow_id is None else _existing(engine, workflow_id, needed=definition is None)
         if known is None:
             known = engine.get(_start(engine, definition or "", given, workflow_id, **options))
@@ -120,7 +127,7 @@ def run_(setting: Setting, definition: str | None, given: str | None, workers: t
             if ended is not Exit.OK:
                 setting.screen.note(f"stopped; go on with: conductorlite run --id {known.workflow_id}")
                 return ended
-        return _result(setting, engine, engine.get(known.workflow_id))
+        return _result(setting, engine, engine.get(known.workflow_id, masked=True))
 
 
 def _existing(engine: Engine, workflow_id: str, *, needed: bool) -> Workflow | None:

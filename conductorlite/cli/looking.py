@@ -101,7 +101,7 @@ def _summary(row: Workflow) -> dict[str, Any]:
 def show(setting: Setting, workflow_id: str) -> None:
     """Show an execution and its tasks."""
     with setting.engine() as engine:
-        row = engine.get(workflow_id)
+        row = engine.get(workflow_id, masked=True)
         now = engine.clock.now()
     screen = setting.screen
     if setting.json:
@@ -147,7 +147,7 @@ def show(setting: Setting, workflow_id: str) -> None:
 def history(setting: Setting, workflow_id: str) -> None:
     """Show the journal of an execution, oldest first."""
     with setting.engine() as engine:
-        lines = engine.history(workflow_id)
+        lines = engine.history(workflow_id, masked=True)
     if setting.json:
         setting.screen.document([_journal(line) for line in lines])
         return

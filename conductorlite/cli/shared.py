@@ -16,6 +16,7 @@ from conductorlite.cli.exits import Exit, exit_code
 from conductorlite.cli.showing import Screen, one_line
 from conductorlite.driver import Engine
 from conductorlite.errors import ConductorliteError, NotFound
+from conductorlite.ports import SecretProvider
 from conductorlite.worker import Workers
 
 __all__ = ["DATABASE", "Setting", "command_options", "guarded"]
@@ -37,11 +38,18 @@ class Setting:
     payloads: str | None = None
 
     @contextmanager
-    def engine(self, *, create: bool = False, workers: Workers | None = None, index: bool = False) -> Iterator[Engine]:
+    def engine(
+        self,
+        *,
+        create: bool = False,
+        workers: Workers | None = None,
+        index: bool = False,
+        secrets: SecretProvider | None = None,
+    ) -> Iterator[Engine]:
         """The engine on the database; only commands that start something make a new file."""
         if not create and not self.db.exists():
             raise NotFound(f"there is no database {str(self.db)!r}; name it with --db")
-        with Engine(self.db, workers=workers, payloads=self.payloads, index=index) as engine:
+        with Engine(self.db, workers=workers, payloads=self.payloads, index=index, secrets=secrets) as engine:
             yield engine
 
 

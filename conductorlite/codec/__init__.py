@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 from conductorlite.canonical import canonical, digest
 from conductorlite.codec.sources import document_of
 from conductorlite.codec.writing import to_document
-from conductorlite.definitions import TaskDef, WorkflowDef
+from conductorlite.definitions import SchemaDef, TaskDef, WorkflowDef
 from conductorlite.handlers import EventHandler
 
 __all__ = [
@@ -34,6 +34,8 @@ __all__ = [
     "definition_text",
     "event_handler_from_json",
     "event_handler_to_json",
+    "schema_def_from_json",
+    "schema_def_to_json",
     "task_def_from_json",
     "task_def_to_json",
     "task_defs_from_json",
@@ -93,7 +95,19 @@ def event_handler_to_json(handler: EventHandler) -> dict[str, Any]:
     return to_document(handler)
 
 
-def definition_text(defn: WorkflowDef | TaskDef | EventHandler) -> str:
+def schema_def_from_json(source: Source) -> SchemaDef:
+    """Read a schema with its name and version; raises as `workflow_def_from_json` does."""
+    from conductorlite.codec.reading import read_schema_def
+
+    return read_schema_def(document_of(source))
+
+
+def schema_def_to_json(schema: SchemaDef) -> dict[str, Any]:
+    """The schema as Conductor's JSON; raises InvalidDefinition if `extra` shadows a known name."""
+    return to_document(schema)
+
+
+def definition_text(defn: WorkflowDef | TaskDef | SchemaDef | EventHandler) -> str:
     """The canonical JSON text of a definition; raises InvalidInput for payload values that are no JSON."""
     return canonical(to_document(defn))
 

@@ -47,7 +47,7 @@ from conductorlite.handlers import (
     UpdateWorkflowVariables,
 )
 
-__all__ = ["read_event_handler", "read_task_def", "read_task_defs", "read_workflow_def"]
+__all__ = ["read_event_handler", "read_schema_def", "read_task_def", "read_task_defs", "read_workflow_def"]
 
 T = TypeVar("T")
 Hook = Callable[[Any, Any], Any]
@@ -91,6 +91,12 @@ def read_task_def(document: object) -> TaskDef:
     """Structure a parsed document; raises InvalidDefinition with all problems at once."""
     definition: TaskDef = _read(document, TaskDef)
     return definition
+
+
+def read_schema_def(document: object) -> SchemaDef:
+    """Structure a parsed document; raises InvalidDefinition with all problems at once."""
+    schema: SchemaDef = _read(document, SchemaDef)
+    return schema
 
 
 def read_task_defs(document: object) -> tuple[TaskDef, ...]:

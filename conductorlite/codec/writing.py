@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from conductorlite.codec.names import ALWAYS_WRITTEN, EXTRA, json_names
-from conductorlite.definitions import DURATION_PROPERTIES, Problem, TaskDef, WorkflowDef
+from conductorlite.definitions import DURATION_PROPERTIES, Problem, SchemaDef, TaskDef, WorkflowDef
 from conductorlite.errors import InvalidDefinition
 from conductorlite.handlers import EventHandler
 
@@ -19,7 +19,7 @@ __all__ = ["to_document"]
 _NOTHING: frozenset[str] = frozenset()
 
 
-def to_document(defn: WorkflowDef | TaskDef | EventHandler) -> dict[str, Any]:
+def to_document(defn: WorkflowDef | TaskDef | SchemaDef | EventHandler) -> dict[str, Any]:
     """The JSON of a definition, sharing nothing with it.
 
     Raises InvalidDefinition if an `extra` holds a property that is known, and for nesting that exhausts the stack.

@@ -35,8 +35,18 @@ def complete_workflow(draft: Draft) -> None:
     problem = draft.refusal("workflow_output", output)
     if problem is not None:
         fail_workflow(draft, WorkflowStatus.FAILED, problem, None, output=EMPTY)
-        return
-    _end(draft, WorkflowStatus.COMPLETED, None, output=output)
+    elif not _refused(draft, output):
+        _end(draft, WorkflowStatus.COMPLETED, None, output=output)
+
+
+def _refused(draft: Draft, output: Payload) -> bool:
+    """Whether the output breaks the outputSchema; the workflow has failed then, instead of being completed."""
+    check = draft.plan.output_check
+    broken = None if check is None else check.violation(draft.value(output))
+    if broken is None:
+        return False
+    fail_workflow(draft, WorkflowStatus.FAILED, f"its output breaks outputSchema: {broken}", None, output=output)
+    return True
 
 
 def _permitted(draft: Draft, task: Task) -> bool:
@@ -51,6 +61,8 @@ def terminate_workflow(draft: Draft, task: Task) -> None:
     reason = said.get("terminationReason")
     if status is WorkflowStatus.COMPLETED and draft.field("permitted_failures"):
         complete_workflow(draft)
+        return
+    if status is WorkflowStatus.COMPLETED and _refused(draft, task.output):
         return
     if reason is None and status is not WorkflowStatus.COMPLETED:
         reason = f"Workflow is {status} by TERMINATE task: {task.task_id}"

@@ -103,6 +103,11 @@ def on_report(draft: Draft, event: Event) -> None:
     elif status is TaskStatus.IN_PROGRESS:
         _not_yet(draft, task, int(result.get("callbackAfterMs") or 0), {**said, "output": output})
     else:
+        check = draft.node(task).output_check if status is TaskStatus.COMPLETED else None
+        broken = None if check is None else check.violation(draft.value(output))
+        if broken is not None:
+            status = TaskStatus.FAILED_WITH_TERMINAL_ERROR
+            said["reason"] = f"its output breaks outputSchema: {broken}"
         draft.close(task, status, output=output, **said)
 
 

@@ -44,7 +44,12 @@ def on_start(draft: Draft, event: Event) -> None:
         return
     draft.change(started_at=draft.now)
     set_workflow_timeout(draft)
-    if draft.plan.first is None:
+    # Who starts one by a verb was told before anything was stored; what another execution starts fails here.
+    check = draft.plan.input_check
+    broken = None if check is None else check.violation(draft.value(draft.workflow.input))
+    if broken is not None:
+        fail_workflow(draft, WorkflowStatus.FAILED, f"its input breaks inputSchema: {broken}", None)
+    elif draft.plan.first is None:
         complete_workflow(draft)
     else:
         begin(draft, event)

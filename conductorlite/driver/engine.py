@@ -15,7 +15,7 @@ from conductorlite.driver.run import Run
 from conductorlite.engine import AgendaEntry, Keeping, Where
 from conductorlite.errors import InvalidInput, ResultTimeout, WorkflowFailed
 from conductorlite.executions import WorkflowStatus
-from conductorlite.ports import Backend, EventSource, Lock, PayloadCodec, PayloadStorage
+from conductorlite.ports import Backend, EventSource, Lock, PayloadCodec, PayloadStorage, SecretProvider
 from conductorlite.worker import Workers
 
 __all__ = ["Engine"]
@@ -37,6 +37,9 @@ class Engine(Keeping):
     `PayloadStorage`); by default beside the database (`orders.db.payloads`), for a store in memory in memory.
     `payload_codec` encrypts or compresses what is put there. Those past the hard barriers are refused. `index` is what `search`
     asks: True (a file beside the store, or in memory), a path, or an `IndexDAO`; without one it looks at every execution.
+
+    `secrets` is asked for what a task's input names as `${workflow.secrets.NAME}` when a worker receives it: a mapping, an
+    `EnvironmentSecrets`, or any `SecretProvider`. Without it such a text stays as it is written.
 
     Nothing runs by itself: no thread is started until the engine is driven by `run_until_idle`, `run_forever`, `Run.result`,
     or, step by step, by `tick`, `settle` and `advance`. Raises StorageErrors when the store cannot be opened.
@@ -60,6 +63,7 @@ class Engine(Keeping):
         payload_codec: PayloadCodec | None = None,
         barriers: Barriers | None = None,
         index: Where = None,
+        secrets: SecretProvider | None = None,
     ) -> None:
         super().__init__(
             store,
@@ -75,6 +79,7 @@ class Engine(Keeping):
             payload_codec=payload_codec,
             barriers=barriers,
             index=index,
+            secrets=secrets,
         )
         self.workers = workers if workers is not None else Workers()
         self.declared_task_defs = self.workers.task_defs

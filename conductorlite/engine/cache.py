@@ -44,6 +44,11 @@ class Cache(Generic[K, V]):
             while len(self._held) > self._size or (self._weight > self._budget and len(self._held) > 1):
                 self._forget(self._held.popitem(last=False)[1])
 
+    def drop(self, key: K) -> None:
+        """Forget a value."""
+        with self._lock:
+            self._forget(self._held.pop(key, None))
+
     def _forget(self, value: V | None) -> None:
         if value is not None and self._weigh is not None:
             self._weight -= self._weigh(value)

@@ -57,8 +57,8 @@ class Control(Metadata):
         FAIL raises KeyTaken, RETURN_EXISTING returns that one's id, FAIL_ON_RUNNING raises KeyTaken while it runs or is paused, and
         else gives the key to the new one.
 
-        Raises DefinitionNotFound, InvalidDefinition, InvalidInput (input that is not JSON, something out of range, both at and
-        delay), PayloadTooLarge, AlreadyExists when `workflow_id` is taken, KeyTaken, LimitReached; then nothing is stored.
+        Raises DefinitionNotFound, InvalidDefinition, InvalidInput (input that is not JSON or breaks the inputSchema, something out
+        of range), PayloadTooLarge, AlreadyExists when `workflow_id` is taken, KeyTaken, LimitReached; then nothing is stored.
         """
         key, strategy = checked_key(idempotency_key), checked_strategy(idempotency_strategy)
         if not 0 <= priority <= 99:
@@ -98,6 +98,10 @@ class Control(Metadata):
         definition = embedded.plan.definition
         if definition.input_template:
             given = Payload.of(apply_workflow_input_template(given.fresh(), definition.input_template))
+        check = embedded.plan.input_check
+        broken = None if check is None else check.violation(given.value)
+        if broken is not None:
+            raise InvalidInput(f"the input breaks the inputSchema of {embedded.name!r}: {broken}")
         return Workflow(
             workflow_id=workflow_id,
             name=embedded.name,

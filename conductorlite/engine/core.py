@@ -16,10 +16,11 @@ from conductorlite.engine.asked import Listener
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.domains import Polls
 from conductorlite.engine.outside import Outside
+from conductorlite.engine.secrecy import Secrecy
 from conductorlite.engine.turns import Turns
 from conductorlite.handlers import EventHandler
 from conductorlite.payloads import open_payloads
-from conductorlite.ports import Backend, Lock, PayloadCodec, PayloadStorage
+from conductorlite.ports import Backend, Lock, PayloadCodec, PayloadStorage, SecretProvider
 
 __all__ = ["Core"]
 
@@ -42,6 +43,7 @@ class Core:
         payloads: str | os.PathLike[str] | PayloadStorage | None = None,
         payload_codec: PayloadCodec | None = None,
         barriers: Barriers | None = None,
+        secrets: SecretProvider | None = None,
     ) -> None:
         self.backend = _open(store)
         self.clock: Clock = clock or SystemClock()
@@ -62,6 +64,7 @@ class Core:
         #: Task definitions of the workers' decorators, by name.
         self.declared_task_defs: dict[str, TaskDef] = {}
         self._polls = Polls()
+        self._secrecy = None if secrets is None else Secrecy(secrets)
         self._ids = ids or (lambda: str(uuid.uuid4()))
         self._embedded: Cache[Any, Any] = Cache(256)
         self._event_handlers: Cache[str, EventHandler] = Cache(256)

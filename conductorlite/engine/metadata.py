@@ -9,7 +9,7 @@ Which task definition counts: the one in the WorkflowTask, then the registered o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import attrs
 
@@ -19,6 +19,7 @@ from conductorlite.decisions import Embedding
 from conductorlite.definitions import (
     MAX_NESTING,
     Problem,
+    SchemaDef,
     Semantics,
     SubWorkflowParams,
     TaskDef,
@@ -37,8 +38,8 @@ from conductorlite.errors import (
     NotFound,
 )
 from conductorlite.operators import DEFINITION_HASH
-from conductorlite.plan import OPERATOR_TYPES, Plan, compile_plan, validate, validate_task_def
-from conductorlite.ports import MetadataReads
+from conductorlite.plan import OPERATOR_TYPES, Plan, compile_plan, enforced, schema_problems, validate, validate_task_def
+from conductorlite.ports import MetadataReads, SchemaReads
 
 __all__ = ["Embedded", "Metadata"]
 
@@ -52,6 +53,10 @@ class Embedded:
     digest: str
     texts: Mapping[str, str]
     plan: Plan
+
+
+class _Registry(MetadataReads, SchemaReads, Protocol):
+    """What is registered."""
 
 
 class Metadata(Core):
@@ -111,9 +116,34 @@ class Metadata(Core):
         with self.backend.reading() as view:
             return view.task_defs()
 
+    def register_schema(self, *schemas: SchemaDef, overwrite: bool = True) -> None:
+        """Register schemas by name and version, all or none: definitions then name them and hold no `data` of their own.
+
+        Executions keep the schema they were started with. Raises InvalidDefinition (no name, no data, a JSON schema that is not
+        sound, the extra `schema` missing), and AlreadyExists for the same name and version when `overwrite` is False.
+        """
+        problems = [Problem(path=path, message=text) for schema in schemas for path, text in schema_problems(schema)]
+        if problems:
+            raise InvalidDefinition(problems)
+        with self.backend.writing() as tx:
+            for schema in schemas:
+                if not overwrite and tx.schema_def(schema.name, schema.version) is not None:
+                    raise AlreadyExists(f"schema {schema.name!r} version {schema.version} is registered already")
+                tx.put_schema_def(schema.name, schema.version, codec.definition_text(schema))
+
+    def schema(self, name: str, version: int | None = None) -> SchemaDef:
+        """A registered schema, the highest version by default; raises DefinitionNotFound."""
+        with self.backend.reading() as view:
+            return _schema(view, name, version)
+
+    def schemas(self) -> Sequence[tuple[str, int]]:
+        """Names and versions of the registered schemas."""
+        with self.backend.reading() as view:
+            return view.schema_defs()
+
     # ------------------------------------------------------------------ embedding
 
-    def embedded(self, view: MetadataReads, wanted: WorkflowDef | str, version: int | None) -> Embedded:
+    def embedded(self, view: _Registry, wanted: WorkflowDef | str, version: int | None) -> Embedded:
         """The definition as a new execution keeps it; raises DefinitionNotFound, InvalidDefinition."""
         text = codec.definition_text(wanted) if isinstance(wanted, WorkflowDef) else _registered(view, wanted, version)
         key = (text, view.registry_version(), self.semantics)
@@ -124,12 +154,12 @@ class Metadata(Core):
             self._embedded.put(key, known)
         return known
 
-    def resolve(self, view: MetadataReads, name: str, version: int | None) -> tuple[str, Mapping[str, str]]:
+    def resolve(self, view: _Registry, name: str, version: int | None) -> tuple[str, Mapping[str, str]]:
         """Hash of a registered definition and the texts to keep with it; raises as `embedded` does."""
         found = self.embedded(view, name, version)
         return found.digest, found.texts
 
-    def embed(self, view: MetadataReads, definition: object, semantics: Semantics) -> Embedding:
+    def embed(self, view: _Registry, definition: object, semantics: Semantics) -> Embedding:
         """A definition made at run time as an execution keeps it, or what is wrong with it."""
         try:
             if not isinstance(definition, WorkflowDef):
@@ -144,7 +174,7 @@ class Metadata(Core):
         return Embedding(digest=known.digest, texts=known.texts)
 
     def _embed(
-        self, view: MetadataReads, definition: WorkflowDef, semantics: Semantics, chain: tuple[str, ...] = ()
+        self, view: _Registry, definition: WorkflowDef, semantics: Semantics, chain: tuple[str, ...] = ()
     ) -> Embedded:
         errors = [problem for problem in validate(definition) if problem.severity == "error"]
         if errors:
@@ -156,7 +186,7 @@ class Metadata(Core):
             raise InvalidDefinition([Problem(path="$", message=f"sub-workflows nested deeper than {MAX_NESTING}")])
         texts: dict[str, str] = {}
         embedding = _Embedding(view, semantics, (*chain, label), texts)
-        whole = attrs.evolve(definition, tasks=self._with_task_defs(embedding, definition.tasks))
+        whole = _with_schemas(view, attrs.evolve(definition, tasks=self._with_task_defs(embedding, definition.tasks)))
         plan = compile_plan(whole, semantics)
         text = codec.definition_text(whole)
         hashed = digest(text)
@@ -169,7 +199,7 @@ class Metadata(Core):
         return tuple(
             attrs.evolve(
                 task,
-                task_definition=task.task_definition or self._task_def_of(into.view, task),
+                task_definition=_with_schemas(into.view, task.task_definition or self._task_def_of(into.view, task)),
                 sub_workflow_param=self._pinned(into, task),
                 decision_cases={case: self._with_task_defs(into, inner) for case, inner in task.decision_cases.items()},
                 default_case=self._with_task_defs(into, task.default_case),
@@ -210,11 +240,34 @@ class Metadata(Core):
 class _Embedding:
     """What is known while a definition and those below it are embedded."""
 
-    view: MetadataReads
+    view: _Registry
     semantics: Semantics
     #: Name and version of the definition and of those around it.
     chain: tuple[str, ...]
     texts: dict[str, str]
+
+
+D = TypeVar("D", WorkflowDef, TaskDef, TaskDef | None)
+
+
+def _with_schemas(view: _Registry, definition: D) -> D:
+    """The definition with the schemas that it enforces and only names put in; raises DefinitionNotFound."""
+    if definition is None or not enforced(definition):
+        return definition
+    found: dict[str, SchemaDef] = {}
+    for side in ("input_schema", "output_schema"):
+        schema: SchemaDef | None = getattr(definition, side)
+        if schema is not None and schema.data is None and schema.type.upper() == "JSON":
+            data = _schema(view, schema.name, schema.version).data
+            found[side] = attrs.evolve(schema, data=data)
+    return attrs.evolve(definition, **found) if found else definition  # type: ignore[arg-type]
+
+
+def _schema(view: SchemaReads, name: str, version: int | None) -> SchemaDef:
+    text = view.schema_def(name, version)
+    if text is None:
+        raise DefinitionNotFound(f"no schema {name!r}{'' if version is None else f' version {version}'} is registered")
+    return codec.schema_def_from_json(text)
 
 
 def _registered(view: MetadataReads, name: str, version: int | None) -> str:

@@ -17,6 +17,8 @@ from conductorlite.errors import ExecutionNotFound
 from conductorlite.executions import HistoryEvent, HistoryKind, Workflow, WorkflowStatus
 from conductorlite.explain import explain as in_words
 from conductorlite.invariants import Finding, Picture, findings, limit_findings
+from conductorlite.masking import masked as hidden
+from conductorlite.masking import masked_history
 from conductorlite.ports import ReadingTransaction
 
 __all__ = ["AgendaEntry", "Queries"]
@@ -46,12 +48,16 @@ class AgendaEntry:
 class Queries(Limits):
     """Verbs that look."""
 
-    def get(self, workflow_id: str) -> Workflow:
-        """An execution with every attempt and its definition, also one that is archived; raises ExecutionNotFound."""
+    def get(self, workflow_id: str, *, masked: bool = False) -> Workflow:
+        """An execution with every attempt and its definition, also one that is archived; raises ExecutionNotFound.
+
+        With `masked` the values of the fields that its definition lists in `maskedFields` are `***`, for whoever shows it.
+        """
         with self.backend.reading() as view:
             row = view.workflow(workflow_id)
             if row is None:
-                return archived_workflow(unarchived(view, workflow_id))
+                gone = archived_workflow(unarchived(view, workflow_id))
+                return hidden(gone) if masked else gone
             tasks = view.attempts(workflow_id)
             definition = self.turns.plan(view, row).definition
             grafts = {digest for task in tasks for digest in task.grafts}
@@ -59,7 +65,7 @@ class Queries(Limits):
             absent = {p.digest for t in tasks for p in (t.input, t.output) if p.absent}
             absent |= {p.digest for p in _payloads(row) if p.absent}
             texts = self.turns.texts(view, workflow_id, absent) if absent else {}
-        return attrs.evolve(
+        whole = attrs.evolve(
             _whole(row, texts),
             tasks=tuple(
                 attrs.evolve(task, input=_filled(task.input, texts), output=_filled(task.output, texts))
@@ -70,6 +76,7 @@ class Queries(Limits):
             definition=definition,
             made=made,
         )
+        return hidden(whole) if masked else whole
 
     def execution(self, workflow_id: str) -> Workflow:
         """An execution's own row, without its tasks and its definition; raises ExecutionNotFound."""
@@ -80,20 +87,28 @@ class Queries(Limits):
             absent = {p.digest for p in _payloads(row) if p.absent}
             return _whole(row, self.turns.texts(view, workflow_id, absent) if absent else {})
 
-    def history(self, workflow_id: str) -> Sequence[HistoryEvent]:
-        """The journal of an execution, every payload with its text, also of an archived one; raises ExecutionNotFound."""
+    def history(self, workflow_id: str, *, masked: bool = False) -> Sequence[HistoryEvent]:
+        """The journal of an execution, every payload with its text, also of an archived one; raises ExecutionNotFound.
+
+        `masked` as `get` does it.
+        """
         with self.backend.reading() as view:
-            if view.workflow(workflow_id) is None:
-                return unarchived(view, workflow_id).history
+            row = view.workflow(workflow_id)
+            if row is None:
+                found = unarchived(view, workflow_id)
+                hides = () if found.workflow.definition is None or not masked else found.workflow.definition.masked_fields
+                return masked_history(list(found.history), hides) if hides else found.history
             lines = view.history(workflow_id)
             absent = {line.payload.digest for line in lines if line.payload is not None and line.payload.absent}
             texts = self.turns.texts(view, workflow_id, absent) if absent else {}
-        return [
+            fields = self.turns.plan(view, row).definition.masked_fields if masked else ()
+        whole = [
             attrs.evolve(line, payload=_filled(line.payload, texts))
             if line.payload is not None and line.payload.absent
             else line
             for line in lines
         ]
+        return masked_history(whole, fields) if fields else whole
 
     def export(self, workflow_id: str) -> dict[str, Any]:
         """An execution as one JSON document that `conductorlite.testing.replay` can live again.
@@ -159,7 +174,7 @@ class Queries(Limits):
 
         With `task` (a reference) the paragraph is about that task: where it stands, or why it never ran.
         """
-        workflow = self.get(workflow_id)
+        workflow = self.get(workflow_id, masked=True)
         history = self.history(workflow_id)
         with self.backend.reading() as view:
             inbox = view.inbox(workflow_id)
@@ -182,7 +197,7 @@ class Queries(Limits):
         while waiting:
             child = waiting.pop()
             try:
-                row = self.get(child)
+                row = self.get(child, masked=True)
             except ExecutionNotFound:  # not begun yet, or removed
                 continue
             with self.backend.reading() as view:

@@ -26,7 +26,9 @@ from conductorlite.errors import (
     StorageFull,
     TaskNotFound,
 )
-from conductorlite.executions import REPORTABLE, PollData, Task, TaskLog, TaskResult, TaskStatus
+from conductorlite.executions import REPORTABLE, PollData, Task, TaskLog, TaskResult, TaskStatus, Workflow
+from conductorlite.expressions.scrubbing import Scrubber
+from conductorlite.plan import Node
 
 __all__ = ["WorkerFace"]
 
@@ -98,7 +100,7 @@ class WorkerFace(Reruns):
         self._polls.wrote(rider.polls)
 
     def _take_offered(self, queue: str, worker_id: str | None, count: int, along: Along) -> list[Task]:
-        taken: list[Task] = []
+        taken: list[tuple[Task, Workflow]] = []
         passed: set[Message] = set()
         spare = 0
         while len(taken) < count:
@@ -109,9 +111,9 @@ class WorkerFace(Reruns):
             for message in offered:
                 if len(taken) == count:
                     break
-                task = None if message in passed else self.take_message(message, worker_id, along)
-                if task is not None:
-                    taken.append(task)
+                found = None if message in passed else self.take_message(message, worker_id, along)
+                if found is not None:
+                    taken.append(found)
                 else:
                     passed.add(message)
             if len(taken) == before and len(offered) < limit:
@@ -119,11 +121,11 @@ class WorkerFace(Reruns):
             # Others poll too, or what is offered is void or of parked executions: look further.
             spare = max(_SPARE, 2 * spare)
         whole: list[Task] = []
-        for task in taken:
+        for task, row in taken:
             with suppress(TaskNotFound):  # ended and removed by somebody else since
-                found = self._at_hand(task)
-                if found is not None:
-                    whole.append(found)
+                near = self._at_hand(task)
+                handed = near if self._secrecy is None or near is None else self._handed(near, row)
+                whole += [] if handed is None else [handed]
         return whole
 
     def _at_hand(self, task: Task) -> Task | None:
@@ -154,8 +156,35 @@ class WorkerFace(Reruns):
             self.turns.take(task.workflow_id, [event])
         return None
 
-    def take_message(self, message: Message, worker_id: str | None, along: Along | None = None) -> Task | None:
-        """Take one offered task, or None when somebody else has it or it is void (then its message is dropped)."""
+    def _handed(self, task: Task, row: Workflow) -> Task | None:
+        """A task with its secrets filled in; None when one of them is not to be had, which has failed it."""
+        if self._secrecy is None:
+            return task
+        with self.backend.reading() as view:
+            node = self.turns.grown(view, row, task.grafts).nodes[task.base_ref]
+        handed = self._secrecy.handed(task, node)
+        if isinstance(handed, Task):
+            return handed
+        with suppress(StaleLease):
+            self.report(task, handed)
+        return None
+
+    def _scrubber(self, task: Task) -> Scrubber | None:
+        """What takes the secrets of a task out of what is said about it; None when it has none, or the engine has none."""
+        if self._secrecy is None:
+            return None
+
+        def node() -> Node | None:
+            with self.backend.reading() as view:
+                row, stored = view.workflow(task.workflow_id), view.task_by_id(task.task_id) or task
+                return None if row is None else self.turns.grown(view, row, stored.grafts).nodes.get(stored.base_ref)
+
+        return self._secrecy.scrubber(task, node)
+
+    def take_message(
+        self, message: Message, worker_id: str | None, along: Along | None = None
+    ) -> tuple[Task, Workflow] | None:
+        """Take one offered task, with its execution's row; None when somebody else has it, or it is void and dropped."""
         now = self.clock.now()
         event = attrs.evolve(
             letter(message.workflow_id, EventKind.POLL, now, {"workerId": worker_id} if worker_id else None),
@@ -174,7 +203,7 @@ class WorkerFace(Reruns):
             return None
         for task in taken.decision.updated:
             if task.ref == message.ref and task.attempt == message.attempt and task.status is TaskStatus.IN_PROGRESS:
-                return task
+                return task, taken.decision.workflow
         return None
 
     def _with_payloads(self, task: Task) -> Task:
@@ -232,6 +261,8 @@ class WorkerFace(Reruns):
         # Only after the turn: a report that is refused or ignored leaves no lines either.
         if result.logs and (reply is None or reply.outcome is Outcome.DONE):
             self.log(task, *result.logs)
+        if self._secrecy is not None and result.status.terminal:
+            self._secrecy.forget(task)
         return taken
 
     def report_event(self, task: Task, result: TaskResult, *, merge: bool = False) -> Event:
@@ -243,6 +274,9 @@ class WorkerFace(Reruns):
         if not isinstance(result.output_data, dict):
             kind = type(result.output_data).__name__
             raise InvalidInput(f"task {task.ref!r}: output_data must be a dict, not a {kind}")
+        scrubber = self._scrubber(task)
+        if scrubber is not None:
+            result = _scrubbed(task, result, scrubber)
         data = {
             "status": str(result.status),
             "output": result.output_data,
@@ -290,10 +324,14 @@ class WorkerFace(Reruns):
     def log(self, task: Task, *lines: str) -> None:
         """Keep lines of text with a task, stamped now; those of an execution that was removed meanwhile are dropped."""
         now = self.clock.now()
+        texts = [str(line) for line in lines]
+        scrubber = self._scrubber(task)
+        if scrubber is not None:
+            texts = [scrubber.text(text) for text in texts]
         with self.backend.writing() as tx:
             if tx.workflow(task.workflow_id) is None:
                 return
-            tx.log(task.workflow_id, [TaskLog(task_id=task.task_id, at=now, text=str(line)) for line in lines])
+            tx.log(task.workflow_id, [TaskLog(task_id=task.task_id, at=now, text=text) for text in texts])
 
     def task(self, task_id: str) -> Task:
         """One attempt by its id; raises TaskNotFound."""
@@ -307,3 +345,13 @@ class WorkerFace(Reruns):
         """What workers logged for an attempt."""
         with self.backend.reading() as view:
             return view.logs(task_id)
+
+
+def _scrubbed(task: Task, result: TaskResult, scrubber: Scrubber) -> TaskResult:
+    return attrs.evolve(
+        result,
+        output_data=scrubber.document(result.output_data, where=f"report on {task.ref!r}.output"),
+        reason=scrubber.text(result.reason) if result.reason else None,
+        traceback=scrubber.text(result.traceback) if result.traceback else None,
+        worker_id=scrubber.text(result.worker_id) if result.worker_id else None,
+    )

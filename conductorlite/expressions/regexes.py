@@ -18,6 +18,8 @@ __all__ = ["BoundedPattern", "bounded_pattern"]
 
 #: Ways to match that a single test may have to try.
 _MAX_WAYS: Final = 1_000_000
+#: The same for a search, which begins anew at each character: it is the length of the text once more.
+_MAX_SEARCHED: Final = 20_000_000
 _MAX_LENGTH: Final = 500
 
 _UNBOUNDED: Final = -1
@@ -40,6 +42,13 @@ class BoundedPattern:
         if self.fixed * (len(text) + 1) ** max(1, self.unbounded) > _MAX_WAYS:
             raise ExpressionFailed(f"a text of {len(text)} characters is too long for /{self.pattern.pattern}/")
         return self.pattern.fullmatch(text) is not None
+
+    def search(self, text: str) -> bool:
+        """Whether the text matches somewhere; raises ExpressionFailed when the text is too long to try in bounded time."""
+        anchored = self.pattern.pattern.startswith("^") and "|" not in self.pattern.pattern
+        if self.fixed * (len(text) + 1) ** max(1, self.unbounded + (not anchored)) > _MAX_SEARCHED:
+            raise ExpressionFailed(f"a text of {len(text)} characters is too long for /{self.pattern.pattern}/")
+        return self.pattern.search(text) is not None
 
 
 def bounded_pattern(text: str, flags: int = 0) -> BoundedPattern:

@@ -22,6 +22,7 @@ from conductorlite.errors import InvalidExpression, InvalidInput
 from conductorlite.expressions.jsonpath import Path, compile_path
 from conductorlite.expressions.pathtext import MAX_PATH
 from conductorlite.expressions.reads import NOTHING, Reads, reads_of_path, reads_of_prefix
+from conductorlite.expressions.secrets import SECRETS, SecretSite
 from conductorlite.expressions.sources import MISSING, Json, Source
 from conductorlite.expressions.text import json_text, to_text
 
@@ -42,7 +43,6 @@ MAX_EXPRESSION_NESTING: Final = 16
 #: Longest string whose compiled form is kept for the next template that holds it.
 _CACHED_LENGTH: Final = 1000
 
-_SECRETS: Final = "workflow.secrets."
 _ENV: Final = "workflow.env."
 _BRACE: Final = re.compile(r"[{}]")
 
@@ -51,11 +51,16 @@ _Render: TypeAlias = Callable[[Source], Json]
 
 @attrs.frozen(kw_only=True)
 class Template:
-    """A compiled template; `problems` are (JSON path in the template, message) of expressions that always give null."""
+    """A compiled template; `problems` are (JSON path in the template, message) of expressions that always give null.
+
+    `secrets` are the places that name secrets; `buried` those where one is inside another expression, or has no name of its own.
+    """
 
     reads: Reads
     problems: tuple[tuple[str, str], ...]
     _render: _Render = attrs.field(repr=False, eq=False)
+    secrets: tuple[SecretSite, ...] = ()
+    buried: tuple[str, ...] = ()
 
     def render(self, source: Source) -> Json:
         """The value: maps and lists of the template are fresh, values that an expression names are the Source's own."""
@@ -68,6 +73,8 @@ class InputTemplate:
 
     template: Template
     fallbacks: tuple[tuple[str, _Render], ...] = attrs.field(repr=False, eq=False)
+    #: The places that name secrets, those of the fallbacks included.
+    secrets: tuple[SecretSite, ...] = ()
 
     @property
     def reads(self) -> Reads:
@@ -94,8 +101,14 @@ def compile_template(template: Json) -> Template:
     Raises InvalidExpression when values are nested deeper than `canonical.MAX_DEPTH`, or expressions deeper than 16.
     """
     compiler = _Compiler()
-    render = compiler.value(template, "$", 0)
-    return Template(reads=NOTHING.union(*compiler.reads), problems=tuple(compiler.problems), render=render)
+    render = compiler.value(template, "$", ())
+    return Template(
+        reads=NOTHING.union(*compiler.reads),
+        problems=tuple(compiler.problems),
+        render=render,
+        secrets=tuple(compiler.secrets),
+        buried=tuple(compiler.buried),
+    )
 
 
 def compile_input(parameters: Mapping[str, Json], input_template: Mapping[str, Json] | None = None) -> InputTemplate:
@@ -106,7 +119,9 @@ def compile_input(parameters: Mapping[str, Json], input_template: Mapping[str, J
         if merged.get(key) is None:
             merged[key] = value
     fallbacks = tuple((key, _verbatim(value, 0)) for key, value in added.items() if value is not None)
-    return InputTemplate(template=compile_template(merged), fallbacks=fallbacks)
+    template = compile_template(merged)
+    spare = compile_template({key: added[key] for key, _ in fallbacks}).secrets if fallbacks else ()
+    return InputTemplate(template=template, fallbacks=fallbacks, secrets=tuple(dict.fromkeys((*template.secrets, *spare))))
 
 
 def apply_workflow_input_template(given: Mapping[str, Json], template: Mapping[str, Json]) -> dict[str, Json]:
@@ -127,25 +142,33 @@ class _Compiler:
     def __init__(self) -> None:
         self.reads: list[Reads] = []
         self.problems: list[tuple[str, str]] = []
+        self.secrets: list[SecretSite] = []
+        self.buried: list[str] = []
 
-    def value(self, value: Json, where: str, depth: int) -> _Render:
+    def value(self, value: Json, where: str, steps: tuple[str | int, ...]) -> _Render:
         if isinstance(value, str):
-            return self.text(value, where)
+            return self.text(value, where, steps)
         if not isinstance(value, Mapping | list | tuple):
             return _constant(value)
-        if depth >= MAX_DEPTH:
+        if len(steps) >= MAX_DEPTH:
             raise InvalidExpression(f"{where[:200]}: a template nested deeper than {MAX_DEPTH} levels")
         if isinstance(value, Mapping):
-            pairs = [(key, self.value(item, f"{where}.{key}", depth + 1)) for key, item in value.items()]
+            pairs = [(key, self.value(item, f"{where}.{key}", (*steps, key))) for key, item in value.items()]
             return _render_map(pairs)
-        return _render_list([self.value(item, f"{where}[{index}]", depth + 1) for index, item in enumerate(value)])
+        return _render_list(
+            [self.value(item, f"{where}[{index}]", (*steps, index)) for index, item in enumerate(value)]
+        )
 
-    def text(self, text: str, where: str) -> _Render:
+    def text(self, text: str, where: str, steps: tuple[str | int, ...]) -> _Render:
         if "${" not in text:
             return _constant(text)
         compiled = _cached_string(text) if len(text) <= _CACHED_LENGTH else _compile_string(text)
         self.reads.append(compiled.reads)
         self.problems.extend((where, problem) for problem in compiled.problems)
+        if compiled.secrets:
+            self.secrets.append(SecretSite(steps=steps, names=compiled.secrets))
+        if compiled.buried:
+            self.buried.append(where)
         return compiled.render
 
 
@@ -173,12 +196,17 @@ def _verbatim(value: Json, depth: int) -> _Render:
 
 @attrs.frozen(kw_only=True)
 class _Compiled:
-    """One string or one expression in it; `as_json` says that its value prints as JSON instead of Java's way."""
+    """One string or one expression in it; `as_json` says that its value prints as JSON instead of Java's way.
+
+    `secrets` are what is written behind `workflow.secrets.`; `buried` says that one is where it can never be filled in.
+    """
 
     render: _Render
     reads: Reads = NOTHING
     problems: tuple[str, ...] = ()
     as_json: bool = False
+    secrets: tuple[str, ...] = ()
+    buried: bool = False
 
     def text(self, source: Source) -> str:
         value = self.render(source)
@@ -192,6 +220,7 @@ def _compile_string(text: str) -> _Compiled:
     inner = [part for part in parts if isinstance(part, _Compiled)]
     reads = NOTHING.union(*(part.reads for part in inner))
     problems = tuple(problem for part in inner for problem in part.problems)
+    secrets = tuple(dict.fromkeys(name for part in inner for name in part.secrets))
     if len(parts) == 1 and inner:
         return attrs.evolve(inner[0], reads=reads, problems=problems)
     if not inner:
@@ -201,7 +230,9 @@ def _compile_string(text: str) -> _Compiled:
         # The escape is undone last, so it also hits text that a value brought in: Conductor's users rely on either.
         return _join(parts, source).replace("$${", "${")
 
-    return _Compiled(render=render, reads=reads, problems=problems)
+    return _Compiled(
+        render=render, reads=reads, problems=problems, secrets=secrets, buried=any(part.buried for part in inner)
+    )
 
 
 _cached_string = lru_cache(maxsize=4096)(_compile_string)
@@ -266,6 +297,7 @@ def _expression(inside: str, depth: int) -> _Compiled:
         found=found,
         reads=prefix.union(*(part.reads for part in nested)),
         problems=tuple(problem for part in nested for problem in part.problems),
+        buried=any(part.secrets or part.buried for part in nested) or (isinstance(first, str) and first.startswith(SECRETS)),
     )
 
 
@@ -282,8 +314,8 @@ class _Dynamic(_Compiled):
 def _long(inside: str) -> _Compiled:
     if not inside.strip():
         return _Compiled(render=_constant(""))
-    if inside.startswith(_SECRETS):
-        return _Compiled(render=_constant(f"${{{inside}}}"))
+    if inside.startswith(SECRETS):
+        return _Compiled(render=_constant(f"${{{inside}}}"), buried=True)
     return _Compiled(render=_constant(None), problems=(f"path longer than {MAX_PATH} characters: {inside[:40]}…",))
 
 
@@ -292,8 +324,8 @@ def _static(inside: str) -> _Compiled:
     """One expression whose text is known."""
     if not inside.strip():
         return _Compiled(render=_constant(""))
-    if inside.startswith(_SECRETS):
-        return _Compiled(render=_constant(f"${{{inside}}}"))
+    if inside.startswith(SECRETS):
+        return _Compiled(render=_constant(f"${{{inside}}}"), secrets=(inside[len(SECRETS) :],))
     if inside.startswith(_ENV):
         return _Compiled(render=_render_env(inside))
     if inside in SYSTEM_PARAMETERS:

@@ -32,6 +32,17 @@ def schedule_worker(
     values = rendered(draft, node, iterations, task_id)
     if previous is not None:
         values = {**draft.value(previous.input), **values}
+    broken = None if node.input_check is None else node.input_check.violation(values)
+    if broken is not None:
+        draft.create_ended(
+            node,
+            iterations,
+            TaskStatus.FAILED_WITH_TERMINAL_ERROR,
+            previous=previous,
+            input=draft.payload(values),
+            reason=f"its input breaks inputSchema: {broken}",
+        )
+        return
     delay = node.task.start_delay_ms if delay_ms is None else delay_ms
     kind = node.task.type
     attempt = 0 if previous is None else previous.attempt + 1

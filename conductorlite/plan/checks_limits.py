@@ -6,7 +6,7 @@ from typing import Final
 
 from conductorlite.definitions import RateLimitConfig, TaskDef, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.plan.checks_findings import Findings, is_expression
-from conductorlite.plan.operator_types import OPERATOR_TYPES
+from conductorlite.plan.types import OPERATOR_TYPES
 
 __all__ = ["check_task_limits", "check_workflow_limit", "constant_key"]
 

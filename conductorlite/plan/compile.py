@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.definitions import Semantics, TaskType, WorkflowDef, WorkflowTask
+from conductorlite.definitions import SchemaDef, Semantics, TaskDef, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.errors import InvalidDefinition, InvalidExpression
 from conductorlite.expressions import (
     EVALUATORS,
@@ -27,12 +27,14 @@ from conductorlite.expressions import (
     compile_template,
 )
 from conductorlite.limits import Terms
+from conductorlite.plan.checks_schemas import enforced
 from conductorlite.plan.heralds import find_heralds
-from conductorlite.plan.operator_types import OPERATOR_TYPES
+from conductorlite.plan.types import OPERATOR_TYPES
 from conductorlite.plan.validate import validate
 from conductorlite.policies import TaskPolicy, task_limit, task_policy
+from conductorlite.schemas import SchemaCheck, compile_schema
 
-__all__ = ["OPERATOR_TYPES", "Node", "Plan", "compile_plan", "split_ref"]
+__all__ = ["Node", "Plan", "compile_plan", "split_ref"]
 
 #: Operators whose own input merges the template of their definition, as workers' tasks do (Conductor's mappers).
 _MERGES: Final = frozenset({TaskType.DO_WHILE, TaskType.INLINE, TaskType.LAMBDA, TaskType.JSON_JQ_TRANSFORM})
@@ -94,6 +96,9 @@ class Node:
     #: Reference of the node that undoes this one, and of the one that this node undoes.
     compensation: str | None = None
     compensates: str | None = None
+    #: What its input and its output are checked against.
+    input_check: SchemaCheck | None = None
+    output_check: SchemaCheck | None = None
 
     @property
     def unreachable(self) -> bool:
@@ -118,6 +123,9 @@ class Plan:
     limited: bool = False
     #: The limit on executions: the template of its key.
     rate_limit_key: Template | None = None
+    #: What its input and its output are checked against.
+    input_check: SchemaCheck | None = None
+    output_check: SchemaCheck | None = None
 
 
 @attrs.define(slots=True)
@@ -183,6 +191,8 @@ def compile_plan(
         compensates=bool(undoing) or any(place.task.type in _GROWING for place in places.values()),
         limited=any(node.limit or node.task.type in _GROWING for node in (*nodes.values(), *undoing.values())),
         rate_limit_key=_rate_limit_key(definition),
+        input_check=_checked(definition, definition.input_schema),
+        output_check=_checked(definition, definition.output_schema),
     )
 
 
@@ -190,6 +200,13 @@ def _rate_limit_key(definition: WorkflowDef) -> Template | None:
     """By default executions of one name share a limit."""
     config = definition.rate_limit_config
     return None if config is None else compile_template(config.rate_limit_key or definition.name)
+
+
+def _checked(definition: WorkflowDef | TaskDef | None, schema: SchemaDef | None) -> SchemaCheck | None:
+    """A schema that is enforced, compiled; one that is only named is found when an execution is started."""
+    if definition is None or schema is None or schema.data is None or not enforced(definition):
+        return None
+    return compile_schema(schema) if schema.type.upper() == "JSON" else None
 
 
 def _compensations(
@@ -274,6 +291,8 @@ def _node(
         items=_items(task),
         params=_params(task),
         compensation=None if task.compensation is None else task.compensation.task_reference_name,
+        input_check=None if operator or definition is None else _checked(definition, definition.input_schema),
+        output_check=None if definition is None else _checked(definition, definition.output_schema),
     )
 
 

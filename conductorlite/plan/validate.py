@@ -21,6 +21,8 @@ from conductorlite.plan.checks_handlers import check_event_handler
 from conductorlite.plan.checks_limits import check_workflow_limit
 from conductorlite.plan.checks_names import check_names, check_workflow_extras
 from conductorlite.plan.checks_references import check_references
+from conductorlite.plan.checks_schemas import check_schemas, check_task_schemas
+from conductorlite.plan.checks_secrets import check_secrets
 from conductorlite.plan.checks_shape import examine
 from conductorlite.plan.checks_task_def import check_task_def
 from conductorlite.plan.checks_tasks import check_task
@@ -67,6 +69,7 @@ def validate_task_def(task_def: TaskDef, path: str = "$") -> list[Problem]:
         return misshapen
     findings = Findings()
     check_task_def(task_def, path, findings)
+    check_task_schemas(task_def, path, findings)
     return findings.problems
 
 
@@ -108,6 +111,8 @@ def _check_definition(
     for node in nodes:
         check_task(node, scope, findings)
     check_references(scope, findings)
+    check_secrets(scope, findings)
+    check_schemas(scope, findings)
 
 
 def _check_workflow(defn: WorkflowDef, path: str, findings: Findings) -> None:

@@ -32,6 +32,8 @@ from conductorlite.ports.payloads import (
 from conductorlite.ports.queues import QueueReads, QueueWrites
 from conductorlite.ports.relay import RelayItem, RelayReads, RelayWrites
 from conductorlite.ports.schedules import ScheduleReads, ScheduleRow, ScheduleWrites
+from conductorlite.ports.schemas import SchemaReads, SchemaWrites
+from conductorlite.ports.secrets import SecretProvider
 from conductorlite.ports.sources import EventMessage, EventSource
 from conductorlite.ports.upkeep import Size, Sizes, UpkeepReads
 
@@ -74,6 +76,9 @@ __all__ = [
     "ScheduleReads",
     "ScheduleRow",
     "ScheduleWrites",
+    "SchemaReads",
+    "SchemaWrites",
+    "SecretProvider",
     "Size",
     "Sizes",
     "StoredPayload",

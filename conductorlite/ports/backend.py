@@ -15,6 +15,7 @@ from conductorlite.ports.payloads import PayloadReads, PayloadStorage, PayloadWr
 from conductorlite.ports.queues import QueueReads, QueueWrites
 from conductorlite.ports.relay import RelayReads, RelayWrites
 from conductorlite.ports.schedules import ScheduleReads, ScheduleWrites
+from conductorlite.ports.schemas import SchemaReads, SchemaWrites
 from conductorlite.ports.upkeep import UpkeepReads
 
 __all__ = [
@@ -36,6 +37,7 @@ class ReadingTransaction(
     ChangeReads,
     ArchiveReads,
     UpkeepReads,
+    SchemaReads,
     Protocol,
 ):
     """One consistent view of the store."""
@@ -52,6 +54,7 @@ class WritingTransaction(
     PayloadWrites,
     ChangeWrites,
     ArchiveWrites,
+    SchemaWrites,
     Protocol,
 ):
     """One atomic, serialised change of the store; sees its own writes."""

@@ -7,8 +7,11 @@ rule: Conductor's HttpTask; where we differ: the compatibility page.
 
 from __future__ import annotations
 
+import logging
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -73,8 +76,9 @@ def http_worker(*, deadline_ms: int, max_body: int) -> Callable[[TaskContext], A
         except ImportError:
             raise TaskFailedTerminally(str(MissingExtra("http", "HTTP"))) from None
         try:
-            async with asyncio.timeout(limit_ms / 1000):
-                reply = await _exchange(httpx.AsyncClient, request, max_body)
+            with _unlogged():
+                async with asyncio.timeout(limit_ms / 1000):
+                    reply = await _exchange(httpx.AsyncClient, request, max_body)
             output = {"response": reply.as_output}
             problem = _problem(reply)
         except TimeoutError:
@@ -113,6 +117,30 @@ def _told(problem: str, request: Request) -> str:
     for secret in request.hidden:
         problem = problem.replace(secret, "…")
     return " ".join(problem.split()).encode("utf-8", "replace").decode()
+
+
+#: Where httpx and what it stands on tell of addresses, which may hold a secret, and of headers.
+_TELLTALES: Final = (
+    "httpx", "httpcore.connection", "httpcore.http11", "httpcore.http2", "httpcore.proxy", "httpcore.socks",
+)  # fmt: skip
+_in_exchange: ContextVar[bool] = ContextVar("_in_exchange", default=False)
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep the loggers of httpx silent about the request that is made inside; about all others they speak as before."""
+    _mute()
+    token = _in_exchange.set(True)
+    try:
+        yield
+    finally:
+        _in_exchange.reset(token)
+
+
+@cache
+def _mute() -> None:
+    for name in _TELLTALES:
+        logging.getLogger(name).addFilter(lambda record: not _in_exchange.get())
 
 
 @cache

@@ -27,7 +27,7 @@ from conductorlite.engine.turns import Turns
 from conductorlite.errors import AlreadyExists, ConductorliteError, NotFound, ReplayDiverged
 from conductorlite.executions import HistoryEvent, HistoryKind, TaskStatus, Workflow, WorkflowStatus
 from conductorlite.limits import Limit, LimitChange, Member, MemberState
-from conductorlite.ports import Backend, MetadataReads, ReadingTransaction
+from conductorlite.ports import Backend, ReadingTransaction
 from conductorlite.testing.reenacting import Step, reenacted, steps_of, window_letter
 
 __all__ = ["Replayed", "replay"]
@@ -116,7 +116,7 @@ class _ToldTurns(Turns):
         """Take one turn and none of those that follow from it; ids of the events it came to."""
         return frozenset(self._take(workflow_id, events, started).replies)
 
-    def find(self, view: MetadataReads, name: str, version: int | None) -> tuple[str, Mapping[str, str]]:
+    def find(self, view: ReadingTransaction, name: str, version: int | None) -> tuple[str, Mapping[str, str]]:
         """The definition of a name that the record found; raises NotFound when it found none."""
         for hashed in self.used:
             document = parse(self.known[hashed])
@@ -338,7 +338,7 @@ class _Player:
 
     # ------------------------------------------------------------------ definitions, and the end
 
-    def embed(self, view: MetadataReads, definition: object, semantics: Semantics) -> Embedding:
+    def embed(self, view: ReadingTransaction, definition: object, semantics: Semantics) -> Embedding:
         """A definition made at run time, as the record embedded it; otherwise what is wrong with it."""
         wanted = codec.workflow_def_to_json(definition) if isinstance(definition, WorkflowDef) else definition
         plain = self.engine.embed(view, definition, semantics)

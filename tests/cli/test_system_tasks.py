@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from cli_kit import Shell
 
 DEFINITION = {
@@ -39,3 +40,20 @@ def test_the_users_own_worker_wins(shell: Shell) -> None:
     (shell.folder / "crew.py").write_text(OWN, encoding="utf-8")
     said = shell("run", "told.json", "--workers", "crew:workers", "--json")
     assert (said.code, said.json["output"]) == (0, {"to": None, "by": "me"})
+
+
+def test_secrets_out_of_the_environment(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --secrets-prefix workers receive them, and nothing that is printed holds one; without it the name stays."""
+    monkeypatch.setenv("MY_TOKEN", "s3cr3t-t0k3n")
+    definition = json.loads(json.dumps(DEFINITION))
+    definition["tasks"][0]["inputParameters"] = {"token": "${workflow.secrets.TOKEN}", "none": "${workflow.secrets.HOME}"}
+    definition["outputParameters"] = {"token": "${say.output.token}"}
+    (shell.folder / "told.json").write_text(json.dumps(definition), encoding="utf-8")
+    assert shell("run", "told.json", "--json").json["output"] == {"token": "${workflow.secrets.TOKEN}"}
+    said = shell("run", "told.json", "--secrets-prefix", "MY_", "--json")
+    assert (said.code, said.json["status"]) == (1, "FAILED")
+    assert "there is no secret 'HOME'" in said.err
+    monkeypatch.setenv("MY_HOME", "another-secret")
+    said = shell("run", "told.json", "--secrets-prefix", "MY_", "--json")
+    assert (said.code, said.json["output"]) == (0, {"token": "***"})
+    assert b"s3cr3t" not in b"".join(file.read_bytes() for file in shell.folder.iterdir() if file.is_file())

@@ -406,7 +406,12 @@ def of_templates() -> list[J]:
     def read(name: str, says: str, input: J, output: J | None = None, **inputs: Any) -> J:
         return entry(
             says,
-            flow(name, [node("first"), given("second", **inputs)], outputParameters=inputs),
+            # A secret is for the worker alone.
+            flow(
+                name,
+                [node("first"), given("second", **inputs)],
+                outputParameters={key: value for key, value in inputs.items() if "workflow.secrets" not in str(value)},
+            ),
             input=input,
             outputs={"first": output or {}},
         )

@@ -24,6 +24,7 @@ MODULES = {
     "cli": {"click", "rich"},
     "http": {"httpx"},
     "payload": {"fsspec"},
+    "schema": {"jsonschema"},
     "testing": {"hypothesis", "pytest"},
 }
 
@@ -33,7 +34,7 @@ import conductorlite
 from conductorlite import Engine, InvalidDefinition, MissingExtra, VirtualClock, Workers, WorkflowDef, WorkflowTask
 
 assert pathlib.Path(conductorlite.__file__).is_relative_to(sys.prefix), conductorlite.__file__
-lazy = {"click", "rich", "httpx", "fsspec", "_quickjs", "jq", "hypothesis", "pytest", "asyncio"}
+lazy = {"click", "rich", "httpx", "fsspec", "_quickjs", "jq", "jsonschema", "hypothesis", "pytest", "asyncio"}
 assert not lazy & set(sys.modules), "imported without need"
 
 workers = Workers()
@@ -57,7 +58,7 @@ for store in (None, "smoke.db"):
         assert engine.check() == []
         assert engine.clock.now() == 30 * 86_400_000
 
-names = ("javascript", "jq", "cli", "http", "payload", "testing")
+names = ("javascript", "jq", "cli", "http", "payload", "schema", "testing")
 there = {name for name in names if all(map(importlib.util.find_spec, MODULES[name]))}
 assert there == WANTED, (there, WANTED)
 
@@ -87,6 +88,15 @@ try:
     assert "jq" in there and run.result() == {"result": 7, "resultList": [7, {}]}, run.workflow
 except InvalidDefinition as error:
     assert "jq" not in there and "pip install 'conductorlite[jq]'" in str(error), error
+from conductorlite import InvalidInput, SchemaDef
+strict = WorkflowDef(name="s", tasks=tasks, input_schema=SchemaDef(name="i", data={"required": ["a"]}))
+try:
+    Engine(clock=VirtualClock(0)).start(strict, {})
+    raise SystemExit("not refused")
+except InvalidInput as error:
+    assert "schema" in there and "'a' missing" in str(error), error
+except InvalidDefinition as error:
+    assert "schema" not in there and "pip install 'conductorlite[schema]'" in str(error), error
 try:
     Engine(payloads="memory://payloads").close()
     assert "payload" in there

@@ -121,7 +121,7 @@ BAD: list[tuple[dict[str, Any], str, str, str]] = [
     (workflow(task(subWorkflowParam={"zz": 1})), "W", "$.tasks[0].subWorkflowParam.zz", "not a property"),
     (workflow(task(cacheConfig={"zz": 1})), "W", "$.tasks[0].cacheConfig.zz", "not a property"),
     (workflow(task(onStateChange={"s": [{"zz": 1}]})), "W", "$.tasks[0].onStateChange.s[0].zz", "not a property"),
-    (workflow(task(), inputSchema={"zz": 1}), "W", "$.inputSchema.zz", "not a property"),
+    (workflow(task(), inputSchema={"name": "s", "zz": 1}), "W", "$.inputSchema.zz", "not a property"),
     (workflow(task(), cacheConfig={"zz": 1}), "W", "$.cacheConfig.zz", "not a property"),
     (workflow(task(), rateLimitConfig={"concurrentExecLimit": 1, "zz": 1}), "W", "$.rateLimitConfig.zz", "not a"),
     # SWITCH and DECISION.

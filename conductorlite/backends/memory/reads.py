@@ -11,6 +11,7 @@ from conductorlite.backends.memory.events import MemoryEventReads
 from conductorlite.backends.memory.limits import LimitRows
 from conductorlite.backends.memory.payloads import MemoryPayloadReads
 from conductorlite.backends.memory.schedules import MemoryScheduleReads
+from conductorlite.backends.memory.schemas import MemorySchemaReads
 from conductorlite.backends.memory.store import Execution, Store
 from conductorlite.backends.memory.upkeep import MemoryUpkeepReads
 from conductorlite.canonical import Payload
@@ -33,6 +34,7 @@ class MemoryReads(
     MemoryPayloadReads,
     MemoryChangeReads,
     MemoryUpkeepReads,
+    MemorySchemaReads,
 ):
     """One consistent view: the backend's lock is held while its block lasts."""
 

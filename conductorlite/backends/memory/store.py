@@ -100,6 +100,7 @@ class Store:
         self.event_places: dict[tuple[str, str], Ordered[EventPlace]] = {}
         self.schedules: dict[str, ScheduleRow] = {}
         self.schedule_names: Ordered[tuple[str]] = Ordered()
+        self.schema_defs: dict[tuple[str, int], str] = {}
         self.counters: dict[str, int] = {"registry": 0}
         #: The feed, if there is one, under "feed"; number of each note by workflow id, reference, attempt; and in their order.
         self.feed: dict[str, Feed] = {}

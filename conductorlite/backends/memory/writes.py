@@ -14,6 +14,7 @@ from conductorlite.backends.memory.ordered import Ordered
 from conductorlite.backends.memory.payloads import MemoryPayloadWrites
 from conductorlite.backends.memory.reads import MemoryReads
 from conductorlite.backends.memory.schedules import MemoryScheduleWrites
+from conductorlite.backends.memory.schemas import MemorySchemaWrites
 from conductorlite.backends.memory.store import Execution, Store
 from conductorlite.backends.memory.upkeep import MemoryArchiveWrites
 from conductorlite.canonical import INLINE_LIMIT, Payload
@@ -83,6 +84,7 @@ class MemoryWrites(
     MemoryScheduleWrites,
     MemoryPayloadWrites,
     MemoryArchiveWrites,
+    MemorySchemaWrites,
 ):
     """One atomic change; sees its own writes."""
 

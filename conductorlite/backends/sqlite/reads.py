@@ -15,6 +15,7 @@ from conductorlite.backends.sqlite.limits import LimitRows
 from conductorlite.backends.sqlite.payloads import SQLitePayloadReads
 from conductorlite.backends.sqlite.rows import Row, event_of, history_of, message_of, poll_of, task_of, workflow_of
 from conductorlite.backends.sqlite.schedules import SQLiteScheduleReads
+from conductorlite.backends.sqlite.schemas import SQLiteSchemaReads
 from conductorlite.backends.sqlite.upkeep import SQLiteUpkeepReads
 from conductorlite.canonical import Payload
 from conductorlite.decisions import Event, Message, MessageKey, Need
@@ -38,6 +39,7 @@ class SQLiteReads(
     SQLiteChangeReads,
     SQLiteArchiveReads,
     SQLiteUpkeepReads,
+    SQLiteSchemaReads,
 ):
     """One consistent view of the store; valid until its block ends."""
 

@@ -86,4 +86,11 @@ CREATE TABLE archive (
 ) STRICT;
 """
 
-V2: Final = _LIMITS + _EVENTS + _SCHEDULES + _PAYLOADS + _CHANGES + _ARCHIVE
+#: Schemas that definitions name.
+_SCHEMA_DEFS: Final = """
+CREATE TABLE schema_defs (
+    name TEXT NOT NULL, version INTEGER NOT NULL, text TEXT NOT NULL, PRIMARY KEY (name, version)
+) STRICT;
+"""
+
+V2: Final = _LIMITS + _EVENTS + _SCHEDULES + _PAYLOADS + _CHANGES + _ARCHIVE + _SCHEMA_DEFS

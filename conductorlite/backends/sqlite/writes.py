@@ -15,6 +15,7 @@ from conductorlite.backends.sqlite.payloads import REMOVE_EXTERNALS, SQLitePaylo
 from conductorlite.backends.sqlite.reads import SQLiteReads
 from conductorlite.backends.sqlite.rows import Row, event_row, history_row, message_row, poll_row, task_row, workflow_row
 from conductorlite.backends.sqlite.schedules import SQLiteScheduleWrites
+from conductorlite.backends.sqlite.schemas import SQLiteSchemaWrites
 from conductorlite.decisions import Decision, Event, Message, Outgoing
 from conductorlite.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, KeyTaken
 from conductorlite.executions import PollData, Task, TaskLog, Workflow
@@ -31,6 +32,7 @@ class SQLiteWrites(
     SQLitePayloadWrites,
     SQLiteChangeWrites,
     SQLiteArchiveWrites,
+    SQLiteSchemaWrites,
 ):
     """One atomic change of the store; sees its own writes. Valid until its block ends."""
 

@@ -27,6 +27,7 @@ from conductorlite.testing.conformance.lookups import LookupConformance
 from conductorlite.testing.conformance.mailboxes import MailboxConformance
 from conductorlite.testing.conformance.payloads import PayloadConformance, PayloadStorageConformance
 from conductorlite.testing.conformance.schedules import ScheduleConformance
+from conductorlite.testing.conformance.schemas import SchemaConformance
 from conductorlite.testing.conformance.transactions import TransactionConformance
 
 __all__ = ["BackendConformance", "LockConformance", "PayloadStorageConformance"]
@@ -43,6 +44,7 @@ class BackendConformance(
     PayloadConformance,
     ScheduleConformance,
     TransactionConformance,
+    SchemaConformance,
 ):
     """What every backend promises. Subclass it and implement `make_backend`."""
 

@@ -1,4 +1,4 @@
-"""Which task types the engine carries out itself."""
+"""Which task types are the decider's own."""
 
 from __future__ import annotations
 
