@@ -1,7 +1,8 @@
 """Golden databases: a store of each schema there ever was is opened, migrated and gone on with, to the same ends.
 
-`golden_dump.py` writes the one of the present schema, `golden_lives.py` says what is in it. When this test says that the schema has changed:
-while that schema is not released, `python tests/golden/golden_dump.py`; once it is, the change belongs into a schema of its own.
+`golden_dump.py` writes the one of the present schema, `golden_lives.py` says what is in it. When this test says that the schema
+has changed: while that schema is not released, `python tests/golden/golden_dump.py`; once it is, the change belongs into a schema
+of its own.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from golden_lives import ENDS_AT, FLOWS, KEY, LARGE, LIMITED, STARTS_AT, begin, finish, outcome
 from golden_dump import FOLDER, ddl, dumped, golden, loaded
+from golden_lives import ENDS_AT, FLOWS, KEY, LARGE, LIMITED, STARTS_AT, begin, finish, outcome
 
 from conductorlite import Engine, IdempotencyStrategy, VirtualClock
 from conductorlite.backends.memory import MemoryBackend
