@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from conductorlite.errors import InvalidInput
+from conductorlite.errors import InvalidInput, StorageCorrupt
 
 __all__ = ["EMPTY", "INLINE_LIMIT", "MAX_DEPTH", "MAX_SIZE", "Payload", "canonical", "digest", "parse"]
 
@@ -119,6 +119,14 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def _kept(text: str) -> Any:
+    """The document of a text that was canonical when it was kept; raises StorageCorrupt when it is no JSON any more."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise StorageCorrupt(f"a stored payload is damaged: {error}") from None
+
+
 class Payload:
     """One immutable JSON document of a row: its canonical text, and the parsed value made on first use.
 
@@ -167,14 +175,14 @@ class Payload:
         if self._value is Payload._UNPARSED:
             if self.text is None:
                 raise InvalidInput(f"payload {self._digest} was not loaded")
-            self._value = json.loads(self.text)
+            self._value = _kept(self.text)
         return self._value
 
     def fresh(self) -> Any:
         """A copy of the document that belongs to the caller."""
         if self.text is None:
             raise InvalidInput(f"payload {self._digest} was not loaded")
-        return json.loads(self.text)
+        return _kept(self.text)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Payload):

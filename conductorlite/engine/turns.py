@@ -16,6 +16,7 @@ import attrs
 
 from conductorlite import codec
 from conductorlite.canonical import Payload
+from conductorlite.canonical import digest as digest_of
 from conductorlite.clock import Clock
 from conductorlite.decider import DECIDER_VERSION, Bounds, decide, foresee
 from conductorlite.decisions import Decision, Embedding, Event, EventKind, Need, Outcome, Snapshot
@@ -424,6 +425,8 @@ class Turns:
             text = made.get(digest) or view.definition(digest)
             if text is None:
                 raise StorageCorrupt(f"the definition {digest} of {workflow.workflow_id} is missing")
+            if digest_of(text) != digest:
+                raise StorageCorrupt(f"the definition {digest} of {workflow.workflow_id} is damaged")
             plan = compile_plan(codec.workflow_def_from_json(text), workflow.semantics)
             self._plans.put((digest, workflow.semantics), plan)
         return plan

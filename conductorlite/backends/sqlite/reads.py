@@ -9,7 +9,7 @@ from typing import Final
 
 from conductorlite.backends.sqlite import statements as sql
 from conductorlite.backends.sqlite.limits import LimitRows
-from conductorlite.backends.sqlite.rows import Row, event_of, history_of, message_of, poll_of, task_of, workflow_of
+from conductorlite.backends.sqlite.rows import Row, event_of, history_of, message_of, poll_of, stored_text, task_of, workflow_of
 from conductorlite.canonical import Payload
 from conductorlite.decisions import Event, Message, MessageKey, Need
 from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, WorkflowStatus
@@ -53,7 +53,7 @@ class SQLiteReads(LimitRows):
         payloads: dict[str, Payload] = {}
         if need.payloads:
             rows = self._execute(sql.TEXTS, (json.dumps(sorted(need.payloads)), workflow_id))
-            payloads = {digest: Payload(text, digest=digest) for digest, text in rows}
+            payloads = {digest: stored_text(digest, text) for digest, text in rows}
         return Loaded(tasks=tasks, latest=latest, payloads=payloads)
 
     def _last(self, workflow_id: str, refs: frozenset[str]) -> dict[str, Task | None]:
