@@ -22,7 +22,7 @@ from conductorlite.plan import Node
 __all__ = ["next_round", "reopened_loop", "resume_loop", "schedule_loop", "set_round"]
 
 #: Rounds that may follow each other while nothing is waited for, of all loops together: past that they never end.
-_MOST_AT_ONCE: Final = 20_000
+_MOST_AT_ONCE: Final = 10_000
 
 
 def schedule_loop(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:

@@ -13,7 +13,7 @@ MOST = 30
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fewer rounds than the 20,000 that are allowed, so that the test is short."""
+    """Fewer rounds than the 10,000 that are allowed, so that the test is short."""
     monkeypatch.setattr(do_while, "_MOST_AT_ONCE", MOST)
 
 
