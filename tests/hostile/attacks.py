@@ -330,7 +330,9 @@ GROWTH: dict[str, Callable[[Engine], Run]] = {
     "1e18 rounds, python": lambda engine: start(
         engine, flow(rounds("l", "return l['iteration'] < 10 ** 18", NOTHING, evaluatorType="python"))
     ),
-    "a list that is a number": lambda engine: start(engine, flow(rounds("l", "true", NOTHING, items="${workflow.input.n}")), {"n": 1e9}),
+    "a list that is a number": lambda engine: start(
+        engine, flow(rounds("l", "true", NOTHING, items="${workflow.input.n}")), {"n": 1e9}
+    ),
     "200,000 items, all of them": lambda engine: start(
         engine, flow(rounds("l", "true", NOTHING, items="${workflow.input.all}")), {"all": [0] * 200_000}
     ),

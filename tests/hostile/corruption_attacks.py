@@ -24,7 +24,7 @@ from golden_lives import ENDS_AT
 from conductorlite import Engine, VirtualClock, WorkflowDef
 from conductorlite.backends.sqlite import SQLiteBackend
 from conductorlite.backends.sqlite.schema import VERSION
-from conductorlite.errors import ConductorliteError
+from conductorlite.errors import ConductorliteError, Conflict
 
 __all__ = ["CORRUPTED", "MUST_BE_SEEN", "spoilt_and_used"]
 
@@ -42,7 +42,8 @@ def good_store() -> Files:
         path = Path(folder) / "store.db"
         loaded(golden(VERSION).read_text(encoding="utf-8"), path)
         with Engine(SQLiteBackend(path, synchronous="NORMAL"), clock=VirtualClock(ENDS_AT)) as engine:
-            definition = WorkflowDef.from_json({"name": "large", "tasks": [{"name": "n", "taskReferenceName": "n", "type": "NOOP"}]})
+            nothing = {"name": "n", "taskReferenceName": "n", "type": "NOOP"}
+            definition = WorkflowDef.from_json({"name": "large", "tasks": [nothing]})
             for workflow_id in ("large", "gone"):
                 engine.start(definition, {"x": f"{workflow_id} " * 10_000}, workflow_id=workflow_id)
             engine.remove("gone")
@@ -276,6 +277,8 @@ def spoilt_and_used(name: str, folder: Path) -> tuple[str, list[str]]:
             try:
                 answer = use()
                 found += len(answer) if verb == "check" and isinstance(answer, list) else 0
+            except Conflict:
+                pass  # what has ended cannot be terminated
             except ConductorliteError as error:
                 errors.append(f"{verb}: {type(error).__name__}: {error}")
             except Exception as error:

@@ -31,7 +31,10 @@ ATTACKS: Final[Mapping[str, Mapping[str, Callable[[Engine], Run]]]] = {
 DATABASES: Final = "corrupted databases"
 
 #: The names of all attacks by family.
-FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {**{name: tuple(them) for name, them in ATTACKS.items()}, DATABASES: tuple(CORRUPTED)}
+FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
+    **{name: tuple(them) for name, them in ATTACKS.items()},
+    DATABASES: tuple(CORRUPTED),
+}
 
 
 def family_of(name: str) -> str:

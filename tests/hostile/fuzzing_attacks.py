@@ -50,7 +50,7 @@ def _variants(junk: Any) -> Iterator[J]:
     """Definitions in which one property holds this."""
     for one in _fields(WorkflowDef):
         yield {**flow(given("t")), one: junk}
-    kinds = ("SIMPLE", "DO_WHILE", "FORK_JOIN", "SWITCH", "FORK_JOIN_DYNAMIC", "SUB_WORKFLOW", "JOIN", "WAIT", "TERMINATE", "INLINE")
+    kinds = ("DO_WHILE", "FORK_JOIN", "SWITCH", "FORK_JOIN_DYNAMIC", "SUB_WORKFLOW", "JOIN", "WAIT", "TERMINATE", "INLINE")
     for number, one in enumerate(_fields(WorkflowTask)):
         yield flow({**node("t"), one: junk})
         yield flow({**node("t", kinds[number % len(kinds)]), one: junk})
