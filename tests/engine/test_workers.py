@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from engine_kit import PATIENCE, flow, fork, join, simple
+from engine_kit import PATIENCE, Bench, flow, fork, join, simple
 
 from conductorlite import (
     AlreadyExists,
