@@ -197,6 +197,7 @@ MUST_BE_SEEN: dict[str, Spoil] = {
     "a task's status there is not": told("UPDATE tasks SET status = 'DREAMING' WHERE workflow_id = 'polled'"),
     "an event there is not": told("UPDATE inbox SET kind = 'DREAM'"),
     "a line there is not": told("UPDATE history SET kind = 'DREAM' WHERE workflow_id = 'polled'"),
+    "a line's status there is not": told("UPDATE history SET status = 'DREAMING' WHERE kind = 'TASK'"),
     "iterations that are no numbers": told("UPDATE tasks SET iterations = 'x' WHERE workflow_id = 'looping'"),
     "inputs that are no JSON": told("UPDATE workflows SET input = '{\"x\": '", "UPDATE tasks SET input = '{\"x\": '"),
     "an input of no letters": told("UPDATE tasks SET input = ''"),

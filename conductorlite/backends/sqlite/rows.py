@@ -11,7 +11,7 @@ last.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from operator import attrgetter
 from typing import Any, Final, TypeVar
@@ -220,6 +220,11 @@ HISTORY_COLUMNS: Final = (
     *("workflow_id", "n", "at", "kind", "status", "ref", "attempt", "number", "reason", "payload", "cause"),
 )
 _HISTORY_KIND: Final = {member.value: member for member in HistoryKind}
+#: Lines that tell of a move tell a status there is.
+_STATUS_TOLD: Final[dict[HistoryKind, Mapping[str, object]]] = {
+    HistoryKind.TASK: _TASK_STATUS,
+    HistoryKind.WORKFLOW: _WORKFLOW_STATUS,
+}
 
 
 def history_row(workflow_id: str, event: HistoryEvent) -> Row:
@@ -236,10 +241,13 @@ def history_row(workflow_id: str, event: HistoryEvent) -> Row:
 def history_of(row: Row) -> HistoryEvent:
     """The line of the journal of a row in the order of HISTORY_COLUMNS."""
     _, n, at, kind, status, ref, attempt, number, reason, payload, cause = row
+    told = _HISTORY_KIND[kind]
+    if told in _STATUS_TOLD:
+        _STATUS_TOLD[told][status]
     return HistoryEvent(
         n=n,
         at=at,
-        kind=_HISTORY_KIND[kind],
+        kind=told,
         status=status,
         ref=ref,
         attempt=attempt,
