@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.errors import InvalidInput
+from conductorlite.errors import InvalidInput, StorageCorrupt
 
 __all__ = [
     "EMPTY",
@@ -147,6 +147,14 @@ class ExternalPayload:
     key: str
 
 
+def _kept(text: str) -> Any:
+    """The document of a text that was canonical when it was kept; raises StorageCorrupt when it is no JSON any more."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise StorageCorrupt(f"a stored payload is damaged: {error}") from None
+
+
 class Payload:
     """One immutable JSON document of a row: its canonical text, and the parsed value made on first use.
 
@@ -210,7 +218,7 @@ class Payload:
     def value(self) -> Any:
         """The parsed document, shared: do not change it."""
         if self._value is Payload._UNPARSED:
-            self._value = json.loads(self.whole())
+            self._value = _kept(self.whole())
         return self._value
 
     def whole(self) -> str:
@@ -223,7 +231,7 @@ class Payload:
 
     def fresh(self) -> Any:
         """A copy of the document that belongs to the caller."""
-        return json.loads(self.whole())
+        return _kept(self.whole())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Payload):

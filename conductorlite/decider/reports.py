@@ -34,9 +34,9 @@ def on_poll(draft: Draft, event: Event) -> None:
     """Hand a SCHEDULED task to a worker under a new lease. A message that points at nothing is taken out of the queue."""
     task = _addressed(draft, event)
     if task is None or task.status is not TaskStatus.SCHEDULED:
-        now = draft.task(event.ref or "")
-        # The message that was seen may have been replaced by that of the attempt which is offered now.
-        if now is None or now.status is not TaskStatus.SCHEDULED:
+        # A later attempt that waits has the only message there can be under this reference: that one stays.
+        latest = None if draft.status.terminal or event.ref is None else draft.task(event.ref)
+        if latest is None or latest.status is not TaskStatus.SCHEDULED:
             draft.drop_message(event.ref or "")
         draft.reply(event, Outcome.IGNORED, "the attempt is not waiting for a worker any more")
         return

@@ -106,6 +106,7 @@ def on_continue(draft: Draft, event: Event) -> None:
     draft.stack.extend(tuple(item) for item in work.get("stack", ()))
     draft.queue.extend(tuple(item) for item in work.get("queue", ()))
     draft.reopening = draft.reopening or bool(work.get("reopening"))
+    draft.rounds = max(draft.rounds, work.get("rounds", 0))
 
 
 def on_skip(draft: Draft, event: Event) -> None:

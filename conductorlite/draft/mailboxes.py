@@ -141,6 +141,7 @@ class Mailboxes(View):
             "stack": [list(item) for item in self.stack],
             "queue": [list(item) for item in self.queue],
             "reopening": self.reopening,
+            "rounds": self.rounds,
         }
         generation = self.field("generation")
         event_id = f"{EventKind.CONTINUE}#{self._sequence + 1}"

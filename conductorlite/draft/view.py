@@ -66,6 +66,8 @@ class View:
         self.replies: dict[str, Reply] = {}
         #: Set while an execution is being reopened: what is scheduled may exist already.
         self.reopening = False
+        #: Rounds of loops begun in this piece of work, however many turns it was cut into.
+        self.rounds = 0
         #: Cleared while a verb rearranges rows; then the counters are counted anew.
         self.counting = True
         #: Inputs that replace what would be rendered, by printed reference.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from conductorlite import codec
+from conductorlite.canonical import digest as digest_of
 from conductorlite.definitions import Semantics, WorkflowDef
 from conductorlite.engine.cache import Cache
 from conductorlite.errors import StorageCorrupt
@@ -54,6 +55,8 @@ class Plans:
             text = made.get(digest) or view.definition(digest)
             if text is None:
                 raise StorageCorrupt(f"the definition {digest} of {workflow.workflow_id} is missing")
+            if digest_of(text) != digest:
+                raise StorageCorrupt(f"the definition {digest} of {workflow.workflow_id} is damaged")
             plan = compile_plan(codec.workflow_def_from_json(text), workflow.semantics)
             self._plans.put((digest, workflow.semantics), plan)
         return plan

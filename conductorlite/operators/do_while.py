@@ -7,7 +7,7 @@ rounds put out is collected once, when the loop ends. Source of the rule: Conduc
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -20,6 +20,9 @@ from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
 
 __all__ = ["next_round", "reopened_loop", "resume_loop", "schedule_loop", "set_round"]
+
+#: Rounds that may follow each other while nothing is waited for, of all loops together: past that they never end.
+_MOST_AT_ONCE: Final = 10_000
 
 
 def schedule_loop(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
@@ -56,6 +59,10 @@ def next_round(draft: Draft, ref: str) -> None:
     _forget(draft, node, loop)
     if not again:
         _end(draft, loop, TaskStatus.COMPLETED, None)
+        return
+    draft.rounds += 1
+    if draft.rounds > _MOST_AT_ONCE:
+        _end(draft, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, f"{_MOST_AT_ONCE:,} rounds without anything to wait for")
         return
     number = loop.round + 1
     output = {"iteration": number}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import load
 import pytest
 import searching
 import throughput
@@ -44,6 +45,16 @@ def test_searching(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert printed.count(" hits") == len(searching.QUESTIONS)
     assert "indexed" in printed
+
+
+def test_load(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Eighty executions in batches of twenty: all complete, sixty are removed, and the file is that of twenty again."""
+    path = tmp_path / "figures.json"
+    load.main(["--executions", "80", "--batch", "20", "--folder", str(tmp_path), "--json", str(path)])
+    assert "time per execution" in capsys.readouterr().out
+    figures = json.loads(path.read_text())
+    assert [batch["executions"] for batch in figures["batches"]] == [20, 40, 60, 80]
+    assert figures["file"] <= load.FILE
 
 
 def test_ratios_are_taken_within_rounds() -> None:

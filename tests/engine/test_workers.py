@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from engine_kit import PATIENCE, flow, fork, join, simple
+from engine_kit import PATIENCE, Bench, flow, fork, join, simple
 
 from conductorlite import (
     AlreadyExists,
@@ -574,3 +574,16 @@ def test_closing_without_driving_starts_no_thread(store: Backend) -> None:
     with Engine(store, workers=Workers()) as engine:
         engine.start(flow(simple("t")))
         assert threading.active_count() == before
+
+
+def test_a_late_poll_leaves_the_next_attempt_in_its_queue(bench: Bench) -> None:
+    """Whoever read a message before somebody else took and failed the task gets nothing, and takes nothing away."""
+    bench.start(flow(simple("a", {"retry_count": 1, "retry_delay_s": 0})))
+    bench.engine.settle()
+    with bench.engine.backend.reading() as view:
+        message = view.message((bench.workflow_id, "a"))
+    assert message is not None
+    bench.do("a", "FAILED")
+    assert bench.engine.take_message(message, "late") is None
+    bench.healthy()
+    assert bench.take("a").attempt == 1

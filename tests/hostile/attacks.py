@@ -1,25 +1,14 @@
-"""Input meant to do harm, one function each: `python attacks.py NAME...` carries them out and prints what became of each as JSON.
+"""Input meant to do harm, one function each: size, depth, scripts, patterns, growth, odd values, expressions.
 
-Each runs in a process of its own, forked from this one, so that its memory is its own.
-
-Each is given an engine and returns the execution it began, or raises. What is measured is from there to its end; the memory
-is that of the whole process. Afterwards a normal workflow must run on the same engine.
+Each is given an engine and returns the execution it began, or raises. `carrying_out.py` measures them.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import resource
-import signal
-import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
-from conductorlite import Engine, Run, VirtualClock, WorkflowDef
-from conductorlite.errors import ConductorliteError
-from conductorlite.testing import ScriptedWorkers
+from conductorlite import Engine, Run, WorkflowDef
 
 J = dict[str, Any]
 MB = 1024 * 1024
@@ -145,6 +134,19 @@ def wide(engine: Engine) -> Run:
     )
 
 
+NOTHING = {"name": "n", "taskReferenceName": "n", "type": "NOOP"}
+
+
+def rounds(ref: str, condition: str, body: J, **fields: Any) -> J:
+    """A DO_WHILE."""
+    return node(ref, "DO_WHILE", loopCondition=condition, loopOver=[body], **fields)
+
+
+def endless(condition: str = "true", **inputs: Any) -> Callable[[Engine], Run]:
+    """A loop that waits for nothing."""
+    return lambda engine: start(engine, flow(rounds("l", condition, NOTHING, inputParameters=inputs)))
+
+
 def long_list(engine: Engine) -> Run:
     """A list of 100,000 items, of which ten are done."""
     loop = node(
@@ -205,8 +207,8 @@ def own_starter(engine: Engine) -> Run:
 
 
 PATTERN = "(a+)+$"
-ATTACKS: dict[str, Callable[[Engine], Run]] = {
-    # Scripts that do not end.
+#: Scripts that do not end.
+SCRIPTS: dict[str, Callable[[Engine], Run]] = {
     "endless loop, INLINE": inline("while (true) {}"),
     "endless loop, loop condition": condition("while (true) {} true"),
     "endless loop, SWITCH": chosen("for (;;) {}"),
@@ -254,14 +256,20 @@ ATTACKS: dict[str, Callable[[Engine], Run]] = {
     "files, jq": transform('import "/proc/self/environ" as $d; $d'),
     "half a surrogate pair, jq text": transform("'\ud800'"),
     "half a surrogate pair, into jq": transform(".x", x="${workflow.input.x}", input={"x": "\ud800"}),
-    # Regular expressions.
+}
+
+#: Regular expressions.
+PATTERNS: dict[str, Callable[[Engine], Run]] = {
     "pattern in a filter": read("${workflow.input.l[?(@ =~ /" + PATTERN + "/)]}", {"l": ["a" * 5_000 + "b"]}),
     "pattern in a filter function": read("${$.workflow.input.l[?match(@, '" + PATTERN + "')]}", {"l": ["a" * 5_000 + "b"]}),
     "pattern out of the input": read("${workflow.input.l[?search(@, '(.*a){25}$')]}", {"l": ["a" * 300 + "b"]}),
     "pattern in a script": inline(f"/{PATTERN}/.test('a'.repeat(60) + 'b')"),
     "pattern made in a script": inline("new RegExp('(x+x+)+y').test('x'.repeat(100))"),
     "pattern replaced in a script": inline("'a'.repeat(100000).replace(/(a*)*b/g, 'x').length"),
-    # Depth.
+}
+
+#: Depth.
+DEPTH: dict[str, Callable[[Engine], Run]] = {
     **{f"1,000 deep, {kind}": tasks_in_tasks(kind) for kind in ("SWITCH", "DO_WHILE", "FORK_JOIN", "SUB_WORKFLOW")},
     "1,000 deep, input": lambda engine: start(engine, flow(given("t", x="${workflow.input}")), nested(1_000)),
     "1,000 deep, input of lists": lambda engine: start(engine, flow(given("t", x="${$..a}")), {"x": nested(1_000, list_=True)}),
@@ -273,7 +281,10 @@ ATTACKS: dict[str, Callable[[Engine], Run]] = {
     "1,000 deep, script text": inline("(" * 1_000 + "1" + ")" * 1_000),
     "1,000 deep, python text": inline("(" * 1_000 + "1" + ")" * 1_000, "python"),
     "1,000 deep, path": read("${workflow.input" + ".a" * 1_000 + "}", nested(50)),
-    # Size.
+}
+
+#: Size.
+SIZE: dict[str, Callable[[Engine], Run]] = {
     "10 MB input, one text": lambda engine: start(engine, flow(given("t", x="${workflow.input.x}")), {"x": "x" * 10 * MB}),
     "10 MB input, many numbers": lambda engine: start(
         engine, flow(given("t", x="${workflow.input.x[0]}")), {"x": list(range(10**6, 10**6 + 1_300_000))}
@@ -301,11 +312,37 @@ ATTACKS: dict[str, Callable[[Engine], Run]] = {
     ),
     "a child by expression that is oneself": own_child,
     "a start of oneself": own_starter,
-    # Circles and growth.
+}
+
+#: Circles and growth.
+GROWTH: dict[str, Callable[[Engine], Run]] = {
+    "a loop without an end": endless(),
+    "a loop without an end, keeping its last round": endless(keepLastN=1),
+    "a loop without an end, keeping a negative number": endless(keepLastN=-(10**30)),
+    "a loop without an end in another one": lambda engine: start(engine, flow(rounds("o", "true", rounds("l", "true", NOTHING)))),
+    "a loop of an INLINE without an end": lambda engine: start(
+        engine, flow(rounds("l", "true", given("i", "INLINE", evaluatorType="value-param", expression="x", x=1)))
+    ),
+    "a loop of a variable without an end": lambda engine: start(
+        engine, flow(rounds("l", "true", given("v", "SET_VARIABLE", x="${l.output.iteration}")))
+    ),
+    "1e308 rounds": endless("$.l['iteration'] < 1e308"),
+    "1e18 rounds, python": lambda engine: start(
+        engine, flow(rounds("l", "return l['iteration'] < 10 ** 18", NOTHING, evaluatorType="python"))
+    ),
+    "a list that is a number": lambda engine: start(
+        engine, flow(rounds("l", "true", NOTHING, items="${workflow.input.n}")), {"n": 1e9}
+    ),
+    "200,000 items, all of them": lambda engine: start(
+        engine, flow(rounds("l", "true", NOTHING, items="${workflow.input.all}")), {"all": [0] * 200_000}
+    ),
     "circle of sub-workflows": ring,
     "inputs that double": doubling,
     "variables that double": growing,
-    # Odd values.
+}
+
+#: Odd values.
+ODD: dict[str, Callable[[Engine], Run]] = {
     "integer of 5,000 digits": lambda engine: start(
         engine, flow(given("t", x="${workflow.input.x} and ${workflow.input.x}")), {"x": 10**5_000}
     ),
@@ -315,12 +352,18 @@ ATTACKS: dict[str, Callable[[Engine], Run]] = {
     "integer of 5,000 digits, script": inline("$.x + 1", input={"x": 10**5_000}, x="${workflow.input.x}"),
     "integer of 5,000 digits, wait": lambda engine: start(engine, flow(given("w", "WAIT", duration="9" * 5_000 + "s"))),
     "infinity": lambda engine: start(engine, flow(given("t")), {"x": float("inf")}),
+}
+#: Text that is none.
+SURROGATES: dict[str, Callable[[Engine], Run]] = {
     "half a surrogate pair, input": lambda engine: start(engine, flow(given("t", x="${workflow.input.x}")), {"x": "\ud800"}),
     "half a surrogate pair, definition": lambda engine: start(engine, flow(given("t\udfff", x="\ud800"))),
     "half a surrogate pair, output": returning(lambda: {"x": "\udc00"}),
     "half a surrogate pair, script": inline("'\\ud800'"),
     "half a surrogate pair, script text": inline("'\ud800'"),
-    # Expressions.
+}
+
+#: Expressions.
+EXPRESSIONS: dict[str, Callable[[Engine], Run]] = {
     "100,000 openings": read("${" * 100_000),
     "100,000 openings and closings": read("${" * 100_000 + "}" * 100_000),
     "1,000 nested expressions": read("${workflow.input." * 1_000 + "x" + "}" * 1_000, {"x": "x"}),
@@ -330,61 +373,3 @@ ATTACKS: dict[str, Callable[[Engine], Run]] = {
     "scans of scans": read("${$..*..*..*..*}", {"l": [[[1] * 20] * 20] * 20}),
     "wildcards of wildcards": read("${workflow.input" + "[*]" * 3 + "..*..*}", {"l": [[[1] * 20] * 20] * 20}),
 }
-
-
-def carry_out(name: str) -> J:
-    """One attack, and a normal workflow after it."""
-    workers = ScriptedWorkers()
-    for known in ("t", "z", "normal", *(f"t{n}" for n in range(41))):
-        workers[known]
-    with Engine(clock=VirtualClock(), workers=workers) as engine:
-        began = time.monotonic()
-        try:
-            run = ATTACKS[name](engine)
-            engine.run_until_idle()
-            workflow = run.workflow
-            outcome = f"{workflow.status}: {workflow.reason}" if workflow.reason else str(workflow.status)
-            outcome = f"parked: {workflow.parked}" if workflow.parked else outcome
-        except (ConductorliteError, TypeError, ValueError) as error:
-            outcome = f"{type(error).__name__}: {error}"
-            if not isinstance(error, ConductorliteError):
-                outcome = f"UNNAMED {outcome}"
-        except BaseException as error:
-            outcome = f"UNNAMED {type(error).__name__}: {str(error)[:200]}"
-        seconds = time.monotonic() - began
-        normal = engine.start(WorkflowDef.from_json({**flow(given("normal")), "name": "normal"}))
-        engine.run_until_idle()
-        after = str(normal.status)
-        broken = [str(finding)[:200] for finding in engine.check(normal.workflow_id)]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.platform == "darwin" else 1024)
-    if sys.platform == "darwin":
-        peak /= 1024 * 1024
-    outcome = " ".join(outcome.encode("utf-8", "backslashreplace").decode().split())
-    return {"outcome": outcome[:300], "seconds": seconds, "mb": peak, "after": after, "broken": broken}
-
-
-def main(names: list[str]) -> None:
-    """Carry them out one after another, each in its process; one that does not end is stopped."""
-    for name in names:
-        sys.stdout.flush()
-        child = os.fork()
-        if child == 0:
-            # A machine in danger helps nobody: past this the attack fails as too large.
-            resource.setrlimit(resource.RLIMIT_AS, (2 * 1024 * MB, 2 * 1024 * MB))
-            signal.alarm(30)
-            print(json.dumps({"name": name, **carry_out(name)}), flush=True)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        if status:
-            dead = {
-                "outcome": f"UNNAMED end of the process, status {status}",
-                "seconds": 30.0,
-                "mb": 2048.0,
-                "after": "",
-                "broken": [],
-            }
-            print(json.dumps({"name": name, **dead}), flush=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:] or list(ATTACKS))

@@ -46,6 +46,9 @@ _MEANING: Final[dict[int, tuple[type[ConductorliteError], str]]] = {
     sqlite3.SQLITE_MISUSE: (EngineClosed, "the backend was closed"),
 }
 
+#: What SQLite, and Python's module for it, say without a code of their own about a file that is not as it was made.
+_DAMAGE: Final = ("Could not decode to UTF-8", "malformed database schema", "no such table", "no such column", "no such index")
+
 
 @attrs.frozen(kw_only=True, slots=True)
 class Settings:
@@ -64,6 +67,8 @@ def translated(error: sqlite3.Error, path: str) -> ConductorliteError:
     if code is None and "closed" in str(error):  # raised by the sqlite3 module itself, without a code
         return EngineClosed(f"{path}: the backend was closed")
     kind, meaning = _MEANING.get((code or 0) & 0xFF, (StorageError, "the database could not be used"))
+    if kind is StorageError and str(error).startswith(_DAMAGE):
+        kind, meaning = StorageCorrupt, "the database is damaged"
     return kind(f"{path}: {meaning} ({error})")
 
 

@@ -13,7 +13,7 @@ from conductorlite.backends.sqlite.changes import SQLiteChangeReads
 from conductorlite.backends.sqlite.events import SQLiteEventReads
 from conductorlite.backends.sqlite.limits import LimitRows
 from conductorlite.backends.sqlite.payloads import SQLitePayloadReads
-from conductorlite.backends.sqlite.rows import Row, event_of, history_of, message_of, poll_of, task_of, workflow_of
+from conductorlite.backends.sqlite.rows import Row, event_of, history_of, message_of, poll_of, stored_text, task_of, workflow_of
 from conductorlite.backends.sqlite.schedules import SQLiteScheduleReads
 from conductorlite.backends.sqlite.schemas import SQLiteSchemaReads
 from conductorlite.backends.sqlite.upkeep import SQLiteUpkeepReads
@@ -69,7 +69,7 @@ class SQLiteReads(
         payloads: dict[str, Payload] = {}
         if need.payloads:
             rows = self._execute(sql.TEXTS, (json.dumps(sorted(need.payloads)), workflow_id))
-            payloads = {digest: Payload(text, digest=digest) for digest, text in rows}
+            payloads = {digest: stored_text(digest, text) for digest, text in rows}
         return Loaded(tasks=tasks, latest=latest, payloads=payloads)
 
     def _last(self, workflow_id: str, refs: frozenset[str]) -> dict[str, Task | None]:

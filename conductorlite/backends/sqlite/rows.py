@@ -11,15 +11,17 @@ last.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import attrs
 
 from conductorlite.canonical import EMPTY, INLINE_LIMIT, Payload
 from conductorlite.decisions import Event, EventKind, Message
 from conductorlite.definitions import Semantics
+from conductorlite.errors import StorageCorrupt
 from conductorlite.executions import HistoryEvent, HistoryKind, PollData, Task, TaskStatus, Workflow, WorkflowStatus
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "message_row",
     "poll_of",
     "poll_row",
+    "stored_text",
     "task_of",
     "task_row",
     "workflow_of",
@@ -47,6 +50,21 @@ __all__ = [
 
 #: Cells of a row, as sqlite3 takes and gives them.
 Row = tuple[Any, ...]
+
+T = TypeVar("T")
+
+
+def _readable(read: Callable[[Row], T]) -> Callable[[Row], T]:
+    """A row whose cells do not stand for what they should was not written by us: StorageCorrupt, not whatever trips over it."""
+
+    @wraps(read)
+    def reading(row: Row) -> T:
+        try:
+            return read(row)
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+            raise StorageCorrupt(f"the database is damaged: a row cannot be read ({type(error).__name__}: {error})") from error
+
+    return reading
 
 
 def _plain(kind: type[attrs.AttrsInstance], special: Sequence[str]) -> tuple[str, ...]:
@@ -66,6 +84,14 @@ def _payload(cell: str) -> Payload:
     if cell[0] == "#":
         return Payload(None, digest=cell[1:])
     return Payload(cell)
+
+
+def stored_text(digest: str, text: str) -> Payload:
+    """A large payload; raises StorageCorrupt when the text is not the one that was kept under this hash."""
+    payload = Payload(text)
+    if payload.digest != digest:
+        raise StorageCorrupt(f"the database is damaged: the payload {digest} is another one")
+    return payload
 
 
 # -- workflows ---------------------------------------------------------------------------------------------------------
@@ -107,6 +133,7 @@ def workflow_row(workflow: Workflow) -> Row:
     )
 
 
+@_readable
 def workflow_of(row: Row) -> Workflow:
     """The execution of a row in the order of WORKFLOW_COLUMNS."""
     plain = len(_WORKFLOW_PLAIN)
@@ -164,6 +191,7 @@ def task_row(task: Task) -> Row:
     )
 
 
+@_readable
 def task_of(row: Row) -> Task:
     """The attempt of a row in the order of TASK_COLUMNS."""
     status, given, output, retried, executed, succeeded = row[-13:-7]
@@ -192,6 +220,11 @@ HISTORY_COLUMNS: Final = (
     *("workflow_id", "n", "at", "kind", "status", "ref", "attempt", "number", "reason", "payload", "cause"),
 )
 _HISTORY_KIND: Final = {member.value: member for member in HistoryKind}
+#: Lines that tell of a move tell a status there is.
+_STATUS_TOLD: Final[dict[HistoryKind, Mapping[str, object]]] = {
+    HistoryKind.TASK: _TASK_STATUS,
+    HistoryKind.WORKFLOW: _WORKFLOW_STATUS,
+}
 
 
 def history_row(workflow_id: str, event: HistoryEvent) -> Row:
@@ -204,13 +237,17 @@ def history_row(workflow_id: str, event: HistoryEvent) -> Row:
     )
 
 
+@_readable
 def history_of(row: Row) -> HistoryEvent:
     """The line of the journal of a row in the order of HISTORY_COLUMNS."""
     _, n, at, kind, status, ref, attempt, number, reason, payload, cause = row
+    told = _HISTORY_KIND[kind]
+    if told in _STATUS_TOLD:
+        _STATUS_TOLD[told][status]
     return HistoryEvent(
         n=n,
         at=at,
-        kind=_HISTORY_KIND[kind],
+        kind=told,
         status=status,
         ref=ref,
         attempt=attempt,
@@ -239,6 +276,7 @@ def event_row(event: Event) -> Row:
     )
 
 
+@_readable
 def event_of(row: Row) -> Event:
     """The letter of a row in the order of EVENT_COLUMNS."""
     workflow_id, event_id, kind, due_at, posted_at, sender, sender_seq, ref, attempt, generation, data, held = row

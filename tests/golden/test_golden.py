@@ -1,0 +1,143 @@
+"""Golden databases: a store of each schema there ever was is opened, migrated and gone on with, to the same ends.
+
+`golden_dump.py` writes the one of the present schema, `golden_lives.py` says what is in it. When this test says that the schema
+has changed: while that schema is not released, `python tests/golden/golden_dump.py`; once it is, the change belongs into a schema
+of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from golden_dump import FOLDER, ddl, dumped, golden, loaded
+from golden_lives import ENDS_AT, FLOWS, KEY, LARGE, LIMITED, STARTS_AT, begin, finish, outcome
+
+from conductorlite import Engine, IdempotencyStrategy, VirtualClock
+from conductorlite.backends.memory import MemoryBackend
+from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.backends.sqlite.schema import VERSION
+from conductorlite.executions import TaskStatus, WorkflowStatus
+from conductorlite.plan.compile import OPERATOR_TYPES
+
+pytest.importorskip("jq", reason="one of the executions needs the extra jq")
+
+#: A task in a definition: its reference and type.
+_NODE = re.compile(r'"taskReferenceName": "(\w+)", "type": "(\w+)"')
+
+SCHEMAS = range(1, VERSION + 1)
+
+
+@pytest.fixture(params=SCHEMAS)
+def schema(request: pytest.FixtureRequest) -> int:
+    """Each schema there is."""
+    number: int = request.param
+    return number
+
+
+@pytest.fixture
+def path(schema: int, tmp_path: Path) -> Path:
+    """The golden database of the schema, as a file."""
+    path = tmp_path / "golden.db"
+    loaded(golden(schema).read_text(encoding="utf-8"), path)
+    return path
+
+
+@pytest.fixture
+def engine(path: Path) -> Iterator[Engine]:
+    """The present engine on it, at the instant at which it was left."""
+    with Engine(SQLiteBackend(path), clock=VirtualClock(ENDS_AT)) as engine:
+        yield engine
+
+
+def test_every_schema_has_its_golden_database() -> None:
+    """There is one for each number, and none that no migration leads to."""
+    assert sorted(FOLDER.glob("*.sql")) == sorted(golden(number) for number in SCHEMAS)
+    for number in SCHEMAS:
+        assert f"PRAGMA user_version = {number};" in golden(number).read_text(encoding="utf-8").splitlines()[:2]
+
+
+def test_the_present_schema_is_the_golden_one(tmp_path: Path) -> None:
+    """A schema does not change without a new golden database, which is a file in every review."""
+    loaded(golden(VERSION).read_text(encoding="utf-8"), tmp_path / "golden.db")
+    SQLiteBackend(tmp_path / "fresh.db").close()
+    assert ddl(tmp_path / "golden.db") == ddl(tmp_path / "fresh.db"), "run: python tests/golden/golden_dump.py"
+
+
+def test_it_is_migrated_to_the_present_schema(schema: int, path: Path, tmp_path: Path) -> None:
+    """Opened, it has the tables and indexes of a fresh store, and is whole."""
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (schema,)
+    SQLiteBackend(path).close()
+    SQLiteBackend(tmp_path / "fresh.db").close()
+    assert ddl(path) == ddl(tmp_path / "fresh.db")
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_it_stands_as_it_was_left(engine: Engine, schema: int) -> None:
+    """No law is broken, and each execution stands as one does that was begun today."""
+    assert engine.check() == []
+    with Engine(MemoryBackend(), clock=VirtualClock(STARTS_AT)) as today:
+        begin(today, schema)
+        ids = list(today.workflow_ids())
+        assert list(engine.workflow_ids()) == ids
+        for workflow_id in ids:
+            assert outcome(engine, workflow_id) == outcome(today, workflow_id)
+
+
+def test_it_comes_to_the_same_ends(engine: Engine, schema: int) -> None:
+    """Gone on with, every execution ends like one that never saw another schema, and keeps the journal it had."""
+    told = {workflow_id: list(engine.history(workflow_id)) for workflow_id in engine.workflow_ids()}
+    with Engine(MemoryBackend(), clock=VirtualClock(STARTS_AT)) as today:
+        begin(today, schema)
+        finish(today)
+        finish(engine)
+        assert list(engine.workflow_ids()) == list(today.workflow_ids())
+        for workflow_id in today.workflow_ids():
+            assert engine.status(workflow_id).terminal
+            assert outcome(engine, workflow_id) == outcome(today, workflow_id)
+    for workflow_id, lines in told.items():
+        assert list(engine.history(workflow_id))[: len(lines)] == lines
+    assert engine.check() == []
+
+
+def test_what_stands_beside_executions_is_kept(engine: Engine) -> None:
+    """Registry, idempotency keys, logs, polls, large payloads, letters that are held, tasks of a domain."""
+    assert engine.workflow_defs() == [("keyed", 1), ("mourn", 1)]
+    held = engine.start("keyed", idempotency_key=KEY, idempotency_strategy=IdempotencyStrategy.RETURN_EXISTING)
+    assert held.workflow_id == "keyed"
+    polled = engine.get("polled")
+    assert polled.input.fresh() == {"x": LARGE}
+    assert [line.text for line in engine.task_logs(polled.task("a").task_id)] == ["began", "half done"]
+    assert "work_polled" in {poll.queue_name for poll in engine.poll_data()}
+    assert engine.queue_sizes()["mars:far"] == 1
+    with engine.backend.reading() as view:
+        assert any(event.held for event in view.inbox("paused"))
+        assert all(event.held for event in view.inbox("parked"))
+
+
+def test_it_has_something_of_everything(engine: Engine, schema: int) -> None:
+    """Every status, but PENDING before there were limits; and, once gone on with, every type of task the decider knows."""
+    rows = [engine.get(workflow_id) for workflow_id in engine.workflow_ids()]
+    assert {row.status for row in rows} == set(WorkflowStatus)
+    missing = set(TaskStatus) - {task.status for row in rows for task in row.tasks}
+    assert missing == ({TaskStatus.PENDING} if schema < LIMITED else set())
+    finish(engine)
+    came_by = {task.base_ref for workflow_id in engine.workflow_ids() for task in engine.get(workflow_id).tasks}
+    nodes = [found.groups() for found in _NODE.finditer(json.dumps(FLOWS))]
+    assert {kind for _, kind in nodes} >= {str(one) for one in OPERATOR_TYPES}
+    assert {ref for ref, kind in nodes if kind in OPERATOR_TYPES} <= came_by
+
+
+def test_a_dump_is_the_store(path: Path, tmp_path: Path) -> None:
+    """Writing it down and reading it again loses nothing."""
+    again = tmp_path / "again.db"
+    loaded(dumped(path), again)
+    assert dumped(again) == dumped(path)
