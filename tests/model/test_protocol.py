@@ -18,10 +18,11 @@ SMALL = {
     "with locks that lapse": (Scope(lock=True, verbs=0, put_backs=0, repeats=0), 1_000),
 }
 LARGE = {
+    "everything at once": Scope(),
     "a verb, and a report repeated": Scope(put_backs=0),
     "a verb, and a task put back": Scope(repeats=0),
     "three engines, three workers": Scope(engines=3, workers=3, verbs=0, put_backs=0, repeats=0),
-    "two tasks, put back and repeated": Scope(tasks=2, verbs=0),
+    "two tasks, and a report repeated": Scope(tasks=2, verbs=0, put_backs=0),
     "two retries": Scope(retries=2, moments=3, verbs=0, repeats=0),
     "locks that lapse, and a verb": Scope(lock=True, put_backs=0, repeats=0),
 }

@@ -100,6 +100,15 @@ def test_a_power_cut_leaves_what_some_commit_left(tmp_path: Path, mode: Mode, ca
     judged(cut(tmp_path / "cut", run, log, moments, ["all", "none", "some 1"], mode), mode, capsys)
 
 
+def test_a_power_cut_while_the_store_is_made(tmp_path: Path) -> None:
+    """Whatever part of a new file the disk has kept, in any order, it becomes a store at the next opening."""
+    run, log = lived(tmp_path / "run", lambda engine: None, "FULL", None)
+    made = next(number for number, op in enumerate(log) if op.kind == "told")
+    hows = [f"some {number}" for number in range(6)]
+    tally = cut(tmp_path / "cut", run, log[: made + 1], range(5, made + 1, 7), hows, "FULL")
+    assert tally.places == {0}
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("mode", ["FULL", "NORMAL"])
 @pytest.mark.parametrize("checkpoint_every", [1000, 40])

@@ -27,6 +27,9 @@ __all__ = ["Settings", "open_reader", "open_writer", "translated"]
 
 _MAGIC: Final = b"SQLite format 3\0"
 _HEADER_BYTES: Final = 100
+#: How a rollback journal begins; bytes 16 to 19 of it are the pages the database had before.
+_JOURNAL_MAGIC: Final = bytes.fromhex("d9d505f920a163d7")
+_JOURNAL_HEADER_BYTES: Final = 28
 #: The log is cut back to this size after a checkpoint, bytes.
 _JOURNAL_LIMIT: Final = 16 * 1024 * 1024
 _WAL_TRIES: Final = 50
@@ -147,7 +150,7 @@ def _check_header(path: str) -> bool:
         return False
     except OSError as error:
         raise StorageReadOnly(f"{path}: {error.strerror}") from error
-    if not header:
+    if not header or _unborn(path):
         return False
     if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
         raise StorageCorrupt(f"{path}: this is not a SQLite database")
@@ -160,6 +163,19 @@ def _check_header(path: str) -> bool:
     elif application or in_wal_mode:  # our own are marked before they enter WAL mode
         raise StorageCorrupt(f"{path}: this is the database of another application (application_id {application})")
     return version == VERSION and in_wal_mode
+
+
+def _unborn(path: str) -> bool:
+    """Whether the power was cut while the file was first written: its journal says that it was empty before.
+
+    The system may then have kept later pages and not the first. SQLite rolls it back to the empty file it was.
+    """
+    try:
+        with Path(f"{path}-journal").open("rb") as file:
+            journal = file.read(_JOURNAL_HEADER_BYTES)
+    except OSError:
+        return False
+    return len(journal) == _JOURNAL_HEADER_BYTES and journal.startswith(_JOURNAL_MAGIC) and not any(journal[16:20])
 
 
 def _enter_wal(connection: sqlite3.Connection, path: str) -> None:
