@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -191,8 +192,9 @@ def test_somebody_elses_store(tmp_path: Path) -> None:
     """A user without rights on the file really gets StorageReadOnly from the operating system's answer."""
     path = tmp_path / "store.db"
     SQLiteBackend(path).close()
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(0o755)
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.is_relative_to(tempfile.gettempdir()) and folder != Path(tempfile.gettempdir()):
+            folder.chmod(0o755)
     context = multiprocessing.get_context("fork")
     answer: multiprocessing.SimpleQueue[str] = context.SimpleQueue()
     child = context.Process(target=_open_as_nobody, args=(str(path), answer))

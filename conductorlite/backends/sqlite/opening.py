@@ -128,9 +128,13 @@ def _connect(settings: Settings) -> sqlite3.Connection:
 def _check_writable(path: str) -> None:
     file = Path(path)
     folder = file.parent
-    if file.is_dir():
+    try:
+        is_folder, folder_exists = file.is_dir(), folder.is_dir()
+    except PermissionError as error:
+        raise StorageReadOnly(f"{path}: it cannot be reached ({error})") from error
+    if is_folder:
         raise StorageReadOnly(f"{path}: this is a folder, not a database file")
-    if not folder.is_dir():
+    if not folder_exists:
         raise StorageReadOnly(f"{path}: the folder {folder} does not exist")
     # The folder too: SQLite keeps the log beside the file.
     for place in (folder, file):
