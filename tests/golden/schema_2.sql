@@ -1,6 +1,13 @@
 PRAGMA application_id = 1129075781;
 PRAGMA user_version = 2;
 BEGIN TRANSACTION;
+CREATE TABLE archive (
+    workflow_id TEXT PRIMARY KEY NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, ended_at INTEGER NOT NULL,
+    archived_at INTEGER NOT NULL, size INTEGER NOT NULL, document BLOB NOT NULL
+) STRICT;
+CREATE TABLE changes (
+    n INTEGER PRIMARY KEY, workflow_id TEXT NOT NULL, ref TEXT NOT NULL, attempt INTEGER NOT NULL
+) STRICT;
 CREATE TABLE counters (name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 INSERT INTO "counters" VALUES('registry',2);
 CREATE TABLE definitions (digest TEXT PRIMARY KEY NOT NULL, text TEXT NOT NULL) STRICT;
@@ -34,6 +41,22 @@ INSERT INTO "definitions" VALUES('8d551c85058a158e034dbb341fdf7c899c142448ba52f6
 INSERT INTO "definitions" VALUES('911be42842dce96b5056b14d851f02bf3864165b04604c832748247ca9119ef7','{"name":"keyed","version":1,"tasks":[{"name":"k","taskReferenceName":"k","type":"HUMAN"}],"schemaVersion":2}');
 INSERT INTO "definitions" VALUES('9a43b3a3f22e84cab6c55d622ba05cf25263e4ec6cec51a6447825a1f2c4201f','{"name":"slot","version":1,"tasks":[{"name":"narrow","taskReferenceName":"a","type":"SIMPLE","inputParameters":{"x":"${workflow.input.x}"},"taskDefinition":{"name":"narrow","retryCount":2,"retryDelaySeconds":300,"timeoutSeconds":7200,"totalTimeoutSeconds":14400,"responseTimeoutSeconds":900,"pollTimeoutSeconds":7200,"concurrentExecLimit":1}}],"schemaVersion":2}');
 INSERT INTO "definitions" VALUES('daa842bc43c88b2bac0acd926c505f541598a94c4d7601d83243b40df360e494','{"name":"gates","version":1,"tasks":[{"name":"gate","taskReferenceName":"gate","type":"HUMAN"}],"schemaVersion":2,"rateLimitConfig":{"rateLimitKey":"gates","concurrentExecLimit":1}}');
+CREATE TABLE event_executions (
+    name TEXT NOT NULL, event TEXT NOT NULL, message_id TEXT NOT NULL, number INTEGER NOT NULL, created INTEGER NOT NULL,
+    status TEXT NOT NULL, action TEXT, output TEXT NOT NULL,
+    PRIMARY KEY (name, event, message_id, number)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE event_handlers (
+    name TEXT PRIMARY KEY NOT NULL, event TEXT NOT NULL, active INTEGER NOT NULL, text TEXT NOT NULL
+) STRICT;
+CREATE TABLE external_payloads (
+    workflow_id TEXT NOT NULL, digest TEXT NOT NULL, size INTEGER NOT NULL, key TEXT NOT NULL,
+    PRIMARY KEY (workflow_id, digest)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE feed (
+    id INTEGER PRIMARY KEY CHECK (id = 0), reader TEXT NOT NULL, position INTEGER NOT NULL, removals INTEGER NOT NULL,
+    noting TEXT, until INTEGER NOT NULL
+) STRICT;
 CREATE TABLE history (
     workflow_id TEXT NOT NULL, n INTEGER NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL, status TEXT NOT NULL,
     ref TEXT, attempt INTEGER, number INTEGER, reason TEXT, payload TEXT, cause TEXT,
@@ -89,11 +112,11 @@ INSERT INTO "history" VALUES('forked',5,1900000021000,'TASK','IN_PROGRESS','wait
 INSERT INTO "history" VALUES('forked',6,1900000021000,'TASK','SCHEDULED','right',0,NULL,NULL,'{"x":5}',NULL);
 INSERT INTO "history" VALUES('forked',7,1900000021000,'TASK','IN_PROGRESS','left',0,NULL,NULL,NULL,'{"kind":"POLL","worker":"golden"}');
 INSERT INTO "history" VALUES('forked',8,1900000021000,'TASK','COMPLETED','left',0,NULL,NULL,'{"by":"left","got":{"x":5}}','{"kind":"REPORT","worker":"golden"}');
-INSERT INTO "history" VALUES('gates 1',1,1900000021000,'WORKFLOW','RUNNING',NULL,NULL,NULL,NULL,'{}','{"kind":"START","definition":"daa842bc43c88b2bac0acd926c505f541598a94c4d7601d83243b40df360e494","slots":[1]}');
+INSERT INTO "history" VALUES('gates 1',1,1900000021000,'WORKFLOW','RUNNING',NULL,NULL,NULL,NULL,'{}','{"kind":"START","definition":"daa842bc43c88b2bac0acd926c505f541598a94c4d7601d83243b40df360e494","slots":[["ask ",1]]}');
 INSERT INTO "history" VALUES('gates 1',2,1900000021000,'TASK','IN_PROGRESS','gate',0,NULL,NULL,'{}',NULL);
-INSERT INTO "history" VALUES('gates 2',1,1900000021000,'WORKFLOW','RUNNING',NULL,NULL,NULL,NULL,'{}','{"kind":"START","definition":"daa842bc43c88b2bac0acd926c505f541598a94c4d7601d83243b40df360e494","slots":[0]}');
+INSERT INTO "history" VALUES('gates 2',1,1900000021000,'WORKFLOW','RUNNING',NULL,NULL,NULL,NULL,'{}','{"kind":"START","definition":"daa842bc43c88b2bac0acd926c505f541598a94c4d7601d83243b40df360e494"}');
 INSERT INTO "history" VALUES('gates 2',2,1900000021000,'TASK','PENDING','gate',0,NULL,NULL,'{}',NULL);
-INSERT INTO "history" VALUES('gates 3',1,1900000021000,'WORKFLOW','RUNNING',NULL,NULL,NULL,NULL,'{}','{"kind":"START","definition":"daa842bc43c88b2bac0acd926c505f541598a94c4d7601d83243b40df360e494","slots":[0]}');
+INSERT INTO "history" VALUES('gates 3',1,1900000021000,'WORKFLOW','RUNNING',NULL,NULL,NULL,NULL,'{}','{"kind":"START","definition":"daa842bc43c88b2bac0acd926c505f541598a94c4d7601d83243b40df360e494"}');
 INSERT INTO "history" VALUES('gates 3',2,1900000021000,'TASK','PENDING','gate',0,NULL,NULL,'{}',NULL);
 INSERT INTO "history" VALUES('jumped',1,1900000021000,'WORKFLOW','RUNNING',NULL,NULL,NULL,NULL,'{"x":10}','{"kind":"START","definition":"fb4bf5bddea9b2a1268c297e28c8907aacef2617af6742a679235b4cb047b4d8"}');
 INSERT INTO "history" VALUES('jumped',2,1900000021000,'TASK','SCHEDULED','a',0,NULL,NULL,'{"x":10}',NULL);
@@ -146,12 +169,12 @@ INSERT INTO "history" VALUES('scripts',2,1900000021000,'TASK','COMPLETED','inlin
 INSERT INTO "history" VALUES('scripts',3,1900000021000,'TASK','COMPLETED','lambda',0,NULL,NULL,'{"result":2}',NULL);
 INSERT INTO "history" VALUES('scripts',4,1900000021000,'TASK','COMPLETED','jq',0,NULL,NULL,'{"result":3,"resultList":[3]}',NULL);
 INSERT INTO "history" VALUES('scripts',5,1900000021000,'TASK','IN_PROGRESS','gate',0,NULL,NULL,'{}',NULL);
-INSERT INTO "history" VALUES('slot 1',1,1900000021000,'WORKFLOW','RUNNING',NULL,NULL,NULL,NULL,'{"x":1}','{"kind":"START","definition":"9a43b3a3f22e84cab6c55d622ba05cf25263e4ec6cec51a6447825a1f2c4201f","slots":[1]}');
+INSERT INTO "history" VALUES('slot 1',1,1900000021000,'WORKFLOW','RUNNING',NULL,NULL,NULL,NULL,'{"x":1}','{"kind":"START","definition":"9a43b3a3f22e84cab6c55d622ba05cf25263e4ec6cec51a6447825a1f2c4201f","slots":[["ask a",1]]}');
 INSERT INTO "history" VALUES('slot 1',2,1900000021000,'TASK','SCHEDULED','a',0,NULL,NULL,'{"x":1}',NULL);
 INSERT INTO "history" VALUES('slot 1',3,1900000021000,'TASK','IN_PROGRESS','a',0,NULL,NULL,NULL,'{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES('slot 2',1,1900000021000,'WORKFLOW','RUNNING',NULL,NULL,NULL,NULL,'{"x":2}','{"kind":"START","definition":"9a43b3a3f22e84cab6c55d622ba05cf25263e4ec6cec51a6447825a1f2c4201f","slots":[0]}');
+INSERT INTO "history" VALUES('slot 2',1,1900000021000,'WORKFLOW','RUNNING',NULL,NULL,NULL,NULL,'{"x":2}','{"kind":"START","definition":"9a43b3a3f22e84cab6c55d622ba05cf25263e4ec6cec51a6447825a1f2c4201f"}');
 INSERT INTO "history" VALUES('slot 2',2,1900000021000,'TASK','PENDING','a',0,NULL,NULL,'{"x":2}',NULL);
-INSERT INTO "history" VALUES('slot 3',1,1900000021000,'WORKFLOW','RUNNING',NULL,NULL,NULL,NULL,'{"x":3}','{"kind":"START","definition":"9a43b3a3f22e84cab6c55d622ba05cf25263e4ec6cec51a6447825a1f2c4201f","slots":[0]}');
+INSERT INTO "history" VALUES('slot 3',1,1900000021000,'WORKFLOW','RUNNING',NULL,NULL,NULL,NULL,'{"x":3}','{"kind":"START","definition":"9a43b3a3f22e84cab6c55d622ba05cf25263e4ec6cec51a6447825a1f2c4201f"}');
 INSERT INTO "history" VALUES('slot 3',2,1900000021000,'TASK','PENDING','a',0,NULL,NULL,'{"x":3}',NULL);
 INSERT INTO "history" VALUES('spread',1,1900000021000,'WORKFLOW','RUNNING',NULL,NULL,NULL,NULL,'{"branches":[{"name":"work_spread","taskReferenceName":"p","type":"SIMPLE","inputParameters":{"x":"${workflow.input.x}"},"taskDefinition":{"name":"work_spread","retryCount":2,"retryDelaySeconds":300,"pollTimeoutSeconds":7200,"timeoutSeconds":7200,"responseTimeoutSeconds":900,"totalTimeoutSeconds":14400}},{"name":"work_spread","taskReferenceName":"q","type":"SIMPLE","inputParameters":{"x":"${workflow.input.x}"},"taskDefinition":{"name":"work_spread","retryCount":2,"retryDelaySeconds":300,"pollTimeoutSeconds":7200,"timeoutSeconds":7200,"responseTimeoutSeconds":900,"totalTimeoutSeconds":14400}},{"name":"r","taskReferenceName":"r","type":"NOOP"}]}','{"kind":"START","definition":"3689f758273b34c013fb2201e64efb8a17dae22cedb24e96710cc9a26a29b4d4","used":["407e7a39aa7aa72a49ecad3a41fe02b3971814134e168cf97596858915a5a6af"]}');
 INSERT INTO "history" VALUES('spread',2,1900000021000,'TASK','COMPLETED','spread',0,NULL,NULL,'{}',NULL);
@@ -273,6 +296,9 @@ CREATE TABLE limits (
 ) STRICT, WITHOUT ROWID;
 INSERT INTO "limits" VALUES('task:narrow',3,1,0,'[]',0,0,1,NULL,NULL);
 INSERT INTO "limits" VALUES('workflow:gates',3,1,0,'[]',0,0,1,NULL,NULL);
+CREATE TABLE loose_payloads (
+    key TEXT NOT NULL, workflow_id TEXT NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (key, workflow_id)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE messages (
     workflow_id TEXT NOT NULL, ref TEXT NOT NULL, queue TEXT NOT NULL, attempt INTEGER NOT NULL,
     generation INTEGER NOT NULL, task_id TEXT NOT NULL, due_at INTEGER NOT NULL, priority INTEGER NOT NULL,
@@ -309,6 +335,13 @@ INSERT INTO "polls" VALUES('work_spread','','golden',1900000021000);
 INSERT INTO "polls" VALUES('work_terminated','','golden',1900000021000);
 INSERT INTO "polls" VALUES('work_tried','','golden',1900000021000);
 INSERT INTO "polls" VALUES('work_undoing','','golden',1900000021000);
+CREATE TABLE schedules (
+    name TEXT PRIMARY KEY NOT NULL, address TEXT NOT NULL, text TEXT NOT NULL, progress TEXT NOT NULL,
+    waits INTEGER NOT NULL, fence INTEGER NOT NULL
+) STRICT;
+CREATE TABLE schema_defs (
+    name TEXT NOT NULL, version INTEGER NOT NULL, text TEXT NOT NULL, PRIMARY KEY (name, version)
+) STRICT;
 CREATE TABLE task_defs (name TEXT PRIMARY KEY NOT NULL, text TEXT NOT NULL) STRICT;
 CREATE TABLE task_logs (
     n INTEGER PRIMARY KEY, workflow_id TEXT NOT NULL, task_id TEXT NOT NULL, at INTEGER NOT NULL, text TEXT NOT NULL
@@ -476,4 +509,10 @@ CREATE INDEX task_logs_workflow ON task_logs (workflow_id);
 CREATE INDEX limit_members_line ON limit_members (key, priority DESC, asked_at, created_at, workflow_id, seq, holder)
     WHERE state = 'WAITING';
 CREATE INDEX limit_members_workflow ON limit_members (workflow_id);
+CREATE INDEX event_handlers_event ON event_handlers (event, name);
+CREATE INDEX event_executions_created ON event_executions (created, name, event, message_id, number);
+CREATE INDEX event_executions_name ON event_executions (name, created, event, message_id, number);
+CREATE INDEX event_executions_message ON event_executions (message_id, created, name, event, number);
+CREATE INDEX external_payloads_key ON external_payloads (key);
+CREATE UNIQUE INDEX changes_key ON changes (workflow_id, ref, attempt);
 COMMIT;
