@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from canary_kit import INPUT, LONG, PIECES, EchoServer, LoudSink, Vault, careless, child, leaks, whole
 
-from conductorlite import Engine, Task, TaskResult, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
+from conductorlite import Barriers, Engine, Task, TaskResult, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
 from conductorlite.backends.memory import MemoryBackend
 from conductorlite.backends.sqlite import SQLiteBackend
 from conductorlite.ports import Backend
@@ -31,10 +31,14 @@ def searched(where: str, data: bytes) -> None:
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Backend, Callable[[], bytes]]:
     """A store, and all the bytes that are in it."""
     if request.param == "sqlite":
-        path = tmp_path / "store.db"
-        return SQLiteBackend(path), lambda: b"".join(file.read_bytes() for file in sorted(tmp_path.iterdir()) if file.is_file())
+        return SQLiteBackend(tmp_path / "store.db"), lambda: _files(tmp_path)
     backend = MemoryBackend(relay=request.param == "memory-relay")
-    return backend, lambda: _everything(backend)
+    return backend, lambda: _everything(backend) + _files(tmp_path)
+
+
+def _files(folder: Path) -> bytes:
+    """Every byte of every file below a folder: databases with their logs, the index, the payload storage."""
+    return b"".join(file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file())
 
 
 def _everything(backend: MemoryBackend) -> bytes:
@@ -54,13 +58,21 @@ def _everything(backend: MemoryBackend) -> bytes:
 
 
 def test_nothing_of_a_secret_is_written(
-    store: tuple[Backend, Callable[[], bytes]], caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+    store: tuple[Backend, Callable[[], bytes]],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Failed, retried, compensated, echoed by servers, quoted by errors, logged, exported, explained: never a piece of one."""
     backend, written = store
     caplog.set_level(logging.DEBUG)
     vault, sink = Vault(), LoudSink()
-    with EchoServer() as server, Engine(backend, workers=careless(sink), clock=VirtualClock(0), secrets=vault) as engine:
+    places: dict[str, Any] = {"payloads": tmp_path / "payloads", "index": tmp_path / "index.db"}
+    low = Barriers(**{f"{place}_payload_size_threshold": 1 for place in ("task_input", "task_output", "workflow_output")})
+    with (
+        EchoServer() as server,
+        Engine(backend, workers=careless(sink), clock=VirtualClock(0), secrets=vault, barriers=low, **places) as engine,
+    ):
         engine.register(WorkflowDef.from_json(child("child")), WorkflowDef.from_json(child("mourner")))
         assert vault.asked == []
         run = engine.start(whole(server.url), {"n": 7}, workflow_id="w")
@@ -84,6 +96,12 @@ def test_nothing_of_a_secret_is_written(
             searched("history", repr(engine.history(row.workflow_id)).encode())
             searched("get", repr(engine.get(row.workflow_id)).encode())
         assert engine.check() == []
+        found = engine.search("status = FAILED", free_text="w*")
+        searched("what a search finds", repr(found).encode())
+        engine.archive(mourners[0].workflow_id)
+        searched("what is archived", repr(engine.get(mourners[0].workflow_id)).encode())
+        assert any((tmp_path / "payloads").rglob("*"))
+        assert (tmp_path / "index.db").stat().st_size > 0
         searched("the open store", written())
     searched("the store", written())
     searched("the log", caplog.text.encode())
