@@ -319,6 +319,8 @@ class Workflow:
     parent_ref: str | None = None
     parent_attempt: int = 0
     parent_generation: int = 0
+    #: The engine that alone takes its turns and offers its tasks (`allocation="local"`); empty: any engine.
+    owner: str = ""
     #: How many executions above this one have started it: a child of a child has 2.
     depth: int = 0
     event: str | None = None

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, Literal, ParamSpec
 
 from conductorlite.aio.events import AsyncEvents
 from conductorlite.aio.run import AsyncRun
@@ -63,6 +63,8 @@ class AsyncEngine(AsyncEvents, AsyncSchedules):
         payloads: str | os.PathLike[str] | PayloadStorage | None = None,
         payload_codec: PayloadCodec | None = None,
         barriers: Barriers | None = None,
+        name: str | None = None,
+        allocation: Literal["shared", "local"] = "shared",
     ) -> None:
         # asyncio is imported by whoever makes one of these, not by whoever imports conductorlite.
         from conductorlite.aio.bridge import Bridge
@@ -82,6 +84,8 @@ class AsyncEngine(AsyncEvents, AsyncSchedules):
             payloads=payloads,
             payload_codec=payload_codec,
             barriers=barriers,
+            name=name,
+            allocation=allocation,
         )
         self._bridge = Bridge(self._engine)
         self._call, self._drive = self._bridge.call, self._bridge.drive

@@ -1,6 +1,6 @@
 """The verbs, one file per family, each family built on the one before.
 
-metadata ◁ control ◁ migrations ◁ reruns ◁ workface ◁ signals ◁ events ◁ records ◁ schedules ◁ queries.
+metadata ◁ control ◁ migrations ◁ reruns ◁ workface ◁ signals ◁ events ◁ records ◁ schedules ◁ queries ◁ upkeep.
 """
 
 from conductorlite.engine.asked import Listener
@@ -8,5 +8,6 @@ from conductorlite.engine.outside import PayloadSweep
 from conductorlite.engine.queries import AgendaEntry, Queries
 from conductorlite.engine.reruns import BulkReport
 from conductorlite.engine.turns import Turns
+from conductorlite.engine.upkeep import EngineShare, Upkeep
 
-__all__ = ["AgendaEntry", "BulkReport", "Listener", "PayloadSweep", "Queries", "Turns"]
+__all__ = ["AgendaEntry", "BulkReport", "EngineShare", "Listener", "PayloadSweep", "Queries", "Turns", "Upkeep"]

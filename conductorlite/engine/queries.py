@@ -9,7 +9,7 @@ import attrs
 
 from conductorlite.canonical import Payload
 from conductorlite.codec.exports import export_to_json
-from conductorlite.decisions import Event
+from conductorlite.decisions import Event, queue_prefix
 from conductorlite.engine.exports import below, definitions_of, first_row
 from conductorlite.engine.schedules import Schedules
 from conductorlite.errors import ExecutionNotFound
@@ -149,9 +149,13 @@ class Queries(Schedules):
         """The earliest instant at which something happens by itself, epoch ms; None when nothing will."""
         now = self.clock.now()
         with self.backend.reading() as view:
-            event = view.next_event_at()
-            message = view.next_message_at(None)
+            event = view.next_event_at(self.owner)
+            message = view.next_message_at(self._own_queues(view))
         return min((at for at in (event, message if message is None or message > now else None) if at is not None), default=None)
+
+    def _own_queues(self, view: ReadingTransaction) -> list[str] | None:
+        prefix = queue_prefix(self.owner)
+        return [queue for queue in view.queue_sizes() if queue.startswith(prefix)] if prefix else None
 
     def explain(self, workflow_id: str, task: str | None = None) -> str:
         """Why an execution waits, or how it ended, in one paragraph; raises ExecutionNotFound.

@@ -287,6 +287,7 @@ class Turns(Deciding):
             parent_attempt=parent.get("attempt", 0),
             parent_generation=parent.get("generation", 0),
             depth=said["depth"],
+            owner=found.owner,
             outer_keys=tuple(said.get("limitKeys") or ()),
             created_by=said.get("createdBy"),
             event=said.get("event"),
@@ -325,6 +326,8 @@ class Turns(Deciding):
             strategy = strategy_of(asked) if started is None else started.strategy
             holder = replaced(tx, workflow.name, workflow.idempotency_key, strategy)
             decision = attrs.evolve(decision, replaces=holder)
+        if decision.created and started is None and workflow.owner:
+            decision = self._owned_now(tx, decision)
         if started is not None:
             for digest, text in started.definitions.items():
                 tx.embed(digest, text)
@@ -336,13 +339,20 @@ class Turns(Deciding):
             tx.embed(digest, text)
         if not self.fencing and not decision.created:
             stored = tx.workflow(workflow.workflow_id)
-            fence = workflow.fence if stored is None else stored.fence
-            decision = attrs.evolve(decision, workflow=attrs.evolve(decision.workflow, fence=fence))
+            fence, owner = (workflow.fence, workflow.owner) if stored is None else (stored.fence, stored.owner)
+            decision = attrs.evolve(decision, workflow=attrs.evolve(decision.workflow, fence=fence, owner=owner))
         tx.apply(decision)
         if workflow.event is not None and workflow.status.terminal:
             self.ended(tx, workflow)
         if along is not None:
             along(tx)
+
+    def _owned_now(self, tx: WritingTransaction, decision: Decision) -> Decision:
+        """An execution that begins belongs to whom its letters belong now: it may have been taken over since it was read."""
+        letter = start_letter(tx, decision.workflow.workflow_id, self.clock.now())
+        if letter is None or letter.owner == decision.workflow.owner:
+            return decision
+        raise FencedOut(f"{decision.workflow.workflow_id}: it belongs to {letter.owner!r} since it was read")
 
     def announce(self, decision: Decision) -> None:
         """Wake sleepers and tell listeners of a committed decision."""

@@ -17,6 +17,7 @@ from conductorlite.ports.executions import ExecutionFilter, ExecutionReads, Exec
 from conductorlite.ports.limits import LimitReads
 from conductorlite.ports.lock import Lock
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
+from conductorlite.ports.owners import OwnerReads, OwnerRow, OwnerWrites
 from conductorlite.ports.payloads import (
     ExternalStorageLocation,
     LoosePayload,
@@ -48,6 +49,9 @@ __all__ = [
     "LoosePayload",
     "MetadataReads",
     "MetadataWrites",
+    "OwnerReads",
+    "OwnerRow",
+    "OwnerWrites",
     "PayloadCodec",
     "PayloadReads",
     "PayloadStorage",

@@ -9,6 +9,7 @@ from conductorlite.ports.events import EventReads, EventWrites
 from conductorlite.ports.executions import ExecutionReads, ExecutionWrites
 from conductorlite.ports.limits import LimitReads
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
+from conductorlite.ports.owners import OwnerReads, OwnerWrites
 from conductorlite.ports.payloads import PayloadReads, PayloadStorage, PayloadWrites
 from conductorlite.ports.queues import QueueReads, QueueWrites
 from conductorlite.ports.relay import RelayReads, RelayWrites
@@ -30,6 +31,7 @@ class ReadingTransaction(
     EventReads,
     ScheduleReads,
     PayloadReads,
+    OwnerReads,
     Protocol,
 ):
     """One consistent view of the store."""
@@ -44,6 +46,7 @@ class WritingTransaction(
     EventWrites,
     ScheduleWrites,
     PayloadWrites,
+    OwnerWrites,
     Protocol,
 ):
     """One atomic, serialised change of the store; sees its own writes."""
@@ -65,6 +68,23 @@ class Backend(Protocol):
 
     def data_version(self) -> int:
         """A number that changes when another connection or process has committed."""
+        ...
+
+    def commits(self) -> int:
+        """How many changes were committed through this object."""
+        ...
+
+    def checkpoint(self) -> None:
+        """Put the store in order, as far as that keeps nobody waiting; for idle moments."""
+        ...
+
+    def backup(self, path: str, *, documents: bool = True) -> None:
+        """Copy the whole store, as it is at one instant, into a new file that appears when it is complete.
+
+        With `documents` those in the payload storage that is the store's own (see `payload_storage`) are copied too.
+
+        Raises InvalidInput when the store has no such form, AlreadyExists when there is something at `path`, StorageErrors.
+        """
         ...
 
     def payload_storage(self) -> PayloadStorage | None:

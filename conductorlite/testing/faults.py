@@ -41,6 +41,8 @@ _WRITES: Final = frozenset(
         "drop_schedule",
         "loosen",
         "tighten",
+        "change_owner",
+        "change_owner_of_the_rest",
     }
 )
 
@@ -113,6 +115,21 @@ class FaultyBackend:
         """The inner backend's."""
         self._check()
         return self.inner.data_version()
+
+    def commits(self) -> int:
+        """The inner backend's."""
+        self._check()
+        return self.inner.commits()
+
+    def checkpoint(self) -> None:
+        """The inner backend's."""
+        self._check()
+        self.inner.checkpoint()
+
+    def backup(self, path: str, *, documents: bool = True) -> None:
+        """The inner backend's."""
+        self._check()
+        self.inner.backup(path, documents=documents)
 
     def payload_storage(self) -> PayloadStorage | None:
         """The inner backend's."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, final
 
+from conductorlite.backends.sqlite.copying import copy
 from conductorlite.backends.sqlite.counting import Counts
 from conductorlite.backends.sqlite.opening import Settings, open_reader, open_writer, translated
 from conductorlite.backends.sqlite.reads import SQLiteReads
@@ -73,6 +74,7 @@ class SQLiteBackend:
         self._closed = False
         self._current = _Current()
         self._lock = threading.Lock()
+        self._commits = 0
         self._idle: list[sqlite3.Connection] = []
         self._idle_lock = threading.Lock()
         self._writer = open_writer(self._settings)
@@ -110,6 +112,10 @@ class SQLiteBackend:
 
         return LocalPayloads(f"{self.path}.payloads")
 
+    def commits(self) -> int:
+        """How many changes were committed through this object."""
+        return self._commits
+
     def checkpoint(self) -> None:
         """Move what the log holds into the file, as far as nobody reads it; for idle moments."""
         self._lock_writer()
@@ -119,6 +125,14 @@ class SQLiteBackend:
             raise translated(error, self.path) from error
         finally:
             self._lock.release()
+
+    def backup(self, path: str, *, documents: bool = True) -> None:
+        """Copy the store into a new file at `path`, with `documents` those beside it; nobody waits for it.
+
+        Raises AlreadyExists when there is something at `path`, StorageReadOnly, StorageFull, StorageError.
+        """
+        self._check_open()
+        copy(self._settings, path, documents=documents)
 
     def close(self) -> None:
         """Checkpoint and release the file; idempotent. Raises StorageBusy while another thread is writing."""
@@ -277,5 +291,6 @@ class _Writing:
         if not writer.in_transaction:
             raise StorageError(f"{self._backend.path}: the transaction was undone by an earlier error")
         writer.execute("COMMIT")
+        self._backend._commits += 1
         if self._backend.counts is not None:
             self._backend.counts.commits += 1

@@ -64,4 +64,15 @@ CREATE TABLE loose_payloads (
 ) STRICT, WITHOUT ROWID;
 """
 
-V2: Final = _LIMITS + _EVENTS + _SCHEDULES + _PAYLOADS
+#: Owners: who alone takes turns (empty: anybody). Letters carry the owner of their execution, so that what is due is found along
+#: one index, whoever asks.
+_OWNERS: Final = """
+ALTER TABLE workflows ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+ALTER TABLE inbox ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+ALTER TABLE schedules ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+CREATE INDEX workflows_owner ON workflows (owner, workflow_id) WHERE owner <> '';
+DROP INDEX inbox_due;
+CREATE INDEX inbox_due ON inbox (owner, due_at, workflow_id, event_id) WHERE held = 0;
+"""
+
+V2: Final = _LIMITS + _EVENTS + _SCHEDULES + _PAYLOADS + _OWNERS

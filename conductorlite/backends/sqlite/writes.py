@@ -5,10 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 
+import attrs
+
 from conductorlite.backends.sqlite import statements as sql
 from conductorlite.backends.sqlite.events import SQLiteEventWrites
 from conductorlite.backends.sqlite.limits import LimitRowsWritten
 from conductorlite.backends.sqlite.opening import translated
+from conductorlite.backends.sqlite.owners import SQLiteOwnerWrites
 from conductorlite.backends.sqlite.payloads import REMOVE_EXTERNALS, SQLitePayloadWrites
 from conductorlite.backends.sqlite.reads import SQLiteReads
 from conductorlite.backends.sqlite.rows import Row, event_row, history_row, message_row, poll_row, task_row, workflow_row
@@ -21,7 +24,9 @@ from conductorlite.ports import RelayItem
 __all__ = ["SQLiteWrites"]
 
 
-class SQLiteWrites(SQLiteReads, LimitRowsWritten, SQLiteEventWrites, SQLiteScheduleWrites, SQLitePayloadWrites):
+class SQLiteWrites(
+    SQLiteReads, LimitRowsWritten, SQLiteEventWrites, SQLiteScheduleWrites, SQLitePayloadWrites, SQLiteOwnerWrites
+):
     """One atomic change of the store; sees its own writes. Valid until its block ends."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
@@ -138,9 +143,12 @@ class SQLiteWrites(SQLiteReads, LimitRowsWritten, SQLiteEventWrites, SQLiteSched
             self._executemany(sql.DELETE_EVENT, [(workflow_id, event_id) for event_id in gone])
         if decision.release_held:
             self._execute(sql.RELEASE_HELD, (decision.released_at, workflow_id))
-        letters = decision.timers + outgoing.posted
-        if letters:
-            self._executemany(sql.PUT_EVENT, map(event_row, letters))
+        owner = decision.workflow.owner
+        timers = [event if event.owner == owner else attrs.evolve(event, owner=owner) for event in decision.timers]
+        if outgoing.posted:
+            self._executemany(sql.PUT_LETTER, map(event_row, (*timers, *outgoing.posted)))
+        elif timers:
+            self._executemany(sql.PUT_EVENT, map(event_row, timers))
         if outgoing.removed or outgoing.put:
             self._queue(outgoing)
 
@@ -152,7 +160,7 @@ class SQLiteWrites(SQLiteReads, LimitRowsWritten, SQLiteEventWrites, SQLiteSched
 
     def post(self, events: Iterable[Event]) -> None:
         """Put events into inboxes; an event of the same id is replaced. Never touches a fence."""
-        self._many(sql.PUT_EVENT, map(event_row, events))
+        self._many(sql.PUT_LETTER, map(event_row, events))
 
     def park(self, workflow_id: str, broken_turns: int, reason: str | None) -> None:
         """Record that turns broke an invariant; with a reason, hold the whole inbox. Never touches a fence."""
