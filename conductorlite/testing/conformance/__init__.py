@@ -22,6 +22,7 @@ from conductorlite.testing.conformance.executions import ExecutionConformance
 from conductorlite.testing.conformance.locks import LockConformance
 from conductorlite.testing.conformance.lookups import LookupConformance
 from conductorlite.testing.conformance.mailboxes import MailboxConformance
+from conductorlite.testing.conformance.owners import OwnerConformance
 from conductorlite.testing.conformance.payloads import PayloadConformance, PayloadStorageConformance
 from conductorlite.testing.conformance.schedules import ScheduleConformance
 from conductorlite.testing.conformance.transactions import TransactionConformance
@@ -34,6 +35,7 @@ class BackendConformance(
     ExecutionConformance,
     LookupConformance,
     MailboxConformance,
+    OwnerConformance,
     PayloadConformance,
     ScheduleConformance,
     TransactionConformance,
