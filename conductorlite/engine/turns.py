@@ -25,6 +25,7 @@ from conductorlite.engine.keys import refuse_letter, refuse_start, replaced, sta
 from conductorlite.engine.locking import acquire
 from conductorlite.engine.outside import Elsewhere, Near, Outside
 from conductorlite.errors import (
+    AlreadyExists,
     ExecutionNotFound,
     FencedOut,
     InvariantBroken,
@@ -151,6 +152,10 @@ class Turns(Deciding):
                     if answered is not None:
                         return Taken(decision=None, replies={}, answered=answered)
                     continue
+                except AlreadyExists:
+                    if started is not None:
+                        raise
+                    # Another process has read the same letter and begun it first: it is an execution like any other now.
                 except ExecutionNotFound:
                     if events:
                         raise
