@@ -8,6 +8,6 @@ from conductorlite.engine.outside import PayloadSweep
 from conductorlite.engine.queries import AgendaEntry, Queries
 from conductorlite.engine.reruns import BulkReport
 from conductorlite.engine.turns import Turns
-from conductorlite.engine.upkeep import EngineShare, Upkeep
+from conductorlite.engine.upkeep import EngineShare, RepairReport, Upkeep
 
-__all__ = ["AgendaEntry", "BulkReport", "EngineShare", "Listener", "PayloadSweep", "Queries", "Turns", "Upkeep"]
+__all__ = ["AgendaEntry", "BulkReport", "EngineShare", "Listener", "PayloadSweep", "Queries", "RepairReport", "Turns", "Upkeep"]

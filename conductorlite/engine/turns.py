@@ -159,10 +159,7 @@ class Turns(Deciding):
                 except ExecutionNotFound:
                     if events:
                         raise
-                    # Letters to an execution that is gone, or that was ended before it began. Its start may be yet to come.
-                    with self.backend.writing() as tx:
-                        if tx.due_events(workflow_id, self.clock.now(), 1):
-                            tx.remove(workflow_id)
+                    self._clear(workflow_id)
                     return Taken(decision=None, replies={})
                 except InvariantBroken as error:
                     self._count_broken(workflow_id, error)
@@ -173,6 +170,12 @@ class Turns(Deciding):
         finally:
             if self.lock is not None:
                 self.lock.release(workflow_id, token)
+
+    def _clear(self, workflow_id: str) -> None:
+        """Drop letters to an execution that is gone, or was ended before it began. Its start may be yet to come."""
+        with self.backend.writing() as tx:
+            if tx.due_events(workflow_id, self.clock.now(), 1):
+                tx.remove(workflow_id)
 
     def _leave(self, workflow_id: str, events: Sequence[Event]) -> Taken:
         """Leave letters to whoever takes the next turn. A poll is not left: nobody would be there to receive the task."""

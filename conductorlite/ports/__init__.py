@@ -14,7 +14,7 @@ from __future__ import annotations
 from conductorlite.ports.backend import Backend, ReadingTransaction, WritingTransaction
 from conductorlite.ports.events import EventPlace, EventReads, EventWrites
 from conductorlite.ports.executions import ExecutionFilter, ExecutionReads, ExecutionWrites, Loaded
-from conductorlite.ports.limits import LimitReads
+from conductorlite.ports.limits import LimitReads, LimitWrites
 from conductorlite.ports.lock import Lock
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
 from conductorlite.ports.owners import OwnerReads, OwnerRow, OwnerWrites
@@ -44,6 +44,7 @@ __all__ = [
     "ExecutionWrites",
     "ExternalStorageLocation",
     "LimitReads",
+    "LimitWrites",
     "Loaded",
     "Lock",
     "LoosePayload",

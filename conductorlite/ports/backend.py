@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 from conductorlite.ports.events import EventReads, EventWrites
 from conductorlite.ports.executions import ExecutionReads, ExecutionWrites
-from conductorlite.ports.limits import LimitReads
+from conductorlite.ports.limits import LimitReads, LimitWrites
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
 from conductorlite.ports.owners import OwnerReads, OwnerWrites
 from conductorlite.ports.payloads import PayloadReads, PayloadStorage, PayloadWrites
@@ -41,6 +42,7 @@ class WritingTransaction(
     ReadingTransaction,
     ExecutionWrites,
     QueueWrites,
+    LimitWrites,
     RelayWrites,
     MetadataWrites,
     EventWrites,
@@ -76,6 +78,14 @@ class Backend(Protocol):
 
     def checkpoint(self) -> None:
         """Put the store in order, as far as that keeps nobody waiting; for idle moments."""
+        ...
+
+    def faults(self) -> Sequence[str]:
+        """What the store itself finds wrong with how it keeps rows, in words; nothing for a sound one. Reads all of it."""
+        ...
+
+    def rebuild_indexes(self) -> None:
+        """Make every index anew from the rows it is of."""
         ...
 
     def backup(self, path: str, *, documents: bool = True) -> None:

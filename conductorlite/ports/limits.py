@@ -1,13 +1,13 @@
-"""Limits, read. They change with the decisions that name them, see `ExecutionWrites.apply`."""
+"""Limits. They change with the decisions that name them, see `ExecutionWrites.apply`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from conductorlite.limits import Limit, Line, Member
+from conductorlite.limits import Limit, LimitChange, Line, Member
 
-__all__ = ["LimitReads"]
+__all__ = ["LimitReads", "LimitWrites"]
 
 
 class LimitReads(Protocol):
@@ -31,4 +31,12 @@ class LimitReads(Protocol):
 
     def limits(self, after: str, limit: int) -> Sequence[Limit]:
         """A page of limits in order of their keys, greater than `after`."""
+        ...
+
+
+class LimitWrites(Protocol):
+    """Changing limits outside a decision."""
+
+    def put_limit(self, change: LimitChange) -> None:
+        """Set one limit right; raises FencedOut when its fence differs."""
         ...

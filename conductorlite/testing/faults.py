@@ -7,7 +7,7 @@ committed, and the backend object answers nothing any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Final, final
@@ -41,6 +41,7 @@ _WRITES: Final = frozenset(
         "drop_schedule",
         "loosen",
         "tighten",
+        "put_limit",
         "change_owner",
         "change_owner_of_the_rest",
     }
@@ -125,6 +126,16 @@ class FaultyBackend:
         """The inner backend's."""
         self._check()
         self.inner.checkpoint()
+
+    def faults(self) -> Sequence[str]:
+        """The inner backend's."""
+        self._check()
+        return self.inner.faults()
+
+    def rebuild_indexes(self) -> None:
+        """The inner backend's."""
+        self._check()
+        self.inner.rebuild_indexes()
 
     def backup(self, path: str, *, documents: bool = True) -> None:
         """The inner backend's."""

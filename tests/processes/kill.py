@@ -2,12 +2,12 @@
 
     python tests/processes/kill.py --seconds 60 --processes 4 --executions 500
 
-Each execution is a family: a fork of three tasks, a wait, a child with two tasks. Every task acts on the world, which is another SQLite
-file (the *ledger*): it notes each call, and books one unit under `TaskContext.idempotency_key`, which the ledger refuses
-the second time, as a payment service does. Executions start over the whole time, so that there is work whenever somebody
-is killed. In the end every execution must be COMPLETED, every task called at least once and booked exactly once, every law
-must hold, and SQLite must find no fault with the file. The figures are printed as JSON; what does not hold ends the command with
-status 1.
+Each execution is a family: a fork of three tasks, a wait, a child with two tasks. Every task acts on the world, which is
+another SQLite file (the *ledger*): it notes each call, and books one unit under `TaskContext.idempotency_key`, which the
+ledger refuses the second time, as a payment service does. Executions start over the whole time, so that there is always work
+when somebody is killed. In the end every execution must be COMPLETED, every task called at least once and booked exactly
+once, every law must hold, and SQLite must find no fault with the file. The figures are printed as JSON; what does not hold
+ends the command with status 1.
 """
 
 from __future__ import annotations
@@ -214,7 +214,8 @@ def account(engine: Any, folder: Path, executions: int) -> dict[str, Any]:
     if len(calls) != acts:
         problems.append(f"{len(calls)} tasks were called, {acts} were to be")
     if len(booked) != acts or set(booked.values()) != {1} or balance != acts:
-        problems.append(f"{len(booked)} tasks were booked, {max(booked.values(), default=0)} times at most, the balance is {balance}")
+        most = max(booked.values(), default=0)
+        problems.append(f"{len(booked)} tasks were booked, {most} times at most, the balance is {balance}")
     return {
         "executions": len(rows),
         "tasks": acts,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from types import TracebackType
 from typing import final
 
@@ -49,6 +50,13 @@ class MemoryBackend:
 
     def checkpoint(self) -> None:
         """Nothing: there is no file."""
+
+    def faults(self) -> Sequence[str]:
+        """None: there is no file that could be damaged."""
+        return ()
+
+    def rebuild_indexes(self) -> None:
+        """Nothing: they are changed with their rows, in one process."""
 
     def backup(self, path: str, *, documents: bool = True) -> None:
         """Raises InvalidInput: a store in memory has no form that could be copied."""

@@ -20,6 +20,7 @@ from conductorlite.canonical import INLINE_LIMIT, Payload
 from conductorlite.decisions import Decision, Event, Message, MessageKey, Outgoing, Renamed
 from conductorlite.errors import AlreadyExists, FencedOut, InvariantBroken, KeyTaken
 from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, changed
+from conductorlite.limits import LimitChange
 from conductorlite.ports import RelayItem
 
 __all__ = ["MemoryWrites"]
@@ -275,6 +276,10 @@ class MemoryWrites(
         """Put events into inboxes; an event of the same id is replaced. Never touches a fence."""
         for event in events:
             self._put_event(event)
+
+    def put_limit(self, change: LimitChange) -> None:
+        """Set one limit right; raises FencedOut when its fence differs."""
+        self._change_limits([change])
 
     # -- outgoing ------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, final
@@ -121,6 +122,29 @@ class SQLiteBackend:
         self._lock_writer()
         try:
             self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+        finally:
+            self._lock.release()
+
+    def faults(self) -> Sequence[str]:
+        """What SQLite's integrity check finds, at most 100 lines; writers go on meanwhile."""
+        self._check_open()
+        reader = self._take_reader()
+        try:
+            found = [str(text) for (text,) in reader.execute("PRAGMA integrity_check")]
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+        finally:
+            self._return_reader(reader)
+        return () if found == ["ok"] else found
+
+    def rebuild_indexes(self) -> None:
+        """Make every index anew from its table, in one transaction."""
+        self._lock_writer()
+        try:
+            self._writer.execute("REINDEX")
+            self._commits += 1
         except sqlite3.Error as error:
             raise translated(error, self.path) from error
         finally:

@@ -19,6 +19,7 @@ from conductorlite.backends.sqlite.schedules import SQLiteScheduleWrites
 from conductorlite.decisions import Decision, Event, Message, Outgoing
 from conductorlite.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, KeyTaken
 from conductorlite.executions import PollData, Task, TaskLog, Workflow
+from conductorlite.limits import LimitChange
 from conductorlite.ports import RelayItem
 
 __all__ = ["SQLiteWrites"]
@@ -181,6 +182,11 @@ class SQLiteWrites(
         """Delete an execution with all that belongs to it."""
         for statement in (*sql.REMOVE, *REMOVE_EXTERNALS):
             self._many(statement, [(workflow_id,)])
+
+    def put_limit(self, change: LimitChange) -> None:
+        """Set one limit right; raises FencedOut when its fence differs."""
+        self._dirty = True
+        self._change_limits([change])
 
     # -- messages, relay -----------------------------------------------------------------------------------------------
 
