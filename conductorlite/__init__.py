@@ -23,7 +23,7 @@ from conductorlite.definitions import (
 )
 from conductorlite.diagrams import mermaid
 from conductorlite.driver import Engine, Run
-from conductorlite.engine import AgendaEntry, BulkReport, PayloadSweep
+from conductorlite.engine import AgendaEntry, BulkReport, EngineShare, PayloadSweep, RepairReport
 from conductorlite.errors import (
     AlreadyExists,
     ClockError,
@@ -122,6 +122,7 @@ __all__ = [
     "DefinitionNotFound",
     "Engine",
     "EngineClosed",
+    "EngineShare",
     "EventAction",
     "EventExecution",
     "EventHandler",
@@ -157,6 +158,7 @@ __all__ = [
     "PollData",
     "Problem",
     "RateLimitConfig",
+    "RepairReport",
     "ReplayDiverged",
     "ResultTimeout",
     "RetryLogic",

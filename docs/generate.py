@@ -399,6 +399,7 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
     "Finding": ("executions", "correlated", "children", "workflow_ids", "poll_data", "queue_sizes"),
     "Payloads": ("sweep_payloads", "external_storage_location"),
     "Looking": ("get", "status", "run", "history", "export", "explain", "agenda", "next_wakeup", "check"),
+    "Upkeep": ("engines", "take_over", "repair", "backup"),
     "Driving": ("tick", "settle", "advance", "run_until_idle", "run_forever", "stop", "wait", "listen", "close"),
 }
 

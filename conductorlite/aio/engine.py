@@ -12,6 +12,7 @@ from typing import Any, Concatenate, Literal, ParamSpec
 from conductorlite.aio.events import AsyncEvents
 from conductorlite.aio.run import AsyncRun
 from conductorlite.aio.schedules import AsyncSchedules
+from conductorlite.aio.upkeep import AsyncUpkeep
 from conductorlite.clock import Clock, Instant, Span
 from conductorlite.decider import Barriers, Bounds
 from conductorlite.definitions import IdempotencyStrategy, Semantics, TaskDef, WorkflowDef
@@ -37,7 +38,7 @@ __all__ = ["AsyncEngine"]
 P = ParamSpec("P")
 
 
-class AsyncEngine(AsyncEvents, AsyncSchedules):
+class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncUpkeep):
     """`Engine` for asyncio: the same arguments, the same verbs with the same arguments, and `await` before each.
 
     `async def` workers run on the caller's loop, plain functions in threads. Results are awaited without a thread each; a verb

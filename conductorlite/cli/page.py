@@ -48,7 +48,10 @@ _JSON = """
 | `export` | the document of [Engine.export](../how-to/export-and-replay.md); with `-o`: `workflowId`, `file`, `executions` |
 | `explain` | `workflowId`, `status`, `text` |
 | `agenda` | a list of `time`, `kind`, `workflowId`, `referenceTaskName` |
-| `check` | `checked`, and `findings`: a list of `law`, `workflowId`, `text` |
+| `check` | `checked`, and `findings`: a list of `law`, `workflowId`, `text`; with `--repair` such a list `repaired` |
+| `engines` | a list of `name`, `open`, `ended`, `letters` |
+| `take-over` | `from`, `to` (null: all engines), `executions`: how many |
+| `backup` | `file` |
 | `diagram` | `mermaid` |
 | `diff` | `name`, `from`, `to`, `fields`, `added`, `removed`, `changed`, `moved`, `perhapsRenamed`, `inside` |
 | `migrate` | per execution: `verdict`, `reasons`, `notes`, `live`, `renamed`; with `--all` an `error` if it was not moved |

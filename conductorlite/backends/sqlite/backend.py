@@ -90,6 +90,7 @@ class SQLiteBackend:
 
     def data_version(self) -> int:
         """A number that changes when another connection or process has committed."""
+        self._check_open()
         if self._current.view is not None:
             return self._data_version()
         self._lock_writer()
@@ -248,6 +249,8 @@ class _Reading:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         connection = self._connection
+        if os.getpid() != self._backend._pid:
+            return  # forked inside the block: the transaction is the parent's
         if connection is not None:
             self._backend._current.view = None
             try:
@@ -277,6 +280,7 @@ class _Writing:
 
     def __enter__(self) -> SQLiteWrites:
         backend = self._backend
+        backend._check_open()
         if backend._current.view is not None:
             raise InvariantBroken("writing() inside another transaction of the same thread")
         backend._lock_writer()
@@ -295,6 +299,10 @@ class _Writing:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         backend = self._backend
+        if os.getpid() != backend._pid:
+            if error is None:
+                backend._check_open()
+            return  # forked inside the block: the transaction is the parent's
         try:
             if error is None:
                 self._commit()
