@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import uuid
+import threading
 from contextlib import closing, suppress
 from pathlib import Path
 from shutil import rmtree
@@ -31,8 +31,9 @@ def copy(settings: Settings, path: str, *, documents: bool) -> None:
             raise AlreadyExists(f"{place}: there is something already; a copy never replaces anything")
     if not target.parent.is_dir():
         raise StorageReadOnly(f"{target}: the folder {target.parent} does not exist")
-    part = target.with_name(f"{target.name}.{uuid.uuid4().hex[:12]}.part")
+    part = target.with_name(f"{target.name}.part-{os.getpid()}-{threading.get_ident()}")
     folder = Path(f"{part}.payloads")
+    rmtree(folder, ignore_errors=True)  # of one who had this number and was killed
     try:
         for _ in range(_TRIES):
             part.unlink(missing_ok=True)
