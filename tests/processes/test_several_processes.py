@@ -21,10 +21,14 @@ from conductorlite import (
     EngineClosed,
     InvalidInput,
     StorageReadOnly,
+    TaskContext,
+    TaskDef,
+    TaskStatus,
     VirtualClock,
     Workers,
     WorkflowDef,
     WorkflowStatus,
+    WorkflowTask,
 )
 from conductorlite.backends.memory import MemoryBackend
 from conductorlite.backends.sqlite import SQLiteBackend
@@ -143,6 +147,42 @@ def _refused(use: Callable[[], Any]) -> bool:
     except EngineClosed as error:
         return "forked" in str(error)
     return False
+
+
+def test_a_worker_that_is_killed(tmp_path: Path) -> None:
+    """Its task is tried again when its lease runs out, in whatever process; the key of its acts stays the same."""
+    path = tmp_path / "store.db"
+    code = (
+        "import sys, time; from conductorlite import Engine, TaskContext, Workers\n"
+        "workers = Workers()\n"
+        "@workers.task('t')\n"
+        "def t(context: TaskContext) -> dict:\n"
+        "    print(context.idempotency_key, flush=True)\n"
+        "    time.sleep(60)\n"
+        "with Engine(sys.argv[1], workers=workers) as engine:\n"
+        "    engine.run_forever()\n"
+    )
+    workers = Workers()
+
+    @workers.task("t")
+    def t(context: TaskContext) -> dict[str, Any]:
+        return {"key": context.idempotency_key}
+
+    with Engine(path) as engine:
+        task = TaskDef(name="t", response_timeout_ms=300_000, retry_count=1, retry_delay_ms=0)
+        run = engine.start(WorkflowDef(name="w", tasks=[WorkflowTask(name="t", task_reference_name="t", task_definition=task)]))
+    process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    key = process.stdout.readline().strip()
+    process.kill()
+    process.communicate()
+    clock = VirtualClock(round(time.time() * 1000) + 1_000)
+    with Engine(path, workers=workers, clock=clock) as engine:
+        began = clock.now()
+        assert engine.wait(run.workflow_id) == {"key": key}
+        assert clock.now() > began, "nobody takes it before its lease has run out"
+        assert [task.status for task in engine.get(run.workflow_id).tasks] == [TaskStatus.TIMED_OUT, TaskStatus.COMPLETED]
+        assert engine.check() == []
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
