@@ -269,9 +269,11 @@ def strangers(view: ReadingTransaction, members: Iterable[Member]) -> frozenset[
 
 
 def orphans(view: ReadingTransaction) -> list[Message]:
-    """Messages of tasks that are gone, as nobody's attempt has them."""
+    """Messages of tasks that are gone; not of executions whose removals are still to be relayed."""
     waiting = sum(view.queue_sizes().values())
-    return [message for message in view.messages(waiting) if view.task_by_id(message.task_id) is None] if waiting else []
+    behind = {item.workflow_id for item in view.outbox(10_000)}
+    found = view.messages(waiting) if waiting else ()
+    return [one for one in found if one.workflow_id not in behind and view.task_by_id(one.task_id) is None]
 
 
 def _stranger(key: str, holder: str) -> Finding:
