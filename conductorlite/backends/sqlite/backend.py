@@ -90,8 +90,8 @@ class SQLiteBackend:
 
     def data_version(self) -> int:
         """A number that changes when another connection or process has committed."""
-        self._check_open()
         if self._current.view is not None:
+            self._check_open()
             return self._data_version()
         self._lock_writer()
         try:
@@ -280,8 +280,8 @@ class _Writing:
 
     def __enter__(self) -> SQLiteWrites:
         backend = self._backend
-        backend._check_open()
         if backend._current.view is not None:
+            backend._check_open()
             raise InvariantBroken("writing() inside another transaction of the same thread")
         backend._lock_writer()
         try:
