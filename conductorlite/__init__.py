@@ -25,7 +25,17 @@ from conductorlite.definitions import (
 )
 from conductorlite.diagrams import mermaid
 from conductorlite.driver import Engine, Run
-from conductorlite.engine import AgendaEntry, BulkReport, IndexHealth, LimitMember, LimitUse, PayloadSweep, PruneReport
+from conductorlite.engine import (
+    AgendaEntry,
+    BulkReport,
+    EngineShare,
+    IndexHealth,
+    LimitMember,
+    LimitUse,
+    PayloadSweep,
+    PruneReport,
+    RepairReport,
+)
 from conductorlite.errors import (
     AlreadyExists,
     ClockError,
@@ -127,6 +137,7 @@ __all__ = [
     "DefinitionNotFound",
     "Engine",
     "EngineClosed",
+    "EngineShare",
     "EnvironmentSecrets",
     "EventAction",
     "EventExecution",
@@ -169,6 +180,7 @@ __all__ = [
     "PruneReport",
     "RateLimitConfig",
     "RateLimitPolicy",
+    "RepairReport",
     "ReplayDiverged",
     "ResultTimeout",
     "RetryLogic",

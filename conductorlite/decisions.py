@@ -37,6 +37,8 @@ __all__ = [
     "Renamed",
     "Reply",
     "Snapshot",
+    "queue_name",
+    "queue_prefix",
 ]
 
 
@@ -100,6 +102,8 @@ class Event:
     generation: int = 0
     data: Payload = EMPTY
     held: bool = False
+    #: Whose it is while its execution has not begun; then, as the store keeps it, whoever owns the execution. Empty: anybody's.
+    owner: str = ""
     #: Whether it lies in the store (and has to be deleted when read), or was handed to the turn directly.
     stored: bool = False
 
@@ -116,9 +120,20 @@ DefinitionKey = tuple[str, int | None]
 MessageKey = tuple[str, str]
 
 
+def queue_prefix(owner: str) -> str:
+    """What the names of an engine's own queues begin with; of those for all engines nothing."""
+    return f"@{owner}/" if owner else ""
+
+
+def queue_name(task_type: str, domain: str | None = None, owner: str = "") -> str:
+    """The queue of a task type: `[@owner/][domain:]type`."""
+    name = f"{domain}:{task_type}" if domain else task_type
+    return queue_prefix(owner) + name if owner else name
+
+
 @attrs.frozen(kw_only=True, slots=True)
 class Message:
-    """One task offered to workers in `queue` (`[domain:]type`) from `due_at` on; a higher priority (0–99) goes first."""
+    """One task offered to workers in `queue` (see `queue_name`) from `due_at` on; a higher priority (0–99) goes first."""
 
     queue: str
     workflow_id: str

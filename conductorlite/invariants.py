@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import attrs
 
-from conductorlite.decisions import Event, EventKind, Message
+from conductorlite.decisions import Event, EventKind, Message, queue_name
 from conductorlite.executions import (
     TASK_TRANSITIONS,
     TASK_VERB_TRANSITIONS,
@@ -175,8 +175,23 @@ def open_tasks_are_reachable(picture: Picture) -> Iterator[str]:
             if at is None and timer is not None:
                 yield f"{task.ref}: the timer {kind} has no deadline"
     workflow = picture.workflow
+    if workflow.timeout_at is not None and EventKind.WORKFLOW_TIMEOUT not in inbox:
+        yield f"the workflow's timeout at {workflow.timeout_at} has no timer"
     if workflow.started_at and workflow.open == 0:
         yield "the workflow is RUNNING with nothing live"
+
+
+def letters_are_the_owners(picture: Picture) -> Iterator[str]:
+    """Letters and messages lie where the execution's owner, and nobody else, finds them."""
+    owner = picture.workflow.owner
+    for event in picture.inbox:
+        if event.owner != owner:
+            yield f"{event.event_id} is for {event.owner or 'everybody'}, the execution is {owner or 'everybody'}'s"
+    last = picture.last
+    for message in picture.messages:
+        task = last.get(message.ref)
+        if task is not None and message.queue != queue_name(task.task_type, task.domain, owner):
+            yield f"{message.ref} is offered in queue {message.queue!r}, where its execution's owner does not find it"
 
 
 def _released(timer: Event) -> bool:
@@ -393,6 +408,7 @@ INVARIANTS: Final[dict[str, Callable[[Picture], Iterator[str]]]] = {
         the_journal_replays_to_the_rows,
         compensations_undo_what_completed,
         slots_are_those_of_the_rows,
+        letters_are_the_owners,
     )
 }
 

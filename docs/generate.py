@@ -427,6 +427,7 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Keeping": ("archive", "archived_ids", "prune", "compact", "size_report"),
     "Looking": ("get", "status", "run", "history", "export", "explain", "agenda", "limits", "limit", "next_wakeup", "check"),
+    "Upkeep": ("engines", "take_over", "repair", "backup"),
     "Driving": ("tick", "settle", "advance", "run_until_idle", "run_forever", "stop", "wait", "listen", "close"),
 }
 

@@ -125,7 +125,7 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "ExecutionNotFound", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer",
         "ExecutionNotFound",
     ),
-    "`check`": (
+    "`check`, `repair`": (
         "ExecutionNotFound", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer",
         "ExecutionNotFound",
     ),

@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, Literal, ParamSpec
 
 from conductorlite.aio.events import AsyncEvents
 from conductorlite.aio.keeping import AsyncKeeping
 from conductorlite.aio.run import AsyncRun
 from conductorlite.aio.schedules import AsyncSchedules
+from conductorlite.aio.upkeep import AsyncUpkeep
 from conductorlite.clock import Clock, Instant, Span
 from conductorlite.decider import Barriers, Bounds
 from conductorlite.definitions import IdempotencyStrategy, SchemaDef, Semantics, TaskDef, WorkflowDef
@@ -38,7 +39,7 @@ __all__ = ["AsyncEngine"]
 P = ParamSpec("P")
 
 
-class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping):
+class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping, AsyncUpkeep):
     """`Engine` for asyncio: the same arguments, the same verbs with the same arguments, and `await` before each.
 
     `async def` workers run on the caller's loop, plain functions in threads. Results are awaited without a thread each; a verb
@@ -66,6 +67,8 @@ class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping):
         barriers: Barriers | None = None,
         index: Where = None,
         secrets: SecretProvider | None = None,
+        name: str | None = None,
+        allocation: Literal["shared", "local"] = "shared",
     ) -> None:
         # asyncio is imported by whoever makes one of these, not by whoever imports conductorlite.
         from conductorlite.aio.bridge import Bridge
@@ -87,6 +90,8 @@ class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping):
             barriers=barriers,
             index=index,
             secrets=secrets,
+            name=name,
+            allocation=allocation,
         )
         self._bridge = Bridge(self._engine)
         self._call, self._drive = self._bridge.call, self._bridge.drive

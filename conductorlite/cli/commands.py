@@ -19,6 +19,7 @@ from conductorlite.cli.moving import MOVING
 from conductorlite.cli.reading import read_definition, read_input, read_task_defs, read_workers, with_system_workers
 from conductorlite.cli.scheduling import SCHEDULING
 from conductorlite.cli.shared import Setting, command_options
+from conductorlite.cli.upkeep import UPKEEP
 from conductorlite.clock import to_span
 from conductorlite.codec.executions import workflow_to_json
 from conductorlite.definitions import IdempotencyStrategy, WorkflowDef
@@ -82,6 +83,9 @@ _WORKERS = click.option(
 )
 
 
+_ENGINE = click.option("--engine", "name", metavar="NAME", help="Be this engine, which keeps what it starts to itself.")
+
+
 @program.command("run")
 @click.argument("definition", metavar="[DEFINITION]", required=False)
 @_INPUT
@@ -95,11 +99,12 @@ _WORKERS = click.option(
     metavar="PREFIX",
     help="Fill in ${workflow.secrets.NAME} for workers from the environment variable PREFIXNAME, such as CONDUCTOR_SECRET_NAME.",
 )
+@_ENGINE
 @click.option("--watch", is_flag=True, help="Show each line of history as it happens.")
 @click.option("--timeout", metavar="SPAN", help="Stop driving after this long, such as 90s or 5m.")
 @command_options()
 def run_(setting: Setting, definition: str | None, given: str | None, workers: tuple[str, ...], workflow_id: str | None,
-         watch: bool, timeout: str | None, secrets_prefix: str | None, **options: Any) -> Exit:  # fmt: skip
+         watch: bool, timeout: str | None, secrets_prefix: str | None, name: str | None, **options: Any) -> Exit:  # fmt: skip
     """Start an execution, or go on with the one named by --id, and drive it to its end.
 
     DEFINITION is a JSON file or a registered name; it may be left out when the execution exists. Run the same command again
@@ -111,7 +116,7 @@ def run_(setting: Setting, definition: str | None, given: str | None, workers: t
     timeout_ms = None if timeout is None else to_span(timeout)
     sets = with_system_workers(read_workers(workers))
     secrets = None if secrets_prefix is None else EnvironmentSecrets(secrets_prefix)
-    with setting.engine(create=definition is not None, workers=sets, secrets=secrets) as engine:
+    with setting.engine(create=definition is not None, workers=sets, secrets=secrets, name=name) as engine:
         known = None if workflow_id is None else _existing(engine, workflow_id, needed=definition is None)
         if known is None:
             known = engine.get(_start(engine, definition or "", given, workflow_id, **options))
@@ -180,14 +185,16 @@ def _result(setting: Setting, engine: Engine, workflow: Workflow) -> Exit:
 @_KEY
 @_STRATEGY
 @_TASK_DEFS
+@_ENGINE
 @command_options()
-def start(setting: Setting, definition: str, given: str | None, workflow_id: str | None, **options: Any) -> None:
+def start(setting: Setting, definition: str, given: str | None, workflow_id: str | None, name: str | None,
+          **options: Any) -> None:  # fmt: skip
     """Start an execution without driving it, and print its id.
 
     DEFINITION is a JSON file or a registered name. `conductorlite run --id ID`, or any other process that drives the
     database, takes it from there.
     """
-    with setting.engine(create=True) as engine:
+    with setting.engine(create=True, name=name) as engine:
         started = _start(engine, definition, given, workflow_id, **options)
         if setting.json:
             setting.screen.document({"workflowId": started, "status": str(engine.status(started))})
@@ -215,5 +222,5 @@ def _is_file(definition: str) -> bool:
     return definition.endswith(".json") or Path(definition).is_file()
 
 
-for _command in (*CHANGING, *LOOKING, *MOVING, *MESSAGES, *SCHEDULING, *KEEPING):
+for _command in (*CHANGING, *LOOKING, *MOVING, *MESSAGES, *SCHEDULING, *KEEPING, *UPKEEP):
     program.add_command(_command)

@@ -20,9 +20,11 @@ from conductorlite.codec.executions import workflow_to_json
 from conductorlite.definitions import Severity
 from conductorlite.diagrams import mermaid
 from conductorlite.driver import Engine
+from conductorlite.engine import RepairReport
 from conductorlite.errors import InvalidDefinition
 from conductorlite.executions import HistoryEvent, Workflow, WorkflowStatus
 from conductorlite.explain import span_in_words
+from conductorlite.invariants import Finding
 from conductorlite.plan import validate as problems_of
 
 __all__ = ["LOOKING", "explained"]
@@ -246,20 +248,28 @@ def agenda(setting: Setting, limit: int) -> None:
 
 @click.command("check")
 @click.argument("workflow_id", metavar="[ID]", required=False)
+@click.option("--repair", is_flag=True, help="Set right what follows from the rows, and say what was done.")
 @command_options()
-def check(setting: Setting, workflow_id: str | None) -> Exit:
-    """Check every law of the engine on one execution or on all; exit code 1 when one does not hold."""
+def check(setting: Setting, workflow_id: str | None, repair: bool) -> Exit:
+    """Check every law of the engine on one execution or on all; exit code 1 when one does not hold, repaired or not."""
     with setting.engine() as engine:
         ids = [workflow_id] if workflow_id is not None else list(engine.workflow_ids())
-        found = engine.check(workflow_id)
+        report = engine.repair(workflow_id) if repair else RepairReport(done=(), left=tuple(engine.check(workflow_id)))
     if setting.json:
-        documents = [{"law": one.law, "workflowId": one.workflow_id, "text": one.text} for one in found]
-        setting.screen.document({"checked": len(ids), "findings": documents})
+        document: dict[str, Any] = {"checked": len(ids), "findings": [_finding(one) for one in report.left]}
+        setting.screen.document(document | ({"repaired": [_finding(one) for one in report.done]} if repair else {}))
     else:
-        if found:
-            setting.screen.table(("LAW", "ID", "FINDING"), [(one.law, one.workflow_id, one.text) for one in found])
-        setting.screen.line(f"{len(ids)} checked, {len(found)} finding{'s' if len(found) != 1 else ''}")
-    return Exit.FAILED if found else Exit.OK
+        for title, found in (("REPAIRED", report.done), ("FINDING", report.left)):
+            if found:
+                setting.screen.table(("LAW", "ID", title), [(one.law, one.workflow_id, one.text) for one in found])
+        number = len(report.left)
+        repaired = f"{len(report.done)} repaired, " if repair else ""
+        setting.screen.line(f"{len(ids)} checked, {repaired}{number} finding{'s' if number != 1 else ''}")
+    return Exit.FAILED if report.left or report.done else Exit.OK
+
+
+def _finding(found: Finding) -> dict[str, str]:
+    return {"law": found.law, "workflowId": found.workflow_id, "text": found.text}
 
 
 @click.command("diagram")

@@ -50,7 +50,10 @@ _JSON = """
 | `agenda` | a list of `time`, `kind`, `workflowId`, `referenceTaskName` |
 | `limits` | a list of `key`, `inUse`, `waiting`, `admittedAt`, `reserved`, `windowMovesAt`; with a key one, with `holders` and \
  `line`: lists of `workflowId`, `referenceTaskName`, `taskId`, `retryCount`, `priority`, `askedAt` and the limits they ask under |
-| `check` | `checked`, and `findings`: a list of `law`, `workflowId`, `text` |
+| `check` | `checked`, and `findings`: a list of `law`, `workflowId`, `text`; with `--repair` such a list `repaired` |
+| `engines` | a list of `name`, `open`, `ended`, `letters` |
+| `take-over` | `from`, `to` (null: all engines), `executions`: how many |
+| `backup` | `file` |
 | `diagram` | `mermaid` |
 | `diff` | `name`, `from`, `to`, `fields`, `added`, `removed`, `changed`, `moved`, `perhapsRenamed`, `inside` |
 | `migrate` | per execution: `verdict`, `reasons`, `notes`, `live`, `renamed`; with `--all` an `error` if it was not moved |

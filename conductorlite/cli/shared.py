@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import attrs
 import click
@@ -45,11 +45,14 @@ class Setting:
         workers: Workers | None = None,
         index: bool = False,
         secrets: SecretProvider | None = None,
+        name: str | None = None,
     ) -> Iterator[Engine]:
-        """The engine on the database; only commands that start something make a new file."""
+        """The engine on the database, with a name one that keeps to its own; only commands that start something make a file."""
         if not create and not self.db.exists():
             raise NotFound(f"there is no database {str(self.db)!r}; name it with --db")
-        with Engine(self.db, workers=workers, payloads=self.payloads, index=index, secrets=secrets) as engine:
+        allocation: Literal["shared", "local"] = "shared" if name is None else "local"
+        owned: dict[str, Any] = {"name": name, "allocation": allocation}
+        with Engine(self.db, workers=workers, payloads=self.payloads, index=index, secrets=secrets, **owned) as engine:
             yield engine
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.canonical import Payload
-from conductorlite.decisions import Event, EventKind, Message, Outcome, Reply
+from conductorlite.decisions import Event, EventKind, Message, Outcome, Reply, queue_name
 from conductorlite.draft.view import Item, View
 from conductorlite.executions import Task
 
@@ -64,6 +64,7 @@ class Mailboxes(View):
                 sender=self.workflow.workflow_id,
                 sender_seq=self.next_number(),
                 data=Payload.of(dict(data), bounded=False),
+                owner=self.workflow.owner,
                 **{"due_at": self.clock, **fields},
             )
         )
@@ -85,9 +86,8 @@ class Mailboxes(View):
 
     def offer(self, task: Task) -> None:
         """Put a task into its workers' queue, visible from `task.due_at` on."""
-        queue = task.task_type if not task.domain else f"{task.domain}:{task.task_type}"
         message = Message(
-            queue=queue,
+            queue=queue_name(task.task_type, task.domain, self.workflow.owner),
             workflow_id=task.workflow_id,
             ref=task.ref,
             attempt=task.attempt,

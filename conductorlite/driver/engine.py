@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from conductorlite.clock import Clock, Instant, Span, to_instant, to_span
 from conductorlite.decider import Barriers, Bounds
 from conductorlite.definitions import IdempotencyStrategy, Semantics, WorkflowDef
 from conductorlite.driver.loop import Driver
 from conductorlite.driver.run import Run
-from conductorlite.engine import AgendaEntry, Keeping, Where
+from conductorlite.engine import AgendaEntry, Upkeep, Where
 from conductorlite.errors import InvalidInput, ResultTimeout, WorkflowFailed
 from conductorlite.executions import WorkflowStatus
 from conductorlite.ports import Backend, EventSource, Lock, PayloadCodec, PayloadStorage, SecretProvider
@@ -21,7 +21,7 @@ from conductorlite.worker import Workers
 __all__ = ["Engine"]
 
 
-class Engine(Keeping):
+class Engine(Upkeep):
     """Conductor's engine inside your process.
 
     `store` is a path (SQLite), a `Backend`, or None (memory). `workers` carry out tasks while the engine is driven. `clock` is the
@@ -40,6 +40,11 @@ class Engine(Keeping):
 
     `secrets` is asked for what a task's input names as `${workflow.secrets.NAME}` when a worker receives it: a mapping, an
     `EnvironmentSecrets`, or any `SecretProvider`. Without it such a text stays as it is written.
+
+    With `allocation="local"` this engine keeps to itself what it starts, and takes nothing else: only engines of the same `name`
+    take the turns, offer the tasks and start the children of its executions, and drive its schedules. The name must be the same
+    whenever the program is started; see `take_over` for a program that never comes back. By default ("shared") executions belong
+    to all engines on the store.
 
     Nothing runs by itself: no thread is started until the engine is driven by `run_until_idle`, `run_forever`, `Run.result`,
     or, step by step, by `tick`, `settle` and `advance`. Raises StorageErrors when the store cannot be opened.
@@ -64,6 +69,8 @@ class Engine(Keeping):
         barriers: Barriers | None = None,
         index: Where = None,
         secrets: SecretProvider | None = None,
+        name: str | None = None,
+        allocation: Literal["shared", "local"] = "shared",
     ) -> None:
         super().__init__(
             store,
@@ -80,6 +87,8 @@ class Engine(Keeping):
             barriers=barriers,
             index=index,
             secrets=secrets,
+            name=name,
+            allocation=allocation,
         )
         self.workers = workers if workers is not None else Workers()
         self.declared_task_defs = self.workers.task_defs
@@ -215,6 +224,9 @@ class Engine(Keeping):
         if in_time:
             what = "cannot go on by itself" if self.clock.virtual else "was still open when the engine was told to stop"
         parked = f"; it is parked: {workflow.parked}" if workflow.parked else ""
+        if workflow.owner != self.owner:
+            owner = f"engine {workflow.owner!r}" if workflow.owner else "all engines, and this one keeps to its own"
+            what = f"{what} (it belongs to {owner})"
         return f"{workflow_id} {what}: {workflow.status}, {', '.join(waiting) or 'no open task'}{parked}"
 
     def agenda(self, limit: int = 100) -> list[AgendaEntry]:

@@ -31,6 +31,9 @@ class Listening:
         self._rotation = 0
         self._resting: dict[int, int] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._sources)
+
     def take(self, limit: int) -> bool:
         """Handle up to `limit` messages of the next source that has any; False when none has."""
         for offset in range(len(self._sources)):

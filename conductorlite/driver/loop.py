@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from conductorlite.clock import VirtualClock
+from conductorlite.decisions import queue_name
 from conductorlite.driver.listening import Listening
+from conductorlite.driver.resting import GLANCE_MS, Rest
 from conductorlite.driver.workshop import Call, Workshop
 from conductorlite.engine import AgendaEntry, Keeping
 from conductorlite.errors import ClockError, InvalidInput, InvariantBroken, NotFound, Parked, StaleLease
@@ -36,9 +38,6 @@ _MESSAGES: Final = 10
 
 #: Units of work that may pass before the index is told of them.
 _HUNGRY: Final = 500
-
-#: Sleep between looks for commits of other processes.
-_GLANCE_MS: Final = 100
 
 #: Executions looked at when somebody else takes a turn on the first one that is due.
 _OTHERS: Final = 64
@@ -66,6 +65,7 @@ class Driver:
         self._over: deque[str] = deque()
         self._noting = False
         self._handing_out = False
+        self._rest = Rest(engine, asked=bool(self.listening))
 
     # ------------------------------------------------------------------ one unit of work
 
@@ -97,7 +97,7 @@ class Driver:
     def _take_turn(self) -> bool:
         with self.engine.backend.reading() as view:
             items = view.outbox(_BATCH)
-            due = [] if items else view.due_workflows(self.clock.now(), 1)
+            due = [] if items else view.due_workflows(self.clock.now(), 1, self.engine.owner)
         if items:
             with self.engine.backend.writing() as tx:
                 tx.deliver(items)
@@ -109,7 +109,7 @@ class Driver:
             return True
         # Somebody else takes a turn on it: there may be others.
         with self.engine.backend.reading() as view:
-            due = view.due_workflows(self.clock.now(), _OTHERS)
+            due = view.due_workflows(self.clock.now(), _OTHERS, self.engine.owner)
         self._passed_over = not any(self._turn(workflow_id) for workflow_id in due[1:])
         return not self._passed_over
 
@@ -233,7 +233,7 @@ class Driver:
         instants = [at for at in deadlines if at is not None and at > now]
         if not self.clock.virtual and any(at is not None and at <= now for at in deadlines):
             # Overdue, but its turn has not been taken yet. (Virtual time takes all turns before it looks.)
-            instants.append(now + _GLANCE_MS)
+            instants.append(now + GLANCE_MS)
         if beats:
             instants.append(now + max(1, ((task.response_timeout_at or 0) - task.updated_at) // 3))
         return min(instants, default=None)
@@ -278,10 +278,12 @@ class Driver:
 
         With `idle` schedules alone are nothing: they never come to an end.
         """
+        owner = self.engine.owner
         with self.engine.backend.reading() as view:
-            letter = view.next_letter()
-            only_schedules = idle and letter is not None and letter[1].startswith(ADDRESS) and _only_schedules(view)
-            message = view.next_message_at([worker.queue for worker in self.workers]) if len(self.workers) else None
+            letter = view.next_letter(owner)
+            only_schedules = idle and letter is not None and letter[1].startswith(ADDRESS) and _only_schedules(view, owner)
+            queues = [queue_name(worker.task_type, worker.domain, owner) for worker in self.workers]
+            message = view.next_message_at(queues) if queues else None
         now = self.clock.now()
         instants = [at for at in (letter and letter[0], self._timeline[0][0] if self._timeline else None) if at is not None]
         if message is not None and message > now:
@@ -359,23 +361,40 @@ class Driver:
             now = self.clock.now()
             if deadline is not None and now >= deadline:
                 return False
-            busy = self._collect()
-            busy = self._beats_due() or busy
-            busy = self._take_turn() or busy
-            busy = self.listening.take(_MESSAGES) or busy
-            busy = self._dispatch() or busy
-            if (self._feeds() or not busy) and self._feed():
-                continue
-            if busy:
+            if self._work():
+                self._rest.worked(now)
                 continue
             at = self.next_instant(idle=not forever and until is None)
             if at is None and not len(self.workshop) and not forever and until is None:
                 return True
             at = None if self._passed_over and at is not None and at <= now else at
-            limits = [instant for instant in (at, deadline, now + _GLANCE_MS) if instant is not None]
+            limits = [instant for instant in (at, deadline) if instant is not None]
+            self._sleep(seen, min(limits, default=None))
+
+    def _work(self) -> bool:
+        """Do what is ready now; whether anything was."""
+        busy = self._collect()
+        busy = self._beats_due() or busy
+        busy = self._take_turn() or busy
+        busy = self.listening.take(_MESSAGES) or busy
+        busy = self._dispatch() or busy
+        return ((self._feeds() or not busy) and self._feed()) or busy
+
+    def _sleep(self, seen: int, until: int | None) -> None:
+        """Sleep until there may be something to do: an instant, a commit of anybody, the end of a function, or a while."""
+        turns = self.engine.turns
+        while True:
+            now = self.clock.now()
+            wake_at = now + self._rest.span(now)
             with turns.committed:
-                if turns.commits == seen and not self.workshop.finished():
-                    self.clock.wait(turns.committed, min(limits))
+                if turns.commits != seen or self.workshop.finished():
+                    return
+                self.clock.wait(turns.committed, wake_at if until is None else min(wake_at, until))
+                if turns.commits != seen:
+                    return
+            now = self.clock.now()
+            if (until is not None and now >= until) or self._passed_over or self._rest.over(now):
+                return
 
     def _dispatch(self) -> bool:
         """Hand offered tasks to free threads, and coroutines to the loop."""
@@ -441,7 +460,7 @@ class Driver:
                 continue
             with self.engine.turns.committed:
                 if self.engine.turns.commits == seen:
-                    self.clock.wait(self.engine.turns.committed, min(deadline, self.clock.now() + _GLANCE_MS))
+                    self.clock.wait(self.engine.turns.committed, min(deadline, self.clock.now() + GLANCE_MS))
         for running in self.workshop:
             self._abandon(running)
 
@@ -450,11 +469,11 @@ class Driver:
         self.workshop.close()
 
 
-def _only_schedules(view: ReadingTransaction) -> bool:
+def _only_schedules(view: ReadingTransaction, owner: str) -> bool:
     """Whether all letters that are not held are schedules' own."""
     limit = 16
     while True:
-        letters = view.upcoming_events(limit)
+        letters = view.upcoming_events(limit, owner)
         if any(not letter.workflow_id.startswith(ADDRESS) for letter in letters):
             return False
         if len(letters) < limit:

@@ -1,7 +1,7 @@
 """The verbs, one file per family, each family built on the one before.
 
 metadata ◁ control ◁ migrations ◁ reruns ◁ workface ◁ signals ◁ events ◁ records ◁ schedules ◁ limits ◁ queries ◁ searching ◁
-keeping.
+keeping ◁ upkeep.
 """
 
 from conductorlite.engine.asked import Listener
@@ -13,10 +13,12 @@ from conductorlite.engine.queries import AgendaEntry, Queries
 from conductorlite.engine.reruns import BulkReport
 from conductorlite.engine.searching import Where
 from conductorlite.engine.turns import Turns
+from conductorlite.engine.upkeep import EngineShare, RepairReport, Upkeep
 
 __all__ = [
     "AgendaEntry",
     "BulkReport",
+    "EngineShare",
     "IndexHealth",
     "Keeping",
     "LimitMember",
@@ -25,6 +27,8 @@ __all__ = [
     "PayloadSweep",
     "PruneReport",
     "Queries",
+    "RepairReport",
     "Turns",
+    "Upkeep",
     "Where",
 ]

@@ -51,6 +51,8 @@ class Acting:
     now: int
     semantics: Semantics
     seed: str
+    #: Whose what it starts is.
+    owner: str
     #: The registered workflow that is to be started, if it is that; raises DefinitionNotFound and InvalidDefinition.
     embedded: Callable[[ReadingTransaction, str, int | None], Embedded]
 
@@ -77,6 +79,7 @@ class Acting:
             ref=None if task is None else task.ref,
             attempt=0 if task is None else task.attempt,
             generation=0 if task is None else task.generation,
+            owner=self.owner,
             data=Payload.of(dict(data), where=self.action.action),
         )
 

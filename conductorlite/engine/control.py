@@ -110,6 +110,7 @@ class Control(Metadata):
             semantics=self.semantics,
             decider_version=DECIDER_VERSION,
             seed=self.seed,
+            owner=self.owner,
             created_at=now,
             updated_at=now,
             input=given,

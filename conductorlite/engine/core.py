@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final, Literal
 
 import attrs
 
@@ -18,11 +19,14 @@ from conductorlite.engine.domains import Polls
 from conductorlite.engine.outside import Outside
 from conductorlite.engine.secrecy import Secrecy
 from conductorlite.engine.turns import Turns
+from conductorlite.errors import InvalidInput
 from conductorlite.handlers import EventHandler
 from conductorlite.payloads import open_payloads
 from conductorlite.ports import Backend, Lock, PayloadCodec, PayloadStorage, SecretProvider
 
-__all__ = ["Core"]
+__all__ = ["Core", "checked_name"]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 
 class Core:
@@ -44,7 +48,12 @@ class Core:
         payload_codec: PayloadCodec | None = None,
         barriers: Barriers | None = None,
         secrets: SecretProvider | None = None,
+        name: str | None = None,
+        allocation: Literal["shared", "local"] = "shared",
     ) -> None:
+        self.name = checked_name(name, allocation)
+        #: To whom belongs what this engine starts, and whose turns and tasks it takes; empty: everybody's.
+        self.owner = self.name or "" if allocation == "local" else ""
         self.backend = _open(store)
         self.clock: Clock = clock or SystemClock()
         self.semantics = Semantics(semantics)
@@ -61,6 +70,8 @@ class Core:
             fencing=fencing,
             outside=Outside(self.backend, storage, payload_codec, limits.barriers),
         )
+        #: Whether documents past the soft barrier lie where the backend puts them by itself.
+        self._documents_beside = payloads is None
         #: Task definitions of the workers' decorators, by name.
         self.declared_task_defs: dict[str, TaskDef] = {}
         self._polls = Polls()
@@ -87,6 +98,17 @@ class Core:
     def close(self) -> None:
         """Release the backend; idempotent."""
         self.backend.close()
+
+
+def checked_name(name: str | None, allocation: str) -> str | None:
+    """The name of an engine; raises InvalidInput for one that is no name, or missing where executions are kept under it."""
+    if allocation not in ("shared", "local"):
+        raise InvalidInput(f"allocation is shared or local, not {allocation!r:.80}")
+    if name is None and allocation == "local":
+        raise InvalidInput("an engine with allocation='local' needs a name, the same whenever it is started")
+    if name is not None and (not isinstance(name, str) or not _NAME.fullmatch(name)):
+        raise InvalidInput(f"an engine's name is 1 to 100 letters, digits, `_`, `.` and `-`, not {name!r:.80}")
+    return name
 
 
 def _open(store: str | os.PathLike[str] | Backend | None) -> Backend:

@@ -178,6 +178,7 @@ class Events(Signals):
             now=now,
             semantics=self.semantics,
             seed=self.seed,
+            owner=self.owner,
             embedded=self.embedded,
         )
 

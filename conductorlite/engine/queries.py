@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
 
 from conductorlite.canonical import Payload
 from conductorlite.codec.exports import export_to_json
-from conductorlite.decisions import Event
+from conductorlite.decisions import Event, Message, queue_prefix
 from conductorlite.engine.archived import archived_workflow, unarchived
 from conductorlite.engine.exports import below, definitions_of, first_row
 from conductorlite.engine.limits import Limits
@@ -17,11 +17,12 @@ from conductorlite.errors import ExecutionNotFound
 from conductorlite.executions import HistoryEvent, HistoryKind, Workflow, WorkflowStatus
 from conductorlite.explain import explain as in_words
 from conductorlite.invariants import Finding, Picture, findings, limit_findings
+from conductorlite.limits import Member
 from conductorlite.masking import masked as hidden
 from conductorlite.masking import masked_history
 from conductorlite.ports import ReadingTransaction
 
-__all__ = ["AgendaEntry", "Queries"]
+__all__ = ["AgendaEntry", "Queries", "orphans", "strangers"]
 
 #: Executions read in one page by `workflow_ids` and `check`.
 _PAGE = 500
@@ -165,9 +166,13 @@ class Queries(Limits):
         """The earliest instant at which something happens by itself, epoch ms; None when nothing will."""
         now = self.clock.now()
         with self.backend.reading() as view:
-            event = view.next_event_at()
-            message = view.next_message_at(None)
+            event = view.next_event_at(self.owner)
+            message = view.next_message_at(self._own_queues(view))
         return min((at for at in (event, message if message is None or message > now else None) if at is not None), default=None)
+
+    def _own_queues(self, view: ReadingTransaction) -> list[str] | None:
+        prefix = queue_prefix(self.owner)
+        return [queue for queue in view.queue_sizes() if queue.startswith(prefix)] if prefix else None
 
     def explain(self, workflow_id: str, task: str | None = None) -> str:
         """Why an execution waits, or how it ended, in one paragraph; raises ExecutionNotFound.
@@ -206,19 +211,35 @@ class Queries(Limits):
         return found
 
     def check(self, workflow_id: str | None = None) -> list[Finding]:
-        """Every invariant on one execution, or on all that are stored and their limits; an empty list is a healthy store."""
+        """Every invariant on one execution, or on all that are stored, their limits, and the store itself; changes nothing.
+
+        An empty list is a healthy store. `repair` sets right what it can.
+        """
         found: list[Finding] = []
+        if workflow_id is None:
+            found += [Finding(law="the_store_is_sound", workflow_id="", text=text) for text in self.backend.faults()]
         for one in [workflow_id] if workflow_id is not None else self.workflow_ids():
             with self.backend.reading() as view:
                 found += findings(self._picture(view, one))
-        after = "" if workflow_id is None else None
-        while after is not None:
+        if workflow_id is None:
+            for limit in self._limits():
+                with self.backend.reading() as view:
+                    members = view.members(limit)
+                    found += limit_findings(view.line(limit, 0).limit, members)
+                    found += [_stranger(limit, holder) for holder in sorted(strangers(view, members))]
+            with self.backend.reading() as view:
+                found += [_orphan(message) for message in orphans(view)]
+        return found
+
+    def _limits(self) -> Iterator[str]:
+        after = ""
+        while True:
             with self.backend.reading() as view:
                 page = view.limits(after, _PAGE)
-                for limit in page:
-                    found += limit_findings(limit, view.members(limit.key))
-            after = page[-1].key if len(page) == _PAGE else None
-        return found
+            yield from (limit.key for limit in page)
+            if len(page) < _PAGE:
+                return
+            after = page[-1].key
 
     def _picture(self, view: ReadingTransaction, workflow_id: str) -> Picture:
         row = view.workflow(workflow_id)
@@ -256,6 +277,32 @@ _PAGE = 100
 
 #: Sub-workflows looked into for what an execution waits for.
 _TOLD = 5
+
+
+def strangers(view: ReadingTransaction, members: Iterable[Member]) -> frozenset[str]:
+    """Holders of places in a limit whose execution is gone."""
+    known: dict[str, bool] = {}
+    for member in members:
+        if member.workflow_id not in known:
+            known[member.workflow_id] = view.workflow(member.workflow_id) is not None
+    return frozenset(member.holder for member in members if not known[member.workflow_id])
+
+
+def orphans(view: ReadingTransaction) -> list[Message]:
+    """Messages of tasks that are gone; not of executions whose removals are still to be relayed."""
+    waiting = sum(view.queue_sizes().values())
+    behind = {item.workflow_id for item in view.outbox(10_000)}
+    found = view.messages(waiting) if waiting else ()
+    return [one for one in found if one.workflow_id not in behind and view.task_by_id(one.task_id) is None]
+
+
+def _stranger(key: str, holder: str) -> Finding:
+    return Finding(law="slots_are_counted_and_used", workflow_id=key, text=f"{holder} has a place, and its execution is gone")
+
+
+def _orphan(message: Message) -> Finding:
+    text = f"queue {message.queue!r} offers {message.task_id!r}, a task that is gone"
+    return Finding(law="nothing_of_the_ended", workflow_id=message.workflow_id, text=text)
 
 
 def _moved(line: HistoryEvent) -> bool:

@@ -111,7 +111,7 @@ class Schedules(Records):
             progress = self._saved(schedule, row, now)
             address = address_of(schedule.name)
             fence = 0 if row is None else row.fence
-            new = ScheduleRow(name=schedule.name, address=address, text=text, progress="", fence=fence)
+            new = ScheduleRow(name=schedule.name, address=address, text=text, progress="", fence=fence, owner=self.owner)
             try:
                 return self._keep(new, schedule, progress, now)
             except FencedOut:
@@ -374,7 +374,7 @@ def _advance(
         progress = attrs.evolve(progress, running=_running(tx, progress.running))
     new = attrs.evolve(row, progress=progress_to_text(progress), waits=waits_for_an_end(progress))
     at = wakes_at(schedule, progress, now)
-    timer = [] if at is None else [_letter(schedule.name, _TIMER, at, now)]
+    timer = [] if at is None else [_letter(row, _TIMER, at, now)]
     tx.put_schedule(new, [*consumed, _TIMER], timer)
     return new
 
@@ -387,13 +387,19 @@ def _tell_schedule(tx: WritingTransaction, workflow: Workflow) -> None:
     """Wake the schedule that waits for the end of an execution, in the commit of that end."""
     name = name_at(workflow.event or "")
     row = None if name is None else tx.schedule(name)
-    if name is not None and row is not None and row.waits:
-        tx.post([_letter(name, f"ENDED:{workflow.workflow_id}", workflow.updated_at, workflow.updated_at)])
+    if row is not None and row.waits:
+        tx.post([_letter(row, f"ENDED:{workflow.workflow_id}", workflow.updated_at, workflow.updated_at)])
 
 
-def _letter(name: str, event_id: str, due_at: int, now: int) -> Event:
+def _letter(row: ScheduleRow, event_id: str, due_at: int, now: int) -> Event:
     return Event(
-        workflow_id=address_of(name), event_id=event_id, kind=EventKind.SCHEDULE, due_at=due_at, posted_at=now, ref=name
+        workflow_id=row.address,
+        event_id=event_id,
+        kind=EventKind.SCHEDULE,
+        due_at=due_at,
+        posted_at=now,
+        ref=row.name,
+        owner=row.owner,
     )
 
 

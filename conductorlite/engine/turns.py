@@ -25,6 +25,7 @@ from conductorlite.engine.keys import refuse_letter, refuse_start, replaced, sta
 from conductorlite.engine.locking import acquire
 from conductorlite.engine.outside import Elsewhere, Near, Outside
 from conductorlite.errors import (
+    AlreadyExists,
     ExecutionNotFound,
     FencedOut,
     InvariantBroken,
@@ -151,13 +152,14 @@ class Turns(Deciding):
                     if answered is not None:
                         return Taken(decision=None, replies={}, answered=answered)
                     continue
+                except AlreadyExists:
+                    if started is not None:
+                        raise
+                    # Another process has read the same letter and begun it first: it is an execution like any other now.
                 except ExecutionNotFound:
                     if events:
                         raise
-                    # Letters to an execution that is gone, or that was ended before it began. Its start may be yet to come.
-                    with self.backend.writing() as tx:
-                        if tx.due_events(workflow_id, self.clock.now(), 1):
-                            tx.remove(workflow_id)
+                    self._clear(workflow_id)
                     return Taken(decision=None, replies={})
                 except InvariantBroken as error:
                     self._count_broken(workflow_id, error)
@@ -168,6 +170,12 @@ class Turns(Deciding):
         finally:
             if self.lock is not None:
                 self.lock.release(workflow_id, token)
+
+    def _clear(self, workflow_id: str) -> None:
+        """Drop letters to an execution that is gone, or was ended before it began. Its start may be yet to come."""
+        with self.backend.writing() as tx:
+            if tx.due_events(workflow_id, self.clock.now(), 1):
+                tx.remove(workflow_id)
 
     def _leave(self, workflow_id: str, events: Sequence[Event]) -> Taken:
         """Leave letters to whoever takes the next turn. A poll is not left: nobody would be there to receive the task."""
@@ -287,6 +295,7 @@ class Turns(Deciding):
             parent_attempt=parent.get("attempt", 0),
             parent_generation=parent.get("generation", 0),
             depth=said["depth"],
+            owner=found.owner,
             outer_keys=tuple(said.get("limitKeys") or ()),
             created_by=said.get("createdBy"),
             event=said.get("event"),
@@ -325,6 +334,8 @@ class Turns(Deciding):
             strategy = strategy_of(asked) if started is None else started.strategy
             holder = replaced(tx, workflow.name, workflow.idempotency_key, strategy)
             decision = attrs.evolve(decision, replaces=holder)
+        if decision.created and started is None and workflow.owner:
+            decision = self._owned_now(tx, decision)
         if started is not None:
             for digest, text in started.definitions.items():
                 tx.embed(digest, text)
@@ -336,13 +347,20 @@ class Turns(Deciding):
             tx.embed(digest, text)
         if not self.fencing and not decision.created:
             stored = tx.workflow(workflow.workflow_id)
-            fence = workflow.fence if stored is None else stored.fence
-            decision = attrs.evolve(decision, workflow=attrs.evolve(decision.workflow, fence=fence))
+            fence, owner = (workflow.fence, workflow.owner) if stored is None else (stored.fence, stored.owner)
+            decision = attrs.evolve(decision, workflow=attrs.evolve(decision.workflow, fence=fence, owner=owner))
         tx.apply(decision)
         if workflow.event is not None and workflow.status.terminal:
             self.ended(tx, workflow)
         if along is not None:
             along(tx)
+
+    def _owned_now(self, tx: WritingTransaction, decision: Decision) -> Decision:
+        """An execution that begins belongs to whom its letters belong now: it may have been taken over since it was read."""
+        letter = start_letter(tx, decision.workflow.workflow_id, self.clock.now())
+        if letter is None or letter.owner == decision.workflow.owner:
+            return decision
+        raise FencedOut(f"{decision.workflow.workflow_id}: it belongs to {letter.owner!r} since it was read")
 
     def announce(self, decision: Decision) -> None:
         """Wake sleepers and tell listeners of a committed decision."""

@@ -9,7 +9,7 @@ import attrs
 
 from conductorlite.canonical import Payload
 from conductorlite.clock import Span, to_span
-from conductorlite.decisions import Event, EventKind, Message, Outcome
+from conductorlite.decisions import Event, EventKind, Message, Outcome, queue_name
 from conductorlite.engine.asked import Along, Taken, letter
 from conductorlite.engine.control import refuse_parked
 from conductorlite.engine.domains import Rider
@@ -68,7 +68,7 @@ class WorkerFace(Reruns):
         """
         if count < 1:
             raise InvalidInput(f"count {count} is below 1")
-        queue = f"{domain}:{task_type}" if domain else task_type
+        queue = queue_name(task_type, domain or None, self.owner)
         until = self.clock.now() + to_span(timeout)
         while True:
             seen = self.turns.commits

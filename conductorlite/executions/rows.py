@@ -177,6 +177,8 @@ class Workflow:
     depth: int = 0
     event: str | None = None
     created_by: str | None = None
+    #: The engine that alone takes its turns and offers its tasks (`allocation="local"`); empty: any engine.
+    owner: str = ""
     #: The limit on executions of which it holds a slot, or in whose line it waits while `rate_limited`.
     rate_limit_key: str | None = None
     #: Its first task is PENDING until it has a slot.

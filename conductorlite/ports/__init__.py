@@ -17,9 +17,10 @@ from conductorlite.ports.changes import Change, ChangeReads, ChangeWrites, Feed
 from conductorlite.ports.events import EventPlace, EventReads, EventWrites
 from conductorlite.ports.executions import ExecutionFilter, ExecutionReads, ExecutionWrites, Loaded
 from conductorlite.ports.index import IndexDAO, IndexWrites
-from conductorlite.ports.limits import LimitReads
+from conductorlite.ports.limits import LimitReads, LimitWrites
 from conductorlite.ports.lock import Lock
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
+from conductorlite.ports.owners import OwnerReads, OwnerRow, OwnerWrites
 from conductorlite.ports.payloads import (
     ExternalStorageLocation,
     LoosePayload,
@@ -58,11 +59,15 @@ __all__ = [
     "IndexDAO",
     "IndexWrites",
     "LimitReads",
+    "LimitWrites",
     "Loaded",
     "Lock",
     "LoosePayload",
     "MetadataReads",
     "MetadataWrites",
+    "OwnerReads",
+    "OwnerRow",
+    "OwnerWrites",
     "PayloadCodec",
     "PayloadReads",
     "PayloadStorage",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -9,8 +10,9 @@ from conductorlite.ports.archive import ArchiveReads, ArchiveWrites
 from conductorlite.ports.changes import ChangeReads, ChangeWrites
 from conductorlite.ports.events import EventReads, EventWrites
 from conductorlite.ports.executions import ExecutionReads, ExecutionWrites
-from conductorlite.ports.limits import LimitReads
+from conductorlite.ports.limits import LimitReads, LimitWrites
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
+from conductorlite.ports.owners import OwnerReads, OwnerWrites
 from conductorlite.ports.payloads import PayloadReads, PayloadStorage, PayloadWrites
 from conductorlite.ports.queues import QueueReads, QueueWrites
 from conductorlite.ports.relay import RelayReads, RelayWrites
@@ -38,6 +40,7 @@ class ReadingTransaction(
     ArchiveReads,
     UpkeepReads,
     SchemaReads,
+    OwnerReads,
     Protocol,
 ):
     """One consistent view of the store."""
@@ -47,6 +50,7 @@ class WritingTransaction(
     ReadingTransaction,
     ExecutionWrites,
     QueueWrites,
+    LimitWrites,
     RelayWrites,
     MetadataWrites,
     EventWrites,
@@ -55,6 +59,7 @@ class WritingTransaction(
     ChangeWrites,
     ArchiveWrites,
     SchemaWrites,
+    OwnerWrites,
     Protocol,
 ):
     """One atomic, serialised change of the store; sees its own writes."""
@@ -76,6 +81,31 @@ class Backend(Protocol):
 
     def data_version(self) -> int:
         """A number that changes when another connection or process has committed."""
+        ...
+
+    def commits(self) -> int:
+        """How many changes were committed through this object."""
+        ...
+
+    def checkpoint(self) -> None:
+        """Put the store in order, as far as that keeps nobody waiting; for idle moments."""
+        ...
+
+    def faults(self) -> Sequence[str]:
+        """What the store itself finds wrong with how it keeps rows, in words; nothing for a sound one. Reads all of it."""
+        ...
+
+    def rebuild_indexes(self) -> None:
+        """Make every index anew from the rows it is of."""
+        ...
+
+    def backup(self, path: str, *, documents: bool = True) -> None:
+        """Copy the whole store, as it is at one instant, into a new file that appears when it is complete.
+
+        With `documents` those in the payload storage that is the store's own (see `payload_storage`) are copied too.
+
+        Raises InvalidInput when the store has no such form, AlreadyExists when there is something at `path`, StorageErrors.
+        """
         ...
 
     def payload_storage(self) -> PayloadStorage | None:

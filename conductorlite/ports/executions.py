@@ -73,16 +73,16 @@ class ExecutionReads(Protocol):
         """Every event of one inbox, held ones too, in inbox order."""
         ...
 
-    def due_workflows(self, now: int, limit: int) -> Sequence[str]:
-        """Ids of the workflows with events due at `now`, the longest due first, each once."""
+    def due_workflows(self, now: int, limit: int, owner: str = "") -> Sequence[str]:
+        """Ids of an owner's workflows with events due at `now`, the longest due first, each once."""
         ...
 
-    def next_event_at(self) -> int | None:
-        """The earliest `due_at` of any event that is not held, or None."""
+    def next_event_at(self, owner: str | None = None) -> int | None:
+        """The earliest `due_at` of any event of an owner (None: of all) that is not held, or None."""
         ...
 
-    def upcoming_events(self, limit: int) -> Sequence[Event]:
-        """The next events of all inboxes that are not held, in order of `due_at`."""
+    def upcoming_events(self, limit: int, owner: str | None = None) -> Sequence[Event]:
+        """The next events of an owner (None: of all) that are not held, in order of `due_at`, workflow and event id."""
         ...
 
     def workflow_ids(self, status: WorkflowStatus | None, after: str, limit: int) -> Sequence[str]:
@@ -113,7 +113,10 @@ class ExecutionWrites(Protocol):
         ...
 
     def post(self, events: Iterable[Event]) -> None:
-        """Put events into inboxes; an event of the same id is replaced. Never touches a fence."""
+        """Put events into inboxes; an event of the same id is replaced. Never touches a fence.
+
+        A letter to an execution that is stored belongs to its owner, whatever it says itself.
+        """
         ...
 
     def park(self, workflow_id: str, broken_turns: int, reason: str | None) -> None:

@@ -1,13 +1,13 @@
-"""Limits, read. They change with the decisions that name them, see `ExecutionWrites.apply`."""
+"""Limits. They change with the decisions that name them, see `ExecutionWrites.apply`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from conductorlite.limits import Limit, Line, Member
+from conductorlite.limits import Limit, LimitChange, Line, Member
 
-__all__ = ["LimitReads"]
+__all__ = ["LimitReads", "LimitWrites"]
 
 
 class LimitReads(Protocol):
@@ -39,4 +39,12 @@ class LimitReads(Protocol):
 
     def waiting(self, key: str, before: Member | None = None) -> int:
         """How many wait in the line of a limit; with `before`, how many of them come before it. Reads that part of the line."""
+        ...
+
+
+class LimitWrites(Protocol):
+    """Changing limits outside a decision."""
+
+    def put_limit(self, change: LimitChange) -> None:
+        """Set one limit right; raises FencedOut when its fence differs."""
         ...

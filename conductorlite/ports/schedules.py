@@ -31,6 +31,8 @@ class ScheduleRow:
     waits: bool = False
     #: The fence that was read; 0 for one that is not stored yet.
     fence: int = 0
+    #: The engine that alone drives it; empty: any.
+    owner: str = ""
 
 
 class ScheduleReads(Protocol):
@@ -44,8 +46,8 @@ class ScheduleReads(Protocol):
         """A page of schedules in ascending order of names, greater than `after`."""
         ...
 
-    def next_letter(self) -> tuple[int, str] | None:
-        """`due_at` and address of the first letter of all inboxes that is not held, or None."""
+    def next_letter(self, owner: str = "") -> tuple[int, str] | None:
+        """`due_at` and address of the first letter of an owner that is not held, or None."""
         ...
 
 

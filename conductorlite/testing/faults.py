@@ -7,7 +7,7 @@ committed, and the backend object answers nothing any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Final, final
@@ -47,6 +47,9 @@ _WRITES: Final = frozenset(
         "end_feed",
         "archive",
         "drop_archived",
+        "put_limit",
+        "change_owner",
+        "change_owner_of_the_rest",
     }
 )
 
@@ -119,6 +122,31 @@ class FaultyBackend:
         """The inner backend's."""
         self._check()
         return self.inner.data_version()
+
+    def commits(self) -> int:
+        """The inner backend's."""
+        self._check()
+        return self.inner.commits()
+
+    def checkpoint(self) -> None:
+        """The inner backend's."""
+        self._check()
+        self.inner.checkpoint()
+
+    def faults(self) -> Sequence[str]:
+        """The inner backend's."""
+        self._check()
+        return self.inner.faults()
+
+    def rebuild_indexes(self) -> None:
+        """The inner backend's."""
+        self._check()
+        self.inner.rebuild_indexes()
+
+    def backup(self, path: str, *, documents: bool = True) -> None:
+        """The inner backend's."""
+        self._check()
+        self.inner.backup(path, documents=documents)
 
     def payload_storage(self) -> PayloadStorage | None:
         """The inner backend's."""

@@ -187,7 +187,7 @@ VERBS: dict[str, Callable[[Scene], str]] = {
     "`children`": answers(lambda x: x.engine.children(x.one)),
     "`explain`": answers(lambda x: x.engine.explain(x.one)),
     "`export`": answers(lambda x: x.engine.export(x.one)),
-    "`check`": answers(lambda x: x.engine.check(x.one)),
+    "`check`, `repair`": answers(lambda x: (x.engine.check(x.one), x.engine.repair(x.one))),
     "`task`": answers(lambda x: x.engine.task(x.task.task_id)),
     "`task_logs`": answers(lambda x: x.engine.task_logs(x.task.task_id)),
 }

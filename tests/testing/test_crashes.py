@@ -93,6 +93,24 @@ class Sieve:
         """As the inner store."""
         return self._inner.data_version()
 
+    def commits(self) -> int:
+        """As the inner store."""
+        return self._inner.commits()
+
+    def checkpoint(self) -> None:
+        """Nothing: there is no file."""
+
+    def faults(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    def rebuild_indexes(self) -> None:
+        """Nothing."""
+
+    def backup(self, path: str, *, documents: bool = True) -> None:
+        """As the inner store."""
+        self._inner.backup(path, documents=documents)
+
     def payload_storage(self) -> None:
         """None: everything lies in the store."""
 

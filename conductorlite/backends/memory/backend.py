@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from types import TracebackType
 from typing import final
 
 from conductorlite.backends.memory.reads import MemoryReads
 from conductorlite.backends.memory.store import Store
 from conductorlite.backends.memory.writes import MemoryWrites
-from conductorlite.errors import EngineClosed, InvariantBroken
+from conductorlite.errors import EngineClosed, InvalidInput, InvariantBroken
 from conductorlite.payloads.memory import MemoryPayloads
 from conductorlite.ports import PayloadStorage
 
@@ -42,6 +43,24 @@ class MemoryBackend:
     def data_version(self) -> int:
         """Number of commits so far."""
         return self._commits
+
+    def commits(self) -> int:
+        """Number of commits so far."""
+        return self._commits
+
+    def checkpoint(self) -> None:
+        """Nothing: there is no file."""
+
+    def faults(self) -> Sequence[str]:
+        """None: there is no file that could be damaged."""
+        return ()
+
+    def rebuild_indexes(self) -> None:
+        """Nothing: they are changed with their rows, in one process."""
+
+    def backup(self, path: str, *, documents: bool = True) -> None:
+        """Raises InvalidInput: a store in memory has no form that could be copied."""
+        raise InvalidInput(f"{path}: a store in memory cannot be copied into a file; open the engine on a file instead")
 
     def payload_storage(self) -> PayloadStorage:
         """One in memory, that belongs to this store."""

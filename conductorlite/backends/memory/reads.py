@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from heapq import merge
 from itertools import islice
 from typing import Final
 
 from conductorlite.backends.memory.changes import MemoryChangeReads
 from conductorlite.backends.memory.events import MemoryEventReads
 from conductorlite.backends.memory.limits import LimitRows
+from conductorlite.backends.memory.ordered import Ordered
+from conductorlite.backends.memory.owners import MemoryOwnerReads
 from conductorlite.backends.memory.payloads import MemoryPayloadReads
 from conductorlite.backends.memory.schedules import MemoryScheduleReads
 from conductorlite.backends.memory.schemas import MemorySchemaReads
@@ -35,6 +38,7 @@ class MemoryReads(
     MemoryChangeReads,
     MemoryUpkeepReads,
     MemorySchemaReads,
+    MemoryOwnerReads,
 ):
     """One consistent view: the backend's lock is held while its block lasts."""
 
@@ -144,24 +148,28 @@ class MemoryReads(
         """Every event of one inbox, held ones too, in inbox order."""
         return sorted(self._of(workflow_id).inbox.values(), key=lambda event: (event.order, event.event_id))
 
-    def due_workflows(self, now: int, limit: int) -> Sequence[str]:
+    def due_workflows(self, now: int, limit: int, owner: str = "") -> Sequence[str]:
         """Workflows with due events, the longest due first; a page cut short by one with very many of them is short."""
         found: dict[str, None] = {}
-        for due_at, workflow_id, _ in islice(self._store.due, _OVERREAD * (limit + 16)):
+        for due_at, workflow_id, _ in islice(self._store.due.get(owner, ()), _OVERREAD * (limit + 16)):
             if due_at > now or len(found) >= limit:
                 break
             found[workflow_id] = None
         return list(found)
 
-    def next_event_at(self) -> int | None:
-        """The earliest `due_at` of any event that is not held, or None."""
-        key = self._store.due.first()
-        return None if key is None else key[0]
+    def _due_of(self, owner: str | None) -> list[Ordered[tuple[int, str, str]]]:
+        due = self._store.due
+        return list(due.values()) if owner is None else [due[owner]] if owner in due else []
 
-    def upcoming_events(self, limit: int) -> Sequence[Event]:
-        """The next events of all inboxes that are not held, in order of `due_at`."""
+    def next_event_at(self, owner: str | None = None) -> int | None:
+        """The earliest `due_at` of any event of an owner (None: of all) that is not held, or None."""
+        return min((key[0] for keys in self._due_of(owner) if (key := keys.first()) is not None), default=None)
+
+    def upcoming_events(self, limit: int, owner: str | None = None) -> Sequence[Event]:
+        """The next events of an owner (None: of all) that are not held, in order of `due_at`."""
         executions = self._store.executions
-        return [executions[workflow_id].inbox[event_id] for _, workflow_id, event_id in islice(self._store.due, limit)]
+        places = islice(merge(*self._due_of(owner)), limit)
+        return [executions[workflow_id].inbox[event_id] for _, workflow_id, event_id in places]
 
     # -- messages ------------------------------------------------------------------------------------------------------
 

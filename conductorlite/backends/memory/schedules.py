@@ -29,9 +29,10 @@ class MemoryScheduleReads:
         """A page of schedules in ascending order of names, greater than `after`."""
         return [self._store.schedules[name] for (name,) in islice(self._store.schedule_names.after((after,)), limit)]
 
-    def next_letter(self) -> tuple[int, str] | None:
-        """`due_at` and address of the first letter of all inboxes that is not held, or None."""
-        key = self._store.due.first()
+    def next_letter(self, owner: str = "") -> tuple[int, str] | None:
+        """`due_at` and address of the first letter of an owner that is not held, or None."""
+        keys = self._store.due.get(owner)
+        key = None if keys is None else keys.first()
         return None if key is None else (key[0], key[1])
 
 

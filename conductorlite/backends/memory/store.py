@@ -68,8 +68,10 @@ class Store:
         self.polls: dict[tuple[str, str], PollData] = {}
         self.executions: dict[str, Execution] = {}
         self.task_ids: dict[str, tuple[str, str, int]] = {}
-        #: (due_at, workflow_id, event_id) of every event that is not held.
-        self.due: Ordered[tuple[int, str, str]] = Ordered()
+        #: (due_at, workflow_id, event_id) of every event that is not held, by its owner.
+        self.due: dict[str, Ordered[tuple[int, str, str]]] = {"": Ordered()}
+        #: Ids of the executions of each owner; nobody's are not listed.
+        self.owned: dict[str, Ordered[tuple[str]]] = {}
         self.messages: dict[MessageKey, Message] = {}
         #: By queue, then by negated priority: (due_at, workflow_id, ref).
         self.queues: dict[str, dict[int, Ordered[tuple[int, str, str]]]] = {}

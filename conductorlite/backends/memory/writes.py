@@ -11,6 +11,7 @@ import attrs
 from conductorlite.backends.memory.events import MemoryEventWrites
 from conductorlite.backends.memory.limits import LimitRowsWritten
 from conductorlite.backends.memory.ordered import Ordered
+from conductorlite.backends.memory.owners import MemoryOwnerWrites
 from conductorlite.backends.memory.payloads import MemoryPayloadWrites
 from conductorlite.backends.memory.reads import MemoryReads
 from conductorlite.backends.memory.schedules import MemoryScheduleWrites
@@ -21,6 +22,7 @@ from conductorlite.canonical import INLINE_LIMIT, Payload
 from conductorlite.decisions import Decision, Event, Message, MessageKey, Outgoing, Renamed
 from conductorlite.errors import AlreadyExists, FencedOut, InvariantBroken, KeyTaken
 from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, changed
+from conductorlite.limits import LimitChange
 from conductorlite.ports import RelayItem
 
 __all__ = ["MemoryWrites"]
@@ -85,6 +87,7 @@ class MemoryWrites(
     MemoryPayloadWrites,
     MemoryArchiveWrites,
     MemorySchemaWrites,
+    MemoryOwnerWrites,
 ):
     """One atomic change; sees its own writes."""
 
@@ -134,7 +137,9 @@ class MemoryWrites(
                 raise AlreadyExists(f"an execution {workflow_id!r} exists already")
         elif stored is None or stored.fence != workflow.fence:
             raise FencedOut(f"{workflow_id}: another turn committed after fence {workflow.fence} was read")
-        self._put_workflow(stored, _thin_workflow(workflow))
+        thin = _thin_workflow(workflow)
+        # A turn never changes whose an execution is.
+        self._put_workflow(stored, thin if stored is None or stored.owner == thin.owner else attrs.evolve(thin, owner=stored.owner))
         self._changed(workflow_id, created=decision.created)
 
     def _put_workflow(self, old: Workflow | None, new: Workflow | None) -> None:
@@ -144,6 +149,8 @@ class MemoryWrites(
         if old is not None and new is None:
             store.drop(store.workflows, old.workflow_id)
             store.discard(store.ids, (old.workflow_id,))
+            if old.owner:
+                store.discard(store.owned[old.owner], (old.workflow_id,))
         if old is None or new is None or _listed(old) != _listed(new):
             before, after = _indexes(old), _indexes(new)
             for index, key in before.items() - after.items():
@@ -154,6 +161,8 @@ class MemoryWrites(
             store.put(store.workflows, new.workflow_id, new)
             if old is None:
                 store.add(store.ids, (new.workflow_id,))
+                if new.owner:
+                    store.add(store.owned.setdefault(new.owner, Ordered()), (new.workflow_id,))
             if old is None or new.status is not old.status:
                 store.add(store.by_status.setdefault(new.status.value, Ordered()), (new.workflow_id,))
 
@@ -258,23 +267,31 @@ class MemoryWrites(
             store.drop(execution.held, event_id)
         else:
             store.discard(execution.due, (*event.order, event_id))
-            store.discard(store.due, (event.due_at, event.workflow_id, event_id))
+            store.discard(store.due[event.owner], (event.due_at, event.workflow_id, event_id))
 
     def _put_event(self, event: Event) -> None:
         store = self._store
         execution = store.execution(event.workflow_id)
         self._drop_event(execution, event.event_id)
-        store.put(execution.inbox, event.event_id, event if event.stored else attrs.evolve(event, stored=True))
+        row = store.workflows.get(event.workflow_id)
+        owner = event.owner if row is None else row.owner  # a letter to an execution that is there is its owner's
+        if not event.stored or event.owner != owner:
+            event = attrs.evolve(event, stored=True, owner=owner)
+        store.put(execution.inbox, event.event_id, event)
         if event.held:
             store.put(execution.held, event.event_id, True)
         else:
             store.add(execution.due, (*event.order, event.event_id))
-            store.add(store.due, (event.due_at, event.workflow_id, event.event_id))
+            store.add(store.due.setdefault(owner, Ordered()), (event.due_at, event.workflow_id, event.event_id))
 
     def post(self, events: Iterable[Event]) -> None:
         """Put events into inboxes; an event of the same id is replaced. Never touches a fence."""
         for event in events:
             self._put_event(event)
+
+    def put_limit(self, change: LimitChange) -> None:
+        """Set one limit right; raises FencedOut when its fence differs."""
+        self._change_limits([change])
 
     # -- outgoing ------------------------------------------------------------------------------------------------------
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, final
 
+from conductorlite.backends.sqlite.copying import copy
 from conductorlite.backends.sqlite.counting import Counts
 from conductorlite.backends.sqlite.opening import Settings, open_reader, open_writer, translated
 from conductorlite.backends.sqlite.reads import SQLiteReads
@@ -73,6 +75,7 @@ class SQLiteBackend:
         self._closed = False
         self._current = _Current()
         self._lock = threading.Lock()
+        self._commits = 0
         self._idle: list[sqlite3.Connection] = []
         self._idle_lock = threading.Lock()
         self._writer = open_writer(self._settings)
@@ -88,6 +91,7 @@ class SQLiteBackend:
     def data_version(self) -> int:
         """A number that changes when another connection or process has committed."""
         if self._current.view is not None:
+            self._check_open()
             return self._data_version()
         self._lock_writer()
         try:
@@ -110,6 +114,10 @@ class SQLiteBackend:
 
         return LocalPayloads(f"{self.path}.payloads")
 
+    def commits(self) -> int:
+        """How many changes were committed through this object."""
+        return self._commits
+
     def checkpoint(self) -> None:
         """Move what the log holds into the file, as far as nobody reads it; for idle moments."""
         self._lock_writer()
@@ -131,10 +139,42 @@ class SQLiteBackend:
         try:
             self._writer.execute("VACUUM")
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._commits += 1
         except sqlite3.Error as error:
             raise translated(error, self.path) from error
         finally:
             self._lock.release()
+
+    def faults(self) -> Sequence[str]:
+        """What SQLite's integrity check finds, at most 100 lines; writers go on meanwhile."""
+        self._check_open()
+        reader = self._take_reader()
+        try:
+            found = [str(text) for (text,) in reader.execute("PRAGMA integrity_check")]
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+        finally:
+            self._return_reader(reader)
+        return () if found == ["ok"] else found
+
+    def rebuild_indexes(self) -> None:
+        """Make every index anew from its table, in one transaction."""
+        self._lock_writer()
+        try:
+            self._writer.execute("REINDEX")
+            self._commits += 1
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+        finally:
+            self._lock.release()
+
+    def backup(self, path: str, *, documents: bool = True) -> None:
+        """Copy the store into a new file at `path`, with `documents` those beside it; nobody waits for it.
+
+        Raises AlreadyExists when there is something at `path`, StorageReadOnly, StorageFull, StorageError.
+        """
+        self._check_open()
+        copy(self._settings, path, documents=documents)
 
     def close(self) -> None:
         """Checkpoint and release the file; idempotent. Raises StorageBusy while another thread is writing."""
@@ -226,6 +266,8 @@ class _Reading:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         connection = self._connection
+        if os.getpid() != self._backend._pid:
+            return  # forked inside the block: the transaction is the parent's
         if connection is not None:
             self._backend._current.view = None
             try:
@@ -256,6 +298,7 @@ class _Writing:
     def __enter__(self) -> SQLiteWrites:
         backend = self._backend
         if backend._current.view is not None:
+            backend._check_open()
             raise InvariantBroken("writing() inside another transaction of the same thread")
         backend._lock_writer()
         try:
@@ -273,6 +316,10 @@ class _Writing:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         backend = self._backend
+        if os.getpid() != backend._pid:
+            if error is None:
+                backend._check_open()
+            return  # forked inside the block: the transaction is the parent's
         try:
             if error is None:
                 self._commit()
@@ -293,5 +340,6 @@ class _Writing:
         if not writer.in_transaction:
             raise StorageError(f"{self._backend.path}: the transaction was undone by an earlier error")
         writer.execute("COMMIT")
+        self._backend._commits += 1
         if self._backend.counts is not None:
             self._backend.counts.commits += 1

@@ -12,6 +12,7 @@ from conductorlite.backends.sqlite.archive import SQLiteArchiveReads
 from conductorlite.backends.sqlite.changes import SQLiteChangeReads
 from conductorlite.backends.sqlite.events import SQLiteEventReads
 from conductorlite.backends.sqlite.limits import LimitRows
+from conductorlite.backends.sqlite.owners import SQLiteOwnerReads
 from conductorlite.backends.sqlite.payloads import SQLitePayloadReads
 from conductorlite.backends.sqlite.rows import Row, event_of, history_of, message_of, poll_of, stored_text, task_of, workflow_of
 from conductorlite.backends.sqlite.schedules import SQLiteScheduleReads
@@ -40,6 +41,7 @@ class SQLiteReads(
     SQLiteArchiveReads,
     SQLiteUpkeepReads,
     SQLiteSchemaReads,
+    SQLiteOwnerReads,
 ):
     """One consistent view of the store; valid until its block ends."""
 
@@ -168,9 +170,9 @@ class SQLiteReads(
         events.sort(key=lambda event: (event.order, event.event_id))
         return events
 
-    def due_workflows(self, now: int, limit: int) -> Sequence[str]:
+    def due_workflows(self, now: int, limit: int, owner: str = "") -> Sequence[str]:
         """Workflows with due events, the longest due first; a page cut short by one with very many of them is short."""
-        rows = self._execute(sql.DUE_WORKFLOWS, (now, OVERREAD * (limit + 16)))
+        rows = self._execute(sql.DUE_WORKFLOWS, (owner, now, OVERREAD * (limit + 16)))
         found: dict[str, None] = {}
         for (workflow_id,) in rows:
             if workflow_id not in found:
@@ -179,13 +181,19 @@ class SQLiteReads(
                     break
         return list(found)
 
-    def next_event_at(self) -> int | None:
-        """The earliest `due_at` of any event that is not held, or None."""
-        return self._instant(sql.NEXT_EVENT_AT)
+    def next_event_at(self, owner: str | None = None) -> int | None:
+        """The earliest `due_at` of any event of an owner (None: of all) that is not held, or None."""
+        owners = self._letter_owners() if owner is None else [owner]
+        instants = [self._instant(sql.NEXT_EVENT_AT, one) for one in owners]
+        return min((at for at in instants if at is not None), default=None)
 
-    def upcoming_events(self, limit: int) -> Sequence[Event]:
-        """The next events of all inboxes that are not held, in order of `due_at`."""
-        return [event_of(row) for row in self._execute(sql.UPCOMING_EVENTS, (limit,))]
+    def upcoming_events(self, limit: int, owner: str | None = None) -> Sequence[Event]:
+        """The next events of an owner (None: of all) that are not held, in order of `due_at`."""
+        owners = self._letter_owners() if owner is None else [owner]
+        found = [event_of(row) for one in owners for row in self._execute(sql.UPCOMING_EVENTS, (one, limit))]
+        if len(owners) > 1:
+            found.sort(key=lambda event: (event.due_at, event.workflow_id, event.event_id))
+        return found[:limit]
 
     # -- messages ------------------------------------------------------------------------------------------------------
 

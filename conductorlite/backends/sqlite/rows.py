@@ -96,8 +96,8 @@ def stored_text(digest: str, text: str) -> Payload:
 
 # -- workflows ---------------------------------------------------------------------------------------------------------
 
-#: What the usual turn does not change, beside the id, the first three never: an untouched index is an untouched page.
-WORKFLOW_IDENTITY: Final = ("created_at", "parent_workflow_id", "idempotency_key", "name", "correlation_id")
+#: What the usual turn does not change, beside the id, the first four never: an untouched index is an untouched page.
+WORKFLOW_IDENTITY: Final = ("created_at", "parent_workflow_id", "idempotency_key", "owner", "name", "correlation_id")
 _WORKFLOW_SPECIAL: Final = (
     *("semantics", "input", "output", "variables", "task_to_domain", "failed_refs", "failed_task_names", "compensating"),
     *("outer_keys", "rate_limited"),
@@ -260,7 +260,7 @@ def history_of(row: Row) -> HistoryEvent:
 
 EVENT_COLUMNS: Final = (
     *("workflow_id", "event_id", "kind", "due_at", "posted_at", "sender", "sender_seq"),
-    *("ref", "attempt", "generation", "data", "held"),
+    *("ref", "attempt", "generation", "data", "held", "owner"),
 )
 _EVENT_KIND: Final = {member.value: member for member in EventKind}
 
@@ -273,13 +273,14 @@ def event_row(event: Event) -> Row:
         *(event.sender, event.sender_seq, event.ref, event.attempt, event.generation),
         data.text if data.text is not None else "#" + data.digest,
         event.held,
+        event.owner,
     )
 
 
 @_readable
 def event_of(row: Row) -> Event:
     """The letter of a row in the order of EVENT_COLUMNS."""
-    workflow_id, event_id, kind, due_at, posted_at, sender, sender_seq, ref, attempt, generation, data, held = row
+    workflow_id, event_id, kind, due_at, posted_at, sender, sender_seq, ref, attempt, generation, data, held, owner = row
     return Event(
         workflow_id=workflow_id,
         event_id=event_id,
@@ -293,6 +294,7 @@ def event_of(row: Row) -> Event:
         generation=generation,
         data=_payload(data),
         held=held == 1,
+        owner=owner,
         stored=True,
     )
 

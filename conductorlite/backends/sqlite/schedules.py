@@ -29,9 +29,9 @@ class SQLiteScheduleReads:
         """A page of schedules in ascending order of names, greater than `after`."""
         return [_schedule_of(row) for row in self._connection.execute(sql.SCHEDULES, (after, limit))]
 
-    def next_letter(self) -> tuple[int, str] | None:
-        """`due_at` and address of the first letter of all inboxes that is not held, or None."""
-        found: tuple[int, str] | None = self._connection.execute(sql.NEXT_LETTER).fetchone()
+    def next_letter(self, owner: str = "") -> tuple[int, str] | None:
+        """`due_at` and address of the first letter of an owner that is not held, or None."""
+        found: tuple[int, str] | None = self._connection.execute(sql.NEXT_LETTER, (owner,)).fetchone()
         return found
 
 
@@ -46,12 +46,12 @@ class SQLiteScheduleWrites:
 
     def put_schedule(self, row: ScheduleRow, consumed: Sequence[str], letters: Sequence[Event]) -> None:
         """Store a schedule under its fence, and rewrite its inbox; raises FencedOut."""
-        cells: Row = (row.text, row.progress, row.waits, row.name, row.address)
+        cells: Row = (row.text, row.progress, row.waits, row.owner, row.name, row.address)
         statement = sql.UPDATE_SCHEDULE if row.fence else sql.INSERT_SCHEDULE
         if self._connection.execute(statement, (*cells, row.fence) if row.fence else cells).rowcount == 0:
             raise FencedOut(f"schedule {row.name!r}: somebody else changed it after fence {row.fence} was read")
         self._many(sql.DELETE_EVENT, [(row.address, event_id) for event_id in consumed])
-        self._many(sql.PUT_EVENT, map(event_row, letters))
+        self._many(sql.PUT_LETTER, map(event_row, letters))
 
     def drop_schedule(self, name: str) -> None:
         """Delete a schedule with its inbox; nothing happens when it is not there."""
@@ -60,5 +60,7 @@ class SQLiteScheduleWrites:
 
 
 def _schedule_of(row: Row) -> ScheduleRow:
-    name, address, text, progress, waits, fence = row
-    return ScheduleRow(name=name, address=address, text=text, progress=progress, waits=waits == 1, fence=fence)
+    name, address, text, progress, waits, fence, owner = row
+    return ScheduleRow(
+        name=name, address=address, text=text, progress=progress, waits=waits == 1, fence=fence, owner=owner
+    )

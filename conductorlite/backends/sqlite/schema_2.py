@@ -93,4 +93,15 @@ CREATE TABLE schema_defs (
 ) STRICT;
 """
 
-V2: Final = _LIMITS + _EVENTS + _SCHEDULES + _PAYLOADS + _CHANGES + _ARCHIVE + _SCHEMA_DEFS
+#: Owners: who alone takes turns (empty: anybody). Letters carry the owner of their execution, so that what is due is found along
+#: one index, whoever asks.
+_OWNERS: Final = """
+ALTER TABLE workflows ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+ALTER TABLE inbox ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+ALTER TABLE schedules ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+CREATE INDEX workflows_owner ON workflows (owner, workflow_id) WHERE owner <> '';
+DROP INDEX inbox_due;
+CREATE INDEX inbox_due ON inbox (owner, due_at, workflow_id, event_id) WHERE held = 0;
+"""
+
+V2: Final = _LIMITS + _EVENTS + _SCHEDULES + _PAYLOADS + _CHANGES + _ARCHIVE + _SCHEMA_DEFS + _OWNERS

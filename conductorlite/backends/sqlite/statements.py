@@ -126,6 +126,11 @@ LOGS: Final = "SELECT task_id, at, text FROM task_logs WHERE task_id = ? ORDER B
 # -- inbox -------------------------------------------------------------------------------------------------------------
 
 PUT_EVENT: Final = f"INSERT OR REPLACE INTO inbox ({_EVENT}) VALUES ({_marks(EVENT_COLUMNS)})"
+#: A letter to an execution that is there is its owner's.
+PUT_LETTER: Final = (
+    f"INSERT OR REPLACE INTO inbox ({_EVENT}) VALUES ({', '.join(f'?{n}' for n in range(1, len(EVENT_COLUMNS)))},"
+    f" coalesce((SELECT owner FROM workflows WHERE workflow_id = ?1), ?{len(EVENT_COLUMNS)}))"
+)
 DELETE_EVENT: Final = "DELETE FROM inbox WHERE workflow_id = ? AND event_id = ?"
 DELETE_TASK: Final = "DELETE FROM tasks WHERE workflow_id = ? AND ref = ?"
 RELEASE_HELD: Final = "UPDATE inbox SET due_at = max(due_at, ?), held = 0 WHERE workflow_id = ? AND held = 1"
@@ -135,10 +140,14 @@ DUE_EVENTS: Final = (
     " ORDER BY due_at, posted_at, sender, sender_seq, event_id LIMIT ?"
 )
 DUE_WORKFLOWS: Final = (
-    "SELECT workflow_id FROM inbox WHERE held = 0 AND due_at <= ? ORDER BY due_at, workflow_id, event_id LIMIT ?"
+    "SELECT workflow_id FROM inbox WHERE held = 0 AND owner = ? AND due_at <= ? ORDER BY due_at, workflow_id, event_id LIMIT ?"
 )
-NEXT_EVENT_AT: Final = "SELECT min(due_at) FROM inbox WHERE held = 0"
-UPCOMING_EVENTS: Final = f"SELECT {_EVENT} FROM inbox WHERE held = 0 ORDER BY due_at, workflow_id, event_id LIMIT ?"
+NEXT_EVENT_AT: Final = "SELECT min(due_at) FROM inbox WHERE held = 0 AND owner = ?"
+UPCOMING_EVENTS: Final = (
+    f"SELECT {_EVENT} FROM inbox WHERE held = 0 AND owner = ? ORDER BY due_at, workflow_id, event_id LIMIT ?"
+)
+FIRST_LETTER_OWNER: Final = "SELECT min(owner) FROM inbox WHERE held = 0"
+NEXT_LETTER_OWNER: Final = "SELECT min(owner) FROM inbox WHERE held = 0 AND owner > ?"
 
 # -- messages ----------------------------------------------------------------------------------------------------------
 
@@ -208,17 +217,37 @@ DROP_EVENT_EXECUTIONS: Final = (
 )
 # -- schedules ---------------------------------------------------------------------------------------------------------
 
-SCHEDULE: Final = "SELECT name, address, text, progress, waits, fence FROM schedules WHERE name = ?"
-SCHEDULES: Final = "SELECT name, address, text, progress, waits, fence FROM schedules WHERE name > ? ORDER BY name LIMIT ?"
+SCHEDULE: Final = "SELECT name, address, text, progress, waits, fence, owner FROM schedules WHERE name = ?"
+SCHEDULES: Final = "SELECT name, address, text, progress, waits, fence, owner FROM schedules WHERE name > ? ORDER BY name LIMIT ?"
 INSERT_SCHEDULE: Final = (
-    "INSERT INTO schedules (text, progress, waits, name, address, fence) VALUES (?, ?, ?, ?, ?, 1) ON CONFLICT DO NOTHING"
+    "INSERT INTO schedules (text, progress, waits, owner, name, address, fence) VALUES (?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO NOTHING"
 )
 UPDATE_SCHEDULE: Final = (
-    "UPDATE schedules SET text = ?, progress = ?, waits = ?, fence = fence + 1 WHERE name = ? AND address = ? AND fence = ?"
+    "UPDATE schedules SET text = ?, progress = ?, waits = ?, owner = ?, fence = fence + 1"
+    " WHERE name = ? AND address = ? AND fence = ?"
 )
 DELETE_SCHEDULE: Final = "DELETE FROM schedules WHERE name = ? RETURNING address"
 EMPTY_INBOX: Final = "DELETE FROM inbox WHERE workflow_id = ?"
-NEXT_LETTER: Final = "SELECT due_at, workflow_id FROM inbox WHERE held = 0 ORDER BY due_at, workflow_id, event_id LIMIT 1"
+NEXT_LETTER: Final = (
+    "SELECT due_at, workflow_id FROM inbox WHERE held = 0 AND owner = ? ORDER BY due_at, workflow_id, event_id LIMIT 1"
+)
+
+# -- owners ------------------------------------------------------------------------------------------------------------
+
+OWNED: Final = (
+    "SELECT workflow_id FROM workflows WHERE owner = ? AND owner <> '' AND workflow_id > ? ORDER BY workflow_id LIMIT ?"
+)
+UNOWNED: Final = "SELECT workflow_id FROM workflows WHERE owner = '' AND workflow_id > ? ORDER BY workflow_id LIMIT ?"
+OWN: Final = "UPDATE workflows SET owner = ?, fence = fence + 1 WHERE workflow_id = ?"
+OWN_LETTERS: Final = "UPDATE inbox SET owner = ? WHERE workflow_id = ?"
+OWN_MESSAGES: Final = (
+    "UPDATE messages SET queue = ?1 || substr(queue, length(?2) + 1) WHERE workflow_id = ?3 AND substr(queue, 1, length(?2)) = ?2"
+)
+OWN_THE_REST: Final = "UPDATE inbox SET owner = ? WHERE owner = ?"
+OWN_SCHEDULES: Final = "UPDATE schedules SET owner = ?, fence = fence + 1 WHERE owner = ?"
+OWNERS: Final = "SELECT owner, status, count(*) FROM workflows WHERE owner <> '' GROUP BY owner, status"
+OWNERS_OF_LETTERS: Final = "SELECT owner, count(*) FROM inbox WHERE owner <> '' GROUP BY owner"
+
 
 REGISTRY_VERSION: Final = "SELECT value FROM counters WHERE name = 'registry'"
 REGISTRY_CHANGED: Final = "UPDATE counters SET value = value + 1 WHERE name = 'registry'"
@@ -230,4 +259,6 @@ REMOVE: Final = tuple(
 )
 
 #: Statements that walk a whole index by their nature; none of them belongs to a turn.
-COLD: Final = frozenset({QUEUE_SIZES, POLLS, WORKFLOW_DEFS, TASK_DEFS, EVENT_HANDLERS})
+COLD: Final = frozenset(
+    {QUEUE_SIZES, POLLS, WORKFLOW_DEFS, TASK_DEFS, EVENT_HANDLERS, UNOWNED, OWN_THE_REST, OWN_SCHEDULES, OWNERS, OWNERS_OF_LETTERS}
+)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 
+import attrs
+
 from conductorlite.backends.sqlite import statements as sql
 from conductorlite.backends.sqlite.archive import SQLiteArchiveWrites
 from conductorlite.backends.sqlite.changes import SQLiteChangeWrites
 from conductorlite.backends.sqlite.events import SQLiteEventWrites
 from conductorlite.backends.sqlite.limits import LimitRowsWritten
 from conductorlite.backends.sqlite.opening import translated
+from conductorlite.backends.sqlite.owners import SQLiteOwnerWrites
 from conductorlite.backends.sqlite.payloads import REMOVE_EXTERNALS, SQLitePayloadWrites
 from conductorlite.backends.sqlite.reads import SQLiteReads
 from conductorlite.backends.sqlite.rows import Row, event_row, history_row, message_row, poll_row, task_row, workflow_row
@@ -19,6 +22,7 @@ from conductorlite.backends.sqlite.schemas import SQLiteSchemaWrites
 from conductorlite.decisions import Decision, Event, Message, Outgoing
 from conductorlite.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, KeyTaken
 from conductorlite.executions import PollData, Task, TaskLog, Workflow
+from conductorlite.limits import LimitChange
 from conductorlite.ports import RelayItem
 
 __all__ = ["SQLiteWrites"]
@@ -33,6 +37,7 @@ class SQLiteWrites(
     SQLiteChangeWrites,
     SQLiteArchiveWrites,
     SQLiteSchemaWrites,
+    SQLiteOwnerWrites,
 ):
     """One atomic change of the store; sees its own writes. Valid until its block ends."""
 
@@ -150,9 +155,12 @@ class SQLiteWrites(
             self._executemany(sql.DELETE_EVENT, [(workflow_id, event_id) for event_id in gone])
         if decision.release_held:
             self._execute(sql.RELEASE_HELD, (decision.released_at, workflow_id))
-        letters = decision.timers + outgoing.posted
-        if letters:
-            self._executemany(sql.PUT_EVENT, map(event_row, letters))
+        owner = decision.workflow.owner
+        timers = [event if event.owner == owner else attrs.evolve(event, owner=owner) for event in decision.timers]
+        if outgoing.posted:
+            self._executemany(sql.PUT_LETTER, map(event_row, (*timers, *outgoing.posted)))
+        elif timers:
+            self._executemany(sql.PUT_EVENT, map(event_row, timers))
         if outgoing.removed or outgoing.put:
             self._queue(outgoing)
 
@@ -164,7 +172,7 @@ class SQLiteWrites(
 
     def post(self, events: Iterable[Event]) -> None:
         """Put events into inboxes; an event of the same id is replaced. Never touches a fence."""
-        self._many(sql.PUT_EVENT, map(event_row, events))
+        self._many(sql.PUT_LETTER, map(event_row, events))
 
     def park(self, workflow_id: str, broken_turns: int, reason: str | None) -> None:
         """Record that turns broke an invariant; with a reason, hold the whole inbox. Never touches a fence."""
@@ -185,6 +193,11 @@ class SQLiteWrites(
         """Delete an execution with all that belongs to it."""
         for statement in (*sql.REMOVE, *REMOVE_EXTERNALS):
             self._many(statement, [(workflow_id,)])
+
+    def put_limit(self, change: LimitChange) -> None:
+        """Set one limit right; raises FencedOut when its fence differs."""
+        self._dirty = True
+        self._change_limits([change])
 
     # -- messages, relay -----------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from conductorlite.testing.conformance.lines import LineConformance
 from conductorlite.testing.conformance.locks import LockConformance
 from conductorlite.testing.conformance.lookups import LookupConformance
 from conductorlite.testing.conformance.mailboxes import MailboxConformance
+from conductorlite.testing.conformance.owners import OwnerConformance
 from conductorlite.testing.conformance.payloads import PayloadConformance, PayloadStorageConformance
 from conductorlite.testing.conformance.schedules import ScheduleConformance
 from conductorlite.testing.conformance.schemas import SchemaConformance
@@ -41,6 +42,7 @@ class BackendConformance(
     LineConformance,
     LookupConformance,
     MailboxConformance,
+    OwnerConformance,
     PayloadConformance,
     ScheduleConformance,
     TransactionConformance,

@@ -1,0 +1,56 @@
+"""`engines`, `take-over`, `backup`, `check --repair` on the command line."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from cli_kit import Shell
+
+from conductorlite import Engine
+
+
+def test_engines_and_take_over(shell: Shell) -> None:
+    """What an engine has started is listed and given to another, or to all."""
+    shell("start", "waiting.json", "--id", "w", "--engine", "one")
+    assert shell("engines", "--json").json == [{"name": "one", "open": 1, "ended": 0, "letters": 0}]
+    assert "one" in shell("engines").out
+    assert shell("take-over", "one", "--to", "two").out == "1 executions of one belong to two now\n"
+    assert shell("take-over", "two", "--json").json == {"from": "two", "to": None, "executions": 1}
+    assert shell("engines", "--json").json == []
+    assert shell("take-over", "no name").code != 0
+
+
+def test_running_as_an_engine(shell: Shell) -> None:
+    """`run --engine` drives what belongs to that engine."""
+    assert shell("run", "hello.json", "--id", "h", "--engine", "one", "--workers", "crew:workers").code == 0
+    with Engine(shell.folder / "conductorlite.db") as engine:
+        assert engine.get("h").owner == "one"
+
+
+def test_backup(shell: Shell) -> None:
+    """A copy in a new file; a second one to the same file is refused."""
+    shell("start", "waiting.json", "--id", "w")
+    assert shell("backup", "copy.db").out == "copy.db\n"
+    assert shell("show", "w", "--db", "copy.db").code == 0
+    again = shell("backup", "copy.db", "--json")
+    assert again.code == 4
+    assert "never replaces" in again.err
+
+
+def test_check_and_repair(shell: Shell) -> None:
+    """`check` tells and changes nothing, `--repair` says what it did; both exit with 1, a healthy store with 0."""
+    shell("start", "hello.json", "--id", "h")
+    raw = sqlite3.connect(shell.folder / "conductorlite.db")
+    with raw:
+        raw.execute("DELETE FROM messages")
+    raw.close()
+    for _ in range(2):
+        answer = shell("check")
+        assert answer.code == 1
+        assert "is SCHEDULED but not offered" in answer.out
+    repaired = shell("check", "--repair", "--json")
+    assert repaired.code == 1
+    assert repaired.json["findings"] == []
+    assert [one["law"] for one in repaired.json["repaired"]] == ["open_tasks_are_reachable"]
+    assert shell("check", "--repair").out.endswith("1 checked, 0 repaired, 0 findings\n")
+    assert shell("check").code == 0

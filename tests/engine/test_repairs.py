@@ -1,0 +1,308 @@
+"""`Engine.repair`: each damage is planted, found by `check`, set right, told; the execution then ends as it would have."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from engine_kit import T0, fork, join, simple
+
+from conductorlite import (
+    Engine,
+    ExecutionNotFound,
+    TaskStatus,
+    VirtualClock,
+    Workers,
+    Workflow,
+    WorkflowDef,
+    WorkflowStatus,
+)
+from conductorlite.decisions import Decision, EventKind, Outgoing
+from conductorlite.limits import LimitChange, MemberState
+from conductorlite.ports import Backend
+from conductorlite.testing.conformance.samples import event, message, settle
+
+FORKED = WorkflowDef(
+    name="forked",
+    timeout_ms=3_600_000,
+    tasks=[
+        fork("fork", [simple("a", {"response_timeout_s": 60})], [simple("b", {"poll_timeout_s": 120})]),
+        join("join", "a", "b"),
+        simple("c"),
+    ],
+)
+LIMITED = WorkflowDef(name="limited", tasks=[simple("l", {"concurrent_exec_limit": 1})])
+
+
+@pytest.fixture
+def engine(store: Backend) -> Engine:
+    """An engine with workers for everything."""
+    workers = Workers()
+    for name in ("a", "b", "c", "l"):
+
+        @workers.task(name)
+        def work() -> dict[str, Any]:
+            return {}
+
+    return Engine(store, workers=workers, clock=VirtualClock(T0))
+
+
+@pytest.fixture
+def row(engine: Engine) -> Workflow:
+    """A running execution: `a` is with a worker, `b` is offered, the JOIN waits for both."""
+    run = engine.start(FORKED, workflow_id="w")
+    settle(engine.backend)
+    assert [task.ref for task in engine.poll("a")] == ["a"]
+    settle(engine.backend)
+    return engine.get(run.workflow_id)
+
+
+def plant(engine: Engine, row: Workflow, workflow: dict[str, Any] | None = None, **parts: Any) -> None:
+    """Commit what no turn would."""
+    with engine.backend.writing() as tx:
+        stored = tx.workflow(row.workflow_id)
+        assert stored is not None
+        tx.apply(Decision(workflow=attrs.evolve(stored, **(workflow or {})), **parts))
+    settle(engine.backend)
+
+
+#: What is damaged, the law that finds it, and a word of what is told to have been done.
+Damage = Callable[[Engine, Workflow], None]
+DAMAGES: dict[str, tuple[Damage, str, str]] = {
+    "the count of the workflow": (
+        lambda engine, row: plant(engine, row, {"open": 7}),
+        "counters_equal_counts",
+        "live tasks, it had 7",
+    ),
+    "the count of a JOIN": (
+        lambda engine, row: plant(engine, row, updated=(attrs.evolve(row.task("join"), waiting=1),)),
+        "counters_equal_counts",
+        "join: waits for 2, it had 1",
+    ),
+    "the count of a scope that is none": (
+        lambda engine, row: plant(engine, row, updated=(attrs.evolve(row.task("join"), open=3),)),
+        "counters_equal_counts",
+        "join: counts 0 live tasks, it had 3",
+    ),
+    "no message": (
+        lambda engine, row: plant(engine, row, outgoing=Outgoing(removed=(("w", "b"),))),
+        "open_tasks_are_reachable",
+        "b is offered in queue 'b' again",
+    ),
+    "the message of another attempt": (
+        lambda engine, row: plant(engine, row, outgoing=Outgoing(put=(message("b", 0, "w", queue="b", attempt=3),))),
+        "open_tasks_are_reachable",
+        "b is offered in queue 'b' again",
+    ),
+    "a message in a queue of another engine": (
+        lambda engine, row: plant(
+            engine, row, outgoing=Outgoing(put=(message("b", T0, "w", queue="@x/b", task_id=row.task("b").task_id),))
+        ),
+        "letters_are_the_owners",
+        "b is offered in queue 'b' again",
+    ),
+    "a message of a task that is with a worker": (
+        lambda engine, row: plant(engine, row, outgoing=Outgoing(put=(message("a", 0, "w", queue="a"),))),
+        "nothing_of_the_ended",
+        "a is taken out of queue 'a'",
+    ),
+    "no timer of a deadline": (
+        lambda engine, row: plant(engine, row, cancelled=("RESPONSE_TIMEOUT:a",)),
+        "open_tasks_are_reachable",
+        "a: response_timeout_at",
+    ),
+    "a timer at another instant": (
+        lambda engine, row: plant(
+            engine,
+            row,
+            timers=(event("POLL_TIMEOUT:b", 5, "w", kind=EventKind.POLL_TIMEOUT, ref="b", posted_at=T0),),
+        ),
+        "open_tasks_are_reachable",
+        "b: poll_timeout_at",
+    ),
+    "no timer of the workflow": (
+        lambda engine, row: plant(engine, row, cancelled=("WORKFLOW_TIMEOUT",)),
+        "open_tasks_are_reachable",
+        "the workflow's timeout",
+    ),
+    "a timer without a deadline": (
+        lambda engine, row: plant(
+            engine, row, timers=(event("WAIT_ENDS:a", 2**60, "w", kind=EventKind.WAIT_ENDS, ref="a", posted_at=T0),)
+        ),
+        "open_tasks_are_reachable",
+        "WAIT_ENDS:a: a timer without a deadline is taken back",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_each_damage_is_set_right_and_told(engine: Engine, row: Workflow, name: str) -> None:
+    """`check` finds it and changes nothing; `repair` says what it did; then the execution ends well."""
+    damage, law, told = DAMAGES[name]
+    damage(engine, row)
+    found = engine.check("w")
+    assert law in {finding.law for finding in found}
+    assert engine.check("w") == found
+    report = engine.repair()
+    settle(engine.backend)
+    assert any(told in finding.text for finding in report.done), report
+    assert engine.check() == []
+    assert engine.repair().done == ()
+    engine.run_until_idle()
+    assert engine.status("w") is WorkflowStatus.COMPLETED
+    assert engine.check() == []
+
+
+def test_a_healthy_store_is_left_alone(engine: Engine, row: Workflow) -> None:
+    """Nothing is done where nothing is found, and nothing is written."""
+    before = engine.execution("w")
+    report = engine.repair()
+    assert (report.done, report.left) == ((), ())
+    assert engine.execution("w") == before
+
+
+def test_a_join_that_was_forgotten_goes_on(engine: Engine, row: Workflow) -> None:
+    """Both branches have ended, and the JOIN's count says otherwise: it looks again."""
+    plant(engine, row, updated=(attrs.evolve(row.task("join"), waiting=5),))
+    engine.run_until_idle(timeout="300s")
+    assert engine.get("w").task("join").status is TaskStatus.IN_PROGRESS
+    report = engine.repair("w")
+    assert [finding.text for finding in report.done] == ["join: waits for 0, it had 3"]
+    engine.run_until_idle()
+    assert engine.status("w") is WorkflowStatus.COMPLETED
+
+
+def test_what_has_ended_holds_nothing(engine: Engine, row: Workflow) -> None:
+    """Leases and deadlines of ended attempts, timers and messages of an ended workflow are taken back."""
+    engine.run_until_idle()
+    done = engine.get("w")
+    plant(
+        engine,
+        done,
+        updated=(attrs.evolve(done.task("a"), lease=9, timeout_at=99),),
+        timers=(event("WORKFLOW_TIMEOUT", 2**60, "w", kind=EventKind.WORKFLOW_TIMEOUT),),
+        outgoing=Outgoing(put=(message("c", 0, "w", queue="c", task_id=done.task("c").task_id),)),
+    )
+    assert {finding.law for finding in engine.check()} >= {"nothing_of_the_ended"}
+    report = engine.repair()
+    settle(engine.backend)
+    assert len(report.done) == 3
+    assert engine.check() == []
+
+
+def test_letters_of_the_wrong_owner_are_put_right(store: Backend) -> None:
+    """A timer that only another engine would find is its execution's again."""
+    engine = Engine(store, clock=VirtualClock(T0), name="one", allocation="local")
+    engine.start(FORKED, workflow_id="w")
+    settle(store)
+    with store.writing() as tx:
+        moved = tx.change_owner("one", "two", "", 9)
+        assert moved
+        tx.change_owner("two", "one", "", 9)
+    assert engine.check() == []
+    with store.reading() as view:
+        letters = [attrs.evolve(letter, owner="two") for letter in view.inbox("w")]
+    misplace(store, "w", letters[0].event_id)
+    assert {finding.law for finding in engine.check()} == {"letters_are_the_owners"}
+    report = engine.repair()
+    assert [finding.law for finding in report.done] == ["letters_are_the_owners"]
+    assert engine.check() == []
+
+
+def misplace(store: Any, workflow_id: str, event_id: str) -> None:
+    """Have one letter belong to somebody who owns nothing."""
+    if hasattr(store, "path"):
+        with sqlite3.connect(store.path) as raw:
+            raw.execute("UPDATE inbox SET owner = 'two' WHERE workflow_id = ? AND event_id = ?", (workflow_id, event_id))
+        raw.close()
+        return
+    kept = store._store
+    letter = kept.executions[workflow_id].inbox[event_id]
+    kept.due[letter.owner].discard((letter.due_at, workflow_id, event_id))
+    kept.due["two"].add((letter.due_at, workflow_id, event_id))
+    kept.executions[workflow_id].inbox[event_id] = attrs.evolve(letter, owner="two")
+
+
+def test_counts_of_a_limit(engine: Engine) -> None:
+    """Counts are those of the members, and the head of the line takes the slot that is free."""
+    engine.start(LIMITED, workflow_id="x")
+    engine.start(LIMITED, workflow_id="y")
+    settle(engine.backend)
+    with engine.backend.writing() as tx:
+        limit = tx.line("task:l", 9).limit
+        tx.put_limit(LimitChange(limit=attrs.evolve(limit, in_use=4)))
+    assert {finding.law for finding in engine.check()} == {"slots_are_counted_and_used"}
+    report = engine.repair()
+    assert [finding.text for finding in report.done] == ["counts 1 in use and 0 reserved, it had 4 and 0"]
+    assert report.left == ()
+    engine.run_until_idle()
+    assert {engine.status(one) for one in "xy"} == {WorkflowStatus.COMPLETED}
+    assert engine.check() == []
+
+
+def test_places_of_executions_that_are_gone(engine: Engine) -> None:
+    """A slot that nobody could ever give back is given back, and whoever waits for it goes on."""
+    engine.start(LIMITED, workflow_id="x")
+    engine.start(LIMITED, workflow_id="y")
+    settle(engine.backend)
+    with engine.backend.writing() as tx:
+        (held,) = [member for member in tx.members("task:l") if member.state is MemberState.HELD]
+        tx.remove(held.workflow_id)
+        limit = tx.line("task:l", 9).limit
+        tx.put_limit(LimitChange(limit=limit, put=(held,)))
+    assert any("is gone" in finding.text for finding in engine.check())
+    report = engine.repair()
+    assert any("gives its place back" in finding.text for finding in report.done)
+    engine.run_until_idle()
+    assert engine.status("y") is WorkflowStatus.COMPLETED
+    assert engine.check() == []
+
+
+def test_messages_of_tasks_that_are_gone(engine: Engine, row: Workflow) -> None:
+    """They are found although no execution leads to them, and taken out."""
+    plant(engine, row, outgoing=Outgoing(put=(message("z", 0, "gone"),)))
+    assert any("a task that is gone" in finding.text for finding in engine.check())
+    report = engine.repair()
+    assert [finding.workflow_id for finding in report.done] == ["gone"]
+    assert engine.check() == []
+
+
+def test_what_cannot_be_set_right_stays_told(engine: Engine, row: Workflow) -> None:
+    """The journal and the rows contradict each other: nobody can know which is true. Nothing is touched, and it is told."""
+    plant(engine, row, updated=(attrs.evolve(row.task("a"), worker_id="w", status=TaskStatus.SCHEDULED),))
+    with pytest.raises(ExecutionNotFound):
+        engine.repair("nobody")
+    report = engine.repair()
+    assert "the_journal_replays_to_the_rows" in {finding.law for finding in report.left}
+    assert engine.get("w").task("a").status is TaskStatus.SCHEDULED
+
+
+def test_an_index_that_lost_a_row(tmp_path: Path) -> None:
+    """SQLite's own check is part of `check`; an index is made anew from its table."""
+    path = tmp_path / "store.db"
+    with Engine(path, clock=VirtualClock(T0)) as engine:
+        engine.start(FORKED, workflow_id="w")
+    index = "workflows_created"
+    _redefine(path, index, " WHERE 0")
+    with Engine(path, clock=VirtualClock(T0)) as engine:
+        engine.start(FORKED, workflow_id="lost")
+    _redefine(path, index, "")
+    with Engine(path, clock=VirtualClock(T0)) as engine:
+        assert {finding.law for finding in engine.check()} == {"the_store_is_sound"}
+        assert [row.workflow_id for row in engine.executions()] == ["w"]
+        report = engine.repair()
+        assert "made anew" in report.done[0].text
+        assert report.left == ()
+        assert {row.workflow_id for row in engine.executions()} == {"w", "lost"}
+
+
+def _redefine(path: Path, index: str, condition: str) -> None:
+    raw = sqlite3.connect(path, isolation_level=None)
+    raw.execute("PRAGMA writable_schema = ON")
+    (sql,) = raw.execute("SELECT sql FROM sqlite_master WHERE name = ?", (index,)).fetchone()
+    raw.execute("UPDATE sqlite_master SET sql = ? WHERE name = ?", (sql.partition(" WHERE")[0] + condition, index))
+    raw.close()

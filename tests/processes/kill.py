@@ -1,0 +1,256 @@
+"""Several processes on one SQLite file, killed at random (SIGKILL) and started again; then everything is accounted for.
+
+    python tests/processes/kill.py --seconds 60 --processes 4 --executions 500
+
+Each execution is a family: a fork of three tasks, a wait, a child with two tasks. Every task acts on the world, which is
+another SQLite file (the *ledger*): it notes each call, and books one unit under `TaskContext.idempotency_key`, which the
+ledger refuses the second time, as a payment service does. Executions start over the whole time, so that there is always work
+when somebody is killed. In the end every execution must be COMPLETED, every task called at least once and booked exactly
+once, every law must hold, and SQLite must find no fault with the file. The figures are printed as JSON; what does not hold
+ends the command with status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from conductorlite import Engine, TaskContext, Workers, WorkflowDef, WorkflowStatus
+from conductorlite.locks import SQLiteLock
+
+#: Seconds in which everything must have ended once nobody is killed any more.
+PATIENCE = 120.0
+
+#: Tasks of one family that act on the world.
+TASKS = 6
+
+_TASK = {"retryCount": 50, "retryDelaySeconds": 0, "responseTimeoutSeconds": 2, "timeoutSeconds": 0, "pollTimeoutSeconds": 0}
+
+
+def _simple(ref: str) -> dict[str, Any]:
+    return {"name": "act", "taskReferenceName": ref, "taskDefinition": {"name": "act", **_TASK}}
+
+
+CHILD = WorkflowDef.from_json({"name": "child", "version": 1, "tasks": [_simple("c1"), _simple("c2")]})
+FAMILY = WorkflowDef.from_json(
+    {
+        "name": "family",
+        "version": 1,
+        "tasks": [
+            {
+                "name": "fork",
+                "taskReferenceName": "fork",
+                "type": "FORK_JOIN",
+                "forkTasks": [[_simple("a")], [_simple("b")], [_simple("c")]],
+            },
+            {"name": "join", "taskReferenceName": "join", "type": "JOIN", "joinOn": ["a", "b", "c"]},
+            {"name": "wait", "taskReferenceName": "wait", "type": "WAIT", "inputParameters": {"duration": "1s"}},
+            {
+                "name": "child",
+                "taskReferenceName": "child",
+                "type": "SUB_WORKFLOW",
+                "subWorkflowParam": {"name": "child", "version": 1},
+            },
+            _simple("last"),
+        ],
+    }
+)
+
+LEDGER = """
+CREATE TABLE calls (workflow_id TEXT NOT NULL, ref TEXT NOT NULL, attempt INTEGER NOT NULL, pid INTEGER NOT NULL);
+CREATE TABLE booked (key TEXT PRIMARY KEY NOT NULL, workflow_id TEXT NOT NULL, ref TEXT NOT NULL);
+CREATE TABLE account (balance INTEGER NOT NULL);
+INSERT INTO account VALUES (0);
+"""
+
+
+def ledger(folder: Path) -> sqlite3.Connection:
+    """The world outside: a connection for one thread."""
+    return sqlite3.connect(folder / "ledger.db", isolation_level=None, timeout=30)
+
+
+def workers(folder: Path) -> Workers:
+    """The function that acts on the world."""
+    made = Workers(concurrency=4)
+
+    @made.task("act")
+    def act(context: TaskContext) -> dict[str, Any]:
+        with closing(ledger(folder)) as world:
+            world.execute(
+                "INSERT INTO calls VALUES (?, ?, ?, ?)", (context.workflow_id, context.ref, context.attempt, os.getpid())
+            )
+            time.sleep(random.uniform(0.0, 0.05))
+            world.execute("BEGIN IMMEDIATE")
+            row = (context.idempotency_key, context.workflow_id, context.ref)
+            if world.execute("INSERT OR IGNORE INTO booked VALUES (?, ?, ?)", row).rowcount:
+                world.execute("UPDATE account SET balance = balance + 1")
+            world.execute("COMMIT")
+        return {"pid": os.getpid()}
+
+    return made
+
+
+def drive(folder: Path, number: int, *, locked: bool, local: bool) -> None:
+    """One of the processes: drives until it is killed, or the one that started it has gone."""
+
+    def orphaned() -> None:
+        sys.stdin.read()
+        os._exit(0)
+
+    threading.Thread(target=orphaned, daemon=True).start()
+    lock = SQLiteLock(folder / "locks.db", lease="1s") if locked else None
+    allocation: Any = {"name": f"engine-{number}", "allocation": "local"} if local else {}
+    with Engine(folder / "store.db", workers=workers(folder), lock=lock, **allocation) as engine:
+        engine.run_forever()
+
+
+class Crew:
+    """The processes, each of which is started again when it was killed."""
+
+    def __init__(self, folder: Path, number: int, options: list[str], chance: random.Random) -> None:
+        self.folder = folder
+        self.options = options
+        self.chance = chance
+        self.kills = 0
+        self.errors: list[str] = []
+        self.crew = [self._start(one) for one in range(number)]
+
+    def _start(self, number: int) -> subprocess.Popen[bytes]:
+        command = [sys.executable, __file__, "--drive", str(self.folder), "--number", str(number), *self.options]
+        with (self.folder / "errors.txt").open("ab") as errors:
+            return subprocess.Popen(command, stdin=subprocess.PIPE, stderr=errors)
+
+    def kill_one(self) -> None:
+        """Kill one, at once, and start it again."""
+        number = self.chance.randrange(len(self.crew))
+        self._end(number)
+        self.kills += 1
+        self.crew[number] = self._start(number)
+
+    def _end(self, number: int) -> None:
+        process = self.crew[number]
+        if process.poll() is not None:
+            self.errors.append(f"process {number} ended by itself with status {process.returncode}")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+
+    def close(self) -> None:
+        """Kill all of them."""
+        for number in range(len(self.crew)):
+            self._end(number)
+
+
+def run(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+    """The whole of it; returns the figures, with what does not hold under `problems`."""
+    chance = random.Random(arguments.seed)
+    with closing(ledger(folder)) as world:
+        world.execute("PRAGMA journal_mode = WAL")
+        world.executescript(LEDGER)
+    began = time.monotonic()
+    with Engine(folder / "store.db") as engine:
+        engine.register(CHILD, FAMILY)
+        options = [*(["--locked"] if arguments.locked else []), *(["--local"] if arguments.local else [])]
+        starters = [engine]
+        if arguments.local:
+            names = [f"engine-{number}" for number in range(arguments.processes)]
+            starters = [Engine(folder / "store.db", name=name, allocation="local") for name in names]
+        span = round(arguments.seconds * 1000 * 0.9)
+        for number in range(arguments.executions):
+            delay = span * number // arguments.executions
+            starters[number % len(starters)].start("family", workflow_id=f"family-{number}", delay=delay)
+        crew = Crew(folder, arguments.processes, options, chance)
+        try:
+            ends = time.monotonic() + arguments.seconds
+            while time.monotonic() < ends:
+                time.sleep(arguments.every)
+                crew.kill_one()
+            deadline = time.monotonic() + PATIENCE
+            while time.monotonic() < deadline and any(engine.workflow_ids(WorkflowStatus.RUNNING)):
+                time.sleep(0.1)
+        finally:
+            crew.close()
+        took = time.monotonic() - began
+        figures = account(engine, folder, arguments.executions)
+    figures = {"seconds": round(took, 1), "kills": crew.kills, **figures}
+    figures["problems"] = [*crew.errors, *figures["problems"]]
+    return figures
+
+
+def account(engine: Any, folder: Path, executions: int) -> dict[str, Any]:
+    """What has become of every execution and every act."""
+    problems: list[str] = []
+    rows = [engine.execution(workflow_id) for workflow_id in engine.workflow_ids()]
+    statuses = Counter(str(row.status) for row in rows)
+    if statuses != {"COMPLETED": 2 * executions}:
+        problems.append(f"executions: {dict(statuses)}, {2 * executions} were to be COMPLETED")
+    problems += [str(finding) for finding in engine.check()]
+    if engine.agenda() or engine.queue_sizes():
+        problems.append(f"left: {engine.agenda(3)}, {dict(engine.queue_sizes())}")
+    attempts = sum(len(engine.get(row.workflow_id).tasks) for row in rows)
+    with closing(sqlite3.connect(folder / "store.db")) as store:
+        found = [text for (text,) in store.execute("PRAGMA integrity_check")]
+    if found != ["ok"]:
+        problems.append(f"integrity_check: {found}")
+    with closing(ledger(folder)) as world:
+        calls = Counter(world.execute("SELECT workflow_id, ref FROM calls").fetchall())
+        booked = Counter(world.execute("SELECT workflow_id, ref FROM booked").fetchall())
+        (balance,) = world.execute("SELECT balance FROM account").fetchone()
+    acts = TASKS * executions
+    if len(calls) != acts:
+        problems.append(f"{len(calls)} tasks were called, {acts} were to be")
+    if len(booked) != acts or set(booked.values()) != {1} or balance != acts:
+        most = max(booked.values(), default=0)
+        problems.append(f"{len(booked)} tasks were booked, {most} times at most, the balance is {balance}")
+    return {
+        "executions": len(rows),
+        "tasks": acts,
+        "attempts": attempts,
+        "calls": sum(calls.values()),
+        "called more than once": sum(number > 1 for number in calls.values()),
+        "booked": balance,
+        "problems": problems,
+    }
+
+
+def main() -> int:
+    """Read the command line and do as it says."""
+    parser = argparse.ArgumentParser(description="Kill processes on one file at random, and account for everything.")
+    parser.add_argument("--seconds", type=float, default=60.0, help="for how long somebody is killed every second")
+    parser.add_argument("--every", type=float, default=1.0, help="seconds between kills")
+    parser.add_argument("--processes", type=int, default=4)
+    parser.add_argument("--executions", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=None, help="who is killed when")
+    parser.add_argument("--locked", action="store_true", help="with a SQLiteLock")
+    parser.add_argument("--local", action="store_true", help="each engine keeps its own executions")
+    parser.add_argument("--drive", metavar="FOLDER", help=argparse.SUPPRESS)
+    parser.add_argument("--number", type=int, default=0, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.drive is not None:
+        drive(Path(arguments.drive), arguments.number, locked=arguments.locked, local=arguments.local)
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        figures = run(Path(folder), arguments)
+        errors = (Path(folder) / "errors.txt").read_text()
+    print(json.dumps(figures, indent=2))
+    if errors:
+        print(errors, file=sys.stderr)
+    return 1 if figures["problems"] or errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
