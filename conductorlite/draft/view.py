@@ -79,6 +79,10 @@ class View:
         self.strict = False
         #: Why something this step has read cannot be had, until a task or the workflow has failed of it.
         self.lost: str | None = None
+        self._begin_empty()
+
+    def _begin_empty(self) -> None:
+        """What the turn has done so far: nothing."""
         self._created = self.workflow.history_seq == 0
         self._changes: dict[str, Any] = {}
         self._open = self.workflow.open
