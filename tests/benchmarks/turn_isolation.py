@@ -78,10 +78,10 @@ def _watch(engine: Engine, tally: Tally) -> None:
     """Count lost turns, and the waits for the write lock."""
     attempt, writing = engine.turns._decide_and_commit, engine.backend.writing
 
-    def counted(*given: Any) -> Any:
+    def counted(*given: Any, **options: Any) -> Any:
         tally.turns += 1
         try:
-            return attempt(*given)
+            return attempt(*given, **options)
         except FencedOut:
             tally.fenced_out += 1
             raise
@@ -133,6 +133,8 @@ def run(job: Job) -> tuple[int, float, Tally]:
         process.start()
     for process in others:
         process.join()
+    if any(process.exitcode for process in others):
+        raise RuntimeError("a process of the benchmark has failed")
     told = [results.get() for _ in others]
     total = Tally(
         turns=sum(tally.turns for _, tally in told),
