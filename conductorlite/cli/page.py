@@ -66,6 +66,12 @@ _JSON = """
 | `schedule preview` | a list of instants, epoch ms |
 | `schedule backfill` | `name`, `instants`: how many |
 | `schedule remove` | `name`, `removed` |
+| `search` | `totalHits`, `results`: Conductor's WorkflowSummary, or with `--tasks` TaskSummary |
+| `archive` | `bulkSuccessfulResults`: a list of ids, and `bulkErrorResults`: messages by id |
+| `prune` | `removed`, `archived`, `kept`: lists of ids, and `bulkErrorResults`: messages by id |
+| `compact` | `bytesBefore`, `bytesAfter` |
+| `size` | `fileBytes`, `freeBytes`, `kinds` and `executions`: rows and bytes |
+| `reindex` | `index`: the file (null: forgotten), `executions`: how many |
 | `validate` | `valid`, and `problems`: a list of `path`, `message`, `severity` |
 """
 
