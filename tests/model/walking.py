@@ -140,9 +140,10 @@ class Walk:
         turn = next(turn for turn in self.turns if turn.model == model)
         event = turn.event
         turn.commit()
-        if isinstance(turn.answer, Task):
+        if isinstance(turn.answer, tuple):
+            task: Task = turn.answer[0]
             row = next(row for row in after.db.rows if (row.task, row.attempt) == (event.task, event.attempt))
-            self.tasks[row.task, row.attempt, row.generation, row.lease] = turn.answer
+            self.tasks[row.task, row.attempt, row.generation, row.lease] = task
         self._settle(turn, after)
 
     def _settle(self, turn: _Turn, after: World) -> None:
