@@ -66,7 +66,7 @@ def test_several_expressions_are_one_schedule() -> None:
 @given(
     text=st.sampled_from(["*/7 * * * * *", "0 */15 9-17 * * MON-FRI", "0 0 0 L * *", "30 2 * * *", "0 0 29 2 *"]),
     after=st.integers(T0, T0 + 10**10),
-    span=st.integers(0, 10**9),
+    span=st.integers(0, 10**8),
 )
 def test_the_last_instant_that_was_due(text: str, after: int, span: int) -> None:
     """Found by halving, it is the one found by walking."""
@@ -74,7 +74,7 @@ def test_the_last_instant_that_was_due(text: str, after: int, span: int) -> None
     first = next_after(each, after)
     assert first is not None
     now = first + span
-    walked = list(takewhile(lambda instant: instant <= now, islice(following(each, first - 1), 150_000)))
+    walked = list(takewhile(lambda instant: instant <= now, following(each, first - 1)))
     assert latest(each, first, now) == (walked[-1], next_after(each, walked[-1]))
 
 
