@@ -88,20 +88,19 @@ def _writes() -> Any:
 
 def queue_write_not_atomic(patch: Patch) -> None:
     """Messages are put in a transaction of their own, after the one of the rows."""
-    late: list[Outgoing] = []
     kind = _writes()
     real, announce = kind._carry_out, Turns.announce
 
     def carry_out(self: Any, outgoing: Outgoing) -> None:
-        late.append(Outgoing(put=outgoing.put))
+        vars(self._store).setdefault("late", []).append(Outgoing(put=outgoing.put))
         real(self, attrs.evolve(outgoing, put=()))
 
     def after(self: Turns, decision: Decision) -> None:
-        waiting, late[:] = list(late), []
         with self.backend.writing() as tx:
             tx.post(())  # a write that may be the last one
-            for outgoing in waiting:
-                real(getattr(tx, "_inner", tx), outgoing)
+            inner = getattr(tx, "_inner", tx)
+            for outgoing in vars(inner._store).pop("late", []):
+                real(inner, outgoing)
         announce(self, decision)
 
     patch.setattr(kind, "_carry_out", carry_out)
