@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from house import functions, named, python_files, tree_of
+from house import ROOT, functions, named, python_files, tree_of
 
 FILE_LINES = 500
 FUNCTION_LINES = 60
@@ -29,3 +29,9 @@ def test_no_file_is_named_after_a_pattern() -> None:
     """Files are named after what is in them, never after a pattern."""
     banned = ("service", "manager", "facade", "utils", "helpers", "common", "misc")
     assert [named(path) for path in python_files() if path.stem.endswith(banned)] == []
+
+
+def test_every_test_module_has_a_name_of_its_own() -> None:
+    """Folders of tests are no packages: two modules of one name cannot be collected in one run."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(name for name in set(names) if names.count(name) > 1) == []
