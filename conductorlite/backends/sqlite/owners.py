@@ -54,7 +54,8 @@ class SQLiteOwnerWrites:
         owned = [(new, workflow_id) for workflow_id in moved]
         self._many(sql.OWN, owned)
         self._many(sql.OWN_LETTERS, owned)
-        self._many(sql.OWN_MESSAGES, [(queue_prefix(new), queue_prefix(old), workflow_id) for workflow_id in moved])
+        before, after = queue_prefix(old), queue_prefix(new)
+        self._many(sql.OWN_MESSAGES, [(after, before, workflow_id, before, before) for workflow_id in moved])
         return moved
 
     def change_owner_of_the_rest(self, old: str, new: str) -> int:

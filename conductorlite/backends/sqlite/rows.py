@@ -37,6 +37,7 @@ __all__ = [
     "event_row",
     "history_of",
     "history_row",
+    "letter_row",
     "message_of",
     "message_row",
     "poll_of",
@@ -275,6 +276,12 @@ def event_row(event: Event) -> Row:
         event.held,
         event.owner,
     )
+
+
+def letter_row(event: Event) -> Row:
+    """The cells of a letter whose owner is asked for by its execution's id: that stands before the last cell."""
+    row = event_row(event)
+    return (*row[:-1], row[0], row[-1])
 
 
 @_readable

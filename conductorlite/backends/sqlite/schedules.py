@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from conductorlite.backends.sqlite import statements as sql
-from conductorlite.backends.sqlite.rows import Row, event_row
+from conductorlite.backends.sqlite.rows import Row, letter_row
 from conductorlite.decisions import Event
 from conductorlite.errors import FencedOut
 from conductorlite.ports import ScheduleRow
@@ -51,7 +51,7 @@ class SQLiteScheduleWrites:
         if self._connection.execute(statement, (*cells, row.fence) if row.fence else cells).rowcount == 0:
             raise FencedOut(f"schedule {row.name!r}: somebody else changed it after fence {row.fence} was read")
         self._many(sql.DELETE_EVENT, [(row.address, event_id) for event_id in consumed])
-        self._many(sql.PUT_LETTER, map(event_row, letters))
+        self._many(sql.PUT_LETTER, map(letter_row, letters))
 
     def drop_schedule(self, name: str) -> None:
         """Delete a schedule with its inbox; nothing happens when it is not there."""

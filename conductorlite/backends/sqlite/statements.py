@@ -128,8 +128,8 @@ LOGS: Final = "SELECT task_id, at, text FROM task_logs WHERE task_id = ? ORDER B
 PUT_EVENT: Final = f"INSERT OR REPLACE INTO inbox ({_EVENT}) VALUES ({_marks(EVENT_COLUMNS)})"
 #: A letter to an execution that is there is its owner's.
 PUT_LETTER: Final = (
-    f"INSERT OR REPLACE INTO inbox ({_EVENT}) VALUES ({', '.join(f'?{n}' for n in range(1, len(EVENT_COLUMNS)))},"
-    f" coalesce((SELECT owner FROM workflows WHERE workflow_id = ?1), ?{len(EVENT_COLUMNS)}))"
+    f"INSERT OR REPLACE INTO inbox ({_EVENT}) VALUES ({_marks(EVENT_COLUMNS[:-1])},"
+    " coalesce((SELECT owner FROM workflows WHERE workflow_id = ?), ?))"
 )
 DELETE_EVENT: Final = "DELETE FROM inbox WHERE workflow_id = ? AND event_id = ?"
 DELETE_TASK: Final = "DELETE FROM tasks WHERE workflow_id = ? AND ref = ?"
@@ -241,7 +241,8 @@ UNOWNED: Final = "SELECT workflow_id FROM workflows WHERE owner = '' AND workflo
 OWN: Final = "UPDATE workflows SET owner = ?, fence = fence + 1 WHERE workflow_id = ?"
 OWN_LETTERS: Final = "UPDATE inbox SET owner = ? WHERE workflow_id = ?"
 OWN_MESSAGES: Final = (
-    "UPDATE messages SET queue = ?1 || substr(queue, length(?2) + 1) WHERE workflow_id = ?3 AND substr(queue, 1, length(?2)) = ?2"
+    "UPDATE messages SET queue = ? || substr(queue, length(?) + 1)"
+    " WHERE workflow_id = ? AND substr(queue, 1, length(?)) = ?"
 )
 OWN_THE_REST: Final = "UPDATE inbox SET owner = ? WHERE owner = ?"
 OWN_SCHEDULES: Final = "UPDATE schedules SET owner = ?, fence = fence + 1 WHERE owner = ?"

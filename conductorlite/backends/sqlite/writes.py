@@ -16,7 +16,16 @@ from conductorlite.backends.sqlite.opening import translated
 from conductorlite.backends.sqlite.owners import SQLiteOwnerWrites
 from conductorlite.backends.sqlite.payloads import REMOVE_EXTERNALS, SQLitePayloadWrites
 from conductorlite.backends.sqlite.reads import SQLiteReads
-from conductorlite.backends.sqlite.rows import Row, event_row, history_row, message_row, poll_row, task_row, workflow_row
+from conductorlite.backends.sqlite.rows import (
+    Row,
+    event_row,
+    history_row,
+    letter_row,
+    message_row,
+    poll_row,
+    task_row,
+    workflow_row,
+)
 from conductorlite.backends.sqlite.schedules import SQLiteScheduleWrites
 from conductorlite.backends.sqlite.schemas import SQLiteSchemaWrites
 from conductorlite.decisions import Decision, Event, Message, Outgoing
@@ -158,7 +167,7 @@ class SQLiteWrites(
         owner = decision.workflow.owner
         timers = [event if event.owner == owner else attrs.evolve(event, owner=owner) for event in decision.timers]
         if outgoing.posted:
-            self._executemany(sql.PUT_LETTER, map(event_row, (*timers, *outgoing.posted)))
+            self._executemany(sql.PUT_LETTER, map(letter_row, (*timers, *outgoing.posted)))
         elif timers:
             self._executemany(sql.PUT_EVENT, map(event_row, timers))
         if outgoing.removed or outgoing.put:
@@ -172,7 +181,7 @@ class SQLiteWrites(
 
     def post(self, events: Iterable[Event]) -> None:
         """Put events into inboxes; an event of the same id is replaced. Never touches a fence."""
-        self._many(sql.PUT_LETTER, map(event_row, events))
+        self._many(sql.PUT_LETTER, map(letter_row, events))
 
     def park(self, workflow_id: str, broken_turns: int, reason: str | None) -> None:
         """Record that turns broke an invariant; with a reason, hold the whole inbox. Never touches a fence."""
