@@ -116,11 +116,12 @@ def _worked_on(engine: Engine, text: str) -> None:
 
 
 def _in_a_domain(engine: Engine, text: str) -> None:
-    start_def = WorkflowDef.from_json({**flow(given("t")), "name": "of a domain"})
-    run = engine.start(start_def, task_to_domain={"t": text})
+    # A type that nobody else has: a text that is all space is no domain, and would take whatever is offered.
+    start_def = WorkflowDef.from_json({**flow(node("of_a_domain")), "name": "of a domain"})
+    run = engine.start(start_def, task_to_domain={"of_a_domain": text})
     # Domains are a list with commas, and space around them is none of theirs.
-    taken = engine.poll("t", domain=text.strip() or None, worker_id=text)
-    if [task.workflow_id for task in taken] != [run.workflow_id] or engine.poll("t", domain=f"{text}x"):
+    taken = engine.poll("of_a_domain", domain=text.strip() or None, worker_id=text)
+    if [task.workflow_id for task in taken] != [run.workflow_id] or engine.poll("of_a_domain", domain=f"{text}x"):
         raise AssertionError("not offered in its domain alone")
 
 
