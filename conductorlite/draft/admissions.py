@@ -85,7 +85,7 @@ class Admissions(Mailboxes):
                 continue
             self._members[(key, holder)] = None
             limit = self._limit(key)
-            if member.state is not MemberState.WAITING and member.concurrent:
+            if not member.waits and member.concurrent:
                 limit = attrs.evolve(limit, in_use=limit.in_use - 1)
             if member.state is MemberState.RESERVED:
                 limit = attrs.evolve(limit, reserved=limit.reserved - 1)
@@ -101,7 +101,7 @@ class Admissions(Mailboxes):
         if self._told is not None:
             return self._lived(act)
         member = self._member(key, holder)
-        if member is None or member.number != number or member.state is MemberState.WAITING:
+        if member is None or member.number != number or member.waits:
             return False
         if member.state is MemberState.RESERVED:
             limit = self._limit(key)
@@ -178,7 +178,7 @@ class Admissions(Mailboxes):
 
     def _is_waiting(self, key: str, entry: tuple[tuple[Any, ...], str]) -> bool:
         member = self._members.get((key, entry[1]))
-        return member is not None and member.state is MemberState.WAITING and member.place == entry[0]
+        return member is not None and member.waits and member.place == entry[0]
 
     def _grant(self, key: str) -> tuple[str | None, ...]:
         """Admit heads of the line as long as the limit lets them in; which of them are of this execution."""
