@@ -102,6 +102,8 @@ def fail_workflow(
         # While paused, what followed from a task was held under this name.
         if draft.status is WorkflowStatus.PAUSED:
             draft.cancel_timer(f"{EventKind.CONTINUE}:{live.ref}")
+    if draft.field("rate_limited"):
+        draft.cancel_timer(EventKind.ADMISSION)  # after a pause it would ask for the slot again
     if draft.status is WorkflowStatus.PAUSED or draft.workflow.parked is not None:
         # Whatever else was held, the rest of a cut turn or letters to a parked workflow, comes due and is void.
         draft.release_held()

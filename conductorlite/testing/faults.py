@@ -19,39 +19,7 @@ from conductorlite.ports import Backend, PayloadStorage, ReadingTransaction, Wri
 __all__ = ["Crash", "FaultyBackend"]
 
 #: Methods of a writing transaction that change something.
-_WRITES: Final = frozenset(
-    {
-        "apply",
-        "post",
-        "park",
-        "release",
-        "log",
-        "remove",
-        "discard",
-        "record_polls",
-        "deliver",
-        "put_workflow_def",
-        "put_task_def",
-        "embed",
-        "put_event_handler",
-        "drop_event_handler",
-        "add_event_execution",
-        "drop_event_executions",
-        "put_schedule",
-        "drop_schedule",
-        "loosen",
-        "tighten",
-        "begin_feed",
-        "note_stored",
-        "forget",
-        "end_feed",
-        "archive",
-        "drop_archived",
-        "put_limit",
-        "change_owner",
-        "change_owner_of_the_rest",
-    }
-)
+_WRITES: Final = frozenset(name for name in dir(WritingTransaction) if name[0] != "_") - frozenset(dir(ReadingTransaction))
 
 
 class Crash(BaseException):
@@ -151,6 +119,7 @@ class FaultyBackend:
     def payload_storage(self) -> PayloadStorage | None:
         """The inner backend's."""
         return self.inner.payload_storage()
+
     def compact(self) -> None:
         """The inner backend's."""
         self._check()

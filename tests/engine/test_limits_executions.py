@@ -11,14 +11,17 @@ from limits_kit import keyed, limited, verify
 
 from conductorlite import (
     Conflict,
+    Engine,
     LimitReached,
     SubWorkflowParams,
     TaskStatus,
+    VirtualClock,
     WorkflowDef,
     WorkflowStatus,
     WorkflowTask,
     WorkflowTimeoutPolicy,
 )
+from conductorlite.testing import FaultyBackend
 
 CHILD = flow(noop("inside"), name="child")
 
@@ -316,6 +319,19 @@ def test_terminating_leaves_the_line(waiting: Bench, paused: bool) -> None:
     waiting.engine.remove("late")
     _free(waiting)
     assert _in_use(waiting, "workflow:k") == (0, 0)
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_terminating_by_a_clock_that_is_behind_leaves_nothing(waiting: Bench, resumed: bool) -> None:
+    """A pause had left a letter, by which it would have asked again; to the engine that ends it that one is not due yet."""
+    behind = VirtualClock(waiting.clock.now())
+    waiting.engine.advance("1s")
+    waiting.engine.pause("late")
+    other = Engine(FaultyBackend(waiting.engine.backend, keep_open=True), clock=behind)
+    if resumed:
+        other.resume("late")
+    other.terminate("late")
+    assert other.check() == []
 
 
 def test_the_timeout_of_an_execution_runs_while_it_waits(laws: Bench) -> None:
