@@ -32,6 +32,10 @@ def _addressed(draft: Draft, event: Event) -> Task | None:
 
 def on_poll(draft: Draft, event: Event) -> None:
     """Hand a SCHEDULED task to a worker under a new lease. A message that points at nothing is taken out of the queue."""
+    if event.owner != draft.workflow.owner:
+        # The message was found before a take-over: it is in the new owner's queue now.
+        draft.reply(event, Outcome.IGNORED, "the execution is another engine's now")
+        return
     task = _addressed(draft, event)
     if task is None or task.status is not TaskStatus.SCHEDULED:
         # A later attempt that waits has the only message there can be under this reference: that one stays.

@@ -191,6 +191,7 @@ class WorkerFace(Reruns):
             ref=message.ref,
             attempt=message.attempt,
             generation=message.generation,
+            owner=self.owner,
         )
         try:
             taken = self.turns.take(message.workflow_id, [event], along=along)

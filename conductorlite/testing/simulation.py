@@ -71,15 +71,17 @@ def simulate(
     store: StoreKind = "memory",
     registered: Sequence[WorkflowDef] = (),
     locked: bool = False,
+    local: bool = False,
     schedule: Sequence[int] | None = None,
     setup: Callable[[Any], object] | None = None,
 ) -> Simulated:
     """Run each seed's schedule of so many `actions` over executions of the `workflows` (with an input, or none).
 
     `engines` share a `store`: "memory", "relay", "sqlite", or a function that opens a backend in a folder. `registered` are
-    definitions the workflows refer to; `locked` gives the engines a lock with a lease beside the fence; `setup(engine)` is called
-    on every engine that is opened. With `schedule` (as a failure told it) only that is run. Raises SimulationFailed at the
-    first seed that breaks a law, shrunk.
+    definitions the workflows refer to; `locked` gives the engines a lock with a lease beside the fence; `local` has them keep what
+    they start to themselves (`allocation="local"`), and take each other over, dead or not; `setup(engine)` is called on every
+    engine that is opened. With `schedule` (as a failure told it) only that is run. Raises SimulationFailed at the first seed
+    that breaks a law, shrunk.
     """
     if engines < 1 or actions < 1:
         raise InvalidInput("a simulation needs an engine and an action")
@@ -94,6 +96,7 @@ def simulate(
                 registered=registered,
                 engines=engines,
                 locked=locked,
+                local=local,
                 setup=setup,
             )
             try:

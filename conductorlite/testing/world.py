@@ -30,6 +30,8 @@ _LEASE_MS: Final = 5_000
 #: Rounds in which everything must come to its end once the faults have stopped.
 _PATIENCE: Final = 600
 
+_MANY: Final = 100_000
+
 _VERBS: Final = ("pause", "resume", "terminate", "retry", "restart", "rerun", "resume", "retry")
 
 
@@ -74,6 +76,7 @@ class World:
         registered: Sequence[WorkflowDef],
         engines: int,
         locked: bool,
+        local: bool,
         setup: Callable[[Any], object] | None,
     ) -> None:
         self.now = 1_900_000_000_000
@@ -83,9 +86,12 @@ class World:
         self._workflows = workflows
         self._setup = setup
         self._lock = InProcessLock(lease=_LEASE_MS) if locked else None
+        self._local = local
+        self._actions = _ACTIONS + _LOCAL_ACTIONS * local
         self._inners: list[Any] = []
-        self._early: list[str] = []
-        self._machines = [self._machine() for _ in range(engines)]
+        #: What was seen that may not be, and is in no row.
+        self._seen: list[str] = []
+        self._machines = [self._machine(number) for number in range(engines)]
         self._held: list[_Held] = []
         #: Under which lease each attempt was given out last, and what was reported on what under which lease.
         self._leases: dict[str, int] = {}
@@ -95,12 +101,13 @@ class World:
         if registered:
             self._machines[0].engine.register(*registered)
 
-    def _machine(self) -> _Machine:
+    def _machine(self, number: int) -> _Machine:
         inner = self._store.inner()
         self._inners.append(inner)
         backend = FaultyBackend(inner, keep_open=True)
         clock = _Clock(self)
-        engine = Engine(backend, clock=clock, seed="world", lock=self._lock)
+        own: dict[str, Any] = {"name": f"e{number + 1}", "allocation": "local"} if self._local else {}
+        engine = Engine(backend, clock=clock, seed="world", lock=self._lock, **own)
         self._watch(engine)
         if self._setup is not None:
             self._setup(engine)
@@ -112,7 +119,7 @@ class World:
 
         def due(view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
             found = real(view, workflow, now)
-            self._early += [f"{event.event_id} is read {event.due_at - now} ms early" for event in found if event.due_at > now]
+            self._seen += [f"{event.event_id} is read {event.due_at - now} ms early" for event in found if event.due_at > now]
             return found
 
         engine.turns.due = due  # type: ignore[method-assign]
@@ -129,7 +136,7 @@ class World:
         what, who, a, b = numbers
         machine = self._machines[who % len(self._machines)]
         fault = (what >> 8) % 8
-        name = _ACTIONS[(what & 0xFF) % len(_ACTIONS)]
+        name = self._actions[(what & 0xFF) % len(self._actions)]
         with self._disturbed(machine, fault, a, b):
             self._do(name, machine, a, b)
 
@@ -160,9 +167,9 @@ class World:
             skew = machine.clock.skew
             if not self._store.in_memory:
                 # The files as they lay at that instant are what all machines go on with.
-                self._machines = [self._machine() for _ in self._machines]
+                self._machines = [self._machine(one) for one in range(len(self._machines))]
             else:
-                self._machines[number] = self._machine()
+                self._machines[number] = self._machine(number)
             self._machines[number].clock.skew = skew
         finally:
             machine.backend.live_on()
@@ -178,7 +185,7 @@ class World:
                 self.counts["lease of the lock passed"] += 1
             self._nested = True
             try:
-                self._do(_ACTIONS[(a >> 4) % len(_ACTIONS)], other, b, a)
+                self._do(self._actions[(a >> 4) % len(self._actions)], other, b, a)
             finally:
                 self._nested = False
             self.counts["meanwhile"] += 1
@@ -192,22 +199,48 @@ class World:
             machine.engine.start(definition, given, workflow_id=f"w{self._started}", priority=b % 3)
 
     def _tick(self, machine: _Machine, a: int, b: int) -> None:
+        before = self._fences_of_others(machine)
+        disturbed = self.counts["meanwhile"]
         for _ in range(1 + a % 4):
             if not machine.engine.tick():
-                return
+                break
+        after = self._fences_of_others(machine)
+        if disturbed == self.counts["meanwhile"] and before != after:
+            self._seen.append(f"{machine.engine.name} took a turn on what is another's: {before} became {after}")
 
-    def _queues(self, engine: Engine) -> list[str]:
+    def _fences_of_others(self, machine: _Machine) -> dict[str, int]:
+        """The fences of executions that an engine with an allocation of its own leaves alone."""
+        if not self._local:
+            return {}
+        with machine.engine.backend.reading() as view:
+            rows = [view.workflow(one) for one in view.workflow_ids(None, "", _MANY)]
+        return {row.workflow_id: row.fence for row in rows if row is not None and row.owner != machine.engine.owner}
+
+    def _queues(self, engine: Engine) -> list[tuple[str | None, str]]:
+        """Domains and types of tasks that are offered to anybody."""
         with engine.backend.reading() as view:
-            return sorted(view.queue_sizes())
+            names = sorted({name.rpartition("/")[2] for name in view.queue_sizes()})
+        return [(domain or None, kind) for domain, _, kind in (name.rpartition(":") for name in names)]
 
     def _poll(self, machine: _Machine, a: int, b: int) -> None:
         queues = self._queues(machine.engine)
-        if not queues:
-            return
-        domain, _, kind = queues[a % len(queues)].rpartition(":")
-        for task in machine.engine.poll(kind, worker_id=f"k{b % 3}", count=1 + b % 2, domain=domain or None):
+        if queues:
+            domain, kind = queues[a % len(queues)]
+            self._taken(machine, machine.engine.poll(kind, worker_id=f"k{b % 3}", count=1 + b % 2, domain=domain))
+
+    def _taken(self, machine: _Machine, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            owner = machine.engine.get(task.workflow_id).owner
+            if owner != machine.engine.owner:
+                self._seen.append(f"{machine.engine.name} was offered {task.ref} of {task.workflow_id}, which is {owner}'s")
             self._leases[task.task_id] = task.lease
             self._held.append(_Held(task, 0))
+
+    def _take_over(self, machine: _Machine, a: int, b: int) -> None:
+        """One engine holds another one for dead, which it may be or not."""
+        others = [one.engine.name for one in self._machines if one is not machine]
+        if others:
+            machine.engine.take_over(others[a % len(others)])
 
     def _report(self, machine: _Machine, a: int, b: int) -> None:
         """On any task that was ever given out, however long ago, and as often as it comes."""
@@ -257,7 +290,7 @@ class World:
     def problem(self) -> str | None:
         """What is wrong with the store as it lies, or None."""
         engine = self._machines[0].engine
-        found = [*self._early, *(str(finding) for finding in engine.check())]
+        found = [*self._seen, *(str(finding) for finding in engine.check())]
         for workflow_id in engine.workflow_ids():
             for task in engine.get(workflow_id).tasks:
                 said = task.output_data.get("said") if task.status is TaskStatus.COMPLETED else None
@@ -272,28 +305,35 @@ class World:
         ahead = max(machine.clock.skew for machine in self._machines)
         for machine in self._machines:
             machine.clock.skew = ahead
+        first = self._machines[0].engine
         for _ in range(_PATIENCE):
-            machine = self._machines[0]
-            moved = False
-            for one in machine.engine.workflow_ids():
-                if machine.engine.status(one) is WorkflowStatus.PAUSED:
-                    machine.engine.resume(one)
-            for _ in range(_PATIENCE):
-                if not machine.engine.tick():
-                    break
+            for one in first.workflow_ids():
+                if first.status(one) is WorkflowStatus.PAUSED:
+                    first.resume(one)
+            # What is shared one engine does alone.
+            moved = [self._work_off(machine) for machine in (self._machines if self._local else self._machines[:1])]
+            if None in moved:
+                return
+            due = [at for at in (machine.engine.next_wakeup() for machine in self._machines) if at is not None]
+            if not any(moved) and not due:
+                return
+            self.now += 0 if any(moved) or not due else max(1, min(due) - first.clock.now())
+
+    def _work_off(self, machine: _Machine) -> bool | None:
+        """Do all that an engine has to do now, with every task completed; whether there was anything, None if it has no end."""
+        moved = False
+        for _ in range(_PATIENCE):
+            if not machine.engine.tick():
+                break
+            moved = True
+        else:
+            return None
+        for domain, kind in self._queues(machine.engine):
+            for task in machine.engine.poll(kind, count=50, domain=domain):
+                self._leases[task.task_id] = task.lease
+                self._say(machine, task, TaskStatus.COMPLETED)
                 moved = True
-            else:
-                return
-            for queue in self._queues(machine.engine):
-                domain, _, kind = queue.rpartition(":")
-                for task in machine.engine.poll(kind, count=50, domain=domain or None):
-                    self._leases[task.task_id] = task.lease
-                    self._say(machine, task, TaskStatus.COMPLETED)
-                    moved = True
-            at = machine.engine.next_wakeup()
-            if not moved and at is None:
-                return
-            self.now += 0 if moved or at is None else max(1, at - machine.clock.now())
+        return moved
 
     def unfinished(self) -> str | None:
         """What has not come to its end although nothing hinders it, or None."""
@@ -317,6 +357,9 @@ _ACTIONS: Final = (
     *("poll", "report", "tick", "start", "poll", "report", "wait", "report"),
     *("verb", "beat", "skew", "rerun_from", "tick", "wait", "report", "poll"),
 )
+
+#: What is done besides where engines keep to themselves what they have started.
+_LOCAL_ACTIONS: Final = ("take_over",)
 
 _OUTCOMES: Final = (
     (TaskStatus.COMPLETED, 0),
