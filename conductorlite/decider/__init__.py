@@ -129,6 +129,9 @@ def decide(
             break
         draft.now = max(draft.now, event.posted_at)
         draft.consume(event)
+        if draft.replaced(event):
+            draft.reply(event, Outcome.IGNORED, "the turn that read it has dated it anew")
+            continue
         try:
             draft.caused_by(cause_of(draft, event))
             _HANDLERS[event.kind](draft, event)

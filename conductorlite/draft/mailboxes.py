@@ -113,6 +113,10 @@ class Mailboxes(View):
         if event.stored:
             self._consumed.append(event.event_id)
 
+    def replaced(self, event: Event) -> bool:
+        """Whether this turn has dated an event that it read anew: a deadline after a sign of life that was read before it."""
+        return event.stored and event.event_id in self._timers
+
     def hold(self, event: Event) -> None:
         """Put a due event back until the workflow is resumed."""
         self._timers[event.event_id] = attrs.evolve(event, held=True, stored=False)

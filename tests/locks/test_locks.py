@@ -178,3 +178,40 @@ def test_a_dead_holder_is_waited_for_no_longer_than_its_lease(store: Backend) ->
     clock.move_to(clock.now() + 30_000)
     other.settle()
     assert other.status(workflow_id) is WorkflowStatus.TERMINATED
+
+
+def test_a_sign_of_life_and_the_deadline_it_moves_in_one_turn(store: Backend) -> None:
+    """The sign waited for the lock until the deadline had passed: it came before, and the deadline counts from it anew."""
+    lock = InProcessLock(lease="30s")
+    one, other, clock = two(store, lock)
+    policy = {"name": "a", "retryCount": 0, "responseTimeoutSeconds": 5}
+    definition = {"name": "w", "tasks": [{"name": "a", "taskReferenceName": "a", "taskDefinition": policy}]}
+    workflow_id = one.start(WorkflowDef.from_json(definition), {}).workflow_id
+    (task,) = one.poll("a")
+    assert lock.try_acquire(workflow_id, clock.now()) is not None
+    clock.move_to(clock.now() + 4_000)
+    other.extend_lease(task)
+    clock.move_to(clock.now() + 26_000)
+    other.settle()
+    (row,) = other.get(workflow_id).tasks
+    assert (row.status, row.response_timeout_at) == (TaskStatus.IN_PROGRESS, clock.now() + 5_000)
+    other.advance("5s")
+    assert other.get(workflow_id).tasks[0].status is TaskStatus.TIMED_OUT
+
+
+def test_a_resumption_and_the_timeout_it_starts_again_in_one_turn(store: Backend) -> None:
+    """As with a task: the timeout that was read with the letter is not the one that holds."""
+    lock = InProcessLock(lease="30s")
+    one, other, clock = two(store, lock)
+    tasks = [{"name": "a", "taskReferenceName": "a"}]
+    definition = {"name": "w", "timeoutSeconds": 5, "timeoutPolicy": "TIME_OUT_WF", "tasks": tasks}
+    workflow_id = one.start(WorkflowDef.from_json(definition), {}).workflow_id
+    one.pause(workflow_id)
+    assert lock.try_acquire(workflow_id, clock.now()) is not None
+    clock.move_to(clock.now() + 4_000)
+    other.resume(workflow_id)
+    clock.move_to(clock.now() + 26_000)
+    other.settle()
+    assert other.status(workflow_id) is WorkflowStatus.RUNNING
+    other.advance("5s")
+    assert other.status(workflow_id) is WorkflowStatus.TIMED_OUT
