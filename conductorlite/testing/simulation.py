@@ -31,7 +31,7 @@ from conductorlite.errors import (
 )
 from conductorlite.policies import derive_id
 from conductorlite.testing.stores import Store, StoreKind
-from conductorlite.testing.world import World
+from conductorlite.testing.world import World, undisturbed
 
 __all__ = ["Simulated", "SimulationFailed", "simulate"]
 
@@ -39,7 +39,7 @@ __all__ = ["Simulated", "SimulationFailed", "simulate"]
 _FRAME: Final = 4
 
 #: Runs spent on shrinking a schedule.
-_SHRINKS: Final = 300
+_SHRINKS: Final = 400
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -139,17 +139,28 @@ def _frame(seed: int, n: int) -> list[int]:
 
 
 def _shrunk(tape: list[int], fails: Callable[[list[int]], bool]) -> list[int]:
-    """The schedule with every action left out that is not needed for it to fail."""
-    tries, size = 0, max(_FRAME, len(tape) // 2 // _FRAME * _FRAME)
+    """The schedule without the actions, and without the disturbances of actions, that are not needed for it to fail."""
+    tries = 0
+
+    def still(candidate: list[int]) -> bool:
+        nonlocal tries
+        tries += 1
+        return bool(candidate) and tries <= _SHRINKS and fails(candidate)
+
+    size = max(_FRAME, len(tape) // 2 // _FRAME * _FRAME)
     while size >= _FRAME and tries < _SHRINKS:
         start, shorter = 0, False
         while start < len(tape) and tries < _SHRINKS:
             candidate = tape[:start] + tape[start + size :]
-            tries += 1
-            if candidate and fails(candidate):
+            if still(candidate):
                 tape, shorter = candidate, True
             else:
                 start += size
+        if size == _FRAME:
+            for start in range(0, len(tape), _FRAME):
+                calm = [*tape[:start], undisturbed(tape[start]), *tape[start + 1 :]]
+                if calm != tape and still(calm):
+                    tape, shorter = calm, True
         if not shorter or size > len(tape):
             size = size // 2 // _FRAME * _FRAME
     return tape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import attrs
@@ -20,7 +20,7 @@ from conductorlite.ports import ReadingTransaction
 from conductorlite.testing.faults import Crash, FaultyBackend
 from conductorlite.testing.stores import Store
 
-__all__ = ["World"]
+__all__ = ["World", "undisturbed"]
 
 #: What may be refused at any time, with nothing changed.
 _REFUSED: Final = (Conflict, NotFound, StaleLease, StorageBusy, LimitReached, AlreadyExists)
@@ -63,6 +63,11 @@ class _Held:
 
     task: Task
     number: int
+
+
+def undisturbed(what: int) -> int:
+    """The first number of an action, without what goes wrong while it is carried out."""
+    return what & 0xFF
 
 
 class World:
@@ -136,7 +141,7 @@ class World:
         what, who, a, b = numbers
         machine = self._machines[who % len(self._machines)]
         fault = (what >> 8) % 8
-        name = self._actions[(what & 0xFF) % len(self._actions)]
+        name = self._actions[undisturbed(what) % len(self._actions)]
         with self._disturbed(machine, fault, a, b):
             self._do(name, machine, a, b)
 
@@ -267,15 +272,33 @@ class World:
             machine.engine.extend_lease(self._held[a % len(self._held)].task)
 
     def _verb(self, machine: _Machine, a: int, b: int) -> None:
-        if self._started:
-            getattr(machine.engine, _VERBS[b % len(_VERBS)])(f"w{1 + a % self._started}")
+        if one := self._any(machine, a):
+            getattr(machine.engine, _VERBS[b % len(_VERBS)])(one)
 
     def _rerun_from(self, machine: _Machine, a: int, b: int) -> None:
-        if self._started:
-            workflow_id = f"w{1 + a % self._started}"
-            refs = sorted({task.ref for task in machine.engine.get(workflow_id).tasks})
+        if one := self._any(machine, a):
+            refs = sorted({task.ref for task in machine.engine.get(one).tasks})
             if refs:
-                machine.engine.rerun(workflow_id, from_task=refs[b % len(refs)])
+                machine.engine.rerun(one, from_task=refs[b % len(refs)])
+
+    def _signal(self, machine: _Machine, a: int, b: int) -> None:
+        """To what waits for somebody outside."""
+        if one := self._any(machine, a):
+            machine.engine.signal(one)
+
+    def _skip(self, machine: _Machine, a: int, b: int) -> None:
+        """A task that has not been scheduled, or has, and then that is refused."""
+        if one := self._any(machine, a):
+            with machine.engine.backend.reading() as view:
+                row = view.workflow(one)
+                refs = [] if row is None else sorted(machine.engine.turns.plan(view, row).nodes)
+            if refs:
+                machine.engine.skip_task(one, refs[b % len(refs)])
+
+    def _any(self, machine: _Machine, a: int) -> str | None:
+        """Some execution, a child or not; None before there is one."""
+        ids = sorted(machine.engine.workflow_ids())
+        return ids[a % len(ids)] if ids else None
 
     def _wait(self, machine: _Machine, a: int, b: int) -> None:
         """Time passes: a little, or to the next thing that is due."""
@@ -293,7 +316,8 @@ class World:
         found = [*self._seen, *(str(finding) for finding in engine.check())]
         for workflow_id in engine.workflow_ids():
             for task in engine.get(workflow_id).tasks:
-                said = task.output_data.get("said") if task.status is TaskStatus.COMPLETED else None
+                # What was never with a worker puts out what others have.
+                said = task.output_data.get("said") if task.status is TaskStatus.COMPLETED and task.poll_count else None
                 if isinstance(said, int) and said in self._reports:
                     about, lease = self._reports[said]
                     if about != task.task_id or lease != self._leases.get(about):
@@ -309,15 +333,25 @@ class World:
         for _ in range(_PATIENCE):
             for one in first.workflow_ids():
                 if first.status(one) is WorkflowStatus.PAUSED:
-                    first.resume(one)
+                    with suppress(Conflict):  # its timeout may have passed meanwhile
+                        first.resume(one)
             # What is shared one engine does alone.
             moved = [self._work_off(machine) for machine in (self._machines if self._local else self._machines[:1])]
             if None in moved:
                 return
             due = [at for at in (machine.engine.next_wakeup() for machine in self._machines) if at is not None]
-            if not any(moved) and not due:
+            if not any(moved) and not due and not self._signalled(first):
                 return
             self.now += 0 if any(moved) or not due else max(1, min(due) - first.clock.now())
+
+    def _signalled(self, engine: Engine) -> bool:
+        """Have all that waits for somebody outside go on; whether anything did."""
+        found = False
+        for one in [one for one in engine.workflow_ids() if not engine.status(one).terminal]:
+            with suppress(*_REFUSED):
+                engine.signal(one)
+                found = True
+        return found
 
     def _work_off(self, machine: _Machine) -> bool | None:
         """Do all that an engine has to do now, with every task completed; whether there was anything, None if it has no end."""
@@ -356,6 +390,7 @@ class World:
 _ACTIONS: Final = (
     *("poll", "report", "tick", "start", "poll", "report", "wait", "report"),
     *("verb", "beat", "skew", "rerun_from", "tick", "wait", "report", "poll"),
+    *("signal", "skip", "verb", "report", "tick", "start", "report", "poll"),
 )
 
 #: What is done besides where engines keep to themselves what they have started.

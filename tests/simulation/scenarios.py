@@ -1,4 +1,4 @@
-"""What the simulations run: small workflows that together use retries, forks, loops, children, timers and limits."""
+"""What the simulations run: small workflows that together use every operator that schedules, timers, limits and compensation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from conductorlite import WorkflowDef
 
-__all__ = ["WORKFLOWS"]
+__all__ = ["REGISTERED", "WORKFLOWS"]
 
 Json = dict[str, Any]
 
@@ -41,14 +41,52 @@ LOOP: Json = {
     "loopOver": [node("a"), node("b")],
 }
 
-PAUSE: Json = {"name": "w", "taskReferenceName": "w", "type": "WAIT", "inputParameters": {"duration": "1 s"}}
 
-CHILD: Json = {
-    "name": "s",
-    "taskReferenceName": "s",
-    "type": "SUB_WORKFLOW",
-    "subWorkflowParam": {"workflowDefinition": {"name": "child", "tasks": [node("a"), PAUSE]}},
-}
+
+def of(ref: str, type: str, **fields: Any) -> Json:
+    """A task that the engine carries out."""
+    return {"name": ref, "taskReferenceName": ref, "type": type, **fields}
+
+
+PAUSE = of("w", "WAIT", inputParameters={"duration": "1 s"})
+
+
+def child(ref: str, *tasks: Json) -> Json:
+    """A SUB_WORKFLOW with its definition inside."""
+    return of(ref, "SUB_WORKFLOW", subWorkflowParam={"workflowDefinition": {"name": f"child of {ref}", "tasks": list(tasks)}})
+
+
+CHILD = child("s", node("a"), PAUSE)
+
+DYNAMIC_FORK = [
+    of(
+        "d",
+        "FORK_JOIN_DYNAMIC",
+        dynamicForkTasksParam="tasks",
+        dynamicForkTasksInputParamName="inputs",
+        inputParameters={"tasks": [node("x"), node("y")], "inputs": {}},
+    ),
+    of("dj", "JOIN"),
+]
+
+SWITCH = of(
+    "sw",
+    "SWITCH",
+    evaluatorType="value-param",
+    expression="x",
+    inputParameters={"x": "${a.output.said}"},
+    decisionCases={"1": [node("b")], "2": [node("c")]},
+    defaultCase=[node("d")],
+)
+
+
+def undone(ref: str) -> Json:
+    """A task with a compensation, that fails for good."""
+    return {**node(ref, retryCount=0), "compensate": "undo"}
+
+
+#: Workflows that others refer to by name.
+REGISTERED: list[WorkflowDef] = [workflow("cleanup", node("n"))]
 
 #: Each with the input it is started with; one of them is kept apart from its row, for its size.
 WORKFLOWS: list[tuple[WorkflowDef, Json]] = [
@@ -63,6 +101,35 @@ WORKFLOWS: list[tuple[WorkflowDef, Json]] = [
             node("few", concurrentExecLimit=1),
             node("slow", rateLimitPerFrequency=1, rateLimitFrequencyInSeconds=2),
             rateLimitConfig={"rateLimitKey": "k", "concurrentExecLimit": 1},
+        ),
+        {},
+    ),
+    (workflow("timed", node("a"), PAUSE, node("b"), timeoutSeconds=3, timeoutPolicy="TIME_OUT_WF"), {}),
+    (workflow("dynamic", *DYNAMIC_FORK, node("b")), {}),
+    (workflow("choice", {**node("a"), "optional": True}, SWITCH, of("h", "HUMAN"), node("z")), {}),
+    (
+        workflow(
+            "saga",
+            undone("a"),
+            of("f", "FORK_JOIN", forkTasks=[[undone("b")], [undone("c")]]),
+            of("j", "JOIN", joinOn=["b", "c"]),
+            node("e", retryCount=0),
+        ),
+        {},
+    ),
+    (workflow("nested", of("l", "DO_WHILE", loopCondition="$.l['iteration'] < 2", loopOver=[CHILD, *DYNAMIC_FORK])), {}),
+    (
+        workflow(
+            "fails",
+            node("a", retryCount=0),
+            node("b", retryLogic="EXPONENTIAL_BACKOFF", timeoutPolicy="TIME_OUT_WF", pollTimeoutSeconds=4),
+            failureWorkflow="cleanup",
+        ),
+        {},
+    ),
+    (
+        workflow(
+            "family", CHILD, child("t", CHILD, node("q")), rateLimitConfig={"rateLimitKey": "k", "concurrentExecLimit": 1}
         ),
         {},
     ),

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
-from scenarios import WORKFLOWS
+from scenarios import REGISTERED, WORKFLOWS
 
 from conductorlite import decider
 from conductorlite.backends.memory import MemoryBackend
@@ -16,16 +16,21 @@ from conductorlite.decisions import Decision, Event, EventKind, Outgoing
 from conductorlite.draft import Draft
 from conductorlite.engine.turns import Turns
 from conductorlite.executions import Task, TaskStatus
-from conductorlite.testing import SimulationFailed, simulate
+from conductorlite.testing import Simulated, SimulationFailed, simulate
 from conductorlite.testing.stores import STORES
 
 Patch = pytest.MonkeyPatch
 
 
+def lived(**options: Any) -> Simulated:
+    """A simulation of all scenarios."""
+    return simulate(WORKFLOWS, registered=REGISTERED, **options)
+
+
 @pytest.mark.parametrize(("store", "locked"), [("memory", False), ("memory", True), ("relay", False), ("sqlite", False)])
 def test_nothing_lost_nothing_twice(store: str, locked: bool) -> None:
     """A few dozen seeds on each store; every fault came about."""
-    told = simulate(WORKFLOWS, seeds=range(12 if store == "sqlite" else 30), store=store, locked=locked)
+    told = lived(seeds=range(12 if store == "sqlite" else 30), store=store, locked=locked)
     wanted = {"crashed", "meanwhile", "rerun_from", "skew", "beat"}
     wanted |= {"lease of the lock passed"} if locked else set()
     wanted |= {"refused: StaleLease"} if store == "memory" else set()
@@ -35,7 +40,7 @@ def test_nothing_lost_nothing_twice(store: str, locked: bool) -> None:
 @pytest.mark.parametrize("store", STORES)
 def test_engines_that_keep_to_themselves(store: str) -> None:
     """They take each other over, dead or not, also between what one reads and what it writes."""
-    told = simulate(WORKFLOWS, seeds=range(12 if store == "sqlite" else 30), store=store, local=True)
+    told = lived(seeds=range(12 if store == "sqlite" else 30), store=store, local=True)
     assert min(told.counts[name] for name in ("crashed", "meanwhile", "take_over")) > 0
 
 
@@ -50,12 +55,12 @@ def test_engines_that_keep_to_themselves(store: str) -> None:
 )
 def test_nothing_lost_nothing_twice_deep(store: str, more: dict[str, Any], seeds: int) -> None:
     """10,000 seeds in all."""
-    assert simulate(WORKFLOWS, seeds=range(seeds), store=store, **more).seeds == seeds
+    assert lived(seeds=range(seeds), store=store, **more).seeds == seeds
 
 
 def test_the_same_seed_does_the_same() -> None:
     """A seed is a schedule: it counts the same actions and faults each time."""
-    assert simulate(WORKFLOWS, seeds=[7]) == simulate(WORKFLOWS, seeds=[7])
+    assert lived(seeds=[7]) == lived(seeds=[7])
 
 
 # -- planted bugs ------------------------------------------------------------------------------------------------------
@@ -210,11 +215,11 @@ def test_planted_bugs_are_found(plant: Callable[[Patch], None], monkeypatch: Pat
     plant(monkeypatch)
     local = plant in LOCAL_BUGS
     with pytest.raises(SimulationFailed) as found:
-        simulate(WORKFLOWS, seeds=range(600), local=local)
+        lived(seeds=range(600), local=local)
     failure = found.value
     with capsys.disabled():
         print(f"\n{plant.__name__}: found after {failure.seed + 1} seeds, {len(failure.steps)} actions are left")
     assert len(failure.steps) <= 16
     with pytest.raises(SimulationFailed) as again:
-        simulate(WORKFLOWS, schedule=failure.schedule, local=local)
+        lived(schedule=failure.schedule, local=local)
     assert again.value.reason == failure.reason
