@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from conductorlite.plan import Plan
 
 __all__ = [
+    "DEADLINES",
     "NOTHING",
+    "TIMERS",
     "Decision",
     "DefinitionKey",
     "Embedding",
@@ -230,6 +232,16 @@ class Need:
 
 
 NOTHING: Final = Need()
+
+#: Fields of a task that hold a deadline, and the timers that go with them.
+DEADLINES: Final[Mapping[str, EventKind]] = {
+    "total_timeout_at": EventKind.TOTAL_TIMEOUT,
+    "timeout_at": EventKind.TASK_TIMEOUT,
+    "poll_timeout_at": EventKind.POLL_TIMEOUT,
+    "response_timeout_at": EventKind.RESPONSE_TIMEOUT,
+}
+#: The same with the instant that a WAIT waits for, which is not given up when it ends.
+TIMERS: Final[Mapping[str, EventKind]] = {**DEADLINES, "wait_until": EventKind.WAIT_ENDS}
 
 #: Heads of a line that are loaded at first.
 _HEADS: Final = 4

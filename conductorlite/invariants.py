@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import attrs
 
-from conductorlite.decisions import Event, EventKind, Message, queue_name
+from conductorlite.decisions import DEADLINES, TIMERS, Event, EventKind, Message, queue_name
 from conductorlite.executions import (
     TASK_TRANSITIONS,
     TASK_VERB_TRANSITIONS,
@@ -130,7 +130,7 @@ def nothing_of_the_ended(picture: Picture) -> Iterator[str]:
             yield f"{message.ref} is still offered in queue {message.queue!r}"
     for task in picture.attempts:
         if task.status.terminal:
-            held = [name for name in _DEADLINES if getattr(task, name) is not None]
+            held = [name for name in DEADLINES if getattr(task, name) is not None]
             if held or task.lease:
                 yield f"{task.ref} attempt {task.attempt} is {task.status} with lease {task.lease} and {held}"
         elif ended:
@@ -143,13 +143,6 @@ _LETTERS: Final = frozenset(
      EventKind.RETRY, EventKind.RESTART, EventKind.RERUN, EventKind.SKIP, EventKind.VARIABLES, EventKind.APPEND, EventKind.MIGRATE,
      EventKind.CHILD_ENDED, EventKind.CHILD_REOPENED, EventKind.STARTED, EventKind.GRANTED, EventKind.WINDOW_MOVES}
 )  # fmt: skip
-
-_DEADLINES: Final = {
-    "total_timeout_at": EventKind.TOTAL_TIMEOUT,
-    "timeout_at": EventKind.TASK_TIMEOUT,
-    "poll_timeout_at": EventKind.POLL_TIMEOUT,
-    "response_timeout_at": EventKind.RESPONSE_TIMEOUT,
-}
 
 
 def open_tasks_are_reachable(picture: Picture) -> Iterator[str]:
@@ -167,7 +160,7 @@ def open_tasks_are_reachable(picture: Picture) -> Iterator[str]:
                 yield f"{task.ref} is offered as {message}"
         if task.status.terminal:
             continue
-        for name, kind in (*_DEADLINES.items(), ("wait_until", EventKind.WAIT_ENDS)):
+        for name, kind in TIMERS.items():
             at = getattr(task, name)
             timer = inbox.get(f"{kind}:{task.ref}")
             if at is not None and (timer is None or (timer.due_at != at and not timer.held and not _released(timer))):

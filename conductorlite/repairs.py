@@ -6,27 +6,18 @@ timers, messages and slots follow from rows, and are made to. What is left after
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import attrs
 
 from conductorlite.canonical import Payload
-from conductorlite.decisions import Decision, Event, EventKind, Message, Outgoing, queue_name
+from conductorlite.decisions import DEADLINES, TIMERS, Decision, Event, EventKind, Message, Outgoing, queue_name
 from conductorlite.executions import Task, TaskStatus, printed_ref
 from conductorlite.invariants import Finding, Picture
 from conductorlite.limits import Limit, LimitChange, Member, MemberState
 
 __all__ = ["Mended", "limit_mended", "mended"]
-
-#: The deadlines of a task and their timers.
-_DEADLINES: Final[Mapping[str, EventKind]] = {
-    "total_timeout_at": EventKind.TOTAL_TIMEOUT,
-    "timeout_at": EventKind.TASK_TIMEOUT,
-    "poll_timeout_at": EventKind.POLL_TIMEOUT,
-    "response_timeout_at": EventKind.RESPONSE_TIMEOUT,
-}
-_TIMERS: Final[Mapping[str, EventKind]] = {**_DEADLINES, "wait_until": EventKind.WAIT_ENDS}
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -111,7 +102,7 @@ def mended(picture: Picture, now: int) -> Mended | None:
 def _ended(mending: _Mending) -> None:
     """What has ended holds no lease and no deadline."""
     for task in mending.picture.attempts:
-        held = {name: None for name in _DEADLINES if getattr(task, name) is not None}
+        held = {name: None for name in DEADLINES if getattr(task, name) is not None}
         if task.status.terminal and (held or task.lease):
             mending.change(task, lease=0, **held)
             mending.tell("nothing_of_the_ended", f"{task.ref} attempt {task.attempt}: the lease and {[*held]} are taken back")
@@ -166,7 +157,7 @@ def _timers(mending: _Mending) -> None:
     picture, last = mending.picture, mending.last()
     ended = picture.workflow.status.terminal
     inbox = {event.event_id: event for event in picture.inbox}
-    kinds = frozenset(_TIMERS.values())
+    kinds = frozenset(TIMERS.values())
     for event in picture.inbox:
         task = last.get(event.ref or "")
         over = ended or task is None or task.status.terminal
@@ -179,7 +170,7 @@ def _timers(mending: _Mending) -> None:
     if ended:
         return
     for task in last.values():
-        for name, kind in () if task.status.terminal else _TIMERS.items():
+        for name, kind in () if task.status.terminal else TIMERS.items():
             at = getattr(task, name)
             timer = inbox.get(f"{kind}:{task.ref}")
             if at is not None and (timer is None or (timer.due_at != at and not timer.held and timer.due_at < timer.posted_at)):
@@ -192,7 +183,7 @@ def _timers(mending: _Mending) -> None:
 
 
 def _field(kind: EventKind) -> str:
-    return next(name for name, of in _TIMERS.items() if of is kind)
+    return next(name for name, of in TIMERS.items() if of is kind)
 
 
 def _messages(mending: _Mending) -> None:

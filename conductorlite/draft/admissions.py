@@ -273,13 +273,14 @@ class Admissions(Mailboxes):
 
     def limit_changes(self) -> tuple[LimitChange, ...]:
         """What the turn does to limits, under the fences that were read."""
-        if not (self._limits or self._members):
-            return ()
-        keys = dict.fromkeys((*self._limits, *(key for key, _ in self._members)))
-        changes = []
-        for key in keys:
-            members = {holder: member for (of, holder), member in self._members.items() if of == key}
-            put = tuple(member for member in members.values() if member is not None)
-            gone = tuple(holder for holder, member in members.items() if member is None)
-            changes.append(LimitChange(limit=self._limit(key), put=put, gone=gone))
-        return tuple(changes)
+        members: dict[str, dict[str, Member | None]] = {key: {} for key in self._limits}
+        for (key, holder), member in self._members.items():
+            members.setdefault(key, {})[holder] = member
+        return tuple(
+            LimitChange(
+                limit=self._limit(key),
+                put=tuple(member for member in found.values() if member is not None),
+                gone=tuple(holder for holder, member in found.items() if member is None),
+            )
+            for key, found in members.items()
+        )

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
 from conductorlite.canonical import Payload
-from conductorlite.decisions import Event, EventKind, Message, Outcome, Reply, queue_name
+from conductorlite.decisions import TIMERS, Event, EventKind, Message, Outcome, Reply, queue_name
 from conductorlite.draft.view import Item, View
 from conductorlite.executions import Task
 
 __all__ = ["Mailboxes"]
-
-#: Which field of a row holds the deadline of which timer.
-_DEADLINES: Final[Mapping[EventKind, str]] = {
-    EventKind.TOTAL_TIMEOUT: "total_timeout_at",
-    EventKind.TASK_TIMEOUT: "timeout_at",
-    EventKind.POLL_TIMEOUT: "poll_timeout_at",
-    EventKind.RESPONSE_TIMEOUT: "response_timeout_at",
-    EventKind.WAIT_ENDS: "wait_until",
-}
-
 
 class Mailboxes(View):
     """What a turn posts, takes back and answers."""
@@ -76,7 +66,7 @@ class Mailboxes(View):
 
     def _drop_timers(self, task: Task) -> dict[str, None]:
         dropped: dict[str, None] = {}
-        for kind, name in _DEADLINES.items():
+        for name, kind in TIMERS.items():
             if getattr(task, name) is not None:
                 self.cancel_timer(f"{kind}:{task.ref}")
                 dropped[name] = None
