@@ -183,6 +183,9 @@ class _Move:
             self.block(f"{name}: is a {there.task.type} in the new definition and has begun as a {spot.task.type}")
         elif renamed(_bodies(spot), self.refs) != renamed(_bodies(there), {}):
             self.block(f"{name}: {_elsewhere(spot, there)}; its rounds have begun")
+        elif task.live and task.grafts and name != task.base_ref:
+            # What it grew from is told by name in a definition of its own.
+            self.block(f"{task.ref}: is {_state(task)} and was made at run time by a DYNAMIC; keep its name until it has ended")
         elif task.live:
             self._live(task, spot, there)
 

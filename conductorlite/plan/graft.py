@@ -36,8 +36,13 @@ ALONE: Final = frozenset(
 
 
 def grafted(plan: Plan, root: str, digest: str, inner: Plan) -> Plan:
-    """The plan with the nodes of `inner` grown from its node `root`, a DYNAMIC or a FORK_JOIN_DYNAMIC."""
-    outer = plan.nodes[root]
+    """The plan with the nodes of `inner` grown from its node `root`, a DYNAMIC or a FORK_JOIN_DYNAMIC.
+
+    After a migration there may be none: what had grown from it has no place in the plan.
+    """
+    outer = plan.nodes.get(root)
+    if outer is None or outer.task.type not in (TaskType.DYNAMIC, TaskType.FORK_JOIN_DYNAMIC):
+        return plan
     grow = _branches if outer.task.type == TaskType.FORK_JOIN_DYNAMIC else _stand_in
     grown = dict(grow(outer, (*outer.grafts, digest), inner.nodes))
     # What it has outside of them a node made at run time does not know: its own reads ahead are those inside.

@@ -398,14 +398,15 @@ class _Player:
                 asked_at=row.updated_at, concurrent=most, **seen,
             )  # fmt: skip
         with self.engine.backend.reading() as view:
-            nodes = {task.task_id: self.turns.grown(view, row, task.grafts).nodes[task.base_ref] for task in row.tasks}
-        for task in row.tasks:
-            terms = nodes[task.task_id].limit
+            # Who has ended holds nothing, and may be of a definition that the execution has moved away from.
+            limited = [(task, task.limit_key) for task in row.tasks if task.limit_key is not None]
+            terms_of = [self.turns.grown(view, row, task.grafts).nodes[task.base_ref].limit for task, _ in limited]
+        for (task, key), terms in zip(limited, terms_of, strict=True):
             waits = task.status is TaskStatus.PENDING
-            if task.limit_key is not None and (waits or terms.concurrent):
+            if waits or terms.concurrent:
                 state = MemberState.WAITING if waits else MemberState.HELD
                 yield row, Member(
-                    key=task.limit_key, holder=task.task_id, ref=task.ref, attempt=task.attempt, generation=task.generation,
+                    key=key, holder=task.task_id, ref=task.ref, attempt=task.attempt, generation=task.generation,
                     state=state, asked_at=task.updated_at, seq=task.seq, **attrs.asdict(terms), **seen,
                 )  # fmt: skip
 

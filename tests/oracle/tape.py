@@ -5,12 +5,33 @@ A tape shrinks well: Hypothesis deletes and lowers its entries, and every tape m
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import attrs
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
 
-__all__ = ["MOURN", "Shape", "Tape", "draw_definition", "draw_operations"]
+__all__ = ["MOURN", "TAPES", "Shape", "Tape", "draw_definition", "draw_operations", "many"]
+
+TAPES = st.binary(min_size=500, max_size=500)
+
+
+def many(cases: int, **more: Any) -> settings:
+    """So many cases, the same ones each time unless CONDUCTORLITE_RANDOM is set.
+
+    A life takes milliseconds, shrinking one takes minutes: the tape that is printed is shrunk when it is needed.
+    """
+    return settings(
+        max_examples=cases,
+        deadline=None,
+        derandomize="CONDUCTORLITE_RANDOM" not in os.environ,
+        database=None,
+        phases=(Phase.explicit, Phase.generate),
+        suppress_health_check=list(HealthCheck),
+        **more,
+    )
 
 
 class Tape:

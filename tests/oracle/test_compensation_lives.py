@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections import Counter
 from pathlib import Path
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
-from tape import Tape, draw_definition, draw_operations
+from hypothesis import given
+from tape import TAPES, Tape, draw_definition, draw_operations, many
 from twins import Twins
 
 from conductorlite import Bounds, Engine, HistoryKind, Semantics, TaskStatus, WorkflowStatus
 
 COMPLETED = (TaskStatus.COMPLETED, TaskStatus.COMPLETED_WITH_ERRORS)
-
-TAPES = st.binary(min_size=500, max_size=500)
 
 
 @attrs.define
@@ -73,14 +69,7 @@ def explore(cases: int) -> Seen:
     """Live so many lives."""
     seen = Seen()
 
-    @settings(
-        max_examples=cases,
-        deadline=None,
-        derandomize="CONDUCTORLITE_RANDOM" not in os.environ,
-        database=None,
-        phases=(Phase.explicit, Phase.generate),
-        suppress_health_check=list(HealthCheck),
-    )
+    @many(cases)
     @given(TAPES)
     def case(choices: bytes) -> None:
         tape = Tape(choices)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -11,16 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
-from tape import Tape, draw_definition, draw_operations
+from hypothesis import given
+from tape import TAPES, Tape, draw_definition, draw_operations, many
 from twins import Twins, journal
 
 from conductorlite import Bounds, Engine, LimitReached, Semantics, WorkflowDef
 from conductorlite.executions import TaskStatus
 from conductorlite.testing import replay
-
-TAPES = st.binary(min_size=500, max_size=500)
 
 LIMITS = (
     {"concurrentExecLimit": 1},
@@ -115,14 +111,7 @@ def explore(count: int) -> Counter[str]:
     """Live so many lives."""
     told: Counter[str] = Counter()
 
-    @settings(
-        max_examples=count,
-        derandomize="CONDUCTORLITE_RANDOM" not in os.environ,
-        database=None,
-        deadline=None,
-        phases=(Phase.explicit, Phase.generate),
-        suppress_health_check=list(HealthCheck),
-    )
+    @many(count)
     @given(TAPES)
     def case(choices: bytes) -> None:
         live(choices, told)

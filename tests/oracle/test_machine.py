@@ -7,7 +7,6 @@ of it when its child goes on; and in the end every execution can end.
 from __future__ import annotations
 
 import copy
-import os
 import random
 import tempfile
 from collections import Counter
@@ -17,10 +16,9 @@ from typing import Any, ClassVar
 
 import pytest
 from family_twins import RICH, FamilyTwins
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
-from tape import Tape, draw_definition
+from tape import Tape, draw_definition, many
 
 from conductorlite import Bounds, Semantics
 from conductorlite.decider import reopening, reports, reruns
@@ -173,16 +171,7 @@ def explore(examples: int, steps: int = 30) -> tuple[Counter[str], Counter[str]]
 
     run_state_machine_as_test(
         Machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-            deadline=None,
-            derandomize="CONDUCTORLITE_RANDOM" not in os.environ,
-            database=None,
-            # As for the oracle: a run is shrunk when it is needed.
-            phases=(Phase.explicit, Phase.generate),
-            suppress_health_check=list(HealthCheck),
-        ),
+        settings=many(examples, stateful_step_count=steps),
     )
     return Machine.tries, Machine.effects
 

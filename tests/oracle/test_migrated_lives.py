@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import re
 import tempfile
 from collections import Counter
@@ -13,14 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from tape import Tape, draw_definition, draw_operations
+from tape import TAPES, Tape, draw_definition, draw_operations, many
 from twins import Twins
 
 from conductorlite import Bounds, Conflict, Engine, HistoryEvent, HistoryKind, InvalidDefinition, Semantics, WorkflowDef
-
-TAPES = st.binary(min_size=500, max_size=500)
 
 #: What is done to the definition; the first three never block an execution that goes on.
 EDITS = ("same", "append", "rename", "insert", "input", "remove", "swap")
@@ -123,14 +120,7 @@ def explore(cases: int) -> Counter[tuple[str, str]]:
     """Run so many lives; how often each edit had which verdict."""
     verdicts: Counter[tuple[str, str]] = Counter()
 
-    @settings(
-        max_examples=cases,
-        deadline=None,
-        derandomize="CONDUCTORLITE_RANDOM" not in os.environ,
-        database=None,
-        phases=(Phase.explicit, Phase.generate),
-        suppress_health_check=list(HealthCheck),
-    )
+    @many(cases)
     @given(TAPES)
     def case(choices: bytes) -> None:
         live(choices, verdicts)
@@ -155,7 +145,7 @@ def test_migrated_lives_deep() -> None:
     assert all(verdicts[kind, "BLOCKED"] >= 5 for kind in ("remove", "swap"))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.explicit, Phase.generate))
+@many(25)
 @given(TAPES, st.integers(0, 12))
 def test_an_equal_definition_changes_nothing(choices: bytes, at: int) -> None:
     """A move to a definition that differs in its version only leaves the journal as it was, but for its own line."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import tempfile
 from collections import Counter
@@ -10,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
-from tape import Shape, Tape, draw_definition, draw_operations
+from hypothesis import given
+from tape import TAPES, Shape, Tape, draw_definition, draw_operations, many
 from twins import Matrix, Twins
 
 from conductorlite import Bounds, Semantics
@@ -30,10 +28,12 @@ AFTER_THE_END = ("START", "PAUSE", "RESUME", "TERMINATE", "RETRY", "CONTINUE", "
 
 REPORTS = ("COMPLETED", "FAILED", "FAILED_WITH_TERMINAL_ERROR", "IN_PROGRESS", "CANCELED")
 
-#: Migrations have lives of their own in `test_migrated_lives.py`.
-EVENTS = (*(str(kind) for kind in EventKind if kind not in (EventKind.REPORT, EventKind.MIGRATE)), *REPORTS)
-
-TAPES = st.binary(min_size=500, max_size=500)
+#: What has lives of its own: migrations and limits, in the files beside this one; and schedules and events, elsewhere.
+ELSEWHERE = (
+    *(EventKind.MIGRATE, EventKind.ADMISSION, EventKind.GRANTED, EventKind.WINDOW_MOVES),
+    *(EventKind.SCHEDULE, EventKind.APPEND),
+)
+EVENTS = (*(str(kind) for kind in EventKind if kind not in (EventKind.REPORT, *ELSEWHERE)), *REPORTS)
 
 
 class Tally:
@@ -87,15 +87,7 @@ def explore(cases: int) -> Tally:
     """Run so many cases and tally them."""
     tally = Tally()
 
-    @settings(
-        max_examples=cases,
-        deadline=None,
-        derandomize="CONDUCTORLITE_RANDOM" not in os.environ,
-        database=None,
-        # A life takes milliseconds, shrinking one takes minutes: the tape that is printed is shrunk when it is needed.
-        phases=(Phase.explicit, Phase.generate),
-        suppress_health_check=list(HealthCheck),
-    )
+    @many(cases)
     @given(TAPES)
     def case(choices: bytes) -> None:
         live(choices, tally)

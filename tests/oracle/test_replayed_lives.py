@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
-from tape import Tape, draw_definition, draw_operations
+from hypothesis import given
+from tape import TAPES, Tape, draw_definition, draw_operations, many
 from test_migrated_lives import EDITS, MovingTwins, edited
 from twins import journal
 
 from conductorlite import Bounds, Conflict, Engine, InvalidDefinition, Semantics, WorkflowDef
 from conductorlite.testing import replay
-
-TAPES = st.binary(min_size=500, max_size=500)
 
 
 class RestlessTwins(MovingTwins):
@@ -90,14 +86,7 @@ def explore(cases: int) -> Counter[str]:
     """Live so many lives; how often each kind of line and of cause was told of."""
     told: Counter[str] = Counter()
 
-    @settings(
-        max_examples=cases,
-        deadline=None,
-        derandomize="CONDUCTORLITE_RANDOM" not in os.environ,
-        database=None,
-        phases=(Phase.explicit, Phase.generate),
-        suppress_health_check=list(HealthCheck),
-    )
+    @many(cases)
     @given(TAPES)
     def case(choices: bytes) -> None:
         live(choices, told)

@@ -306,6 +306,8 @@ class Twins:
             return str(engine.update_task(result).status)
         except StaleLease:
             return "stale"
+        except Conflict:
+            return "conflict"
 
     def _extend(self, index: int, engine: Engine, a: int, b: int) -> object:
         """Mostly of a task that is held, sometimes of any that ever was."""
@@ -330,6 +332,8 @@ class Twins:
     def _signal(self, index: int, engine: Engine, a: int, b: int) -> object:
         tasks = [task for one in self.ids(engine) for task in engine.get(one).tasks]
         waits = [task for task in tasks if task.task_type in ("WAIT", "HUMAN") and not task.status.terminal]
+        # One that has not begun is refused.
+        waits = [task for task in waits if task.status is not TaskStatus.PENDING] or waits
         return self._send(engine, attrs.evolve(waits[a % len(waits)], lease=0), b, 8) if waits else None
 
     def _next(self, index: int, engine: Engine, a: int, b: int) -> object:
