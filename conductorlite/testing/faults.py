@@ -43,6 +43,7 @@ _WRITES: Final = frozenset(
         "tighten",
         "begin_feed",
         "note_stored",
+        "note_again",
         "forget",
         "end_feed",
         "archive",
