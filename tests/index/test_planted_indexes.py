@@ -14,9 +14,9 @@ import pytest
 from hypothesis import Phase, settings
 
 from conductorlite.backends.index import SQLiteIndex
-from conductorlite.errors import StorageBusy
+from conductorlite.errors import StorageBusy, StorageCorrupt
 from conductorlite.ports import IndexDAO
-from conductorlite.search import Asked
+from conductorlite.search import WORKFLOWS, Asked
 from conductorlite.search.fields import cell
 from conductorlite.testing.conformance import IndexConformance, answers, indexes
 
@@ -244,6 +244,12 @@ def keeping_the_rest(tx: Any, documents: Sequence[Any]) -> None:
     tx.put([attrs.evolve(one, values=(*one.values, ("input.b", "old"))) for one in documents])
 
 
+def removing_the_row(tx: Any, workflow_ids: Sequence[str]) -> None:
+    """The attempts of an execution outlive it."""
+    for one in workflow_ids:
+        tx._drop(WORKFLOWS, tx._execute("SELECT id FROM workflows WHERE workflow_id = ?", (one,)).fetchall())
+
+
 def clearing_half(tx: Any) -> None:
     """The documents go, the name stays: as the block sees it."""
     name = tx.identity
@@ -262,7 +268,7 @@ def page_of_all(index: Any, wanted: Asked) -> Any:
 PLANTED: Final[dict[str, tuple[Opened, str]]] = {
     "remove_tasks is forgotten": (changing(remove_tasks=lambda tx, *_: None), "test_put_again_and_removed"),
     "remove leaves the attempts": (
-        changing(remove=lambda tx, ids: [tx._drop_rows(one) for one in ids]), "test_put_again_and_removed"
+        changing(remove=removing_the_row), "test_put_again_and_removed"
     ),
     "remove takes the beginning of an id": (
         changing(remove=lambda tx, ids: tx.remove([n for one in ids for n in (one, one[:1])])), "test_odd_texts"
@@ -324,6 +330,10 @@ PLANTED: Final[dict[str, tuple[Opened, str]]] = {
 }  # fmt: skip
 
 
+#: Of most the test tells what it expected; these raise something themselves.
+_LOUD: Final = {"a second close is refused": RuntimeError, "ids are cut": StorageCorrupt}
+
+
 def _with_ones(document: Any) -> Any:
     return attrs.evolve(document, values=tuple((path, 1 if value == b"true" else value) for path, value in document.values))
 
@@ -354,12 +364,13 @@ def test_a_planted_bug_is_found(bug: str, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(answers, "PROPERTY", found)
     monkeypatch.setattr(indexes, "PROPERTY", found)
     opened, test = PLANTED[bug]
-    assert outcome(opened, test, tmp_path) is not None
+    wrong = outcome(opened, test, tmp_path)
+    assert isinstance(wrong, _LOUD.get(bug, (AssertionError, pytest.fail.Exception)))
 
 
 def test_a_right_index_behind_the_same_handle_passes(tmp_path: Path) -> None:
     """What is planted is what is found, not the handle around it."""
-    for test in sorted({test for _, test in PLANTED.values()}):
+    for test in sorted({test for _, test in PLANTED.values() if not test.endswith("by_looking") and "_now_" not in test}):
         folder = tmp_path / test
         folder.mkdir()
         assert outcome(Handle, test, folder) is None

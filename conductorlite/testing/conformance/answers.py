@@ -162,10 +162,13 @@ class AnswerConformance:
             {f"k{n}": f"v{n}" for n in range(500)},
         )
         documents = [workflow_document(workflow(f"w{n}", input=Payload.of(value))) for n, value in enumerate(inputs)]
+        shelf = Shelf()
+        shelf.put(documents)
         questions = ["", "input.a STARTS_WITH 'word '", "input.k3 = v3", "input.k400 = v400", "input.a[255] IS NULL"]
         with self.opened(tmp_path, *documents) as index:
             for query in questions:
                 executions_agree(index, documents, asked(WORKFLOWS, query, "*", 0, 9, ""))
+            shelf.agrees(index)
             for words in ('"word word"', "v9*", "x*"):
                 executions_agree(index, documents, asked(WORKFLOWS, "", words, 0, 9, ""))
 
