@@ -24,11 +24,6 @@ __all__ = ["KEEPING"]
 _INSTANTS = frozenset({"start_time", "update_time", "end_time", "scheduled_time"})
 
 
-def _index_of(db: Path) -> Path:
-    """The index that goes with a database."""
-    return db.with_suffix(f".index{db.suffix}")
-
-
 @click.command("search")
 @click.argument("query", required=False, default="")
 @click.option("--text", "words", metavar="TEXT", default="*", help='Free text: words, "phrases", beginnings*.')
@@ -46,7 +41,7 @@ def search(setting: Setting, query: str, words: str, tasks: bool, by_tasks: bool
     """
     if tasks and by_tasks:
         raise click.UsageError("give --tasks or --by-tasks, not both")
-    with setting.engine(index=_index_of(setting.db).exists()) as engine:
+    with setting.engine(index=setting.index.exists()) as engine:
         verb = engine.search_tasks if tasks else engine.search_by_tasks if by_tasks else engine.search
         found = verb(query, free_text=words, start=start, size=size, sort=sort)
     if setting.json:
@@ -168,7 +163,7 @@ def size(setting: Setting) -> None:
 @command_options()
 def reindex(setting: Setting, forget: bool) -> None:
     """Build the index that search uses, beside the database, anew."""
-    path = _index_of(setting.db)
+    path = setting.index
     with setting.engine(index=not forget) as engine:
         if forget:
             engine.forget_index()

@@ -251,8 +251,11 @@ def agenda(setting: Setting, limit: int) -> None:
 @click.option("--repair", is_flag=True, help="Set right what follows from the rows, and say what was done.")
 @command_options()
 def check(setting: Setting, workflow_id: str | None, repair: bool) -> Exit:
-    """Check every law of the engine on one execution or on all; exit code 1 when one does not hold, repaired or not."""
-    with setting.engine() as engine:
+    """Check every law of the engine on one execution or on all; exit code 1 when one does not hold, repaired or not.
+
+    If `reindex` has made an index, it is compared with what is stored.
+    """
+    with setting.engine(index=setting.index.exists()) as engine:
         ids = [workflow_id] if workflow_id is not None else list(engine.workflow_ids())
         report = engine.repair(workflow_id) if repair else RepairReport(done=(), left=tuple(engine.check(workflow_id)))
     if setting.json:

@@ -37,6 +37,11 @@ class Setting:
     screen: Screen
     payloads: str | None = None
 
+    @property
+    def index(self) -> Path:
+        """Where the index lies that goes with the database, if there is one."""
+        return self.db.with_suffix(f".index{self.db.suffix}")
+
     @contextmanager
     def engine(
         self,

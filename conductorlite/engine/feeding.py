@@ -21,7 +21,7 @@ from conductorlite.errors import ConductorliteError, EngineClosed, InvariantBrok
 from conductorlite.ports import Backend, Change, Feed, IndexDAO, IndexWrites, ReadingTransaction, WritingTransaction
 from conductorlite.search import Document
 
-__all__ = ["Feeder", "IndexHealth"]
+__all__ = ["Feeder", "IndexHealth", "belongs"]
 
 #: Notes told in one meal, and executions noted at once when everything is told anew.
 _NOTES: Final = 200
@@ -75,6 +75,8 @@ class Feeder:
         self._failures = 0
         self._retry_at = 0
         self._damaged: str | None = None
+        #: Whether the index was begun anew, and must be told so though nothing has changed.
+        self._begun_anew = False
 
     def feed(self, *, patient: bool = True) -> bool:
         """Tell the index a little of what it does not know; whether anything was told. A `patient` feeder rests after failures."""
@@ -110,12 +112,13 @@ class Feeder:
     def _repair(self) -> None:
         try:
             self._damaged = self.index.start_over() or self._damaged
+            self._begun_anew = True
         except Exception as error:
             self._failed(error, min(_LONGEST_REST, _FIRST_REST * 2**self._failures))
 
     def _meal(self) -> bool:
         feed = self._feed()
-        if feed is not None and not self._due(feed):
+        if feed is not None and not self._begun_anew and not self._due(feed):
             return False
         changes: Sequence[Change] = ()
         found: list[Sequence[Document]] = []
@@ -123,7 +126,7 @@ class Feeder:
             # Read inside the change: whoever comes later has read what is newer.
             with self._reading() as view:
                 feed = view.feed()
-                known = feed is not None and _belongs(feed, tx.identity, tx.position)
+                known = feed is not None and belongs(feed, tx.identity, tx.position)
                 if feed is not None and known:
                     changes = view.changes(_NOTES)
                     found = [self._documents(view, change) for change in changes]
@@ -133,6 +136,7 @@ class Feeder:
             if not known:
                 tx.clear()
                 identity = tx.identity
+        self._begun_anew = False
         with self._writing() as store:
             if feed is None or not known:
                 # Unless another process was first, with another index.
@@ -177,7 +181,7 @@ class Feeder:
         feed = self._feed()
         if feed is None or not feed.complete:
             return False
-        return _belongs(feed, *self.index.standing())
+        return belongs(feed, *self.index.standing())
 
     def doubt(self, error: Exception) -> None:
         """Note that a search of the index went wrong."""
@@ -193,6 +197,11 @@ class Feeder:
         with self._backend.writing() as store:
             store.begin_feed(identity)
         self._failures, self._error, self._raised = 0, None, None
+
+    @property
+    def trouble(self) -> Exception | None:
+        """What went wrong last; None when the index was fed since, or told everything."""
+        return self._raised
 
     def check(self) -> None:
         """Raise what went wrong last."""
@@ -219,7 +228,7 @@ class Feeder:
         )
 
 
-def _belongs(feed: Feed, identity: str, position: int) -> bool:
+def belongs(feed: Feed, identity: str, position: int) -> bool:
     """Whether a feed goes on where the index stands."""
     return feed.reader == identity and position in (feed.position, feed.position + 1)
 

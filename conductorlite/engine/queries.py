@@ -213,7 +213,8 @@ class Queries(Limits):
     def check(self, workflow_id: str | None = None) -> list[Finding]:
         """Every invariant on one execution, or on all that are stored, their limits, and the store itself; changes nothing.
 
-        An empty list is a healthy store. `repair` sets right what it can.
+        With an index also whether it agrees (`the_index_agrees`), archived executions included; not what it is still to be told,
+        nor while it is built. An empty list is a healthy store. `repair` sets right what it can. Raises ExecutionNotFound.
         """
         found: list[Finding] = []
         if workflow_id is None:
@@ -229,7 +230,11 @@ class Queries(Limits):
                     found += [_stranger(limit, holder) for holder in sorted(strangers(view, members))]
             with self.backend.reading() as view:
                 found += [_orphan(message) for message in orphans(view)]
-        return found
+        return [*found, *self._index_compared(workflow_id)]
+
+    def _index_compared(self, workflow_id: str | None) -> Iterable[Finding]:
+        """How the index differs from the store: not at all without one."""
+        return ()
 
     def _limits(self) -> Iterator[str]:
         after = ""

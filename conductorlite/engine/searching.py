@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import attrs
 
+from conductorlite.engine.comparing import Comparison
 from conductorlite.engine.documents import Library
 from conductorlite.engine.feeding import Feeder, IndexHealth
 from conductorlite.engine.queries import Queries
-from conductorlite.errors import EngineClosed, InvalidInput
+from conductorlite.errors import EngineClosed, InvalidInput, StorageCorrupt
+from conductorlite.invariants import Finding
 from conductorlite.ports import Backend, IndexDAO
 from conductorlite.search import TASKS, WORKFLOWS, Asked, Document, SearchResult, TaskSummary, WorkflowSummary, answer, asked
 from conductorlite.search.results import task_summary, workflow_summary
@@ -24,6 +27,9 @@ Where = str | os.PathLike[str] | bool | IndexDAO | None
 
 #: Meals an index is given before it answers.
 _CATCHING_UP: Final = 5
+
+#: Differences that are noted in one commit.
+_MENDED: Final = 200
 
 S = TypeVar("S", WorkflowSummary, TaskSummary)
 
@@ -164,6 +170,34 @@ class Searching(Queries):
         """
         with self.backend.writing() as tx:
             tx.end_feed()
+
+    def _comparison(self, index: IndexDAO) -> Comparison:
+        return Comparison(backend=self.backend, index=index, library=self._library)
+
+    def _index_compared(self, workflow_id: str | None) -> Iterable[Finding]:
+        return () if self.feeder is None else self._comparison(self.feeder.index).findings(workflow_id)
+
+    def _index_mended(self, workflow_id: str | None) -> list[Finding]:
+        """Have the index told anew of each execution on which it differs, once it was told what was noted; says of which."""
+        feeder = self.feeder
+        if feeder is None:
+            return []
+        self.relay()
+        done: list[Finding] = []
+        comparison = self._comparison(feeder.index)
+        differing = (found for found in comparison.findings(workflow_id) if comparison.error is None)
+        while page := list(islice(differing, _MENDED)):
+            with self.backend.writing() as tx:
+                tx.note_again(sorted({found.workflow_id for found in page}))
+            done += [attrs.evolve(found, text=f"{found.text}; the index is told anew") for found in page]
+        if isinstance(comparison.error, StorageCorrupt):
+            feeder.doubt(comparison.error)
+        trouble = feeder.trouble
+        self.relay()
+        if isinstance(trouble, StorageCorrupt) and feeder.trouble is None:
+            text = f"the index was set aside and is made anew; it could not be read: {trouble}"
+            done.append(Finding(law="the_index_agrees", workflow_id="", text=text))
+        return done
 
     def close(self) -> None:
         """Release the index and the backend; idempotent."""

@@ -86,6 +86,7 @@ class Upkeep(Keeping):
 
         Rows of tasks and the journal are taken for true. Made to follow from them: counters, timers, messages, leases of what
         has ended, the counts and places of limits, whose letters and messages are; and SQLite's indexes from their tables.
+        The index of searches is told anew of what it has wrong, and made anew when it is damaged.
         Statuses, outputs and the journal are never touched: what is wrong with those is left, and told. Each execution is
         set right in a commit of its own, and may be driven meanwhile. Raises ExecutionNotFound.
         """
@@ -98,6 +99,7 @@ class Upkeep(Keeping):
             for key in list(self._limits()):
                 done += self._limit_mended(key)
             done += self._orphans_discarded()
+        done += self._index_mended(workflow_id)
         if done:
             self.turns.wake()
         return RepairReport(done=tuple(done), left=tuple(self.check(workflow_id)))

@@ -71,6 +71,10 @@ class ChangeReads(Protocol):
         """Notes there are, counted up to `limit`."""
         ...
 
+    def noted(self, workflow_ids: Sequence[str]) -> frozenset[str]:
+        """Those of the executions of which, or of whose attempts, there are notes."""
+        ...
+
     def attempts_at(self, workflow_id: str, places: Sequence[tuple[str, int]]) -> Sequence[Task]:
         """The attempts at those places (printed reference and number) that exist, in any order."""
         ...
@@ -85,6 +89,10 @@ class ChangeWrites(Protocol):
 
     def note_stored(self, limit: int) -> None:
         """Note up to `limit` more of the executions that were there before, with all their attempts."""
+        ...
+
+    def note_again(self, workflow_ids: Sequence[str]) -> None:
+        """Note executions, there or not, as if each had been deleted and begun anew: all that its reader knows of them is wrong."""
         ...
 
     def forget(self, changes: Sequence[Change], feed: Feed) -> None:

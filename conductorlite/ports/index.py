@@ -68,6 +68,17 @@ class IndexDAO(Protocol):
         """The attempts that answer a search; raises StorageErrors."""
         ...
 
+    def known(self, after: str, limit: int) -> Sequence[str]:
+        """Ids greater than `after` of up to `limit` executions of which anything is known, ascending; raises StorageErrors."""
+        ...
+
+    def documents(self, workflow_id: str) -> Sequence[Document]:
+        """All that is known of an execution, as it was put, in any order; raises StorageErrors.
+
+        Each value once, in any order. What an attempt inherits (`Subject.inherited`) is what is known of its execution.
+        """
+        ...
+
     def start_over(self) -> str | None:
         """Set a damaged index aside and begin an empty one; returns where the damaged one lies, if anywhere."""
         ...

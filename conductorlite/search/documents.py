@@ -13,7 +13,7 @@ import attrs
 
 from conductorlite.canonical import Payload
 from conductorlite.executions import Task, Workflow
-from conductorlite.search.fields import Cell, cell
+from conductorlite.search.fields import IDS, Cell, cell
 from conductorlite.search.words import joined, words_of
 
 __all__ = ["Document", "path_of", "task_document", "workflow_document"]
@@ -117,7 +117,7 @@ def _document(
             continue
         values += _values(root, payload.value)
         words += _words(payload.value)
-    kept = {name: cell(value) for name, value in fields.items()}
+    kept = {name: value if name in IDS and isinstance(value, str) else cell(value) for name, value in fields.items()}
     return Document(
         workflow_id=workflow_id,
         place=place,

@@ -8,13 +8,16 @@ from typing import Final
 
 import attrs
 
-__all__ = ["TASKS", "WORKFLOWS", "Cell", "Field", "Kind", "Subject", "cell"]
+__all__ = ["IDS", "TASKS", "WORKFLOWS", "Cell", "Field", "Kind", "Subject", "cell"]
 
 #: What a document holds in one place: bytes stand for true, false, a map or a list, which compare with nothing but themselves.
 Cell = str | int | float | bytes
 
 #: Characters of a text that are compared; what comes after them does not count.
 MAX_TEXT: Final = 1_024
+
+#: Fields that name something: whole, as they are, so that what is found by them is what they name.
+IDS: Final = frozenset({"workflowId", "taskId", "referenceTaskName", "parentWorkflowId", "subWorkflowId"})
 
 _INT64: Final = 2**63
 

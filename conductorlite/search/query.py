@@ -24,7 +24,7 @@ import attrs
 
 from conductorlite.errors import InvalidQuery
 from conductorlite.search.documents import path_of
-from conductorlite.search.fields import Cell, Field, Kind, Subject, cell
+from conductorlite.search.fields import IDS, Cell, Field, Kind, Subject, cell
 
 __all__ = ["And", "Compare", "Condition", "Not", "Or", "Pattern", "parse_query"]
 
@@ -283,7 +283,7 @@ class _Parser:
         token = self._operand()
         if field.kind not in (Kind.TEXT, Kind.MANY, Kind.PATH):
             raise InvalidQuery(f"{field.name} is a {field.kind.value}: it does not start with anything", token.at)
-        return _cut(_unescaped(token) if token.kind == "text" else token.text)
+        return _cut(_unescaped(token) if token.kind == "text" else token.text, field)
 
     def _operand(self) -> _Token:
         token = self._take()
@@ -348,7 +348,7 @@ def _converted(token: _Token, field: Field, *, wild: bool) -> Value:
             return _number(text, token, "this is no number")
         if text in ("true", "false"):
             return text.encode()
-    return _pattern(token) if wild else _cut(text)
+    return _pattern(token, field) if wild else _cut(text, field)
 
 
 def _number(text: str, token: _Token, why: str) -> int | float:
@@ -374,8 +374,9 @@ def _instant(text: str, token: _Token, field: Field) -> int | float:
         raise InvalidQuery(message, token.at) from None
 
 
-def _cut(text: str) -> str:
-    found = cell(text)
+def _cut(text: str, field: Field) -> str:
+    """A text as documents have it."""
+    found = text if field.name in IDS else cell(text)
     return found if isinstance(found, str) else ""
 
 
@@ -383,7 +384,7 @@ def _unescaped(token: _Token) -> str:
     return _ESCAPE.sub(r"\1", token.text[1:-1])
 
 
-def _pattern(token: _Token) -> Value:
+def _pattern(token: _Token, field: Field) -> Value:
     """A text, or a pattern when it holds `*`; `\\*` in quotes is the sign itself."""
     if token.kind == "word":
         parts = token.text.split("*")
@@ -396,6 +397,6 @@ def _pattern(token: _Token) -> Value:
             else:
                 parts[-1] += next(signs) if sign == "\\" else sign
     if len(parts) == 1:
-        return _cut(parts[0])
+        return _cut(parts[0], field)
     between = [part for part in parts[1:-1] if part]
     return Pattern(tuple(part.replace("\0", "\N{REPLACEMENT CHARACTER}") for part in (parts[0], *between, parts[-1])))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from conductorlite.invariants import INVARIANTS, Finding, findings
     from conductorlite.testing import strategies
-    from conductorlite.testing.conformance import BackendConformance, LockConformance
+    from conductorlite.testing.conformance import BackendConformance, IndexConformance, LockConformance, PayloadStorageConformance
     from conductorlite.testing.crashes import crash_everywhere, start_once
     from conductorlite.testing.faults import Crash, FaultyBackend
     from conductorlite.testing.history import assert_history, render_history, timeline
@@ -30,7 +30,9 @@ __all__ = [
     "Crash",
     "FaultyBackend",
     "Finding",
+    "IndexConformance",
     "LockConformance",
+    "PayloadStorageConformance",
     "Replayed",
     "Script",
     "ScriptedWorkers",
@@ -54,7 +56,9 @@ _PLACES: Final = {
     "Finding": "conductorlite.invariants",
     "findings": "conductorlite.invariants",
     "BackendConformance": "conductorlite.testing.conformance",
+    "IndexConformance": "conductorlite.testing.conformance",
     "LockConformance": "conductorlite.testing.conformance",
+    "PayloadStorageConformance": "conductorlite.testing.conformance",
     "crash_everywhere": "conductorlite.testing.crashes",
     "start_once": "conductorlite.testing.crashes",
     "Crash": "conductorlite.testing.faults",

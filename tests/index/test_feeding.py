@@ -132,6 +132,39 @@ def test_a_file_that_is_gone_or_damaged(tmp_path: Path, how: str) -> None:
             assert health.damaged == str(tmp_path / "i.db.damaged")
 
 
+def test_ids_are_indexed_as_they_are(store: Backend) -> None:
+    """Ids with a NUL, and long ones that begin alike, are told, told again, found by, and removed as the ones they are."""
+    ids = ["n\0l", "n\ufffdl", "x" * 1_500 + "y", "x" * 1_500 + "z"]
+    with engine(store) as one:
+        for workflow_id in ids:
+            one.start(ORDER, {"amount": 7, "city": "Rome"}, workflow_id=workflow_id)
+        agrees(one)
+        one.run_until_idle()
+        agrees(one)
+        for workflow_id in ids:
+            assert [row.workflow_id for row in one.search(f"workflowId = '{workflow_id}'").results] == [workflow_id]
+        one.remove(ids[0])
+        one.archive(ids[2])
+        agrees(one)
+        assert one.check() == []
+
+
+def test_rows_that_contradict_each_other(tmp_path: Path) -> None:
+    """An index whose rows do not fit together is damaged: nobody is stopped, it is set aside and built anew."""
+    with engine(SQLiteBackend(tmp_path / "store.db", synchronous="NORMAL"), tmp_path / "i.db") as one:
+        place(one, 0, 2)
+        one.run_until_idle()
+        agrees(one)
+        with sqlite3.connect(tmp_path / "i.db") as raw:
+            raw.execute("DELETE FROM workflows")
+        raw.close()
+        place(one, 2, 3)
+        assert one.run_until_idle()
+        assert one.relay() > 0
+        agrees(one)
+        assert (tmp_path / "i.db.damaged").exists()
+
+
 def test_a_store_from_a_backup(tmp_path: Path) -> None:
     """An index that knows more than its store is emptied."""
     path = tmp_path / "store.db"

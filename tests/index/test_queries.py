@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from search_kit import queries
 
 from conductorlite import InvalidInput, InvalidQuery
 from conductorlite.backends.index import SQLiteIndex
 from conductorlite.canonical import Payload
 from conductorlite.executions import Workflow
 from conductorlite.search import TASKS, WORKFLOWS, answer, asked, free_text, parse_query, workflow_document
+from conductorlite.testing.conformance.searches import queries
 
 DOCUMENTS = [
     workflow_document(

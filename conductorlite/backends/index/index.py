@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, final
@@ -15,13 +15,17 @@ from conductorlite.backends.index.schema import APPLICATION_ID, VERSION, columns
 from conductorlite.backends.index.writing import IndexChange
 from conductorlite.backends.sqlite.opening import translated
 from conductorlite.errors import EngineClosed, StorageBusy, StorageCorrupt, StorageError
-from conductorlite.search import TASKS, WORKFLOWS, Asked, SearchResult, Subject, TaskSummary, WorkflowSummary
+from conductorlite.search import TASKS, WORKFLOWS, Asked, Document, SearchResult, Subject, TaskSummary, WorkflowSummary
 from conductorlite.search.query import Pattern
 from conductorlite.search.results import task_summary, workflow_summary
 
 __all__ = ["SQLiteIndex"]
 
 _FAILED: Final = ("failedReferenceTaskNames", "failedTaskNames")
+_KNOWN: Final = (
+    "SELECT workflow_id FROM workflows WHERE workflow_id > ? UNION SELECT workflow_id FROM tasks WHERE workflow_id > ?"
+    " ORDER BY workflow_id LIMIT ?"
+)
 _JOURNAL_LIMIT: Final = 16 * 1024 * 1024
 
 
@@ -61,6 +65,8 @@ class SQLiteIndex:
                 if self._connection is None:
                     self._connection = self._connected()
                 yield self._connection
+            except sqlite3.IntegrityError as error:
+                raise StorageCorrupt(f"{self._called}: the rows of the index contradict each other ({error})") from error
             except sqlite3.Error as error:
                 raise translated(error, self._called) from error
 
@@ -194,6 +200,18 @@ class SQLiteIndex:
             found.append(task_summary(fields, *row[-2:]))
         return SearchResult(total_hits=total, results=tuple(found))
 
+    def known(self, after: str, limit: int) -> Sequence[str]:
+        """Ids of executions of which anything is known."""
+        with self._view() as connection:
+            return [workflow_id for (workflow_id,) in connection.execute(_KNOWN, (after, after, limit))]
+
+    def documents(self, workflow_id: str) -> Sequence[Document]:
+        """All that is known of an execution, as it was put."""
+        with self._view() as connection:
+            above = _above(connection, [workflow_id]).get(workflow_id, {})
+            found = _documents(connection, WORKFLOWS, workflow_id, {})
+            return [*found, *_documents(connection, TASKS, workflow_id, above)]
+
     @contextmanager
     def _view(self) -> Iterator[sqlite3.Connection]:
         """One state of the index for several statements."""
@@ -203,6 +221,32 @@ class SQLiteIndex:
                 yield connection
             finally:
                 connection.execute("ROLLBACK")
+
+
+def _documents(
+    connection: sqlite3.Connection, subject: Subject, workflow_id: str, above: dict[str, Any]
+) -> Iterator[Document]:
+    """The documents of one kind, with what they inherit."""
+    wanted = ", ".join(f"d.{place}" for place in columns(subject).values())
+    statement = (
+        f"SELECT d.id, {wanted}, t.words, t.input, t.output FROM {subject.name} AS d"
+        f" JOIN {subject.name}_texts AS t ON t.id = d.id WHERE d.workflow_id = ?"
+    )
+    values = (
+        f"SELECT p.path, v.value FROM {subject.name}_values AS v INDEXED BY idx_{subject.name}_values_id"
+        " CROSS JOIN paths AS p ON p.id = v.path WHERE v.id = ?"
+    )
+    for known, *cells, words, given, output in connection.execute(statement, (workflow_id,)).fetchall():
+        fields = _fields(subject, tuple(cells))
+        yield Document(
+            workflow_id=workflow_id,
+            place=(fields["referenceTaskName"], fields["retryCount"]) if subject is TASKS else None,
+            fields=fields | above,
+            values=tuple(connection.execute(values, (known,)).fetchall()),
+            words=words,
+            input=given,
+            output=output,
+        )
 
 
 def _name() -> str:

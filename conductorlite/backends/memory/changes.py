@@ -55,6 +55,11 @@ class MemoryChangeReads:
         """Notes there are, counted up to `limit`."""
         return min(limit, len(self._store.noted))
 
+    def noted(self, workflow_ids: Sequence[str]) -> frozenset[str]:
+        """Those of the executions of which there are notes."""
+        wanted = frozenset(workflow_ids)
+        return frozenset(workflow_id for workflow_id, _, _ in self._store.noted if workflow_id in wanted)
+
     def attempts_at(self, workflow_id: str, places: Sequence[tuple[str, int]]) -> Sequence[Task]:
         """The attempts at those places that exist."""
         execution = self._store.executions.get(workflow_id)
@@ -118,6 +123,11 @@ class MemoryChangeWrites(MemoryChangeReads):
         else:
             noting = _ARCHIVED if stored else None
         store.put(store.feed, "feed", attrs.evolve(feed, noting=noting, until=store.note_seq if store.noted else 0))
+
+    def note_again(self, workflow_ids: Sequence[str]) -> None:
+        """Note executions as if each had been deleted and begun anew."""
+        for workflow_id in workflow_ids:
+            self._note(workflow_id, GONE)
 
     def forget(self, changes: Sequence[Change], feed: Feed) -> None:
         """Drop what the reader of `feed` was told, and count it, if the feed still stands where it stood."""

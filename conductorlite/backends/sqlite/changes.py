@@ -26,6 +26,7 @@ _GONE: Final = "'', -2"
 FEED: Final = "SELECT reader, position, removals, noting, until FROM feed"
 CHANGES: Final = "SELECT n, workflow_id, ref, attempt FROM changes ORDER BY n LIMIT ?"
 BEHIND: Final = "SELECT count(*) FROM (SELECT 1 FROM changes LIMIT ?)"
+_NOTED: Final = "SELECT DISTINCT workflow_id FROM changes WHERE workflow_id IN"
 FENCE: Final = "SELECT fence FROM workflows WHERE workflow_id = ?"
 ATTEMPTS_AT: Final = (
     f"SELECT {', '.join('t.' + column for column in TASK_COLUMNS)} FROM json_each(?) AS wanted CROSS JOIN tasks AS t"
@@ -39,6 +40,7 @@ _CAUGHT_UP: Final = (
 _NOTING: Final = "UPDATE feed SET noting = ?, until = (SELECT coalesce(max(n), 0) FROM changes)"
 _BEGIN: Final = "INSERT OR REPLACE INTO feed (id, reader, position, removals, noting, until) VALUES (0, ?, 0, 0, ?, 0)"
 _NOTE: Final = f"INSERT OR IGNORE INTO changes (workflow_id, ref, attempt) VALUES (?, {_ROW})"
+_NOTE_GONE: Final = f"INSERT OR IGNORE INTO changes (workflow_id, ref, attempt) VALUES (?, {_GONE})"
 _NOTE_ATTEMPTS: Final = (
     "INSERT OR IGNORE INTO changes (workflow_id, ref, attempt) SELECT workflow_id, ref, attempt FROM tasks WHERE workflow_id = ?"
 )
@@ -122,6 +124,11 @@ class SQLiteChangeReads:
         """Notes there are, counted up to `limit`."""
         return int(self._connection.execute(BEHIND, (limit,)).fetchone()[0])
 
+    def noted(self, workflow_ids: Sequence[str]) -> frozenset[str]:
+        """Those of the executions of which there are notes."""
+        marks = ", ".join("?" * len(workflow_ids))
+        return frozenset(row[0] for row in self._connection.execute(f"{_NOTED} ({marks})", workflow_ids))
+
     def attempts_at(self, workflow_id: str, places: Sequence[tuple[str, int]]) -> Sequence[Task]:
         """The attempts at those places that exist."""
         rows = self._connection.execute(ATTEMPTS_AT, (json.dumps(places), workflow_id))
@@ -159,6 +166,12 @@ class SQLiteChangeWrites(SQLiteChangeReads):
         else:
             noting = _ARCHIVED if stored else None
         self._connection.execute(_NOTING, (noting,))
+
+    def note_again(self, workflow_ids: Sequence[str]) -> None:
+        """Note executions as if each had been deleted and begun anew."""
+        if self.feed() is not None:
+            self._dirty = True
+            self._connection.executemany(_NOTE_GONE, [(workflow_id,) for workflow_id in workflow_ids])
 
     def forget(self, changes: Sequence[Change], feed: Feed) -> None:
         """Drop what the reader of `feed` was told, and count it, if the feed still stands where it stood."""

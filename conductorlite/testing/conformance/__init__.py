@@ -20,6 +20,7 @@ from conductorlite.ports import Backend
 from conductorlite.testing.conformance.changes import ChangeConformance
 from conductorlite.testing.conformance.events import EventConformance
 from conductorlite.testing.conformance.executions import ExecutionConformance
+from conductorlite.testing.conformance.indexes import IndexConformance
 from conductorlite.testing.conformance.limits import LimitConformance
 from conductorlite.testing.conformance.lines import LineConformance
 from conductorlite.testing.conformance.locks import LockConformance
@@ -31,7 +32,7 @@ from conductorlite.testing.conformance.schedules import ScheduleConformance
 from conductorlite.testing.conformance.schemas import SchemaConformance
 from conductorlite.testing.conformance.transactions import TransactionConformance
 
-__all__ = ["BackendConformance", "LockConformance", "PayloadStorageConformance"]
+__all__ = ["BackendConformance", "IndexConformance", "LockConformance", "PayloadStorageConformance"]
 
 
 class BackendConformance(

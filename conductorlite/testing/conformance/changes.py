@@ -167,6 +167,30 @@ class ChangeConformance:
             tx.forget(again, feed)
             assert [one[0] for one in _told(tx)] == ["a", "b"]
 
+    def test_what_is_noted_again(self, backend: Backend) -> None:
+        """Told as what was removed and begun anew, there or not, once each; `noted` says of which executions there are notes."""
+        with backend.writing() as tx:
+            tx.note_again(["a"])
+            assert (tx.behind(9), tx.noted(["a"]), tx.noted([])) == (0, frozenset(), frozenset())
+        for name in ("a", "b"):
+            _create(backend, name, "t")
+        _begin(backend)
+        _forget(backend)
+        with backend.writing() as tx:
+            tx.note_again(["b", "nobody"])
+            tx.note_again(["b"])
+            assert [(one.workflow_id, one.fence is None, one.removed) for one in tx.changes(9)] == [
+                ("b", False, True), ("nobody", True, True)
+            ]  # fmt: skip
+            row = tx.workflow("a")
+            assert row is not None
+            tx.apply(Decision(workflow=row))
+            assert tx.noted(["nobody", "a", "x"]) == {"a", "nobody"}
+            assert tx.noted(["b"]) == {"b"}
+        _forget(backend)
+        with backend.reading() as view:
+            assert (view.behind(9), view.noted(["a", "b", "nobody"])) == (0, frozenset())
+
     def test_notes_are_undone_with_their_change(self, backend: Backend) -> None:
         """A transaction that fails leaves no note."""
         _begin(backend)

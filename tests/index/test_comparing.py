@@ -1,0 +1,323 @@
+"""`check` compares the index with the store, `repair` sets the index right: each difference is planted, found, told and mended."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import pytest
+from orders import ORDER, agrees, answers, engine, place
+
+from conductorlite import Engine, ExecutionNotFound, StorageError, VirtualClock
+from conductorlite.backends.index import SQLiteIndex
+from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.engine import comparing, feeding
+from conductorlite.errors import PayloadUnavailable
+from conductorlite.ports import Backend, IndexWrites
+from conductorlite.search import Document
+
+LAW: Final = "the_index_agrees"
+
+Known = dict[tuple[str, tuple[str, int] | None], Document]
+
+
+@pytest.fixture
+def one(store: Backend) -> Iterator[Engine]:
+    """An engine with an index that knows four orders, one archived."""
+    with engine(store) as one:
+        place(one, 0, 4)
+        one.run_until_idle()
+        one.archive("o3")
+        agrees(one)
+        assert one.check() == []
+        yield one
+
+
+def index_of(one: Engine) -> Any:
+    """The index of an engine."""
+    assert one.feeder is not None
+    return one.feeder.index
+
+
+def known(one: Engine) -> Known:
+    """What the index knows."""
+    index = index_of(one)
+    return {(found.workflow_id, found.place): found for name in index.known("", 100) for found in index.documents(name)}
+
+
+def other(found: Document, **fields: Any) -> Document:
+    """A document with other fields."""
+    return attrs.evolve(found, fields={**found.fields, **fields})
+
+
+def moved(found: Document, workflow_id: str) -> Document:
+    """A document of another execution."""
+    return attrs.evolve(other(found, workflowId=workflow_id), workflow_id=workflow_id)
+
+
+def texts(one: Engine, workflow_id: str | None = None) -> list[tuple[str, str]]:
+    """What `check` finds: executions and texts, all of one law."""
+    found = one.check(workflow_id)
+    assert {finding.law for finding in found} <= {LAW}
+    return [(finding.workflow_id, finding.text) for finding in found]
+
+
+CHARGE: Final = ("charge", 0)
+SHIP: Final = ("ship", 0)
+STALE: Final = "the index knows it, and it is neither stored nor archived"
+
+#: What is done to the index behind the engine's back, and what is then found.
+PLANTED: Final[dict[str, tuple[Callable[[Known, IndexWrites], None], list[tuple[str, str]]]]] = {
+    "unknown": (lambda known, tx: tx.remove(["o1"]), [("o1", "the index does not know it")]),
+    "unknown, archived": (lambda known, tx: tx.remove(["o3"]), [("o3", "the index does not know it")]),
+    "another status": (
+        lambda known, tx: tx.put([other(known["o1", None], status="RUNNING")]), [("o1", "the index has another status")]
+    ),
+    "an end that did not come, other words": (
+        lambda known, tx: tx.put([attrs.evolve(other(known["o1", None], endTime=7, reasonForIncompletion="no"), words="no")]),
+        [("o1", "the index has another endTime, reasonForIncompletion, words")],
+    ),
+    "other payloads": (
+        lambda known, tx: tx.put([attrs.evolve(known["o1", None], input="{}", output=None, values=())]),
+        [("o1", "the index has another input, output, values")],
+    ),
+    "not archived": (
+        lambda known, tx: tx.put([other(known["o3", None], archived=b"false")]), [("o3", "the index has another archived")]
+    ),
+    "an attempt that is unknown": (
+        lambda known, tx: tx.remove_tasks("o1", [SHIP]), [("o1", "ship attempt 0: the index does not know it")]
+    ),
+    "an attempt that differs": (
+        lambda known, tx: tx.put([other(known["o1", CHARGE], status="FAILED", workerId="me")]),
+        [("o1", "charge attempt 0: the index has another status, workerId")],
+    ),
+    "an attempt too many": (
+        lambda known, tx: tx.put([attrs.evolve(other(known["o1", SHIP], retryCount=1), place=("ship", 1))]),
+        [("o1", "ship attempt 1: the index knows it, and there is no such attempt")],
+    ),
+    "attempts without their execution": (
+        lambda known, tx: tx.put([moved(known["o1", SHIP], "nobody")]), [("nobody", STALE)]
+    ),
+    "executions that are nowhere": (
+        lambda known, tx: tx.put(
+            [moved(found, f"{name}\0") for (of, _), found in known.items() if of == "o1" for name in ("o1", "x")]
+        ),
+        [("o1\0", STALE), ("x\0", STALE)],
+    ),
+    "everything is forgotten": (
+        lambda known, tx: tx.remove(["o0", "o1", "o2", "o3"]),
+        [(f"o{n}", "the index does not know it") for n in range(4)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_a_difference_is_found_told_and_mended(one: Engine, planted: str) -> None:
+    """`check` finds it and changes nothing; `repair` says what it did; then there is nothing left, and a search agrees."""
+    plant, expected = PLANTED[planted]
+    before = known(one)
+    with index_of(one).changing() as tx:
+        plant(before, tx)
+    assert texts(one) == texts(one) == expected
+    report = one.repair()
+    assert [(done.law, done.workflow_id, done.text) for done in report.done] == [
+        (LAW, workflow_id, f"{text}; the index is told anew") for workflow_id, text in expected
+    ]
+    assert report.left == ()
+    assert one.check() == []
+    agrees(one)
+    assert one.repair().done == ()
+
+
+def test_one_execution(one: Engine) -> None:
+    """`check` and `repair` of one execution look at that one only; an id that is nobody's is not found."""
+    before = known(one)
+    with index_of(one).changing() as tx:
+        tx.remove(["o0", "o1"])
+        tx.put([moved(before["o2", None], "nobody")])
+    assert texts(one, "o1") == [("o1", "the index does not know it")]
+    assert texts(one, "o2") == []
+    with pytest.raises(ExecutionNotFound):
+        one.check("nobody")
+    assert [done.workflow_id for done in one.repair("o1").done] == ["o1"]
+    assert [workflow_id for workflow_id, _ in texts(one)] == ["nobody", "o0"]
+
+
+def test_what_is_still_to_be_told_is_no_difference(one: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Starts, removals and archiving that the index was not told of yet, and an index that is being built, are in order."""
+    one.start(ORDER, {"amount": 7, "city": "Rome"}, workflow_id="new")
+    one.remove("o1")
+    one.archive("o2")
+    assert one.feeder is not None
+    assert one.feeder.behind() > 3
+    assert one.check() == []
+    one.relay()
+    assert one.check() == []
+    monkeypatch.setattr(feeding, "_NOTES", 1)
+    monkeypatch.setattr(feeding, "_STORED", 1)
+    one.feeder.rebuild()
+    while one.feeder.feed():
+        assert one.check() == []
+    assert one.feeder.answers()
+
+
+def test_without_an_index(store: Backend) -> None:
+    """Nothing is compared, and nothing is asked of the notes."""
+    with engine(store, None) as one:
+        place(one, 0, 2)
+        one.run_until_idle()
+        assert one.check() == []
+        assert one.repair().done == ()
+
+
+def test_many_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executions, archived ones and those only the index knows are looked at page by page, each once, in order."""
+    monkeypatch.setattr(comparing, "_PAGE", 3)
+    with engine(SQLiteBackend(tmp_path / "s.db", synchronous="NORMAL")) as one:
+        place(one, 0, 25)
+        one.run_until_idle()
+        one.prune("0s", archive=True, limit=10)
+        agrees(one)
+        assert one.check() == []
+        stray = [moved(known(one)["o1", None], f"o{n}x") for n in range(0, 20, 3)]
+        gone = [f"o{n}" for n in range(1, 25, 4)]
+        with index_of(one).changing() as tx:
+            tx.put(stray)
+            tx.remove(gone)
+        assert [workflow_id for workflow_id, _ in texts(one)] == sorted([*gone, *(found.workflow_id for found in stray)])
+        assert one.repair().left == ()
+        agrees(one)
+
+
+@attrs.define
+class Watched:
+    """An index during the reading of which something happens, once."""
+
+    inner: SQLiteIndex
+    meanwhile: Callable[[], None] | None = None
+    error: Exception | None = None
+
+    def documents(self, workflow_id: str) -> Any:
+        """What is known, before something happens."""
+        if self.error is not None:
+            raise self.error
+        found = self.inner.documents(workflow_id)
+        act, self.meanwhile = self.meanwhile, None
+        if act is not None:
+            act()
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+@pytest.mark.parametrize("fed", [True, False])
+def test_others_go_on_meanwhile(store: Backend, fed: bool) -> None:
+    """An execution that changes, and is told, between the looks at the index and at the store is no difference."""
+    index = Watched(SQLiteIndex())
+    with engine(store, index) as one:
+        place(one, 0, 3)
+        one.relay()
+
+        def meanwhile() -> None:
+            one.run_until_idle()
+            one.archive("o1")
+            if fed:
+                one.relay()
+
+        index.meanwhile = meanwhile
+        assert one.check() == []
+        assert index.meanwhile is None
+        agrees(one)
+
+
+def test_an_index_that_cannot_be_read(store: Backend) -> None:
+    """It is one finding, whatever it raises, and so is a payload that cannot be had; neither is repaired or hinders anything."""
+    index = Watched(SQLiteIndex())
+    with engine(store, index) as one:
+        place(one, 0, 3)
+        one.relay()
+        for error in (StorageError("no"), ValueError("no"), PayloadUnavailable("no")):
+            index.error = error
+            assert texts(one) == [("", "the index cannot be compared: no")]
+            report = one.repair()
+            assert (report.done, len(report.left)) == ((), 1)
+        index.error = None
+        assert one.check() == []
+
+
+def test_a_damaged_index_is_made_anew(tmp_path: Path) -> None:
+    """`check` tells, and leaves the file; `repair` sets it aside, tells, and the new one agrees, though nothing has changed."""
+    path = tmp_path / "i.db"
+    with engine(SQLiteBackend(tmp_path / "s.db", synchronous="NORMAL"), path) as one:
+        place(one, 0, 5)
+        one.run_until_idle()
+        agrees(one)
+        index_of(one)._leave()
+        with sqlite3.connect(path) as raw:
+            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        raw.close()
+        with path.open("r+b") as file:
+            file.seek(4096)
+            file.write(b"\xa5" * (path.stat().st_size - 4096))
+        ((_, text),) = texts(one)
+        assert text.startswith("the index cannot be compared")
+        assert not path.with_name("i.db.damaged").exists()
+        report = one.repair()
+        assert [done.text.partition(";")[0] for done in report.done] == ["the index was set aside and is made anew"]
+        assert report.left == ()
+        assert path.with_name("i.db.damaged").exists()
+        assert one.feeder is not None
+        assert one.feeder.answers()
+        agrees(one)
+
+
+def test_an_index_of_another_store_is_not_compared(tmp_path: Path) -> None:
+    """What does not belong to the store answers no search, so there is nothing to compare."""
+    with engine(SQLiteBackend(tmp_path / "s.db"), tmp_path / "i.db") as one:
+        place(one, 0, 2)
+        one.run_until_idle()
+        agrees(one)
+    with engine(SQLiteBackend(tmp_path / "other.db"), tmp_path / "other.i.db") as one:
+        place(one, 5, 7)
+        one.run_until_idle()
+        agrees(one)
+    shutil.copy(tmp_path / "other.i.db", tmp_path / "i.db")
+    with engine(SQLiteBackend(tmp_path / "s.db"), tmp_path / "i.db", VirtualClock(10_000)) as one:
+        assert one.check() == []
+        assert answers(one) == answers(one, looking=True)
+
+
+def test_feeding_and_checking_at_once(store: Backend) -> None:
+    """While executions move and are told at every look, nothing is taken for a difference; what is wrong is found afterwards."""
+    index = Watched(SQLiteIndex())
+    with engine(store, index) as one:
+        place(one, 0, 6)
+        one.relay()
+        looks = 0
+
+        @contextmanager
+        def busy() -> Iterator[None]:
+            def act() -> None:
+                nonlocal looks
+                looks += 1
+                one.tick()
+                one.relay()
+                index.meanwhile = act
+
+            index.meanwhile = act
+            yield
+            index.meanwhile = None
+
+        with busy():
+            assert one.check() == []
+        assert looks > 6
+        one.run_until_idle()
+        with index.inner.changing() as tx:
+            tx.remove(["o5"])
+        assert texts(one) == [("o5", "the index does not know it")]
