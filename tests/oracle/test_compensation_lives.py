@@ -31,7 +31,11 @@ def look(engine: Engine, workflow_id: str, seen: Seen) -> None:
     """Compare what the history says was undone with the rows."""
     workflow = engine.get(workflow_id)
     rows = {task.ref: task for task in workflow.tasks}
-    lines = [line for line in engine.history(workflow_id) if line.kind is HistoryKind.COMPENSATION]
+    history = engine.history(workflow_id)
+    # Started again from nothing, it may be compensated again.
+    anew = [line for line in history if line.kind is HistoryKind.VERB and line.status in ("RESTART", "RERUN") and line.ref is None]
+    begun = anew[-1].n if anew else 0
+    lines = [line for line in history if line.kind is HistoryKind.COMPENSATION and line.n > begun]
     undone = [str(line.ref) for line in lines if line.ref is not None]
     if not lines:
         return
