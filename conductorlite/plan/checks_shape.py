@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cache
+from operator import attrgetter
 from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
@@ -79,25 +80,36 @@ def _children(item: Any, where: str, kind: Any) -> Iterator[tuple[object, str, A
             else:
                 yield entry, step_path(where, key), arguments[1]
     elif isinstance(kind, type) and attrs.has(kind):
-        for name, declared, default in _fields(kind):
-            value = getattr(item, name)
-            # Most fields of most tasks were never given: this keeps the check of a large definition cheap.
-            if value is default or (value is _EMPTY and get_origin(declared) is Sequence):
-                continue
-            if type(value) is dict and not value and get_origin(declared) is Mapping:
+        read, fields = _fields(kind)
+        # Most fields of most tasks were never given, or hold a plain text: this keeps the check of a large definition cheap.
+        for value, (name, declared, default, fitting, mapping) in zip(read(item), fields, strict=True):
+            if value is default or type(value) in fitting or (mapping and not value and type(value) is dict):
                 continue
             # Unknown properties lie beside the known ones in the JSON, not below a property of their own.
             yield value, where if name == "extra" else step_path(where, property_name(name)), declared
 
 
-#: The one empty tuple there is.
-_EMPTY: Final[tuple[object, ...]] = ()
+#: A field: its name, declared type and default, the types of which every value fits, and whether it is a mapping.
+_Field = tuple[str, Any, object, frozenset[type], bool]
 
 
 @cache
-def _fields(kind: Any) -> tuple[tuple[str, Any, Any], ...]:
+def _fields(kind: Any) -> tuple[Callable[[Any], tuple[object, ...]], tuple[_Field, ...]]:
+    """How the fields of a class are read all at once, and what each is."""
     attrs.resolve_types(kind)
-    return tuple((field.name, field.type, field.default) for field in attrs.fields(kind))
+    fields = attrs.fields(kind)
+    return attrgetter(*(field.name for field in fields)), tuple(
+        (field.name, field.type, field.default, _fitting(field.type), get_origin(field.type) is Mapping) for field in fields
+    )
+
+
+def _fitting(declared: Any) -> frozenset[type]:
+    """Types of which every value is as declared; there may be others whose values must be looked at."""
+    if get_origin(declared) in (Union, UnionType):
+        return frozenset().union(*map(_fitting, get_args(declared)))
+    if declared in (str, bool, type(None)) or (isinstance(declared, type) and issubclass(declared, Enum)):
+        return frozenset({declared})
+    return frozenset()
 
 
 def _named(wanted: Any) -> str:

@@ -27,6 +27,7 @@ from conductorlite.expressions import (
     compile_template,
 )
 from conductorlite.limits import Terms
+from conductorlite.plan.ahead import Ahead
 from conductorlite.plan.checks_schemas import enforced
 from conductorlite.plan.heralds import find_heralds
 from conductorlite.plan.types import OPERATOR_TYPES
@@ -41,10 +42,6 @@ _MERGES: Final = frozenset({TaskType.DO_WHILE, TaskType.INLINE, TaskType.LAMBDA,
 
 #: Whose tasks are made at run time.
 _GROWING: Final = frozenset({TaskType.DYNAMIC, TaskType.FORK_JOIN_DYNAMIC})
-
-#: How many nodes ahead the reads of a turn are foreseen.
-_FORESIGHT: Final = 64
-
 
 #: One step on the way down to a node: the list it is in, its place there, and whether the list is the body of a loop.
 Step = tuple[str, int, bool]
@@ -145,9 +142,11 @@ def compile_plan(
     definition: WorkflowDef,
     semantics: Semantics = Semantics.ORKES,
     evaluators: Mapping[str, Evaluator] = EVALUATORS,
+    *,
+    valid: bool = False,
 ) -> Plan:
-    """Validate a definition and index it; raises InvalidDefinition with every error there is."""
-    errors = [problem for problem in validate(definition) if problem.severity == "error"]
+    """Validate a definition, unless it is known to be valid, and index it; raises InvalidDefinition with every error there is."""
+    errors = [] if valid else [problem for problem in validate(definition) if problem.severity == "error"]
     if errors:
         raise InvalidDefinition(errors)
     places = {place.task.task_reference_name: place for place in _places(definition)}
@@ -187,7 +186,7 @@ def compile_plan(
         first=definition.tasks[0].task_reference_name if definition.tasks else None,
         output=output,
         # The end of a branch is not the end of the workflow: the JOIN behind it reads on when all have arrived.
-        ahead={ref: _ahead(node, nodes, None if places[ref].forks else output) for ref, node in nodes.items()},
+        ahead=Ahead(nodes, output, frozenset(ref for ref, place in places.items() if place.forks)),
         compensates=bool(undoing) or any(place.task.type in _GROWING for place in places.values()),
         limited=any(node.limit or node.task.type in _GROWING for node in (*nodes.values(), *undoing.values())),
         rate_limit_key=_rate_limit_key(definition),
@@ -351,31 +350,6 @@ def _items(task: WorkflowTask) -> Template | None:
     if isinstance(listed, list | tuple) or (isinstance(listed, str) and listed.strip()):
         return compile_template(listed)
     return None
-
-
-def _ahead(node: Node, nodes: Mapping[str, Node], output: Template | None) -> Reads:
-    """What a turn reads when `node` has ended: the inputs of what is scheduled next, through tasks that end at once."""
-    reads = Reads()
-    pending = [node.successor] if node.successor else [node.loops[-1]] if node.loops else []
-    if not pending and output is not None:
-        reads = reads.union(output.reads)
-    seen: set[str] = set()
-    while pending and len(seen) < _FORESIGHT:
-        ref = pending.pop(0)
-        if ref in seen:
-            continue
-        seen.add(ref)
-        following = nodes[ref]
-        reads = reads.union(following.template.reads)
-        if following.items is not None:
-            reads = reads.union(following.items.reads)
-        if following.task.type == TaskType.FORK_JOIN:
-            pending.extend(following.heads)
-        elif following.task.type == TaskType.DO_WHILE and following.body:
-            pending.append(following.body)
-        elif following.task.type == TaskType.NOOP and following.successor:
-            pending.append(following.successor)
-    return reads
 
 
 def split_ref(plan: Plan, ref: str) -> tuple[str, tuple[int, ...]]:
