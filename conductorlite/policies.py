@@ -26,6 +26,10 @@ LONGEST_DELAY_MS: Final = 2_147_483_647_000
 _HOUR: Final = 3_600_000
 
 
+#: Stands for the definition of a task that has none.
+_UNDEFINED: Final = TaskDef(name="")
+
+
 @attrs.frozen(kw_only=True, slots=True)
 class TaskPolicy:
     """How one node's tasks are retried and timed out. Milliseconds; 0 means no timeout, no cap, no jitter."""
@@ -50,7 +54,7 @@ def task_policy(task: WorkflowTask, semantics: Semantics, *, operator: bool) -> 
     one with a definition only has the timeouts that are written there: the defaults are meant for workers. Without a definition
     only SIMPLE tasks are retried: Conductor makes one with `retryCount` 0 for every other type.
     """
-    given = task.task_definition or TaskDef(name=task.name)
+    given = task.task_definition or _UNDEFINED
     orkes = semantics is Semantics.ORKES
     timeout = _given(given.timeout_ms, 0 if operator or not orkes else _HOUR)
     poll = _given(given.poll_timeout_ms, 0 if operator or not orkes else _HOUR)

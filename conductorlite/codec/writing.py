@@ -51,8 +51,9 @@ def _plain(value: object, where: str) -> Any:
 
 
 def _object(thing: Any, where: str) -> dict[str, Any]:
-    read, written, known = _properties(type(thing))
-    where = f"{where} {type(thing).__name__}({getattr(thing, 'name', None)!r})"
+    kind: Any = type(thing)
+    read, written, known = _properties(kind)
+    where = f"{where} {kind.__name__}({getattr(thing, 'name', None)!r})"
     document: dict[str, Any] = {}
     # Most fields of most tasks were never given: what is the default itself needs no comparison.
     for value, (name, default, lasts) in zip(read(thing), written, strict=True):
@@ -72,7 +73,7 @@ _Property = tuple[str, object, bool]
 
 
 @cache
-def _properties(kind: Any) -> tuple[Callable[[Any], tuple[object, ...]], tuple[_Property, ...], frozenset[str]]:
+def _properties(kind: Any) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[_Property, ...], frozenset[str]]:
     """How the fields of a class are read all at once, what they are written as, and the names that are taken."""
     names = json_names(kind)
     always = ALWAYS_WRITTEN.get(kind.__name__, _NOTHING)

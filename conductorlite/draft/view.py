@@ -94,6 +94,8 @@ class View:
         self._renamed: list[Renamed] = []
         self._newest: dict[str, str] = {}
         self._ids: dict[tuple[str, int, int], str] = {}
+        #: What the ids of its tasks begin with, once it is known.
+        self._id_head = ""
         self._inserted: set[tuple[str, int]] = set()
         self._texts: dict[str, Payload] = {}
         self._definitions: dict[str, str] = {}
@@ -124,16 +126,12 @@ class View:
 
     def known_tasks(self, refs: Iterable[str]) -> list[Task | None]:
         """The last attempts at many printed references; what is missing is asked for at once."""
-        found: list[Task | None] = []
-        missing: set[str] = set()
-        for ref in refs:
-            try:
-                found.append(self.task(ref))
-            except NotLoaded:
-                missing.add(ref)
+        wanted = list(refs)
+        unchanged = (ref for ref in wanted if ref not in self._last and ref not in self._dropped)
+        missing = frozenset(ref for ref in unchanged if not self.snapshot.holds(ref))
         if missing:
-            raise NotLoaded(Need(refs=frozenset(missing)))
-        return found
+            raise NotLoaded(Need(refs=missing))
+        return [self.task(ref) for ref in wanted]
 
     def latest(self, base_ref: str) -> Task | None:
         """The row of a definition reference that was scheduled last, of any round; None when there is none.
