@@ -11,6 +11,7 @@ Orkes 600/3600/3600 s for response, poll and task timeouts; OSS 3600 s/none/none
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import Final
 
 import attrs
@@ -24,10 +25,6 @@ __all__ = ["LONGEST_DELAY_MS", "TaskPolicy", "derive_id", "jitter", "retry_delay
 LONGEST_DELAY_MS: Final = 2_147_483_647_000
 
 _HOUR: Final = 3_600_000
-
-
-#: Stands for the definition of a task that has none.
-_UNDEFINED: Final = TaskDef(name="")
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -54,7 +51,19 @@ def task_policy(task: WorkflowTask, semantics: Semantics, *, operator: bool) -> 
     one with a definition only has the timeouts that are written there: the defaults are meant for workers. Without a definition
     only SIMPLE tasks are retried: Conductor makes one with `retryCount` 0 for every other type.
     """
-    given = task.task_definition or _UNDEFINED
+    given = task.task_definition
+    if given is None:
+        return _without_definition(task.retry_count, 3 if task.type == TaskType.SIMPLE else 0, semantics, operator)
+    return _policy(given, task.retry_count, 3, semantics, operator)
+
+
+@lru_cache(maxsize=64)
+def _without_definition(retry_count: int | None, retries: int, semantics: Semantics, operator: bool) -> TaskPolicy:
+    return _policy(TaskDef(name=""), retry_count, retries, semantics, operator)
+
+
+def _policy(given: TaskDef, retry_count: int | None, retries: int, semantics: Semantics, operator: bool) -> TaskPolicy:
+    """`retry_count` is the task's own, `retries` are those if neither it nor the definition says how many."""
     orkes = semantics is Semantics.ORKES
     timeout = _given(given.timeout_ms, 0 if operator or not orkes else _HOUR)
     poll = _given(given.poll_timeout_ms, 0 if operator or not orkes else _HOUR)
@@ -63,9 +72,8 @@ def task_policy(task: WorkflowTask, semantics: Semantics, *, operator: bool) -> 
         response = 0 if operator else (600_000 if orkes else _HOUR)
         if timeout and response > timeout:
             response = timeout
-    retries = 3 if task.task_definition is not None or task.type == TaskType.SIMPLE else 0
     return TaskPolicy(
-        retry_count=max(0, _given(task.retry_count, _given(given.retry_count, retries))),
+        retry_count=max(0, _given(retry_count, _given(given.retry_count, retries))),
         retry_logic=given.retry_logic or RetryLogic.FIXED,
         retry_delay_ms=max(0, _given(given.retry_delay_ms, 60_000)),
         backoff_scale_factor=max(1, _given(given.backoff_scale_factor, 1)),

@@ -46,6 +46,9 @@ _CACHED_LENGTH: Final = 1000
 _ENV: Final = "workflow.env."
 _BRACE: Final = re.compile(r"[{}]")
 
+#: Types of values that hold nothing.
+_PLAIN: Final = frozenset({int, float, bool, type(None)})
+
 _Render: TypeAlias = Callable[[Source], Json]
 
 
@@ -148,7 +151,7 @@ class _Compiler:
     def value(self, value: Json, where: str, steps: tuple[str | int, ...]) -> _Render:
         if isinstance(value, str):
             return self.text(value, where, steps)
-        if not isinstance(value, Mapping | list | tuple):
+        if type(value) in _PLAIN or not isinstance(value, Mapping | list | tuple):
             return _constant(value)
         if len(steps) >= MAX_DEPTH:
             raise InvalidExpression(f"{where[:200]}: a template nested deeper than {MAX_DEPTH} levels")

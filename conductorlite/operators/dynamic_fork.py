@@ -252,5 +252,9 @@ def literal(value: Any) -> Any:
     if isinstance(value, str):
         return value.replace("${", "$${")
     if isinstance(value, dict):
-        return {key: literal(inner) for key, inner in value.items()}
-    return [literal(inner) for inner in value] if isinstance(value, list) else value
+        return {key: literal(inner) if isinstance(inner, _HOLDING) else inner for key, inner in value.items()}
+    return [literal(inner) if isinstance(inner, _HOLDING) else inner for inner in value] if isinstance(value, list) else value
+
+
+#: What may hold text.
+_HOLDING: Final = (str, dict, list)

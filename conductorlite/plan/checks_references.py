@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from conductorlite.definitions import step_path
 from conductorlite.errors import InvalidExpression
@@ -80,4 +80,10 @@ def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _worth_a_look(value: Any) -> bool:
-    return "${" in value if isinstance(value, str) else isinstance(value, Mapping | list | tuple)
+    if isinstance(value, str):
+        return "${" in value
+    return type(value) not in _PLAIN and isinstance(value, Mapping | list | tuple)
+
+
+#: Types of values that hold nothing: of a long list most are.
+_PLAIN: Final = frozenset({int, float, bool, type(None)})

@@ -102,8 +102,12 @@ def _mentions(value: Any) -> bool:
         if isinstance(item, str):
             if SECRETS in item:
                 return True
-        elif isinstance(item, Mapping):
-            pending.extend(item.values())
         elif isinstance(item, list | tuple):
             pending.extend(item)
+        elif type(item) not in _PLAIN and isinstance(item, Mapping):
+            pending.extend(item.values())
     return False
+
+
+#: Types of values that hold nothing: of a long list most are.
+_PLAIN: Final = frozenset({int, float, bool, type(None)})
