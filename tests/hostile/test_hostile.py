@@ -1,7 +1,7 @@
 """Input meant to do harm: a named error or a normal end, in little time and memory, nothing half-written, and the engine goes on.
 
-Ten families (`families.py`), each attack in a process of its own. The goal is 2 seconds and 256 MB; the test leaves room for a slow
-machine, judges the time of the process itself, and prints what it measured.
+Ten families (`families.py`), each attack in a process of its own: 2 seconds and 256 MB. The test judges the time of the process
+itself, from the first call to the last turn of what was started, grants a slower machine as much more, and prints what it measured.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from corruption_attacks import MUST_BE_SEEN
 from families import DATABASES, FAMILIES
 
 HERE = Path(__file__).parent
-SECONDS, MEGABYTES = 10.0, 256.0
+SECONDS, MEGABYTES = 2.0, 256.0
 
 
 def carried_out(*names: str) -> dict[str, dict[str, Any]]:
@@ -45,7 +45,7 @@ def judge(found: dict[str, Any]) -> None:
     if importlib.util.find_spec("jq") is None and "conductorlite[jq]" in found["outcome"]:
         pytest.skip("needs the extra jq")
     assert not found["outcome"].startswith("UNNAMED"), found["outcome"]
-    assert found["cpu"] < SECONDS, found
+    assert found["cpu"] < SECONDS * found["slower"], found
     assert found["mb"] < MEGABYTES, found
     assert (found["after"], found["broken"]) == ("COMPLETED", []), found
 
