@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final, TypeAlias
 
 import attrs
@@ -116,6 +116,8 @@ def compile_template(template: Json) -> Template:
 
 def compile_input(parameters: Mapping[str, Json], input_template: Mapping[str, Json] | None = None) -> InputTemplate:
     """Merge and compile: keys that `parameters` lacks, or has as null, are added before rendering."""
+    if not parameters and not input_template:
+        return _no_input()
     added = input_template or {}
     merged = dict(parameters)
     for key, value in added.items():
@@ -125,6 +127,11 @@ def compile_input(parameters: Mapping[str, Json], input_template: Mapping[str, J
     template = compile_template(merged)
     spare = compile_template({key: added[key] for key, _ in fallbacks}).secrets if fallbacks else ()
     return InputTemplate(template=template, fallbacks=fallbacks, secrets=tuple(dict.fromkeys((*template.secrets, *spare))))
+
+
+@cache
+def _no_input() -> InputTemplate:
+    return InputTemplate(template=compile_template({}), fallbacks=())
 
 
 def apply_workflow_input_template(given: Mapping[str, Json], template: Mapping[str, Json]) -> dict[str, Json]:
@@ -156,11 +163,15 @@ class _Compiler:
         if len(steps) >= MAX_DEPTH:
             raise InvalidExpression(f"{where[:200]}: a template nested deeper than {MAX_DEPTH} levels")
         if isinstance(value, Mapping):
-            pairs = [(key, self.value(item, f"{where}.{key}", (*steps, key))) for key, item in value.items()]
-            return _render_map(pairs)
+            return _render_map([(key, self.entry(item, where, steps, key)) for key, item in value.items()])
         return _render_list(
             [self.value(item, f"{where}[{index}]", (*steps, index)) for index, item in enumerate(value)]
         )
+
+    def entry(self, value: Json, where: str, steps: tuple[str | int, ...], key: str) -> _Render:
+        if type(value) in _PLAIN or (type(value) is str and "${" not in value):
+            return _constant(value)  # most are, and where they are need not be known
+        return self.value(value, f"{where}.{key}", (*steps, key))
 
     def text(self, text: str, where: str, steps: tuple[str | int, ...]) -> _Render:
         if "${" not in text:

@@ -150,7 +150,8 @@ def compile_plan(
     if errors:
         raise InvalidDefinition(errors)
     places = {place.task.task_reference_name: place for place in _places(definition)}
-    heralds = find_heralds(definition)
+    choosing = any(place.task.type == TaskType.EXCLUSIVE_JOIN for place in places.values())
+    heralds = find_heralds(definition) if choosing else {}
     waiting: dict[str, list[str]] = {}
     inside: dict[str, set[str]] = {}
     members: dict[str, list[str]] = {}
