@@ -17,7 +17,7 @@ from typing import Final
 import attrs
 
 from conductorlite.definitions import RetryLogic, Semantics, TaskDef, TaskType, TimeoutPolicy, WorkflowTask
-from conductorlite.limits import Terms
+from conductorlite.limits import NO_LIMIT, Terms
 
 __all__ = ["LONGEST_DELAY_MS", "TaskPolicy", "derive_id", "jitter", "retry_delay", "task_limit", "task_policy"]
 
@@ -91,7 +91,7 @@ def task_limit(task: WorkflowTask) -> Terms:
     """What the definition embedded in a worker's task allows; a rate without a window is per second, as Conductor's."""
     given = task.task_definition
     if given is None:
-        return Terms()
+        return NO_LIMIT
     rate, window = max(0, given.rate_limit_per_frequency or 0), given.rate_limit_frequency_ms
     window = 1_000 if window is None else window
     if window <= 0:

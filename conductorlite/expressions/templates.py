@@ -162,16 +162,13 @@ class _Compiler:
             return _constant(value)
         if len(steps) >= MAX_DEPTH:
             raise InvalidExpression(f"{where[:200]}: a template nested deeper than {MAX_DEPTH} levels")
+        if all(map(_is_constant, value.values() if isinstance(value, Mapping) else value)):
+            return _copied(dict(value) if isinstance(value, Mapping) else list(value))
         if isinstance(value, Mapping):
-            return _render_map([(key, self.entry(item, where, steps, key)) for key, item in value.items()])
+            return _render_map([(key, self.value(item, f"{where}.{key}", (*steps, key))) for key, item in value.items()])
         return _render_list(
             [self.value(item, f"{where}[{index}]", (*steps, index)) for index, item in enumerate(value)]
         )
-
-    def entry(self, value: Json, where: str, steps: tuple[str | int, ...], key: str) -> _Render:
-        if type(value) in _PLAIN or (type(value) is str and "${" not in value):
-            return _constant(value)  # most are, and where they are need not be known
-        return self.value(value, f"{where}.{key}", (*steps, key))
 
     def text(self, text: str, where: str, steps: tuple[str | int, ...]) -> _Render:
         if "${" not in text:
@@ -188,6 +185,15 @@ class _Compiler:
 
 def _constant(value: Json) -> _Render:
     return lambda source: value
+
+
+def _is_constant(value: Json) -> bool:
+    return type(value) in _PLAIN or (type(value) is str and "${" not in value)
+
+
+def _copied(constant: dict[str, Json] | list[Json]) -> _Render:
+    """A map or list without anything to render in it, and nothing in it that could be changed."""
+    return lambda source: constant.copy()
 
 
 def _render_map(pairs: list[tuple[str, _Render]]) -> _Render:

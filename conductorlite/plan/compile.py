@@ -26,7 +26,7 @@ from conductorlite.expressions import (
     compile_input,
     compile_template,
 )
-from conductorlite.limits import Terms
+from conductorlite.limits import NO_LIMIT, Terms
 from conductorlite.plan.ahead import Ahead
 from conductorlite.plan.checks_schemas import enforced
 from conductorlite.plan.heralds import find_heralds
@@ -39,6 +39,9 @@ __all__ = ["Node", "Plan", "compile_plan", "split_ref"]
 
 #: Operators whose own input merges the template of their definition, as workers' tasks do (Conductor's mappers).
 _MERGES: Final = frozenset({TaskType.DO_WHILE, TaskType.INLINE, TaskType.LAMBDA, TaskType.JSON_JQ_TRANSFORM})
+
+#: What most nodes have inside.
+_NONE: Final[frozenset[str]] = frozenset()
 
 #: Whose tasks are made at run time.
 _GROWING: Final = frozenset({TaskType.DYNAMIC, TaskType.FORK_JOIN_DYNAMIC})
@@ -57,7 +60,7 @@ class Node:
     operator: bool
     template: InputTemplate
     #: Within what limits workers carry it out; an operator has none.
-    limit: Terms = attrs.field(factory=Terms)
+    limit: Terms = NO_LIMIT
     #: Enclosing DO_WHILE references, outermost first.
     loops: tuple[str, ...] = ()
     #: What counts the live tasks inside it, outermost first: loops and JOINs of dynamic forks, each with its number of loops.
@@ -172,7 +175,7 @@ def compile_plan(
             semantics,
             evaluators,
             joins=tuple(waiting.get(ref, ())),
-            inside=frozenset(inside.get(ref, ())),
+            inside=frozenset(inside[ref]) if ref in inside else _NONE,
             heralds=heralds.get(ref, {}),
             members=tuple(members.get(ref, ())),
         )
@@ -268,7 +271,7 @@ def _node(
         task=task,
         policy=task_policy(task, semantics, operator=operator),
         operator=operator,
-        limit=Terms() if operator else task_limit(task),
+        limit=NO_LIMIT if operator else task_limit(task),
         template=compile_input(
             _inputs(task), dict(definition.input_template) if merges and definition is not None else {}
         ),

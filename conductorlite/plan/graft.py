@@ -81,7 +81,8 @@ def _branches(outer: Node, grafts: tuple[str, ...], nodes: Mapping[str, Node]) -
                 node,
                 grafts=grafts,
                 loops=(*outer.loops, *node.loops),
-                scopes=(*around, *((scope, number + depth) for scope, number in node.scopes)),
+                # Most are counted by the JOIN alone, and share the tuple that says so.
+                scopes=(*around, *((scope, number + depth) for scope, number in node.scopes)) if node.scopes else around,
                 route=(*outer.route, *node.route[1:]),
                 joins=tuple(join for join in node.joins if join != outer.join),
             )
