@@ -201,7 +201,8 @@ class Draft(Admissions):
         else:
             loop = self.known(owner)
             count = loop.open + change
-            self.put(changed(loop, open=count))
+            # As `put`, of which nothing else is left to do: neither its status nor whether it is live changes.
+            self._rows[(loop.ref, loop.attempt)] = self._last[loop.ref] = changed(loop, open=count)
         if count < 0:
             raise InvariantBroken(f"{owner or 'workflow'}: counts {count} live tasks")
 

@@ -124,11 +124,14 @@ class View:
             raise InvariantBroken(f"workflow {self.workflow.workflow_id}: task {ref!r} does not exist")
         return task
 
+    def held(self, ref: str) -> bool:
+        """Whether it is known what the last attempt at a printed reference is, if there is one."""
+        return ref in self._last or ref in self._dropped or self.snapshot.holds(ref)
+
     def known_tasks(self, refs: Iterable[str]) -> list[Task | None]:
         """The last attempts at many printed references; what is missing is asked for at once."""
         wanted = list(refs)
-        unchanged = (ref for ref in wanted if ref not in self._last and ref not in self._dropped)
-        missing = frozenset(ref for ref in unchanged if not self.snapshot.holds(ref))
+        missing = frozenset(ref for ref in wanted if not self.held(ref))
         if missing:
             raise NotLoaded(Need(refs=missing))
         return [self.task(ref) for ref in wanted]
