@@ -293,6 +293,10 @@ class Snapshot:
     failed_loaded: bool = False
     everything_loaded: bool = False
 
+    def holds(self, ref: str) -> bool:
+        """Whether it is known what the last attempt at a printed reference is."""
+        return ref in self.tasks or self.everything_loaded
+
     def task(self, ref: str) -> Task | None:
         """The last attempt at a printed reference; None when it was never scheduled; raises NotLoaded."""
         try:

@@ -15,10 +15,23 @@ Sources of the rules: Orkes, "Task rate limits" and "Workflow rate limits": what
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 import attrs
 
-__all__ = ["Limit", "LimitChange", "Line", "Member", "MemberState", "Terms", "admission", "known_key", "task_key", "workflow_key"]
+__all__ = [
+    "NO_LIMIT",
+    "Limit",
+    "LimitChange",
+    "Line",
+    "Member",
+    "MemberState",
+    "Terms",
+    "admission",
+    "known_key",
+    "task_key",
+    "workflow_key",
+]
 
 
 def task_key(name: str) -> str:
@@ -43,6 +56,10 @@ class Terms:
 
     def __bool__(self) -> bool:
         return self.concurrent > 0 or self.rate > 0
+
+
+#: What most definitions allow.
+NO_LIMIT: Final = Terms()
 
 
 class MemberState(StrEnum):

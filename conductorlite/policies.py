@@ -11,12 +11,13 @@ Orkes 600/3600/3600 s for response, poll and task timeouts; OSS 3600 s/none/none
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import Final
 
 import attrs
 
 from conductorlite.definitions import RetryLogic, Semantics, TaskDef, TaskType, TimeoutPolicy, WorkflowTask
-from conductorlite.limits import Terms
+from conductorlite.limits import NO_LIMIT, Terms
 
 __all__ = ["LONGEST_DELAY_MS", "TaskPolicy", "derive_id", "jitter", "retry_delay", "task_limit", "task_policy"]
 
@@ -50,7 +51,19 @@ def task_policy(task: WorkflowTask, semantics: Semantics, *, operator: bool) -> 
     one with a definition only has the timeouts that are written there: the defaults are meant for workers. Without a definition
     only SIMPLE tasks are retried: Conductor makes one with `retryCount` 0 for every other type.
     """
-    given = task.task_definition or TaskDef(name=task.name)
+    given = task.task_definition
+    if given is None:
+        return _without_definition(task.retry_count, 3 if task.type == TaskType.SIMPLE else 0, semantics, operator)
+    return _policy(given, task.retry_count, 3, semantics, operator)
+
+
+@lru_cache(maxsize=64)
+def _without_definition(retry_count: int | None, retries: int, semantics: Semantics, operator: bool) -> TaskPolicy:
+    return _policy(TaskDef(name=""), retry_count, retries, semantics, operator)
+
+
+def _policy(given: TaskDef, retry_count: int | None, retries: int, semantics: Semantics, operator: bool) -> TaskPolicy:
+    """`retry_count` is the task's own, `retries` are those if neither it nor the definition says how many."""
     orkes = semantics is Semantics.ORKES
     timeout = _given(given.timeout_ms, 0 if operator or not orkes else _HOUR)
     poll = _given(given.poll_timeout_ms, 0 if operator or not orkes else _HOUR)
@@ -59,9 +72,8 @@ def task_policy(task: WorkflowTask, semantics: Semantics, *, operator: bool) -> 
         response = 0 if operator else (600_000 if orkes else _HOUR)
         if timeout and response > timeout:
             response = timeout
-    retries = 3 if task.task_definition is not None or task.type == TaskType.SIMPLE else 0
     return TaskPolicy(
-        retry_count=max(0, _given(task.retry_count, _given(given.retry_count, retries))),
+        retry_count=max(0, _given(retry_count, _given(given.retry_count, retries))),
         retry_logic=given.retry_logic or RetryLogic.FIXED,
         retry_delay_ms=max(0, _given(given.retry_delay_ms, 60_000)),
         backoff_scale_factor=max(1, _given(given.backoff_scale_factor, 1)),
@@ -79,7 +91,7 @@ def task_limit(task: WorkflowTask) -> Terms:
     """What the definition embedded in a worker's task allows; a rate without a window is per second, as Conductor's."""
     given = task.task_definition
     if given is None:
-        return Terms()
+        return NO_LIMIT
     rate, window = max(0, given.rate_limit_per_frequency or 0), given.rate_limit_frequency_ms
     window = 1_000 if window is None else window
     if window <= 0:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from enum import Enum
-from typing import Any
+from functools import cache
+from operator import attrgetter
+from typing import Any, Final
 
 import attrs
 
-from conductorlite.codec.names import ALWAYS_WRITTEN, EXTRA, json_names
+from conductorlite.codec.names import ALWAYS_WRITTEN, json_names
 from conductorlite.definitions import DURATION_PROPERTIES, Problem, SchemaDef, TaskDef, WorkflowDef
 from conductorlite.errors import InvalidDefinition
 from conductorlite.handlers import EventHandler
 
 __all__ = ["to_document"]
 
-_NOTHING: frozenset[str] = frozenset()
+_NOTHING: Final[frozenset[str]] = frozenset()
+
+#: Types whose values are their own JSON.
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def to_document(defn: WorkflowDef | TaskDef | SchemaDef | EventHandler) -> dict[str, Any]:
@@ -31,44 +36,57 @@ def to_document(defn: WorkflowDef | TaskDef | SchemaDef | EventHandler) -> dict[
 
 
 def _plain(value: object, where: str) -> Any:
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
         return {key: _plain(entry, where) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(entry, where) for entry in value]
-    if attrs.has(type(value)):
+    if attrs.has(kind):
         return _object(value, where)
     return value
 
 
 def _object(thing: Any, where: str) -> dict[str, Any]:
     kind: Any = type(thing)
-    names = json_names(kind)
-    always = ALWAYS_WRITTEN.get(kind.__name__, _NOTHING)
+    read, written, known = _properties(kind)
     where = f"{where} {kind.__name__}({getattr(thing, 'name', None)!r})"
     document: dict[str, Any] = {}
-    for field in attrs.fields(kind):
-        value = getattr(thing, field.name)
-        if field.name == EXTRA or (field.name not in always and _is_default(field, value)):
+    # Most fields of most tasks were never given: what is the default itself needs no comparison.
+    for value, (name, default, lasts) in zip(read(thing), written, strict=True):
+        if value is default or value == default:
             continue
-        name = names[field.name]
-        document[name] = _seconds(value) if field.name in DURATION_PROPERTIES else _plain(value, where)
+        document[name] = _seconds(value) if lasts else _plain(value, where)
     for key, value in thing.extra.items():
-        if key in names.values():
+        if key in known:
             message = f"extra holds {key!r}, which is a property of its own"
             raise InvalidDefinition([Problem(path=where, message=message)])
         document[key] = _plain(value, where)
     return document
 
 
-def _is_default(field: attrs.Attribute[Any], value: object) -> bool:
+#: A property: its name, the default that is not written, and whether it is a duration.
+_Property = tuple[str, object, bool]
+
+
+@cache
+def _properties(kind: Any) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[_Property, ...], frozenset[str]]:
+    """How the fields of a class are read all at once, what they are written as, and the names that are taken."""
+    names = json_names(kind)
+    always = ALWAYS_WRITTEN.get(kind.__name__, _NOTHING)
+    written = tuple(
+        (name, attrs.NOTHING if field in always else _default(attrs.fields_dict(kind)[field]), field in DURATION_PROPERTIES)
+        for field, name in names.items()
+    )
+    return attrgetter(*names), written, frozenset(names.values())
+
+
+def _default(field: attrs.Attribute[Any]) -> object:
     default: Any = field.default
-    if default is attrs.NOTHING:
-        return False
-    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
-        default = default.factory()
-    return bool(value == default)
+    return default.factory() if isinstance(default, attrs.Factory) else default  # type: ignore[arg-type]
 
 
 def _seconds(milliseconds: int | None) -> int | float | str | None:

@@ -5,12 +5,20 @@ A guess may ask for too little (the decision then comes back with a Need) but ne
 
 from __future__ import annotations
 
-from conductorlite.decisions import Event, EventKind, Need
+from itertools import islice
+from typing import Final
+
+from conductorlite.decisions import Event, EventKind, Need, NotLoaded
+from conductorlite.draft import Draft
 from conductorlite.executions import Workflow, printed_ref
 from conductorlite.expressions import Reads
+from conductorlite.operators import branches_left
 from conductorlite.plan import Plan, split_ref
 
-__all__ = ["foresee"]
+__all__ = ["foresee", "foresee_rest"]
+
+#: Items of the work list that begin with the row they name.
+_ABOUT_ROWS: Final = frozenset({"advance", "executed", "branch"})
 
 #: Events after which a task may have ended, and its successors are scheduled.
 _ENDING = frozenset(
@@ -82,3 +90,24 @@ def _foresee_reads(plan: Plan, reads: Reads, refs: set[str], latest: set[str]) -
             latest.add(root)
         else:
             refs.add(root)
+
+
+def foresee_rest(draft: Draft) -> None:
+    """Ask for what the rest of a cut turn is about before any of it is done, since what is done first would be done again.
+
+    Only for what this turn will come to: a fork with many branches left fills it. Raises NotLoaded.
+    """
+    draft.known_tasks(item[1] for item in draft.stack if item[0] in _ABOUT_ROWS)
+    forking = [branches_left(draft, item[1], item[2]) for item in draft.stack if item[0] == "branch"]
+    if sum(map(len, forking)) >= draft.bounds.rows:
+        return
+    refs = [item[1] for item in islice(draft.queue, draft.bounds.steps) if item[0] in _ABOUT_ROWS]
+    tasks = [task for task in draft.known_tasks(refs) if task is not None and task.live]
+    grafts = {task.grafts for task in tasks if task.grafts} - draft.grown.keys()
+    if grafts:
+        raise NotLoaded(Need(grafts=frozenset(grafts)))
+    # Most of them are counted in the same places.
+    places = {(node.joins, node.scopes, task.iterations): task for task in tasks if (node := draft.placed(task)) is not None}
+    counting = {join for task in places.values() for join in draft.joins_of(task)}
+    counting |= {printed_ref(scope, at[:depth]) for _, scopes, at in places for scope, depth in scopes[-1:]}
+    draft.known_tasks(counting)

@@ -102,7 +102,7 @@ class Draft(Admissions):
             fields.setdefault("first_attempt", previous.first_attempt)
             fields["retried_task_id"] = previous.task_id
             fields["succeeded_before"] = previous.executed or previous.succeeded_before
-            self.put(attrs.evolve(previous, retried=True))
+            self.put(changed(previous, retried=True))
         task = Task(
             workflow_id=self.workflow.workflow_id,
             ref=ref,
@@ -141,8 +141,9 @@ class Draft(Admissions):
         key = (ref, attempt, self.field("generation") if generation is None else generation)
         known = self._ids.get(key)
         if known is None:
-            head = derive_id("workflow", workflow.workflow_id)[:8]
-            known = self._ids[key] = head + derive_id(workflow.seed, workflow.workflow_id, *key)[:24]
+            if not self._id_head:
+                self._id_head = derive_id("workflow", workflow.workflow_id)[:8]
+            known = self._ids[key] = self._id_head + derive_id(workflow.seed, workflow.workflow_id, *key)[:24]
         return known
 
     def next_place(self, ref: str) -> int:
@@ -200,7 +201,8 @@ class Draft(Admissions):
         else:
             loop = self.known(owner)
             count = loop.open + change
-            self.put(attrs.evolve(loop, open=count))
+            # As `put`, of which nothing else is left to do: neither its status nor whether it is live changes.
+            self._rows[(loop.ref, loop.attempt)] = self._last[loop.ref] = changed(loop, open=count)
         if count < 0:
             raise InvariantBroken(f"{owner or 'workflow'}: counts {count} live tasks")
 

@@ -94,6 +94,8 @@ class View:
         self._renamed: list[Renamed] = []
         self._newest: dict[str, str] = {}
         self._ids: dict[tuple[str, int, int], str] = {}
+        #: What the ids of its tasks begin with, once it is known.
+        self._id_head = ""
         self._inserted: set[tuple[str, int]] = set()
         self._texts: dict[str, Payload] = {}
         self._definitions: dict[str, str] = {}
@@ -122,18 +124,17 @@ class View:
             raise InvariantBroken(f"workflow {self.workflow.workflow_id}: task {ref!r} does not exist")
         return task
 
+    def held(self, ref: str) -> bool:
+        """Whether it is known what the last attempt at a printed reference is, if there is one."""
+        return ref in self._last or ref in self._dropped or self.snapshot.holds(ref)
+
     def known_tasks(self, refs: Iterable[str]) -> list[Task | None]:
         """The last attempts at many printed references; what is missing is asked for at once."""
-        found: list[Task | None] = []
-        missing: set[str] = set()
-        for ref in refs:
-            try:
-                found.append(self.task(ref))
-            except NotLoaded:
-                missing.add(ref)
+        wanted = list(refs)
+        missing = frozenset(ref for ref in wanted if not self.held(ref))
         if missing:
-            raise NotLoaded(Need(refs=frozenset(missing)))
-        return found
+            raise NotLoaded(Need(refs=missing))
+        return [self.task(ref) for ref in wanted]
 
     def latest(self, base_ref: str) -> Task | None:
         """The row of a definition reference that was scheduled last, of any round; None when there is none.

@@ -8,7 +8,8 @@ Which task definition counts: the one in the WorkflowTask, then the registered o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from operator import is_not
 from typing import Any, Protocol, TypeVar
 
 import attrs
@@ -150,7 +151,7 @@ class Metadata(Core):
         known = self._embedded.get(key)
         if known is None:
             definition = wanted if isinstance(wanted, WorkflowDef) else codec.workflow_def_from_json(text)
-            known = self._embed(view, definition, self.semantics)
+            known = self._embed(view, definition, self.semantics, text=text if definition is wanted else None)
             self._embedded.put(key, known)
         return known
 
@@ -164,18 +165,25 @@ class Metadata(Core):
         try:
             if not isinstance(definition, WorkflowDef):
                 definition = codec.workflow_def_from_json(canonical(definition))
-            key = (codec.definition_text(definition), view.registry_version(), semantics)
+            text = codec.definition_text(definition)
+            key = (text, view.registry_version(), semantics)
             known = self._embedded.get(key)
             if known is None:
-                known = self._embed(view, definition, semantics)
+                known = self._embed(view, definition, semantics, text=text)
                 self._embedded.put(key, known)
         except (NotFound, InvalidDefinition, InvalidExpression, InvalidInput, MissingExtra) as error:
             return Embedding(problem=str(error))
         return Embedding(digest=known.digest, texts=known.texts)
 
     def _embed(
-        self, view: _Registry, definition: WorkflowDef, semantics: Semantics, chain: tuple[str, ...] = ()
+        self,
+        view: _Registry,
+        definition: WorkflowDef,
+        semantics: Semantics,
+        chain: tuple[str, ...] = (),
+        text: str | None = None,
     ) -> Embedded:
+        """A definition with all it needs inside; `text` is its own, if it is known already."""
         errors = [problem for problem in validate(definition) if problem.severity == "error"]
         if errors:
             raise InvalidDefinition(errors)
@@ -184,31 +192,47 @@ class Metadata(Core):
             raise InvalidDefinition([Problem(path="$", message=f"sub-workflows in a circle: {' → '.join((*chain, label))}")])
         if len(chain) >= MAX_NESTING:
             raise InvalidDefinition([Problem(path="$", message=f"sub-workflows nested deeper than {MAX_NESTING}")])
-        texts: dict[str, str] = {}
-        embedding = _Embedding(view, semantics, (*chain, label), texts)
-        whole = _with_schemas(view, attrs.evolve(definition, tasks=self._with_task_defs(embedding, definition.tasks)))
-        plan = compile_plan(whole, semantics)
-        text = codec.definition_text(whole)
+        embedding = _Embedding(view, semantics, (*chain, label))
+        tasks = self._with_task_defs(embedding, definition.tasks)
+        whole = _with_schemas(view, definition if tasks is definition.tasks else attrs.evolve(definition, tasks=tasks))
+        # What nothing was put into has been validated, and written, a few lines above.
+        plan = compile_plan(whole, semantics, valid=whole is definition)
+        if text is None or whole is not definition:
+            text = codec.definition_text(whole)
         hashed = digest(text)
         self.turns.know(hashed, plan)
-        texts[hashed] = text
+        texts = {**embedding.texts, hashed: text}
         return Embedded(name=whole.name, version=whole.version, digest=hashed, texts=texts, plan=plan)
 
-    def _with_task_defs(self, into: _Embedding, tasks: Iterable[WorkflowTask]) -> tuple[WorkflowTask, ...]:
-        """The same tree with a task definition in every task that has one. Depth is bounded by the validator."""
-        return tuple(
-            attrs.evolve(
-                task,
-                task_definition=_with_schemas(into.view, task.task_definition or self._task_def_of(into.view, task)),
-                sub_workflow_param=self._pinned(into, task),
-                decision_cases={case: self._with_task_defs(into, inner) for case, inner in task.decision_cases.items()},
-                default_case=self._with_task_defs(into, task.default_case),
-                fork_tasks=tuple(self._with_task_defs(into, branch) for branch in task.fork_tasks),
-                loop_over=self._with_task_defs(into, task.loop_over),
-                compensate=None if task.compensation is None else self._with_task_defs(into, (task.compensation,))[0],
-            )
-            for task in tasks
-        )
+    def _with_task_defs(self, into: _Embedding, tasks: Sequence[WorkflowTask]) -> Sequence[WorkflowTask]:
+        """The same tree with a task definition in every task that has one: these very tasks if none has.
+
+        Depth is bounded by the validator.
+        """
+        found = tuple(self._with_task_def(into, task) for task in tasks)
+        return found if any(map(is_not, found, tasks)) else tasks
+
+    def _with_task_def(self, into: _Embedding, task: WorkflowTask) -> WorkflowTask:
+        fields: dict[str, Any] = {
+            "task_definition": _with_schemas(into.view, task.task_definition or self._task_def_of(into, task)),
+            "sub_workflow_param": self._pinned(into, task),
+        }
+        if task.decision_cases:
+            cases = {case: self._with_task_defs(into, inner) for case, inner in task.decision_cases.items()}
+            if any(map(is_not, cases.values(), task.decision_cases.values())):
+                fields["decision_cases"] = cases
+        if task.default_case:
+            fields["default_case"] = self._with_task_defs(into, task.default_case)
+        if task.fork_tasks:
+            branches = tuple(self._with_task_defs(into, branch) for branch in task.fork_tasks)
+            if any(map(is_not, branches, task.fork_tasks)):
+                fields["fork_tasks"] = branches
+        if task.loop_over:
+            fields["loop_over"] = self._with_task_defs(into, task.loop_over)
+        if task.compensation is not None:
+            fields["compensate"] = self._with_task_def(into, task.compensation)
+        changed = {name: value for name, value in fields.items() if value is not getattr(task, name)}
+        return attrs.evolve(task, **changed) if changed else task
 
     def _pinned(self, into: _Embedding, task: WorkflowTask) -> SubWorkflowParams | None:
         """The parameters of a SUB_WORKFLOW with its version and the hash of its definition: what it is now, it stays."""
@@ -227,13 +251,16 @@ class Metadata(Core):
             params, name=child.name, version=child.version, extra={**params.extra, DEFINITION_HASH: child.digest}
         )
 
-    def _task_def_of(self, view: MetadataReads, task: WorkflowTask) -> TaskDef | None:
+    def _task_def_of(self, into: _Embedding, task: WorkflowTask) -> TaskDef | None:
         if task.type == TaskType.DYNAMIC:
             return None  # the name is a placeholder; that of what it turns out to be counts
-        text = view.task_def(task.name)
-        if text is not None:
-            return codec.task_def_from_json(text)
-        return None if task.type in OPERATOR_TYPES else self.declared_task_defs.get(task.name)
+        if task.name not in into.registered:
+            text = into.view.task_def(task.name)
+            into.registered[task.name] = None if text is None else codec.task_def_from_json(text)
+        registered = into.registered[task.name]
+        if registered is not None or task.type in OPERATOR_TYPES:
+            return registered
+        return self.declared_task_defs.get(task.name)
 
 
 @attrs.frozen(slots=True)
@@ -244,7 +271,10 @@ class _Embedding:
     semantics: Semantics
     #: Name and version of the definition and of those around it.
     chain: tuple[str, ...]
-    texts: dict[str, str]
+    #: The definitions of sub-workflows.
+    texts: dict[str, str] = attrs.field(factory=dict)
+    #: Registered task definitions by name, each read once; None where there is none.
+    registered: dict[str, TaskDef | None] = attrs.field(factory=dict)
 
 
 D = TypeVar("D", WorkflowDef, TaskDef, TaskDef | None)

@@ -245,14 +245,23 @@ Row = TypeVar("Row", Task, Workflow)
 #: How the cells of a row are read: all at once.
 _CELLS: Final = {kind: tuple(field.name for field in attrs.fields(kind)) for kind in (Task, Workflow)}
 _READ: Final = {kind: attrgetter(*names) for kind, names in _CELLS.items()}
+#: And how they are written, in a row that nobody has seen yet.
+_WRITE: Final = {kind: {name: getattr(kind, name).__set__ for name in names} for kind, names in _CELLS.items()}
 
 
 def changed(row: Row, **fields: object) -> Row:
-    """`attrs.evolve` of a row, in a third of its time: every turn copies a few rows, of some forty cells each.
+    """`attrs.evolve` of a row, in half its time: every turn copies a few rows, of some forty cells each.
 
     Raises TypeError for a name that is not a cell's.
     """
     kind = type(row)
-    cells: dict[str, Any] = dict(zip(_CELLS[kind], _READ[kind](row), strict=True))
-    cells.update(fields)
-    return kind(**cells)
+    writes = _WRITE[kind]
+    if not fields.keys() <= writes.keys():
+        raise TypeError(f"a {kind.__name__} has no {', '.join(sorted(fields.keys() - writes.keys()))}")
+    # Rows have neither converters nor validators: the cells of a slotted class are all there is to one.
+    copy = object.__new__(kind)
+    for write, value in zip(writes.values(), _READ[kind](row), strict=True):
+        write(copy, value)
+    for name, value in fields.items():
+        writes[name](copy, value)
+    return copy

@@ -27,9 +27,9 @@ class Reads:
 
     def union(self, *others: Reads) -> Reads:
         """What this or any of the others reads."""
-        every = (self, *(other for other in others if other is not NOTHING))
-        if len(every) == 1:
-            return self
+        every = [reads for reads in (self, *others) if reads is not NOTHING]
+        if len(every) < 2:
+            return every[0] if every else NOTHING
         return Reads(
             members=frozenset().union(*(reads.members for reads in every)),
             steps=frozenset().union(*(reads.steps for reads in every)),

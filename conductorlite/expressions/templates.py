@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final, TypeAlias
 
 import attrs
@@ -45,6 +45,9 @@ _CACHED_LENGTH: Final = 1000
 
 _ENV: Final = "workflow.env."
 _BRACE: Final = re.compile(r"[{}]")
+
+#: Types of values that hold nothing.
+_PLAIN: Final = frozenset({int, float, bool, type(None)})
 
 _Render: TypeAlias = Callable[[Source], Json]
 
@@ -113,6 +116,8 @@ def compile_template(template: Json) -> Template:
 
 def compile_input(parameters: Mapping[str, Json], input_template: Mapping[str, Json] | None = None) -> InputTemplate:
     """Merge and compile: keys that `parameters` lacks, or has as null, are added before rendering."""
+    if not parameters and not input_template:
+        return _no_input()
     added = input_template or {}
     merged = dict(parameters)
     for key, value in added.items():
@@ -122,6 +127,11 @@ def compile_input(parameters: Mapping[str, Json], input_template: Mapping[str, J
     template = compile_template(merged)
     spare = compile_template({key: added[key] for key, _ in fallbacks}).secrets if fallbacks else ()
     return InputTemplate(template=template, fallbacks=fallbacks, secrets=tuple(dict.fromkeys((*template.secrets, *spare))))
+
+
+@cache
+def _no_input() -> InputTemplate:
+    return InputTemplate(template=compile_template({}), fallbacks=())
 
 
 def apply_workflow_input_template(given: Mapping[str, Json], template: Mapping[str, Json]) -> dict[str, Json]:
@@ -148,13 +158,14 @@ class _Compiler:
     def value(self, value: Json, where: str, steps: tuple[str | int, ...]) -> _Render:
         if isinstance(value, str):
             return self.text(value, where, steps)
-        if not isinstance(value, Mapping | list | tuple):
+        if type(value) in _PLAIN or not isinstance(value, Mapping | list | tuple):
             return _constant(value)
         if len(steps) >= MAX_DEPTH:
             raise InvalidExpression(f"{where[:200]}: a template nested deeper than {MAX_DEPTH} levels")
+        if all(map(_is_constant, value.values() if isinstance(value, Mapping) else value)):
+            return _copied(dict(value) if isinstance(value, Mapping) else list(value))
         if isinstance(value, Mapping):
-            pairs = [(key, self.value(item, f"{where}.{key}", (*steps, key))) for key, item in value.items()]
-            return _render_map(pairs)
+            return _render_map([(key, self.value(item, f"{where}.{key}", (*steps, key))) for key, item in value.items()])
         return _render_list(
             [self.value(item, f"{where}[{index}]", (*steps, index)) for index, item in enumerate(value)]
         )
@@ -174,6 +185,15 @@ class _Compiler:
 
 def _constant(value: Json) -> _Render:
     return lambda source: value
+
+
+def _is_constant(value: Json) -> bool:
+    return type(value) in _PLAIN or (type(value) is str and "${" not in value)
+
+
+def _copied(constant: dict[str, Json] | list[Json]) -> _Render:
+    """A map or list without anything to render in it, and nothing in it that could be changed."""
+    return lambda source: constant.copy()
 
 
 def _render_map(pairs: list[tuple[str, _Render]]) -> _Render:

@@ -17,7 +17,7 @@ from conductorlite.operators.document import DraftSource
 from conductorlite.operators.dynamic import resolve_dynamic
 from conductorlite.operators.dynamic_fork import schedule_dynamic_fork
 from conductorlite.operators.exclusive_join import choose, schedule_exclusive_join
-from conductorlite.operators.fork import resume_fork, schedule_branch, schedule_fork
+from conductorlite.operators.fork import branches_left, resume_fork, schedule_branch, schedule_fork
 from conductorlite.operators.inline import schedule_inline, schedule_lambda
 from conductorlite.operators.join import branches_ended, look_again, one_less, pass_over_join, recount_join, schedule_join
 from conductorlite.operators.start_workflow import schedule_start_workflow
@@ -36,6 +36,7 @@ __all__ = [
     "DraftSource",
     "admitted",
     "ask_now",
+    "branches_left",
     "child_start",
     "choose",
     "chosen_head",

@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import attrs
+
+from conductorlite.decisions import NotLoaded
 from conductorlite.definitions import TaskType
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, printed_ref
@@ -92,7 +95,13 @@ def _grow(
         ],
     }
     attempt = 0 if previous is None else previous.attempt + 1
-    found = draft.embed(f"{printed_ref(node.ref, iterations)}#{attempt}", definition)
+    try:
+        found = draft.embed(f"{printed_ref(node.ref, iterations)}#{attempt}", definition)
+    except NotLoaded as absent:
+        # And, once for all, the rows that are looked at below.
+        names = (printed_ref(one["taskReferenceName"], iterations) for branch in branches for one in branch)
+        refs = frozenset(ref for ref in names if not draft.held(ref))
+        raise NotLoaded(attrs.evolve(absent.need, refs=refs)) from None
     if found.digest is None:
         shown = found.problem.replace("$.tasks[0].forkTasks", "branches")
         raise _Malformed(f"{_source(node)}: the branches are no valid tasks: {shown}")
@@ -252,5 +261,9 @@ def literal(value: Any) -> Any:
     if isinstance(value, str):
         return value.replace("${", "$${")
     if isinstance(value, dict):
-        return {key: literal(inner) for key, inner in value.items()}
-    return [literal(inner) for inner in value] if isinstance(value, list) else value
+        return {key: literal(inner) if isinstance(inner, _HOLDING) else inner for key, inner in value.items()}
+    return [literal(inner) if isinstance(inner, _HOLDING) else inner for inner in value] if isinstance(value, list) else value
+
+
+#: What may hold text.
+_HOLDING: Final = (str, dict, list)

@@ -17,7 +17,7 @@ from conductorlite.operators.document import rendered
 from conductorlite.operators.join import create_join, one_less
 from conductorlite.plan import Node
 
-__all__ = ["FORKED_DEFINITION", "resume_fork", "schedule_branch", "schedule_fork"]
+__all__ = ["FORKED_DEFINITION", "branches_left", "resume_fork", "schedule_branch", "schedule_fork"]
 
 #: Where a dynamic fork keeps the hash of the definition made of its branches.
 FORKED_DEFINITION: Final = "forkedDefinitionHash"
@@ -67,6 +67,22 @@ def _graft(draft: Draft, fork: Task) -> tuple[str, ...]:
 
 def _grown(draft: Draft, fork: Task) -> Node:
     return draft.plan_of((*fork.grafts, *_graft(draft, fork))).nodes[fork.base_ref]
+
+
+def branches_left(draft: Draft, ref: str, index: int) -> tuple[str, ...]:
+    """The heads of a fork's branches that are to be scheduled yet, from the one of that number on.
+
+    Raises NotLoaded for what scheduling them reads, as far as this turn will come: the JOIN, and whether there is a task of the
+    name of one that was made at run time.
+    """
+    fork = draft.known(ref)
+    node = _grown(draft, fork)
+    heads = node.heads[index:]
+    wanted = [] if node.join is None else [node.join]
+    if _graft(draft, fork):
+        wanted += heads[: draft.bounds.rows]
+    draft.known_tasks(printed_ref(name, fork.iterations) for name in wanted)
+    return heads
 
 
 def resume_fork(draft: Draft, fork: Task) -> None:

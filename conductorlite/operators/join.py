@@ -13,7 +13,7 @@ import attrs
 
 from conductorlite.draft import Draft
 from conductorlite.errors import InvalidInput
-from conductorlite.executions import Task, TaskStatus, printed_ref
+from conductorlite.executions import Task, TaskStatus, changed, printed_ref
 from conductorlite.operators.exclusive_join import choose
 from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
@@ -104,7 +104,7 @@ def one_less(draft: Draft, ref: str) -> None:
     if draft.node(join).task.type == "EXCLUSIVE_JOIN":
         choose(draft, ref)
         return
-    join = draft.put(attrs.evolve(join, waiting=join.waiting - 1))
+    join = draft.put(changed(join, waiting=join.waiting - 1))
     branches_ended(draft, join)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from conductorlite.definitions import step_path
 from conductorlite.errors import InvalidExpression
@@ -28,9 +28,12 @@ def check_references(scope: Scope, findings: Findings) -> None:
 
 def _templates_of(node: Place) -> Iterator[tuple[Any, str]]:
     task, path = node.task, node.path
-    yield task.input_parameters, f"{path}.inputParameters"
-    yield task.items, f"{path}.items"
-    yield task.sink, f"{path}.sink"
+    if task.input_parameters:
+        yield task.input_parameters, f"{path}.inputParameters"
+    if task.items is not None:
+        yield task.items, f"{path}.items"
+    if task.sink is not None:
+        yield task.sink, f"{path}.sink"
     if task.task_definition is not None:
         yield task.task_definition.input_template, f"{path}.taskDefinition.inputTemplate"
     params = task.sub_workflow_param
@@ -68,6 +71,19 @@ def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
             if is_expression(item):
                 yield item, at
         elif isinstance(item, Mapping):
-            stack.extend((entry, step_path(at, str(key))) for key, entry in reversed(list(item.items())))
+            # Most values hold no expression, and their paths need not be written.
+            entries = [(key, entry) for key, entry in item.items() if _worth_a_look(entry)]
+            stack.extend((entry, step_path(at, str(key))) for key, entry in reversed(entries))
         elif isinstance(item, list | tuple):
-            stack.extend((item[index], step_path(at, index)) for index in reversed(range(len(item))))
+            indices = [index for index, entry in enumerate(item) if _worth_a_look(entry)]
+            stack.extend((item[index], step_path(at, index)) for index in reversed(indices))
+
+
+def _worth_a_look(value: Any) -> bool:
+    if isinstance(value, str):
+        return "${" in value
+    return type(value) not in _PLAIN and isinstance(value, Mapping | list | tuple)
+
+
+#: Types of values that hold nothing: of a long list most are.
+_PLAIN: Final = frozenset({int, float, bool, type(None)})

@@ -43,26 +43,32 @@ def _texts_of(node: Place) -> Iterator[tuple[Any, str, bool]]:
     task, path = node.task, node.path
     worker = task.type not in OPERATOR_TYPES
     for key, value in task.input_parameters.items():
+        if not _mentions(value):
+            continue  # here already: most have none, and their paths need not be written
         if task.type == TaskType.START_WORKFLOW and isinstance(value, Mapping):
             # A definition in there has inputs of its own, and is checked when it is embedded.
             value = {name: entry for name, entry in value.items() if name != "workflowDef"}
         yield value, step_path(f"{path}.inputParameters", key), worker or _reaches_workers(task, key)
     if task.task_definition is not None:
         yield task.task_definition.input_template, f"{path}.taskDefinition.inputTemplate", worker
-    yield task.sink, f"{path}.sink", task.type == TaskType.EVENT
-    params = task.sub_workflow_param
+    if task.sink is not None:
+        yield task.sink, f"{path}.sink", task.type == TaskType.EVENT
     for text, name in (
         (task.items, "items"),
         (task.expression, "expression"),
         (task.case_expression, "caseExpression"),
         (task.loop_condition, "loopCondition"),
         (task.script_expression, "scriptExpression"),
-        (None if params is None else params.name, "subWorkflowParam.name"),
-        (None if params is None else params.idempotency_key, "subWorkflowParam.idempotencyKey"),
-        (None if params is None else params.task_to_domain, "subWorkflowParam.taskToDomain"),
-        (None if params is None else params.priority, "subWorkflowParam.priority"),
     ):
-        yield text, f"{path}.{name}", False
+        if text is not None:
+            yield text, f"{path}.{name}", False
+    params = task.sub_workflow_param
+    if params is not None:
+        path = f"{path}.subWorkflowParam"
+        yield params.name, f"{path}.name", False
+        yield params.idempotency_key, f"{path}.idempotencyKey", False
+        yield params.task_to_domain, f"{path}.taskToDomain", False
+        yield params.priority, f"{path}.priority", False
 
 
 def _reaches_workers(task: WorkflowTask, key: str) -> bool:
@@ -96,8 +102,12 @@ def _mentions(value: Any) -> bool:
         if isinstance(item, str):
             if SECRETS in item:
                 return True
-        elif isinstance(item, Mapping):
-            pending.extend(item.values())
         elif isinstance(item, list | tuple):
             pending.extend(item)
+        elif type(item) not in _PLAIN and isinstance(item, Mapping):
+            pending.extend(item.values())
     return False
+
+
+#: Types of values that hold nothing: of a long list most are.
+_PLAIN: Final = frozenset({int, float, bool, type(None)})

@@ -26,7 +26,8 @@ from conductorlite.expressions import (
     compile_input,
     compile_template,
 )
-from conductorlite.limits import Terms
+from conductorlite.limits import NO_LIMIT, Terms
+from conductorlite.plan.ahead import Ahead
 from conductorlite.plan.checks_schemas import enforced
 from conductorlite.plan.heralds import find_heralds
 from conductorlite.plan.types import OPERATOR_TYPES
@@ -39,12 +40,11 @@ __all__ = ["Node", "Plan", "compile_plan", "split_ref"]
 #: Operators whose own input merges the template of their definition, as workers' tasks do (Conductor's mappers).
 _MERGES: Final = frozenset({TaskType.DO_WHILE, TaskType.INLINE, TaskType.LAMBDA, TaskType.JSON_JQ_TRANSFORM})
 
+#: What most nodes have inside.
+_NONE: Final[frozenset[str]] = frozenset()
+
 #: Whose tasks are made at run time.
 _GROWING: Final = frozenset({TaskType.DYNAMIC, TaskType.FORK_JOIN_DYNAMIC})
-
-#: How many nodes ahead the reads of a turn are foreseen.
-_FORESIGHT: Final = 64
-
 
 #: One step on the way down to a node: the list it is in, its place there, and whether the list is the body of a loop.
 Step = tuple[str, int, bool]
@@ -60,7 +60,7 @@ class Node:
     operator: bool
     template: InputTemplate
     #: Within what limits workers carry it out; an operator has none.
-    limit: Terms = attrs.field(factory=Terms)
+    limit: Terms = NO_LIMIT
     #: Enclosing DO_WHILE references, outermost first.
     loops: tuple[str, ...] = ()
     #: What counts the live tasks inside it, outermost first: loops and JOINs of dynamic forks, each with its number of loops.
@@ -145,13 +145,16 @@ def compile_plan(
     definition: WorkflowDef,
     semantics: Semantics = Semantics.ORKES,
     evaluators: Mapping[str, Evaluator] = EVALUATORS,
+    *,
+    valid: bool = False,
 ) -> Plan:
-    """Validate a definition and index it; raises InvalidDefinition with every error there is."""
-    errors = [problem for problem in validate(definition) if problem.severity == "error"]
+    """Validate a definition, unless it is known to be valid, and index it; raises InvalidDefinition with every error there is."""
+    errors = [] if valid else [problem for problem in validate(definition) if problem.severity == "error"]
     if errors:
         raise InvalidDefinition(errors)
     places = {place.task.task_reference_name: place for place in _places(definition)}
-    heralds = find_heralds(definition)
+    choosing = any(place.task.type == TaskType.EXCLUSIVE_JOIN for place in places.values())
+    heralds = find_heralds(definition) if choosing else {}
     waiting: dict[str, list[str]] = {}
     inside: dict[str, set[str]] = {}
     members: dict[str, list[str]] = {}
@@ -172,7 +175,7 @@ def compile_plan(
             semantics,
             evaluators,
             joins=tuple(waiting.get(ref, ())),
-            inside=frozenset(inside.get(ref, ())),
+            inside=frozenset(inside[ref]) if ref in inside else _NONE,
             heralds=heralds.get(ref, {}),
             members=tuple(members.get(ref, ())),
         )
@@ -187,7 +190,7 @@ def compile_plan(
         first=definition.tasks[0].task_reference_name if definition.tasks else None,
         output=output,
         # The end of a branch is not the end of the workflow: the JOIN behind it reads on when all have arrived.
-        ahead={ref: _ahead(node, nodes, None if places[ref].forks else output) for ref, node in nodes.items()},
+        ahead=Ahead(nodes, output, frozenset(ref for ref, place in places.items() if place.forks)),
         compensates=bool(undoing) or any(place.task.type in _GROWING for place in places.values()),
         limited=any(node.limit or node.task.type in _GROWING for node in (*nodes.values(), *undoing.values())),
         rate_limit_key=_rate_limit_key(definition),
@@ -268,7 +271,7 @@ def _node(
         task=task,
         policy=task_policy(task, semantics, operator=operator),
         operator=operator,
-        limit=Terms() if operator else task_limit(task),
+        limit=NO_LIMIT if operator else task_limit(task),
         template=compile_input(
             _inputs(task), dict(definition.input_template) if merges and definition is not None else {}
         ),
@@ -351,31 +354,6 @@ def _items(task: WorkflowTask) -> Template | None:
     if isinstance(listed, list | tuple) or (isinstance(listed, str) and listed.strip()):
         return compile_template(listed)
     return None
-
-
-def _ahead(node: Node, nodes: Mapping[str, Node], output: Template | None) -> Reads:
-    """What a turn reads when `node` has ended: the inputs of what is scheduled next, through tasks that end at once."""
-    reads = Reads()
-    pending = [node.successor] if node.successor else [node.loops[-1]] if node.loops else []
-    if not pending and output is not None:
-        reads = reads.union(output.reads)
-    seen: set[str] = set()
-    while pending and len(seen) < _FORESIGHT:
-        ref = pending.pop(0)
-        if ref in seen:
-            continue
-        seen.add(ref)
-        following = nodes[ref]
-        reads = reads.union(following.template.reads)
-        if following.items is not None:
-            reads = reads.union(following.items.reads)
-        if following.task.type == TaskType.FORK_JOIN:
-            pending.extend(following.heads)
-        elif following.task.type == TaskType.DO_WHILE and following.body:
-            pending.append(following.body)
-        elif following.task.type == TaskType.NOOP and following.successor:
-            pending.append(following.successor)
-    return reads
 
 
 def split_ref(plan: Plan, ref: str) -> tuple[str, tuple[int, ...]]:

@@ -8,7 +8,7 @@ surroundings of the node they grow from: its loops, its scopes, its place in the
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Final, TypeVar
 
 import attrs
@@ -46,17 +46,16 @@ def grafted(plan: Plan, root: str, digest: str, inner: Plan) -> Plan:
     grow = _branches if outer.task.type == TaskType.FORK_JOIN_DYNAMIC else _stand_in
     grown = dict(grow(outer, (*outer.grafts, digest), inner.nodes))
     # What it has outside of them a node made at run time does not know: its own reads ahead are those inside.
-    ahead = {ref: reads for ref, reads in inner.ahead.items() if ref not in plan.ahead}
-    return attrs.evolve(plan, nodes=_over(grown, plan.nodes), ahead=_over(ahead, plan.ahead))
+    ahead = ChainMap(*_maps(plan.ahead), inner.ahead)  # type: ignore[arg-type]
+    return attrs.evolve(plan, nodes=ChainMap(grown, *_maps(plan.nodes)), ahead=ahead)
 
 
 T = TypeVar("T")
 
 
-def _over(grown: dict[str, T], under: Mapping[str, T]) -> Mapping[str, T]:
-    """Both as one mapping, without a copy: a wide fork may have a DYNAMIC in each branch."""
-    maps = under.maps if isinstance(under, ChainMap) else [dict(under) if not isinstance(under, dict) else under]
-    return ChainMap(grown, *maps)
+def _maps(under: Mapping[str, T]) -> list[MutableMapping[str, T]]:
+    """What it is made of, to be put together anew without a copy: a wide fork may have a DYNAMIC in each branch."""
+    return under.maps if isinstance(under, ChainMap) else [under]  # type: ignore[list-item]
 
 
 def _stand_in(outer: Node, grafts: tuple[str, ...], nodes: Mapping[str, Node]) -> Iterator[tuple[str, Node]]:
@@ -87,7 +86,8 @@ def _branches(outer: Node, grafts: tuple[str, ...], nodes: Mapping[str, Node]) -
                 node,
                 grafts=grafts,
                 loops=(*outer.loops, *node.loops),
-                scopes=(*around, *((scope, number + depth) for scope, number in node.scopes)),
+                # Most are counted by the JOIN alone, and share the tuple that says so.
+                scopes=(*around, *((scope, number + depth) for scope, number in node.scopes)) if node.scopes else around,
                 route=(*outer.route, *node.route[1:]),
                 joins=tuple(join for join in node.joins if join != outer.join),
             )

@@ -54,13 +54,15 @@ class Place:
 
 
 def branches(task: WorkflowTask, path: str) -> Iterator[tuple[str, Sequence[WorkflowTask]]]:
-    """Every list of tasks directly inside `task` with its path: cases, default, branches, loop body."""
+    """Every list of tasks directly inside `task` with its path: cases, default and loop body if not empty, branches."""
     for key, tasks in task.decision_cases.items():
         yield step_path(f"{path}.decisionCases", key), tasks
-    yield f"{path}.defaultCase", task.default_case
+    if task.default_case:
+        yield f"{path}.defaultCase", task.default_case
     for index, tasks in enumerate(task.fork_tasks):
         yield f"{path}.forkTasks[{index}]", tasks
-    yield f"{path}.loopOver", task.loop_over
+    if task.loop_over:
+        yield f"{path}.loopOver", task.loop_over
 
 
 def walk(defn: WorkflowDef, path: str = "$", *, deepest: int = MAX_NESTING) -> Iterator[Place]:

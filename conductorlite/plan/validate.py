@@ -87,6 +87,12 @@ def _misshapen(value: object, path: str, kind: type[object]) -> list[Problem]:
     problems, payloads = examine(value, path, kind)
     if problems:
         return problems
+    try:
+        canonical([payload for payload, _ in payloads])
+    except ValueError:
+        pass  # each by itself: which it is, and whether it is more than that they are many
+    else:
+        return []
     for payload, where in payloads:
         try:
             canonical(payload, where=where)

@@ -4,20 +4,43 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from conductorlite.errors import InvalidInput
 from conductorlite.ports import Backend
 from conductorlite.testing.faults import FaultyBackend
 
-__all__ = ["STORES", "CountedIds", "Store", "StoreKind"]
+__all__ = ["STORES", "CountedIds", "Store", "StoreKind", "lay_empty_store"]
 
 #: Names of stores: in memory, in memory with outgoing parts relayed, in an SQLite file.
 STORES: Final = ("memory", "relay", "sqlite")
 
 #: A name, or a function that opens a backend in a folder, for the first time and again.
 StoreKind = str | Callable[[Path], Backend]
+
+
+def lay_empty_store(path: Path) -> Path:
+    """Put an SQLite store with nothing in it where no file is yet; returns the path.
+
+    Copied from one that was made first: to make the tables takes longer than most tests.
+    """
+    if not path.exists():
+        path.write_bytes(_empty_store())
+    return path
+
+
+@cache
+def _empty_store() -> bytes:
+    # Imported on use: who tests in memory never pays for sqlite3.
+    from conductorlite.backends.sqlite import SQLiteBackend
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "empty.db"
+        SQLiteBackend(path).close()
+        return path.read_bytes()
 
 
 class Store:
@@ -53,7 +76,7 @@ class Store:
         from conductorlite.backends.sqlite import SQLiteBackend
 
         # A killed process loses nothing that NORMAL has committed; only a power cut could.
-        return SQLiteBackend(self._file, synchronous="NORMAL")
+        return SQLiteBackend(lay_empty_store(self._file), synchronous="NORMAL")
 
     @property
     def _file(self) -> Path:

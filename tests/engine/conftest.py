@@ -13,6 +13,7 @@ from engine_kit import Bench
 from conductorlite.backends.memory import MemoryBackend
 from conductorlite.backends.sqlite import SQLiteBackend
 from conductorlite.ports import Backend
+from conductorlite.testing.stores import lay_empty_store
 
 NewStore = Callable[[], Backend]
 NewBench = Callable[..., Bench]
@@ -25,7 +26,7 @@ def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> NewStore:
 
     def make() -> Backend:
         if request.param == "sqlite":
-            return SQLiteBackend(tmp_path / f"store{next(made)}.db", synchronous="NORMAL")
+            return SQLiteBackend(lay_empty_store(tmp_path / f"store{next(made)}.db"), synchronous="NORMAL")
         return MemoryBackend(relay=request.param == "memory-relay")
 
     return make

@@ -2,10 +2,14 @@
 
 Each runs in a process of its own, forked from this one, so that its memory is its own. What is measured is from its beginning to
 its end; the memory is that of the whole process. Afterwards a normal workflow must run on the same engine.
+
+Seconds are those of a machine that takes `REFERENCE` for a fixed piece of work (`pace`): on a slower one, or one that others use
+as well, that work is timed after an attack that took long, and the bound grows by as much.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -28,6 +32,24 @@ from conductorlite.testing import ScriptedWorkers
 #: Carried out on an SQLite file; the others in memory.
 STORED = "SQL in names and queries", "unicode in names"
 
+#: Seconds that `pace` takes where a second is one: on an ordinary core with nothing else to do.
+REFERENCE = 0.09
+
+
+def pace() -> float:
+    """How much slower this machine is at present than the one whose seconds count; 1.0 for a faster one."""
+    gc.collect()
+    gc.disable()  # what an attack has left behind says nothing of the machine
+    began = time.process_time()
+    # As the engine does, it makes many small objects, which is slowed more than arithmetic by whoever shares the caches.
+    rows = [{"n": number, "ref": f"t{number}", "in": [number]} for number in range(40_000)]
+    by_ref = {row["ref"]: row for row in json.loads(json.dumps(rows))}
+    if len(by_ref) != len(rows):
+        raise AssertionError("the pace is not that of this work")
+    took = time.process_time() - began
+    gc.enable()
+    return max(1.0, took / REFERENCE)
+
 
 def carry_out(name: str, folder: Path) -> dict[str, Any]:
     """One attack, and a normal workflow after it."""
@@ -46,6 +68,7 @@ def carry_out(name: str, folder: Path) -> dict[str, Any]:
             began, cpu = time.monotonic(), time.process_time()
             outcome = _outcome(engine, name, family)
             seconds, used = time.monotonic() - began, time.process_time() - cpu
+        slower = pace() if used > 1 else 1.0
         normal = engine.start(WorkflowDef.from_json({**flow(given("normal")), "name": "normal"}))
         engine.run_until_idle()
         after = str(normal.status)
@@ -54,7 +77,7 @@ def carry_out(name: str, folder: Path) -> dict[str, Any]:
     if sys.platform == "darwin":
         peak /= 1024 * 1024
     outcome = " ".join(outcome.encode("utf-8", "backslashreplace").decode().split()).replace(str(folder), "…")
-    measured = {"seconds": seconds, "cpu": used, "mb": peak, "after": after, "broken": broken}
+    measured = {"seconds": seconds, "cpu": used, "slower": slower, "mb": peak, "after": after, "broken": broken}
     return {"family": family, "outcome": outcome[:300], **measured}
 
 
@@ -86,7 +109,7 @@ def main(names: list[str]) -> None:
             _, status = os.waitpid(child, 0)
         if status:
             outcome = f"UNNAMED end of the process, status {status}"
-            dead = {"outcome": outcome, "seconds": 60.0, "cpu": 60.0, "mb": 2048.0, "after": "", "broken": []}
+            dead = {"outcome": outcome, "seconds": 60.0, "cpu": 60.0, "slower": 1.0, "mb": 2048.0, "after": "", "broken": []}
             print(json.dumps({"name": name, "family": family_of(name), **dead}), flush=True)
 
 

@@ -1,7 +1,8 @@
 """Input meant to do harm: a named error or a normal end, in little time and memory, nothing half-written, and the engine goes on.
 
-Ten families (`families.py`), each attack in a process of its own. The goal is 2 seconds and 256 MB; the test leaves room for a slow
-machine, judges the time of the process itself, and prints what it measured.
+Ten families (`families.py`), each attack in a process of its own: 2 seconds on a core of its own, and 256 MB. The test judges the
+time of the process itself, from the first call to the last turn of what was started, grants a slower machine as much more and a
+shared one half as much again, and prints what it measured.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from corruption_attacks import MUST_BE_SEEN
 from families import DATABASES, FAMILIES
 
 HERE = Path(__file__).parent
-SECONDS, MEGABYTES = 10.0, 256.0
+SECONDS, SHARED, MEGABYTES = 2.0, 1.5, 256.0
 
 
 def carried_out(*names: str) -> dict[str, dict[str, Any]]:
@@ -34,8 +35,20 @@ def carried_out(*names: str) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def measured() -> dict[str, dict[str, Any]]:
-    """All attacks, carried out one after another."""
-    return carried_out(*(name for names in FAMILIES.values() for name in names))
+    """All attacks, carried out one after another; those that took too long once more, and the least time counts.
+
+    What others do on the machine can only add to it.
+    """
+    found = carried_out(*(name for names in FAMILIES.values() for name in names))
+    for _ in range(2):
+        again = carried_out(*slow) if (slow := [name for name, one in found.items() if not in_time(one)]) else {}
+        found.update({name: one for name, one in again.items() if one["cpu"] < found[name]["cpu"]})
+    return found
+
+
+def in_time(found: dict[str, Any]) -> bool:
+    """Whether an attack was over within the seconds it has."""
+    return bool(found["cpu"] < SECONDS * SHARED * found["slower"])
 
 
 def judge(found: dict[str, Any]) -> None:
@@ -45,7 +58,7 @@ def judge(found: dict[str, Any]) -> None:
     if importlib.util.find_spec("jq") is None and "conductorlite[jq]" in found["outcome"]:
         pytest.skip("needs the extra jq")
     assert not found["outcome"].startswith("UNNAMED"), found["outcome"]
-    assert found["cpu"] < SECONDS, found
+    assert in_time(found), found
     assert found["mb"] < MEGABYTES, found
     assert (found["after"], found["broken"]) == ("COMPLETED", []), found
 

@@ -42,6 +42,7 @@ from conductorlite.executions import Workflow
 from conductorlite.plan import Plan
 from conductorlite.plan.tree import walk
 from conductorlite.ports import Backend, ReadingTransaction
+from conductorlite.testing.stores import lay_empty_store
 
 __all__ = ["Matrix", "Twins", "journal"]
 
@@ -143,6 +144,10 @@ def journal(engine: Engine, workflow_id: str, *, turns: bool = True) -> bytes:
     return canonical(lines).encode()
 
 
+def _twin(path: Path) -> SQLiteBackend:
+    return SQLiteBackend(lay_empty_store(path), synchronous="NORMAL")
+
+
 class Twins:
     """The same definition, input and operations on memory and on SQLite."""
 
@@ -163,7 +168,7 @@ class Twins:
         # Letters that parent and child write each other within one millisecond may meet in either order: where they are
         # relayed, the twin relays them too.
         families = relay and any(word in canonical(definition) for word in _BEGETTING)
-        twin = MemoryBackend(relay=True) if families else SQLiteBackend(folder / "twin.db", synchronous="NORMAL")
+        twin = MemoryBackend(relay=True) if families else _twin(folder / "twin.db")
         self.engines = [
             self._engine(MemoryBackend(relay=relay), bounds, semantics, matrix),
             self._engine(twin, bounds, semantics, matrix),

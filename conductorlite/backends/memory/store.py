@@ -6,7 +6,6 @@ the notes backwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 from conductorlite.backends.memory.ordered import Ordered
@@ -23,6 +22,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _MISSING: Any = object()
+
+#: What was done to a list or an index.
+_APPENDED, _ADDED, _DISCARDED = object(), object(), object()
 
 #: (due_at, posted_at, sender, sender_seq, event_id): place in one inbox.
 InboxKey = tuple[int, int, str, int, str]
@@ -111,14 +113,14 @@ class Store:
         self.note_seq = 0
         self.archive: dict[str, Archived] = {}
         self.archived_ids: Ordered[tuple[str]] = Ordered()
-        self._undo: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+        #: What was changed, where in it, and what was there: a tuple each, for there are thousands in a large commit.
+        self._undo: list[tuple[Any, Any, object]] = []
 
     # -- changes that can be undone ------------------------------------------------------------------------------------
 
     def put(self, table: dict[K, V], key: K, value: V) -> None:
         """Set one entry."""
-        old = table.get(key, _MISSING)
-        self._undo.append((table.pop, (key, None)) if old is _MISSING else (table.__setitem__, (key, old)))
+        self._undo.append((table, key, table.get(key, _MISSING)))
         table[key] = value
 
     def drop(self, table: dict[K, V], key: K) -> V | None:
@@ -126,24 +128,24 @@ class Store:
         old = table.pop(key, _MISSING)
         if old is _MISSING:
             return None
-        self._undo.append((table.__setitem__, (key, old)))
+        self._undo.append((table, key, old))
         value: V = old
         return value
 
     def append(self, entries: list[V], entry: V) -> None:
         """Add to the end of a list."""
         entries.append(entry)
-        self._undo.append((entries.pop, ()))
+        self._undo.append((entries, None, _APPENDED))
 
     def add(self, index: Ordered[Any], key: tuple[Any, ...]) -> None:
         """Put a key into an index it is not in."""
         index.add(key)
-        self._undo.append((index.discard, (key,)))
+        self._undo.append((index, key, _ADDED))
 
     def discard(self, index: Ordered[Any], key: tuple[Any, ...]) -> None:
         """Take a key out of an index it is in."""
         index.discard(key)
-        self._undo.append((index.add, (key,)))
+        self._undo.append((index, key, _DISCARDED))
 
     def mark(self) -> int:
         """A place to return to."""
@@ -152,8 +154,17 @@ class Store:
     def undo(self, mark: int = 0) -> None:
         """Take back every change since `mark`."""
         while len(self._undo) > mark:
-            change, arguments = self._undo.pop()
-            change(*arguments)
+            changed, key, old = self._undo.pop()
+            if old is _MISSING:
+                changed.pop(key, None)
+            elif old is _APPENDED:
+                changed.pop()
+            elif old is _ADDED:
+                changed.discard(key)
+            elif old is _DISCARDED:
+                changed.add(key)
+            else:
+                changed[key] = old
 
     def keep(self) -> None:
         """Make every change final."""
