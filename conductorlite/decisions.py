@@ -8,9 +8,9 @@ go, so that every backend's `apply` is short and the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -194,42 +194,33 @@ class Need:
     #: Members of limits: (key, holder).
     members: frozenset[tuple[str, str]] = frozenset()
 
-    def __or__(self, other: Need) -> Need:
-        return Need(
-            refs=self.refs | other.refs,
-            latest_of=self.latest_of | other.latest_of,
-            live=self.live or other.live,
-            failed=self.failed or other.failed,
-            everything=self.everything or other.everything,
-            payloads=self.payloads | other.payloads,
-            definitions=self.definitions | other.definitions,
-            polls=self.polls | other.polls,
-            grafts=self.grafts | other.grafts,
-            embeds={**self.embeds, **other.embeds},
-            plans=self.plans | other.plans,
-            inbox=self.inbox or other.inbox,
-            limits={key: max(self.limits.get(key, 0), other.limits.get(key, 0)) for key in {*self.limits, *other.limits}},
-            members=self.members | other.members,
+    @classmethod
+    def of(cls, needs: Sequence[Need]) -> Need:
+        """All that any of them needs."""
+
+        def united(name: str) -> Any:
+            return frozenset().union(*(getattr(need, name) for need in needs))
+
+        keys = {key for need in needs for key in need.limits}
+        return cls(
+            **{name: united(name) for name in _SETS},
+            live=any(need.live for need in needs),
+            failed=any(need.failed for need in needs),
+            everything=any(need.everything for need in needs),
+            embeds={name: definition for need in needs for name, definition in need.embeds.items()},
+            inbox=any(need.inbox for need in needs),
+            limits={key: max(need.limits.get(key, 0) for need in needs) for key in keys},
         )
+
+    def __or__(self, other: Need) -> Need:
+        return Need.of((self, other))
 
     def __bool__(self) -> bool:
-        return bool(
-            self.refs
-            or self.latest_of
-            or self.live
-            or self.failed
-            or self.everything
-            or self.payloads
-            or self.definitions
-            or self.polls
-            or self.grafts
-            or self.embeds
-            or self.plans
-            or self.inbox
-            or self.limits
-            or self.members
-        )
+        return any(getattr(self, name) for name in _FIELDS)
 
+
+_FIELDS: Final = tuple(field.name for field in attrs.fields(Need))
+_SETS: Final = ("refs", "latest_of", "payloads", "definitions", "polls", "grafts", "plans", "members")
 
 NOTHING: Final = Need()
 

@@ -147,7 +147,7 @@ def decide(
             if not missing:
                 raise
             break
-    return _together(missing) if missing else draft.decision()
+    return Need.of(missing) if missing else draft.decision()
 
 
 def _turn_order(event: Event, *, unborn: bool) -> int:
@@ -158,27 +158,6 @@ def _turn_order(event: Event, *, unborn: bool) -> int:
     if event.kind is EventKind.MIGRATE:
         return 2
     return 0 if unborn and event.kind is EventKind.START else 1
-
-
-def _together(needs: list[Need]) -> Need:
-    return Need(
-        grafts=frozenset().union(*(need.grafts for need in needs)),
-        embeds={name: definition for need in needs for name, definition in need.embeds.items()},
-        refs=frozenset().union(*(need.refs for need in needs)),
-        latest_of=frozenset().union(*(need.latest_of for need in needs)),
-        live=any(need.live for need in needs),
-        failed=any(need.failed for need in needs),
-        everything=any(need.everything for need in needs),
-        payloads=frozenset().union(*(need.payloads for need in needs)),
-        definitions=frozenset().union(*(need.definitions for need in needs)),
-        plans=frozenset().union(*(need.plans for need in needs)),
-        inbox=any(need.inbox for need in needs),
-        limits={
-            key: max(need.limits.get(key, 0) for need in needs) for key in frozenset().union(*(need.limits for need in needs))
-        },
-        members=frozenset().union(*(need.members for need in needs)),
-        polls=frozenset().union(*(need.polls for need in needs)),
-    )
 
 
 def _settle(draft: Draft, missing: list[Need]) -> None:

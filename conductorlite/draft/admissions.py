@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from conductorlite.canonical import Payload, canonical, parse
+from conductorlite.canonical import Payload
 from conductorlite.decisions import Admission, Event, EventKind, Need, NotLoaded
 from conductorlite.draft.mailboxes import Mailboxes
 from conductorlite.errors import InvariantBroken
@@ -248,16 +248,9 @@ class Admissions(Mailboxes):
     # ------------------------------------------------------------------ what the journal tells
 
     def _tell(self, act: str, admitted: bool, own: tuple[str | None, ...]) -> None:
-        """Have the journal tell what came of an act: in the last line of this turn, or in the next one."""
-        if not admitted and not own:
-            return
-        answer = [act, int(admitted), *(ref or "" for ref in own)]
-        if not self._history:
-            self._cause.setdefault("slots", []).append(answer)
-            return
-        last = self._history[-1]
-        cause = {} if last.cause is None else parse(last.cause)
-        self._history[-1] = attrs.evolve(last, cause=canonical({**cause, "slots": [*cause.get("slots", ()), answer]}))
+        """Have the journal tell what came of an act, if anything did."""
+        if admitted or own:
+            self._tell_more("slots", [act, int(admitted), *(ref or "" for ref in own)])
 
     def _lived(self, act: str) -> bool:
         """What came of an act when this turn was taken first; what the journal does not tell led to nothing."""

@@ -262,16 +262,24 @@ class View:
         return digest
 
     def _use(self, digest: str) -> None:
-        """Have the journal tell that a definition was found at run time: in its last line of this turn, or in the next one."""
+        """Have the journal tell that a definition was found at run time."""
+        if digest not in self._so_far("used"):
+            self._tell_more("used", digest)
+
+    def _so_far(self, name: str) -> Sequence[Any]:
+        """What the last line of this turn, or the next one if there is none yet, tells under a name of its cause."""
+        cause = self._cause if not self._history else parse(self._history[-1].cause or "{}")
+        found: Sequence[Any] = cause.get(name, ())
+        return found
+
+    def _tell_more(self, name: str, what: object) -> None:
+        """Have the journal tell more under a name of a cause: in the last line of this turn, or in the next one."""
+        told = [*self._so_far(name), what]
         if not self._history:
-            used = self._cause.setdefault("used", [])
-            used += [digest] if digest not in used else []
+            self._cause[name] = told
             return
         last = self._history[-1]
-        cause = {} if last.cause is None else parse(last.cause)
-        if digest not in cause.get("used", ()):
-            cause["used"] = [*cause.get("used", ()), digest]
-            self._history[-1] = attrs.evolve(last, cause=canonical(cause))
+        self._history[-1] = attrs.evolve(last, cause=canonical({**parse(last.cause or "{}"), name: told}))
 
     def owner(self, task: Task) -> str | None:
         """Printed reference of the DO_WHILE, or of the JOIN behind the dynamic fork, that counts the task; None when the
