@@ -167,6 +167,8 @@ class Need:
 
     #: Printed references: their last attempt.
     refs: frozenset[str] = frozenset()
+    #: Ids of attempts: under which reference they are.
+    ids: frozenset[str] = frozenset()
     #: Definition references inside loops: the row scheduled last, of any round.
     latest_of: frozenset[str] = frozenset()
     #: Every live row.
@@ -197,6 +199,7 @@ class Need:
     def __or__(self, other: Need) -> Need:
         return Need(
             refs=self.refs | other.refs,
+            ids=self.ids | other.ids,
             latest_of=self.latest_of | other.latest_of,
             live=self.live or other.live,
             failed=self.failed or other.failed,
@@ -213,22 +216,7 @@ class Need:
         )
 
     def __bool__(self) -> bool:
-        return bool(
-            self.refs
-            or self.latest_of
-            or self.live
-            or self.failed
-            or self.everything
-            or self.payloads
-            or self.definitions
-            or self.polls
-            or self.grafts
-            or self.embeds
-            or self.plans
-            or self.inbox
-            or self.limits
-            or self.members
-        )
+        return self != _NOTHING
 
 
 NOTHING: Final = Need()
@@ -245,6 +233,7 @@ TIMERS: Final[Mapping[str, EventKind]] = {**DEADLINES, "wait_until": EventKind.W
 
 #: Heads of a line that are loaded at first.
 _HEADS: Final = 4
+_NOTHING: Final = Need()
 
 #: What came of an act on a limit, as the journal tells it: which act, whether who asked has a slot (1, 0), and the references of
 #: the same execution that were let in by it (the empty text: the execution itself).
@@ -271,6 +260,8 @@ class Snapshot:
     workflow: Workflow
     events: tuple[Event, ...] = ()
     tasks: Mapping[str, Task | None] = attrs.field(factory=dict)
+    #: References by the ids of attempts.
+    ids: Mapping[str, str | None] = attrs.field(factory=dict)
     latest: Mapping[str, Task | None] = attrs.field(factory=dict)
     payloads: Mapping[str, Payload] = attrs.field(factory=dict)
     #: Why documents that lie in the payload storage cannot be had, by their hashes.
@@ -301,6 +292,15 @@ class Snapshot:
             if self.everything_loaded:
                 return None
             raise NotLoaded(Need(refs=frozenset({ref}))) from None
+
+    def ref_of(self, task_id: str) -> str | None:
+        """The printed reference under which an attempt is now; None when it is no more; raises NotLoaded."""
+        if self.everything_loaded:
+            return next((ref for ref, task in self.tasks.items() if task is not None and task.task_id == task_id), None)
+        try:
+            return self.ids[task_id]
+        except KeyError:
+            raise NotLoaded(Need(ids=frozenset({task_id}))) from None
 
     def latest_of(self, base_ref: str) -> Task | None:
         """The row of a definition reference that was scheduled last, of any round; raises NotLoaded."""

@@ -165,6 +165,7 @@ def _together(needs: list[Need]) -> Need:
         grafts=frozenset().union(*(need.grafts for need in needs)),
         embeds={name: definition for need in needs for name, definition in need.embeds.items()},
         refs=frozenset().union(*(need.refs for need in needs)),
+        ids=frozenset().union(*(need.ids for need in needs)),
         latest_of=frozenset().union(*(need.latest_of for need in needs)),
         live=any(need.live for need in needs),
         failed=any(need.failed for need in needs),
