@@ -31,7 +31,10 @@ def look(engine: Engine, workflow_id: str, seen: Seen) -> None:
     """Compare what the history says was undone with the rows."""
     workflow = engine.get(workflow_id)
     rows = {task.ref: task for task in workflow.tasks}
-    lines = [line for line in engine.history(workflow_id) if line.kind is HistoryKind.COMPENSATION]
+    history = engine.history(workflow_id)
+    # One that was compensated may be run again from its start, and is compensated anew then.
+    begun = max((line.n for line in history if line.kind is HistoryKind.VERB and line.status in ("RESTART", "RERUN")), default=0)
+    lines = [line for line in history if line.kind is HistoryKind.COMPENSATION and line.n > begun]
     undone = [str(line.ref) for line in lines if line.ref is not None]
     if not lines:
         return
