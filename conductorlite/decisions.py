@@ -167,6 +167,8 @@ class Need:
 
     #: Printed references: their last attempt.
     refs: frozenset[str] = frozenset()
+    #: Ids of attempts: under which reference they are.
+    ids: frozenset[str] = frozenset()
     #: Definition references inside loops: the row scheduled last, of any round.
     latest_of: frozenset[str] = frozenset()
     #: Every live row.
@@ -197,31 +199,25 @@ class Need:
     @classmethod
     def of(cls, needs: Sequence[Need]) -> Need:
         """All that any of them needs."""
-
-        def united(name: str) -> Any:
-            return frozenset().union(*(getattr(need, name) for need in needs))
-
-        keys = {key for need in needs for key in need.limits}
+        sets: dict[str, Any] = {name: frozenset().union(*(getattr(need, name) for need in needs)) for name in _SETS}
         return cls(
-            **{name: united(name) for name in _SETS},
+            **sets,
             live=any(need.live for need in needs),
             failed=any(need.failed for need in needs),
             everything=any(need.everything for need in needs),
             embeds={name: definition for need in needs for name, definition in need.embeds.items()},
             inbox=any(need.inbox for need in needs),
-            limits={key: max(need.limits.get(key, 0) for need in needs) for key in keys},
+            limits={key: max(need.limits.get(key, 0) for need in needs) for key in {key for need in needs for key in need.limits}},
         )
 
     def __or__(self, other: Need) -> Need:
         return Need.of((self, other))
 
     def __bool__(self) -> bool:
-        return any(getattr(self, name) for name in _FIELDS)
+        return self != NOTHING
 
 
-_FIELDS: Final = tuple(field.name for field in attrs.fields(Need))
-_SETS: Final = ("refs", "latest_of", "payloads", "definitions", "polls", "grafts", "plans", "members")
-
+_SETS: Final = ("refs", "ids", "latest_of", "payloads", "definitions", "polls", "grafts", "plans", "members")
 NOTHING: Final = Need()
 
 #: Fields of a task that hold a deadline, and the timers that go with them.
@@ -262,6 +258,8 @@ class Snapshot:
     workflow: Workflow
     events: tuple[Event, ...] = ()
     tasks: Mapping[str, Task | None] = attrs.field(factory=dict)
+    #: References by the ids of attempts.
+    ids: Mapping[str, str | None] = attrs.field(factory=dict)
     latest: Mapping[str, Task | None] = attrs.field(factory=dict)
     payloads: Mapping[str, Payload] = attrs.field(factory=dict)
     #: Why documents that lie in the payload storage cannot be had, by their hashes.
@@ -296,6 +294,15 @@ class Snapshot:
             if self.everything_loaded:
                 return None
             raise NotLoaded(Need(refs=frozenset({ref}))) from None
+
+    def ref_of(self, task_id: str) -> str | None:
+        """The printed reference under which an attempt is now; None when it is no more; raises NotLoaded."""
+        if self.everything_loaded:
+            return next((ref for ref, task in self.tasks.items() if task is not None and task.task_id == task_id), None)
+        try:
+            return self.ids[task_id]
+        except KeyError:
+            raise NotLoaded(Need(ids=frozenset({task_id}))) from None
 
     def latest_of(self, base_ref: str) -> Task | None:
         """The row of a definition reference that was scheduled last, of any round; raises NotLoaded."""

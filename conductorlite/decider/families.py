@@ -40,6 +40,7 @@ def tell_parent(draft: Draft) -> None:
         EventKind.CHILD_ENDED,
         {
             "workflowId": workflow.workflow_id,
+            "taskId": workflow.parent_task_id,
             "name": f"{workflow.name}.{workflow.version}",
             "status": str(draft.status),
             "reason": draft.field("reason"),
@@ -110,10 +111,11 @@ def on_started(draft: Draft, event: Event) -> None:
 
 def answer_start(draft: Draft, event: Event) -> None:
     """Tell the START_WORKFLOW task that this execution has begun."""
-    answer = draft.value(event.data).get("answer")
+    answer = dict(draft.value(event.data).get("answer") or {})
     if answer:
         event_id = f"{EventKind.STARTED}:{draft.workflow.workflow_id}"
-        draft.post_to(event.sender, event_id, EventKind.STARTED, {"workflowId": draft.workflow.workflow_id}, **answer)
+        said = {"workflowId": draft.workflow.workflow_id, "taskId": answer.pop("taskId", None)}
+        draft.post_to(event.sender, event_id, EventKind.STARTED, said, **answer)
 
 
 # ---------------------------------------------------------------------- failure workflow

@@ -233,7 +233,7 @@ def tell_parent_reopened(draft: Draft) -> None:
             workflow.parent_workflow_id,
             f"{EventKind.CHILD_REOPENED}:{workflow.workflow_id}:{draft.field('generation')}",
             EventKind.CHILD_REOPENED,
-            {"workflowId": workflow.workflow_id},
+            {"workflowId": workflow.workflow_id, "taskId": workflow.parent_task_id},
             ref=workflow.parent_ref,
             attempt=workflow.parent_attempt,
             generation=workflow.parent_generation,
@@ -247,7 +247,7 @@ def on_child_reopened(draft: Draft, event: Event) -> None:
     was compensated is left alone, and the child runs by itself.
     What has followed from the task already is not done again.
     """
-    task = draft.task(event.ref or "")
+    task = draft.addressee(event)
     if (
         task is None
         or task.retried

@@ -354,16 +354,24 @@ class Draft(Admissions):
             self.rename_member(task.limit_key, task.task_id, new_ref)
 
     def addressee(self, event: Event) -> Task | None:
-        """The last attempt at the reference a letter names, also when it was renamed after the letter was written.
+        """The attempt that a letter is about, whatever it was renamed to since; else what has its name, or nothing.
 
-        The id of an attempt is derived from the name under which it began, and is never changed.
+        A letter names an attempt by its reference, and most by its id too, which is never changed. Where the id is not told, it
+        is derived from the name under which the attempt began.
         """
         ref = event.ref or ""
         task = self.task(ref)
-        if task is not None or not ref:
+        # Every renaming begins a generation: what is of the present one has the name under which it began.
+        if not ref or event.generation == self.field("generation"):
             return task
-        born = self.task_id(ref, event.attempt, event.generation)
-        return next((row for row in self.all_live() if row.task_id == born), None)
+        said = self.value(event.data)
+        told = said.get("taskId") or said.get("holder")
+        if task is not None and (_is_attempt(task, event) if told is None else task.task_id == told):
+            return task
+        wanted = told or self.task_id(ref, event.attempt, event.generation)
+        moved = self.snapshot.ref_of(wanted)
+        found = None if moved is None else self.task(moved)
+        return found if found is not None and found.task_id == wanted else None
 
     def decision(self) -> Decision:
         """Everything the turn changes, grouped by where it goes."""
@@ -404,6 +412,10 @@ class Draft(Admissions):
             replies=self.replies,
             limits=self.limit_changes(),
         )
+
+
+def _is_attempt(task: Task, event: Event) -> bool:
+    return (task.attempt, task.generation) == (event.attempt, event.generation)
 
 
 def _task_type(node: Node) -> str:

@@ -127,6 +127,7 @@ class Deciding(Plans):
             workflow=snapshot.workflow,
             events=snapshot.events,
             tasks=_both(snapshot.tasks, loaded.tasks),
+            ids=_both(snapshot.ids, {one: _ref_of(view, workflow_id, one) for one in need.ids}),
             latest=_both(snapshot.latest, loaded.latest),
             payloads=_both(snapshot.payloads, known),
             lost=snapshot.lost,
@@ -175,6 +176,11 @@ class Deciding(Plans):
 
 def _both(known: Mapping[K, V], more: Mapping[K, V]) -> Mapping[K, V]:
     return {**known, **more} if known and more else known or more
+
+
+def _ref_of(view: ReadingTransaction, workflow_id: str, task_id: str) -> str | None:
+    task = view.task_by_id(task_id)
+    return None if task is None or task.workflow_id != workflow_id else task.ref
 
 
 def _not_embedded(view: ReadingTransaction, definition: object, semantics: Semantics) -> Embedding:

@@ -74,7 +74,7 @@ def refuse_start(tx: WritingTransaction, letter: Event, now: int, problem: str) 
     tx.remove(letter.workflow_id)
     if asker is None:
         return ()
-    tx.post([_answer(letter, asker, Payload.of({"error": problem}), now)])
+    tx.post([_answer(letter, asker, {"error": problem}, now)])
     return (letter.sender,)
 
 
@@ -103,7 +103,7 @@ def refuse_letter(
     tx.remove(letter.workflow_id)
     if asker is None:
         return ()
-    tx.post([_answer(letter, asker, Payload.of(data, bounded=False), now)])
+    tx.post([_answer(letter, asker, data, now)])
     return (letter.sender,)
 
 
@@ -129,7 +129,7 @@ def _result(view: ReadingTransaction, taken: KeyTaken, texts: Texts) -> dict[str
     }
 
 
-def _answer(letter: Event, answer: Mapping[str, Any], data: Payload, now: int) -> Event:
+def _answer(letter: Event, answer: Mapping[str, Any], data: Mapping[str, object], now: int) -> Event:
     return Event(
         workflow_id=letter.sender,
         event_id=f"{EventKind.STARTED}:{letter.workflow_id}",
@@ -140,5 +140,5 @@ def _answer(letter: Event, answer: Mapping[str, Any], data: Payload, now: int) -
         ref=answer["ref"],
         attempt=answer["attempt"],
         generation=answer["generation"],
-        data=data,
+        data=Payload.of({**data, "taskId": answer.get("taskId")}, bounded=False),
     )

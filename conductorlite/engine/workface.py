@@ -279,6 +279,7 @@ class WorkerFace(Reruns):
         if scrubber is not None:
             result = _scrubbed(task, result, scrubber)
         data = {
+            "taskId": task.task_id,
             "status": str(result.status),
             "output": result.output_data,
             "reason": result.reason[:_REASON_LENGTH] if result.reason else None,
@@ -297,7 +298,7 @@ class WorkerFace(Reruns):
         Returns False when the attempt has ended or is not in progress any more. Raises TaskNotFound when the execution was
         removed, StaleLease when somebody else holds it, and Parked: then nothing times out, and a report will be kept.
         """
-        event = self._task_letter(task, EventKind.EXTEND_LEASE, Payload.of({"lease": task.lease}))
+        event = self._task_letter(task, EventKind.EXTEND_LEASE, Payload.of({"taskId": task.task_id, "lease": task.lease}))
         try:
             taken = self.turns.take(task.workflow_id, [event])
         except ExecutionNotFound:

@@ -99,7 +99,8 @@ class _Move:
         self.rows = sorted(rows, key=lambda task: (task.seq, task.ref))
         self.old, self.new, self.refs = old, new, refs
         self.pending = pending
-        self.begun = {task.ref: task for task in self.rows}
+        # What was skipped before the flow came to it still lies ahead.
+        self.begun = {task.ref: task for task in self.rows if not task.skipped_ahead}
         self.before, self.after = spots(old.definition), spots(new.definition)
         self.reasons: dict[str, None] = {}
         self.notes: list[str] = []
@@ -228,7 +229,7 @@ class _Move:
     # ------------------------------------------------------------------ what follows
 
     def _ahead(self) -> None:
-        names = {self.printed(task): task for task in self.rows}
+        names = {self.printed(task): task for task in self.begun.values()}
         was = following(self.old, self._starts(self.old, self.begun, old=True))
         will = following(self.new, self._starts(self.new, names, old=False))
         was_names = {(self.name(ref), at) for ref, at in was}
@@ -246,7 +247,7 @@ class _Move:
         live = [task for task in self.rows if task.live]
         for task in live:
             yield from starts_of(plan, plan.nodes[task.base_ref if old else self.name(task.base_ref)], task, begun)
-        if not self.rows and plan.first is not None:
+        if not self.begun and plan.first is not None:
             yield plan.first, ()
 
     def _join(self, join: Task, names: Mapping[str, Task], was: set[Place], will: set[Place]) -> None:

@@ -67,7 +67,7 @@ def schedule_start_workflow(
         "createdBy": request.get("createdBy"),
         "idempotencyKey": request.get("idempotencyKey"),
         "idempotencyStrategy": request.get("idempotencyStrategy"),
-        "answer": {"ref": ref, "attempt": task.attempt, "generation": task.generation},
+        "answer": {"taskId": task.task_id, "ref": ref, "attempt": task.attempt, "generation": task.generation},
     }
     draft.post_to(draft.started_id(task), EventKind.START, EventKind.START, start, due_at=task.due_at)
 

@@ -74,7 +74,8 @@ def reenacted(engine: Engine, workflow_id: str, step: Step, definitions: Mapping
         event_id=cause.get("id", f"{kind}@{line.n}"),
         kind=kind,
         due_at=step.clock,
-        posted_at=step.clock,
+        # A migration has a turn of its own: no other letter can have it stamped later than the clock.
+        posted_at=step.at if kind is EventKind.MIGRATE else step.clock,
         sender=cause.get("from", ""),
         **{**fields, "data": Payload.of(fields["data"], bounded=False)},
     )

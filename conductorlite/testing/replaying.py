@@ -101,6 +101,8 @@ class _ToldTurns(Turns):
     #: Hashes of the definitions that the step's lines tell of.
     used: Sequence[str] = ()
     known: Mapping[str, str] = {}
+    #: The executions of the record, as they had begun.
+    recorded: Mapping[str, Workflow] = {}
     #: What limits have answered in the lines to come.
     admissions: tuple[Admission, ...] = ()
 
@@ -115,6 +117,11 @@ class _ToldTurns(Turns):
     def one(self, workflow_id: str, events: Sequence[Event], started: Start | None = None) -> frozenset[str]:
         """Take one turn and none of those that follow from it; ids of the events it came to."""
         return frozenset(self._take(workflow_id, events, started).replies)
+
+    def _begun_by(self, view: ReadingTransaction, found: Event) -> Workflow:
+        row = super()._begun_by(view, found)
+        # A parent that is resumed writes to a child again, under the name that its task has then.
+        return attrs.evolve(row, parent_ref=self.recorded[row.workflow_id].parent_ref)
 
     def find(self, view: ReadingTransaction, name: str, version: int | None) -> tuple[str, Mapping[str, str]]:
         """The definition of a name that the record found; raises NotFound when it found none."""
@@ -135,6 +142,7 @@ class _Player:
             engine.backend, clock, environment=plain.environment, bounds=plain.bounds, outside=plain.outside
         )
         self.turns.known = exported.definitions
+        self.turns.recorded = exported.executions
         self.turns.resolve = self.turns.find
         self.turns.embed = self.embed
         self.steps = {one: steps_of(lines) for one, lines in exported.histories.items()}
@@ -155,6 +163,8 @@ class _Player:
             ready = ready or [one for one in left if self.ready(one, self.steps[one][0])]
             if not ready:
                 raise self.diverged(left[0], self.done[left[0]])
+            # A letter is read before its sender can write another one in its place.
+            ready = [one for one in ready if self.steps[one][0].cause.get("from") in self.exported.executions] or ready
             self.take(min(ready, key=lambda one: self.steps[one][0].at))
         self.clock.set(max(lines[-1].at for lines in self.exported.histories.values()))
         self.leave()
@@ -239,7 +249,7 @@ class _Player:
     def nudge(self, workflow_id: str, step: Step) -> list[Event]:
         """What makes the turn stamp its lines later than the clock, where something without a line had done so."""
         row = self.row(workflow_id)
-        if row is None or step.at <= max(step.clock, row.updated_at):
+        if row is None or step.at <= max(step.clock, row.updated_at) or step.cause.get("kind") == EventKind.MIGRATE:
             return []
         return [
             Event(
@@ -282,10 +292,16 @@ class _Player:
             with self.engine.backend.reading() as view:
                 due = [event for event in view.inbox(workflow_id) if not event.held and event.due_at <= self.clock.now()]
             left = [event for event in due if event.sender == workflow_id and event.kind is EventKind.CONTINUE]
-            if not left:
-                return
             self.turns.letters = left
+            if not left or self.tells(workflow_id):
+                return
             self.turns.one(workflow_id, ())
+
+    def tells(self, workflow_id: str) -> bool:
+        """Whether a turn over the chosen letters has a line: then they were read with those that the next step tells of."""
+        with self.engine.backend.reading() as view:
+            row = view.workflow(workflow_id)
+            return row is not None and bool(self.turns.decide(view, row, ()).history)
 
     def pass_while_paused(self, workflow_id: str, until: int) -> None:
         """Have the timers of a paused execution held as they come due: that leads to no line."""

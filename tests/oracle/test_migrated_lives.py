@@ -66,13 +66,18 @@ class MovingTwins(Twins):
     """Twins that can be moved to an edited definition."""
 
     def __init__(self, folder: Path, definition: dict[str, Any], value: dict[str, Any], **options: Any) -> None:
-        self.definition = definition
+        self.registered = self.definition = definition
         self.verdicts: Counter[tuple[str, str]] = Counter()
         super().__init__(folder, definition, value, matrix=Counter(), **options)
 
+    def edited(self, engine: Engine, kind: str, a: int, b: int) -> tuple[dict[str, Any], dict[str, str]]:
+        """The next version of the definition that the execution is on: a restart may have put it back on the registered one."""
+        moved = engine.get(self.workflow_id).version == self.definition.get("version", 1)
+        return edited(self.definition if moved else self.registered, kind, a, b)
+
     def _migrate(self, index: int, engine: Engine, a: int, b: int) -> object:
         kind = EDITS[a % len(EDITS)]
-        new, refs = edited(self.definition, kind, a, b)
+        new, refs = self.edited(engine, kind, a, b)
         try:
             plan = engine.migrate(self.workflow_id, WorkflowDef.from_json(new), refs=refs)
         except (Conflict, InvalidDefinition) as refused:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from tape import TAPES, Tape, draw_definition, draw_operations, many
-from test_migrated_lives import EDITS, MovingTwins, edited
+from test_migrated_lives import EDITS, MovingTwins
 from twins import journal
 
 from conductorlite import Bounds, Conflict, Engine, InvalidDefinition, Semantics, WorkflowDef
@@ -22,7 +22,7 @@ class RestlessTwins(MovingTwins):
     """Twins that are moved wherever they can be; whether they can is tested in `test_migrated_lives.py`."""
 
     def _migrate(self, index: int, engine: Engine, a: int, b: int) -> object:
-        new, refs = edited(self.definition, EDITS[a % len(EDITS)], a, b)
+        new, refs = self.edited(engine, EDITS[a % len(EDITS)], a, b)
         try:
             plan = engine.migrate(self.workflow_id, WorkflowDef.from_json(new), refs=refs)
         except (Conflict, InvalidDefinition) as refused:

@@ -1,0 +1,101 @@
+"""Replays in which the order of turns matters: letters that replace each other, cut turns, a clock that was set back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from conductorlite import Bounds, Engine, HistoryKind, VirtualClock, WorkflowDef
+from conductorlite.testing import replay, timeline
+
+T0 = 1_900_000_000_000
+
+Json = dict[str, Any]
+
+
+class LooseClock(VirtualClock):
+    """A virtual clock that can be set back."""
+
+    def set_back(self, span: int) -> None:
+        """Go back by so many milliseconds."""
+        self._now -= span
+
+
+def node(ref: str, kind: str = "SIMPLE", **fields: Any) -> Json:
+    """A task whose name is its reference."""
+    return {"name": ref, "taskReferenceName": ref, "type": kind, **fields}
+
+
+def child(ref: str, *tasks: Json) -> Json:
+    """A SUB_WORKFLOW with an inline definition."""
+    return node(ref, "SUB_WORKFLOW", subWorkflowParam={"workflowDefinition": {"name": "child", "tasks": list(tasks)}})
+
+
+def version(number: int, *tasks: Json) -> WorkflowDef:
+    """One version of a definition."""
+    return WorkflowDef.from_json({"name": "flow", "version": number, "tasks": list(tasks)})
+
+
+def lived(**options: Any) -> Engine:
+    """An engine on a clock that can be set back."""
+    return Engine(clock=LooseClock(T0), seed="life", **options)
+
+
+def again(engine: Engine) -> None:
+    """Replay `w`: the document comes out the same, and the histories of what is below."""
+    document = json.loads(json.dumps(engine.export("w")))
+    replayed = replay(document)
+    for one in replayed.workflow_ids:
+        assert timeline(replayed.engine, one, payloads=True) == timeline(engine, one, payloads=True)
+    assert replayed.engine.export("w") == document
+    replayed.engine.close()
+
+
+def test_two_letters_of_one_name_within_an_instant() -> None:
+    """A child was ended by its parent, resumed and ended again: each time it reads the letter before the next takes its place."""
+    engine = lived()
+    engine.start(version(1, child("s", node("x"))), workflow_id="w")
+    engine.terminate("w")
+    engine.retry("w", resume_subworkflow_tasks=True)
+    engine.terminate("w")
+    again(engine)
+
+
+def test_a_child_that_began_before_its_task_was_renamed() -> None:
+    """What a parent that is resumed writes to its child again names the task as it is then; the child had begun before."""
+    engine = lived()
+    engine.start(version(1, child("s", node("x"))), workflow_id="w")
+    engine.migrate("w", version(2, child("t", node("x"))), refs={"s": "t"})
+    engine.terminate("w")
+    engine.retry("w", resume_subworkflow_tasks=True)
+    engine.migrate("w", version(3, child("u", node("x"))), refs={"t": "u"})
+    again(engine)
+
+
+def test_a_migration_behind_a_clock_that_was_set_back() -> None:
+    """It is stamped with the last turn, which held a timer and has no line, and says what the clock read."""
+    engine = lived()
+    timed = node("a", taskDefinition={"name": "a", "pollTimeoutSeconds": 9, "timeoutPolicy": "ALERT_ONLY"})
+    engine.start(version(1, timed), workflow_id="w")
+    engine.pause("w")
+    engine.advance(9_000)
+    clock = engine.clock
+    assert isinstance(clock, LooseClock)
+    clock.set_back(4_000)
+    engine.migrate("w", version(2, timed, node("b")))
+    line = next(line for line in engine.history("w") if line.kind is HistoryKind.MIGRATED)
+    assert (line.at, json.loads(line.cause or "{}").get("clock")) == (T0 + 9_000, T0 + 5_000)
+    again(engine)
+
+
+def test_a_cut_turn_whose_rest_was_read_with_a_letter() -> None:
+    """A child ended before the rest of the turn that began it was taken: its end is told first."""
+    engine = lived(bounds=Bounds(rows=3))
+    engine.register(WorkflowDef.from_json({"name": "other", "tasks": [node("o")]}))
+    begin = node("r", "START_WORKFLOW", inputParameters={"startWorkflow": {"name": "other"}})
+    fork = node("f", "FORK_JOIN", forkTasks=[[child("s", node("p", "NOOP")), node("a")], [node("b")], [node("c")]])
+    engine.start(version(1, begin, fork, node("j", "JOIN", joinOn=["a", "b", "c"])), workflow_id="w")
+    engine.settle()
+    refs = [line.ref for line in engine.history("w")]
+    assert refs[refs.index("j") :] == ["j", "s", "s", "a", "b", "c"]
+    again(engine)
