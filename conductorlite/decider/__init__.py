@@ -127,20 +127,10 @@ def decide(
         draft.more = draft.more or (number > 0 and event.kind is EventKind.MIGRATE)
         if draft.more:
             break
-        draft.now = max(draft.now, event.posted_at)
-        draft.consume(event)
-        if draft.replaced(event):
-            draft.reply(event, Outcome.IGNORED, "the turn that read it has dated it anew")
-            continue
         try:
-            draft.caused_by(cause_of(draft, event))
-            _HANDLERS[event.kind](draft, event)
-            _give_up(draft)
-            if event.event_id not in draft.replies:
-                draft.reply(event, Outcome.DONE)
-            elif event.kind in REOPENING and draft.status.terminal and not draft.field("rate_limited"):
-                leave_limit(draft)  # it was refused after all
-            _settle(draft, missing)
+            for one in (*draft.overtaken(event), event):
+                _read(draft, one)
+                _settle(draft, missing)
         except NotLoaded as absent:
             missing.append(absent.need)
         except Exception:
@@ -148,6 +138,24 @@ def decide(
                 raise
             break
     return Need.of(missing) if missing else draft.decision()
+
+
+def _read(draft: Draft, event: Event) -> None:
+    """Take one event, unless it was taken already, before one that had overtaken it."""
+    if event.event_id in draft.replies:
+        return
+    draft.now = max(draft.now, event.posted_at)
+    draft.consume(event)
+    if draft.replaced(event):
+        draft.reply(event, Outcome.IGNORED, "the turn that read it has dated it anew")
+        return
+    draft.caused_by(cause_of(draft, event))
+    _HANDLERS[event.kind](draft, event)
+    _give_up(draft)
+    if event.event_id not in draft.replies:
+        draft.reply(event, Outcome.DONE)
+    elif event.kind in REOPENING and draft.status.terminal and not draft.field("rate_limited"):
+        leave_limit(draft)  # it was refused after all
 
 
 def _turn_order(event: Event, *, unborn: bool) -> int:

@@ -103,6 +103,26 @@ class Mailboxes(View):
         if event.stored:
             self._consumed.append(event.event_id)
 
+    def overtaken(self, event: Event) -> list[Event]:
+        """The letters that its sender has written before it and a clock that was ahead has dated after it; raises NotLoaded.
+
+        An execution's own time never runs back: a letter that is due before the time at which it was written tells that an earlier
+        turn of its sender was taken by such a clock. What was meant for later is not overtaken.
+        """
+        if event.sender in ("", event.workflow_id) or event.posted_at <= event.due_at:
+            return []
+        return sorted(
+            (
+                letter
+                for letter in self.snapshot.letters()
+                if letter.sender == event.sender
+                and letter.sender_seq < event.sender_seq
+                and event.due_at < letter.due_at <= letter.posted_at
+                and not letter.held
+            ),
+            key=lambda letter: letter.sender_seq,
+        )
+
     def replaced(self, event: Event) -> bool:
         """Whether this turn has dated an event that it read anew: a deadline after a sign of life that was read before it."""
         return event.stored and event.event_id in self._timers

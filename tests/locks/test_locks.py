@@ -14,6 +14,7 @@ from conductorlite.backends.sqlite import SQLiteBackend
 from conductorlite.errors import EngineClosed, StorageBusy, StorageError
 from conductorlite.locks import InProcessLock, SQLiteLock
 from conductorlite.ports import Backend, Lock
+from conductorlite.testing import FaultyBackend
 from conductorlite.testing.conformance import LockConformance
 
 CHAIN = WorkflowDef.from_json(
@@ -215,3 +216,24 @@ def test_a_resumption_and_the_timeout_it_starts_again_in_one_turn(store: Backend
     assert other.status(workflow_id) is WorkflowStatus.RUNNING
     other.advance("5s")
     assert other.status(workflow_id) is WorkflowStatus.TIMED_OUT
+
+
+def test_no_letter_is_overtaken_by_a_later_one_of_its_sender(store: Backend) -> None:
+    """A child is run again by an engine whose clock is ahead, and ended by another: its parent hears of both, in order."""
+    lock = InProcessLock(lease="30s")
+    clock = VirtualClock(1_900_000_000_000)
+    right = Engine(FaultyBackend(store, keep_open=True), clock=clock, lock=lock)
+    ahead = Engine(FaultyBackend(store, keep_open=True), clock=VirtualClock(clock.now() + 2_000), lock=lock)
+    child = {"name": "child", "tasks": [{"name": "a", "taskReferenceName": "a"}]}
+    task = {"name": "s", "taskReferenceName": "s", "type": "SUB_WORKFLOW", "subWorkflowParam": {"workflowDefinition": child}}
+    parent = right.start(WorkflowDef.from_json({"name": "parent", "tasks": [task]}), {}).workflow_id
+    (below,) = right.children(parent)
+    token = lock.try_acquire(parent, clock.now())
+    assert token is not None
+    ahead.rerun(below.workflow_id)
+    right.terminate(below.workflow_id)
+    assert right.status(parent) is WorkflowStatus.RUNNING, "nobody could take its turn"
+    lock.release(parent, token)
+    right.run_until_idle()
+    assert right.status(parent) is WorkflowStatus.TERMINATED
+    assert right.check() == []
