@@ -181,8 +181,11 @@ def recount(draft: Draft) -> None:
     draft.change(permitted_failures=permitted)
 
 
-def follow_up_all(draft: Draft, left: Collection[str]) -> None:
-    """Go on with what has ended without being followed up (`left`), loops between two rounds, JOINs that wait for nothing."""
+def follow_up_all(draft: Draft, left: Collection[str], *, around: Collection[str] = ()) -> None:
+    """Go on with what has ended without being followed up (`left`), loops between two rounds, JOINs that wait for nothing.
+
+    In loops `around` what is run again something is about to be scheduled: their round is not begun once more.
+    """
     for task in draft.everything():
         if task.ref in left:
             _follow_up(draft, task)
@@ -191,7 +194,8 @@ def follow_up_all(draft: Draft, left: Collection[str]) -> None:
         if node is None:
             continue
         if node.task.type == "DO_WHILE":
-            resume_loop(draft, task)
+            if task.ref not in around:
+                resume_loop(draft, task)
         elif node.task.type == "JOIN":
             draft.queue.append(("look_again", task.ref))  # behind what is still to be scheduled in its branches
         elif node.task.type == "EXCLUSIVE_JOIN":

@@ -183,7 +183,7 @@ def _run_from(draft: Draft, target: Task, said: dict[str, Any]) -> None:
     reopen(draft, failed)
     recount(draft)
     draft.change(skips=sum(task.skipped_ahead for task in draft.everything()))
-    follow_up_all(draft, left)
+    follow_up_all(draft, left, around=frozenset(task.ref for task in around))
     if not in_place:
         item = ("schedule", origin.ref, list(target.iterations), list(origin.grafts))
         draft.stack.append(item if said.get("taskInput") is None else (*item, said["taskInput"]))

@@ -14,7 +14,7 @@ from conductorlite.driver import Engine
 from conductorlite.executions import REPORTABLE, HistoryEvent, HistoryKind, Task, TaskStatus
 from conductorlite.limits import workflow_key
 
-__all__ = ["Step", "reenacted", "steps_of", "window_letter"]
+__all__ = ["Step", "as_told", "reenacted", "steps_of", "window_letter"]
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -42,6 +42,27 @@ def steps_of(history: Sequence[HistoryEvent]) -> list[Step]:
             found.append(Step(at=line.at, clock=cause.get("clock", line.at), cause=cause, lines=(line,)))
         else:
             found[-1] = attrs.evolve(found[-1], lines=(*found[-1].lines, line))
+    return found
+
+
+def as_told(events: Sequence[Event], lines: Sequence[HistoryEvent]) -> list[Event]:
+    """The letters of a turn in inbox order, response timeouts not before other timers whose lines come first.
+
+    One that would fire too soon was set again by a sign of life, of which no line tells.
+    """
+    told = {(line.ref, line.attempt): place for place, line in reversed(list(enumerate(lines)))}
+
+    def place(event: Event) -> int:
+        return told.get((event.ref, event.attempt), len(lines))
+
+    found = sorted(events, key=lambda event: event.order)
+    for event in sorted((event for event in found if event.kind is EventKind.RESPONSE_TIMEOUT), key=place):
+        timers = [other for other in found if other.sender == event.sender and place(other) < place(event)]
+        last = max(timers, key=lambda other: other.order, default=event)
+        if last.order > event.order:
+            found.remove(event)
+            again = attrs.evolve(event, due_at=last.due_at, posted_at=last.posted_at, sender_seq=last.sender_seq)
+            found.insert(found.index(last) + 1, again)
     return found
 
 

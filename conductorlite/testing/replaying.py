@@ -8,7 +8,7 @@ Signs of life are in no journal: a response timeout fires when the journal says 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
@@ -16,19 +16,18 @@ import attrs
 
 from conductorlite import codec
 from conductorlite.canonical import canonical, parse
-from conductorlite.clock import VirtualClock
 from conductorlite.codec.exports import Exported, export_from_json, history_line_to_json
 from conductorlite.decider import Barriers, Bounds
-from conductorlite.decisions import Admission, Decision, Embedding, Event, EventKind, Snapshot
+from conductorlite.decisions import Decision, Embedding, Event, EventKind
 from conductorlite.definitions import Semantics, WorkflowDef
 from conductorlite.driver import Engine
 from conductorlite.engine.asked import Start
-from conductorlite.engine.turns import Turns
-from conductorlite.errors import AlreadyExists, ConductorliteError, NotFound, ReplayDiverged
+from conductorlite.errors import AlreadyExists, ConductorliteError, ReplayDiverged
 from conductorlite.executions import HistoryEvent, HistoryKind, TaskStatus, Workflow, WorkflowStatus
 from conductorlite.limits import Limit, LimitChange, Member, MemberState
 from conductorlite.ports import Backend, ReadingTransaction
-from conductorlite.testing.reenacting import Step, reenacted, steps_of, window_letter
+from conductorlite.testing.reenacting import Step, as_told, reenacted, steps_of, window_letter
+from conductorlite.testing.told import FreeClock, ToldTurns
 
 __all__ = ["Replayed", "replay"]
 
@@ -68,7 +67,7 @@ def replay(
     """
     exported = export_from_json(document)
     first = exported.executions[exported.workflow_id]
-    clock = _FreeClock(first.created_at)
+    clock = FreeClock(first.created_at)
     bounds = Bounds(steps=exported.steps, rows=exported.rows, barriers=Barriers.from_stated(exported.barriers))
     engine = Engine(
         store, clock=clock, environment=environment, seed=first.seed, semantics=first.semantics, bounds=bounds
@@ -87,58 +86,13 @@ def replay(
     return Replayed(engine=engine, workflow_id=exported.workflow_id, workflow_ids=ids, lines=lines)
 
 
-class _FreeClock(VirtualClock):
-    """A virtual clock that can be set to any instant: the clock of the record may have been set back."""
-
-    def set(self, instant: int) -> None:
-        self._now = instant
-
-
-class _ToldTurns(Turns):
-    """Turns that read the letters they are told to, and find the definitions the record found."""
-
-    letters: Sequence[Event] = ()
-    #: Hashes of the definitions that the step's lines tell of.
-    used: Sequence[str] = ()
-    known: Mapping[str, str] = {}
-    #: The executions of the record, as they had begun.
-    recorded: Mapping[str, Workflow] = {}
-    #: What limits have answered in the lines to come.
-    admissions: tuple[Admission, ...] = ()
-
-    def snapshot(self, workflow: Workflow, events: tuple[Event, ...]) -> Snapshot:
-        """What a turn begins with: limits are not asked, they answer as the record tells."""
-        return Snapshot(workflow=workflow, events=events, admissions=self.admissions)
-
-    def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
-        """The letters chosen for this turn."""
-        return self.letters
-
-    def one(self, workflow_id: str, events: Sequence[Event], started: Start | None = None) -> frozenset[str]:
-        """Take one turn and none of those that follow from it; ids of the events it came to."""
-        return frozenset(self._take(workflow_id, events, started).replies)
-
-    def _begun_by(self, view: ReadingTransaction, found: Event) -> Workflow:
-        row = super()._begun_by(view, found)
-        # A parent that is resumed writes to a child again, under the name that its task has then.
-        return attrs.evolve(row, parent_ref=self.recorded[row.workflow_id].parent_ref)
-
-    def find(self, view: ReadingTransaction, name: str, version: int | None) -> tuple[str, Mapping[str, str]]:
-        """The definition of a name that the record found; raises NotFound when it found none."""
-        for hashed in self.used:
-            document = parse(self.known[hashed])
-            if document.get("name") == name and version in (None, document.get("version", 1)):
-                return hashed, {hashed: self.known[hashed]}
-        raise NotFound(f"the record found no definition {name!r}")
-
-
 class _Player:
-    def __init__(self, engine: Engine, clock: _FreeClock, exported: Exported) -> None:
+    def __init__(self, engine: Engine, clock: FreeClock, exported: Exported) -> None:
         self.engine = engine
         self.clock = clock
         self.exported = exported
         plain = engine.turns
-        self.turns = _ToldTurns(
+        self.turns = ToldTurns(
             engine.backend, clock, environment=plain.environment, bounds=plain.bounds, outside=plain.outside
         )
         self.turns.known = exported.definitions
@@ -146,6 +100,9 @@ class _Player:
         self.turns.resolve = self.turns.find
         self.turns.embed = self.embed
         self.steps = {one: steps_of(lines) for one, lines in exported.histories.items()}
+        #: By sender and id of a letter of another execution: the last line that it led to.
+        self.reads = {one: _reads(steps, exported.executions) for one, steps in self.steps.items()}
+        self.last_read = {one: max(read.values(), default=0) for one, read in self.reads.items()}
         #: Lines that came out already, of each execution.
         self.done = dict.fromkeys(exported.histories, 0)
         #: Response timeouts that were put off.
@@ -162,10 +119,13 @@ class _Player:
             # What only a part of is there comes out otherwise; that is told by its first line.
             ready = ready or [one for one in left if self.ready(one, self.steps[one][0])]
             if not ready:
+                if any(self.answer(one, self.steps[one][0]) for one in left):
+                    continue
                 raise self.diverged(left[0], self.done[left[0]])
-            # A letter is read before its sender can write another one in its place.
-            ready = [one for one in ready if self.steps[one][0].cause.get("from") in self.exported.executions] or ready
-            self.take(min(ready, key=lambda one: self.steps[one][0].at))
+            # A letter is read before its sender can write another one in its place: a parent writes to a child under few names.
+            reading = [one for one in ready if self.awaits(one)]
+            first = min(reading, key=lambda one: -self.exported.executions[one].depth) if reading else None
+            self.take(first or min(ready, key=lambda one: self.steps[one][0].at))
         self.clock.set(max(lines[-1].at for lines in self.exported.histories.values()))
         self.leave()
         return sum(self.done.values())
@@ -185,6 +145,36 @@ class _Player:
         with self.engine.backend.reading() as view:
             inbox = view.inbox(workflow_id)
         return any(event.event_id == step.cause["id"] and event.due_at <= step.clock for event in inbox)
+
+    def awaits(self, workflow_id: str) -> bool:
+        """Whether a letter has been written that a step to come reads."""
+        if self.last_read[workflow_id] <= self.done[workflow_id]:
+            return False
+        with self.engine.backend.reading() as view:
+            inbox = view.inbox(workflow_id)
+        return any(self.is_to_come(workflow_id, event) for event in inbox)
+
+    def answer(self, workflow_id: str, step: Step) -> bool:
+        """Have who is to write what a step reads take a letter that leads to no line but to that; False when there is none."""
+        sender = step.cause.get("from", "")
+        if sender not in self.exported.executions or self.row(sender) is None:
+            return False
+        self.clock.set(step.clock)
+        self.turns.used, self.turns.admissions = (), ()
+        with self.engine.backend.reading() as view:
+            due = [event for event in view.inbox(sender) if not event.held and event.due_at <= step.clock]
+        for event in due:
+            others = event.sender in self.exported.executions and event.sender != sender
+            self.turns.letters = [event]
+            if others and not self.is_to_come(sender, event) and not self.tells(sender):
+                self.turns.one(sender, ())
+                if self.ready(workflow_id, step):
+                    return True
+        return False
+
+    def is_to_come(self, workflow_id: str, event: Event) -> bool:
+        """Whether a step to come reads the letter."""
+        return self.reads[workflow_id].get((event.sender, event.event_id), 0) > self.done[workflow_id]
 
     def take(self, workflow_id: str) -> None:
         """One turn as the journal tells it, with whatever the same turn did besides."""
@@ -276,7 +266,7 @@ class _Player:
                 found.append(self.as_kept_alive(event, clock))
             else:
                 self.kept_alive[workflow_id, event.ref, event.attempt] = None
-        return found
+        return as_told(found, lines)
 
     def as_kept_alive(self, event: Event, clock: int) -> Event:
         """A response timeout as the last sign of life before it has dated it."""
@@ -438,6 +428,11 @@ class _Player:
 
 
 _NOBODY: Final = Workflow(workflow_id="", name="", version=0, definition_hash="", fence=-1)
+
+
+def _reads(steps: Sequence[Step], senders: Container[str]) -> dict[tuple[str, str], int]:
+    causes = [(step.cause, step.lines[0].n) for step in steps]
+    return {(cause["from"], cause["id"]): n for cause, n in causes if cause.get("from") in senders}
 
 
 def _text(line: HistoryEvent) -> str:

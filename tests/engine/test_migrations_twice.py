@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from engine_kit import Bench, flow, fork, join, simple
+from engine_kit import Bench, flow, fork, join, rounds, simple
 
 from conductorlite import Conflict, SubWorkflowParams, TaskResult, TaskStatus, WorkflowDef, WorkflowStatus, WorkflowTask
 from conductorlite.backends.memory import MemoryBackend
@@ -166,4 +166,22 @@ def test_names_that_went_round(bench: Bench) -> None:
     bench.engine.report(x, result)
     assert (bench.task("z").status, bench.task("x").status) == (TaskStatus.COMPLETED, TaskStatus.SCHEDULED)
     bench.do("y")
+    assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
+
+
+# ---------------------------------------------------------------------- run again
+
+
+def test_a_rerun_behind_a_new_head_of_its_round(bench: Bench) -> None:
+    """A task that a migration has put before a round in progress is not run in that round, also if nothing else of it is left.
+
+    It was scheduled beside the task that was run again, and the execution was parked when it came to that a second time.
+    """
+    bench.start(version(1, rounds("l", [simple("a"), simple("b")])))
+    bench.do("a")
+    bench.engine.migrate(bench.workflow_id, version(2, rounds("l", [simple("new"), simple("a"), simple("b")])))
+    bench.engine.rerun(bench.workflow_id, from_task="a__1")
+    for name in ("a", "b", "new", "a", "b"):
+        bench.do(name)
+    assert bench.order() == ["l", "a__1", "b__1", "new__2", "a__2", "b__2"]
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED

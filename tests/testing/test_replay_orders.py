@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from conductorlite import Bounds, Engine, HistoryKind, VirtualClock, WorkflowDef
+from conductorlite import Bounds, Engine, HistoryKind, TaskResult, TaskStatus, VirtualClock, WorkflowDef
 from conductorlite.testing import replay, timeline
 
 T0 = 1_900_000_000_000
@@ -98,4 +98,53 @@ def test_a_cut_turn_whose_rest_was_read_with_a_letter() -> None:
     engine.settle()
     refs = [line.ref for line in engine.history("w")]
     assert refs[refs.index("j") :] == ["j", "s", "s", "a", "b", "c"]
+    again(engine)
+
+
+def test_a_child_that_moves_by_itself_before_it_reads() -> None:
+    """What was done to a child comes before the letter that it reads next, and both before its parent writes again."""
+    engine = lived()
+    engine.start(version(1, child("s", node("x"))), workflow_id="w")
+    engine.settle()
+    engine.rerun(str(engine.get("w").task("s").sub_workflow_id), from_task="x")
+    engine.terminate("w")
+    engine.retry("w", resume_subworkflow_tasks=True)
+    engine.terminate("w")
+    again(engine)
+
+
+def test_an_answer_of_which_no_line_tells() -> None:
+    """A child that was compensated cannot be resumed: it says so, and has no line about it."""
+    engine = lived()
+    undone = node("q", "NOOP", compensate="undo")
+    failing = node("x", taskDefinition={"name": "x", "retryCount": 0})
+    engine.start(version(1, child("s", undone, failing)), workflow_id="w")
+    for name, status in (("x", TaskStatus.FAILED), ("undo", TaskStatus.COMPLETED)):
+        engine.settle()
+        (task,) = engine.poll(name)
+        engine.update_task(TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, status=status))
+    engine.settle()
+    engine.retry("w", resume_subworkflow_tasks=True)
+    engine.settle()
+    ends = [line.status for line in engine.history("w") if line.kind is HistoryKind.WORKFLOW]
+    assert ends == ["RUNNING", "FAILED", "RUNNING", "FAILED"]
+    again(engine)
+
+
+def test_a_sign_of_life_puts_a_timeout_behind_another() -> None:
+    """Two tasks time out in one instant, in the order in which their timers were set last."""
+    engine = lived()
+
+    def timed(ref: str) -> Json:
+        return node(ref, taskDefinition={"name": ref, "responseTimeoutSeconds": 4, "retryCount": 1, "retryDelaySeconds": 9})
+
+    fork = node("f", "FORK_JOIN", forkTasks=[[timed("a")], [timed("b")]])
+    engine.start(version(1, fork, node("j", "JOIN", joinOn=["a", "b"])), workflow_id="w")
+    (a,) = engine.poll("a")
+    engine.advance(2_000)
+    engine.poll("b")
+    engine.extend_lease(a)
+    engine.advance(4_000)
+    late = [(line.at - T0, line.ref) for line in engine.history("w") if line.status == "TIMED_OUT"]
+    assert late == [(6_000, "b"), (6_000, "a")]
     again(engine)
