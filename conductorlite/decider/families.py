@@ -28,14 +28,17 @@ _ENDS: Final[Mapping[str, TaskStatus]] = {
 
 
 def tell_parent(draft: Draft) -> None:
-    """Report the end of this execution to the task that started it."""
+    """Report the end of this execution to the task that started it; not one that the parent has asked for.
+
+    That task had ended before. If it has gone on since, it waits for what becomes of the child then.
+    """
     workflow = draft.workflow
-    if workflow.parent_workflow_id is None:
+    if workflow.parent_workflow_id in (None, draft.ended_by):
         return
     output = draft.value(draft.field("output"))
     problem, draft.lost = draft.lost, None
     draft.post_to(
-        workflow.parent_workflow_id,
+        str(workflow.parent_workflow_id),
         f"{EventKind.CHILD_ENDED}:{workflow.workflow_id}:{draft.field('generation')}",
         EventKind.CHILD_ENDED,
         {

@@ -91,7 +91,9 @@ def on_terminate(draft: Draft, event: Event) -> None:
         if not draft.workflow.started_at:
             draft.cancel_timer(EventKind.START)
         reason = draft.value(event.data).get("reason")
+        draft.ended_by = event.sender
         fail_workflow(draft, WorkflowStatus.TERMINATED, reason, None, compensate=False)
+        draft.ended_by = ""
 
 
 def on_continue(draft: Draft, event: Event) -> None:

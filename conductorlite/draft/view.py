@@ -79,6 +79,8 @@ class View:
         self.strict = False
         #: Why something this step has read cannot be had, until a task or the workflow has failed of it.
         self.lost: str | None = None
+        #: Which execution has this one end, at this moment.
+        self.ended_by = ""
         self._begin_empty()
 
     def _begin_empty(self) -> None:

@@ -283,3 +283,14 @@ def test_a_late_end_of_an_earlier_child_changes_nothing(bench: Bench) -> None:
     assert work(bench, leave=["z"]).count("x") == 2
     assert stand(bench) == "RUNNING: c COMPLETED, z SCHEDULED"
     assert work(bench) == "z"
+
+
+def test_gone_on_before_its_child_has_heard_that_it_was_ended(bench: Bench) -> None:
+    """What the child writes on its end, that its parent had asked for, is not taken for an end of the child that goes on."""
+    bench.start(flow(sub("c", INNER), *s("z")))
+    bench.engine.terminate(bench.workflow_id)
+    bench.engine.retry(bench.workflow_id, resume_subworkflow_tasks=True)
+    bench.engine.settle()
+    assert stand(bench, bench.workflow_id) == "RUNNING: c IN_PROGRESS"
+    assert work(bench).split() == ["x#1", "y", "z"]
+    assert str(bench.status_of_workflow()) == "COMPLETED"
