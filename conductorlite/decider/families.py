@@ -28,17 +28,14 @@ _ENDS: Final[Mapping[str, TaskStatus]] = {
 
 
 def tell_parent(draft: Draft) -> None:
-    """Report the end of this execution to the task that started it; not one that the parent has asked for.
-
-    That task had ended before. If it has gone on since, it waits for what becomes of the child then.
-    """
+    """Report the end of this execution to the task that started it."""
     workflow = draft.workflow
-    if workflow.parent_workflow_id in (None, draft.ended_by):
+    if workflow.parent_workflow_id is None:
         return
     output = draft.value(draft.field("output"))
     problem, draft.lost = draft.lost, None
     draft.post_to(
-        str(workflow.parent_workflow_id),
+        workflow.parent_workflow_id,
         f"{EventKind.CHILD_ENDED}:{workflow.workflow_id}:{draft.field('generation')}",
         EventKind.CHILD_ENDED,
         {
@@ -48,6 +45,7 @@ def tell_parent(draft: Draft) -> None:
             "status": str(draft.status),
             "reason": draft.field("reason"),
             "output": output,
+            **({"asked": True} if draft.ended_by == workflow.parent_workflow_id else {}),
             **({"problem": problem} if problem else {}),
         },
         ref=workflow.parent_ref,
@@ -69,6 +67,8 @@ def on_child_ended(draft: Draft, event: Event) -> None:
         or task.status.terminal
         or (task.attempt, task.generation) != (event.attempt, event.generation)
         or task.sub_workflow_id != said["workflowId"]
+        # The answer to a TERMINATE, by a child that had not heard yet that it is to go on after all.
+        or (said.get("asked") and task.lease)
     ):
         draft.reply(event, Outcome.IGNORED, "the task does not wait for this execution any more")
         return

@@ -220,9 +220,11 @@ def _follow_up(draft: Draft, task: Task) -> None:
 def _reopen_child(draft: Draft, task: Task, *, resume: bool) -> None:
     """Reopen a SUB_WORKFLOW task as the row it is: its own child goes on, and has to be told if it does not know.
 
-    The row keeps its generation: by that the child's letters find it.
+    The row keeps its generation: by that the child's letters find it. A child that is told has it under a lease: its end counts,
+    but for one that was asked for before.
     """
-    task = go_on(draft, task, output=draft.payload({"subWorkflowId": task.sub_workflow_id}))
+    lease = draft.next_number() if resume else 0
+    task = go_on(draft, task, lease=lease, output=draft.payload({"subWorkflowId": task.sub_workflow_id}))
     if resume:
         start_child(draft, task, draft.clock, again=True)  # only if it was ended before it began
         event_id = f"{EventKind.RETRY}:{task.task_id}:{draft.field('generation')}"

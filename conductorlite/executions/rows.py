@@ -51,7 +51,7 @@ class Task:
     traceback: str | None = None
     worker_id: str | None = None
     domain: str | None = None
-    #: Number of the lease under which the task is held; 0 when nobody holds it.
+    #: Number of the lease under which the task is held, by a worker or by a child that was told to go on; 0 when nobody holds it.
     lease: int = 0
     poll_count: int = 0
     scheduled_at: int = 0

@@ -294,3 +294,13 @@ def test_gone_on_before_its_child_has_heard_that_it_was_ended(bench: Bench) -> N
     assert stand(bench, bench.workflow_id) == "RUNNING: c IN_PROGRESS"
     assert work(bench).split() == ["x#1", "y", "z"]
     assert str(bench.status_of_workflow()) == "COMPLETED"
+
+
+def test_ended_before_it_has_heard_that_its_child_is_run_again(bench: Bench) -> None:
+    """The child that goes on is ended too, and its parent, which has gone on for it, hears of that."""
+    bench.start(flow(sub("c", INNER), *s("z")))
+    bench.engine.rerun(child(bench, "c"))
+    bench.engine.terminate(bench.workflow_id)
+    bench.engine.settle()
+    assert str(bench.status_of_workflow()) == "TERMINATED"
+    assert str(bench.engine.status(child(bench, "c"))) == "TERMINATED"
