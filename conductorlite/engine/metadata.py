@@ -164,7 +164,9 @@ class Metadata(Core):
         """A definition made at run time as an execution keeps it, or what is wrong with it."""
         try:
             if not isinstance(definition, WorkflowDef):
-                definition = codec.workflow_def_from_json(canonical(definition))
+                # A text is a value here, not a document.
+                source = definition if isinstance(definition, dict) else canonical(definition)
+                definition = codec.workflow_def_from_json(source)
             text = codec.definition_text(definition)
             key = (text, view.registry_version(), semantics)
             known = self._embedded.get(key)
