@@ -250,7 +250,6 @@ _READ: Final = {kind: attrgetter(*names) for kind, names in _CELLS.items()}
 #: And how they are written, in a row that nobody has seen yet.
 _WRITE: Final = {kind: {name: getattr(kind, name).__set__ for name in names} for kind, names in _CELLS.items()}
 
-_WRITES: Final = {kind: tuple(writes.values()) for kind, writes in _WRITE.items()}
 _drain: Final = deque[None](maxlen=0).extend
 
 
@@ -265,7 +264,7 @@ def changed(row: Row, **fields: object) -> Row:
         raise TypeError(f"a {kind.__name__} has no {', '.join(sorted(fields.keys() - writes.keys()))}")
     # Rows have neither converters nor validators: the cells of a slotted class are all there is to one.
     copy = object.__new__(kind)
-    _drain(map(call, _WRITES[kind], repeat(copy), _READ[kind](row)))
+    _drain(map(call, writes.values(), repeat(copy), _READ[kind](row)))
     for name, value in fields.items():
         writes[name](copy, value)
     return copy

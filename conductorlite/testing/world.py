@@ -363,8 +363,9 @@ class World:
         else:
             return None
         for domain, kind in self._queues(machine.engine):
-            for task in machine.engine.poll(kind, count=50, domain=domain):
-                self._leases[task.task_id] = task.lease
+            tasks = machine.engine.poll(kind, count=50, domain=domain)
+            self._taken(machine, tasks)
+            for task in tasks:
                 self._say(machine, task, TaskStatus.COMPLETED)
                 moved = True
         return moved
