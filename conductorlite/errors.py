@@ -111,6 +111,8 @@ class InvalidInput(ConductorliteError, ValueError):
 
 class PayloadTooLarge(InvalidInput):
     """An input or output of a task or workflow is larger than its hard barrier allows; the message names both sizes."""
+
+
 class InvalidQuery(InvalidInput):
     """A search cannot be understood; `position` is the character of the query, free text or sort at which that shows, from 0."""
 

@@ -30,8 +30,7 @@ def masked(workflow: Workflow) -> Workflow:
         output=_payload(workflow.output, fields),
         variables=_payload(workflow.variables, fields),
         tasks=tuple(
-            attrs.evolve(task, input=_payload(task.input, fields), output=_payload(task.output, fields))
-            for task in workflow.tasks
+            attrs.evolve(task, input=_payload(task.input, fields), output=_payload(task.output, fields)) for task in workflow.tasks
         ),
     )
 

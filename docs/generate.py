@@ -407,14 +407,18 @@ def _default(field: attrs.Attribute[Any]) -> str:
 # ---------------------------------------------------------------------- verbs
 
 _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Definitions": ("register", "workflow_def", "task_def", "workflow_defs", "task_defs", "register_schema", "schema",
-                    "schemas"),
+    "Definitions": ("register", "workflow_def", "task_def", "workflow_defs", "task_defs", "register_schema", "schema", "schemas"),
     "Run control": ("start", "start_workflow", "pause", "resume", "terminate", "remove", "decide"),
     "Run again": ("retry", "restart", "rerun", "skip_task", "update_variables", "migrate", "migrate_all", "bulk"),
     "For workers": ("poll", "update_task", "extend_lease", "log", "task", "task_logs"),
     "From outside": ("signal",),
     "Events": (
-        "register_event_handler", "event_handler", "event_handlers", "unregister_event_handler", "publish", "event_executions",
+        "register_event_handler",
+        "event_handler",
+        "event_handlers",
+        "unregister_event_handler",
+        "publish",
+        "event_executions",
         "remove_event_executions",
     ),
     "Schedules": (
@@ -423,7 +427,13 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
     "Finding": ("executions", "correlated", "children", "workflow_ids", "poll_data", "queue_sizes"),
     "Payloads": ("sweep_payloads", "external_storage_location"),
     "Searching": (
-        "search", "search_tasks", "search_by_tasks", "index_health", "relay", "rebuild_index", "forget_index",
+        "search",
+        "search_tasks",
+        "search_by_tasks",
+        "index_health",
+        "relay",
+        "rebuild_index",
+        "forget_index",
     ),
     "Keeping": ("archive", "archived_ids", "prune", "compact", "size_report"),
     "Looking": ("get", "status", "run", "history", "export", "explain", "agenda", "limits", "limit", "next_wakeup", "check"),

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # Deadlines measure the machine, not the code. In CI the same examples are tried every time: a red run can be repeated.
-settings.register_profile(
-    "fast", deadline=None, derandomize="CI" in os.environ, suppress_health_check=[HealthCheck.too_slow]
-)
+settings.register_profile("fast", deadline=None, derandomize="CI" in os.environ, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("deep", settings.get_profile("fast"), derandomize=False, max_examples=2_000)
 
 

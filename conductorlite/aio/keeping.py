@@ -27,25 +27,19 @@ class AsyncKeeping:
         self, query: str = "", *, free_text: str = "*", start: int = 0, size: int = 100, sort: str = ""
     ) -> SearchResult[WorkflowSummary]:
         """`Engine.search`, awaited."""
-        return await self._bridge.call(
-            self._engine.search, query, free_text=free_text, start=start, size=size, sort=sort
-        )
+        return await self._bridge.call(self._engine.search, query, free_text=free_text, start=start, size=size, sort=sort)
 
     async def search_tasks(
         self, query: str = "", *, free_text: str = "*", start: int = 0, size: int = 100, sort: str = ""
     ) -> SearchResult[TaskSummary]:
         """`Engine.search_tasks`, awaited."""
-        return await self._bridge.call(
-            self._engine.search_tasks, query, free_text=free_text, start=start, size=size, sort=sort
-        )
+        return await self._bridge.call(self._engine.search_tasks, query, free_text=free_text, start=start, size=size, sort=sort)
 
     async def search_by_tasks(
         self, query: str = "", *, free_text: str = "*", start: int = 0, size: int = 100, sort: str = ""
     ) -> SearchResult[WorkflowSummary]:
         """`Engine.search_by_tasks`, awaited."""
-        return await self._bridge.call(
-            self._engine.search_by_tasks, query, free_text=free_text, start=start, size=size, sort=sort
-        )
+        return await self._bridge.call(self._engine.search_by_tasks, query, free_text=free_text, start=start, size=size, sort=sort)
 
     async def relay(self, meals: int = 1_000) -> int:
         """`Engine.relay`, awaited."""

@@ -50,8 +50,6 @@ class AsyncSchedules:
         """`Engine.preview`, awaited."""
         return await self._bridge.call(self._engine.preview, schedule, count, zone_id=zone_id, after=after)
 
-    async def backfill(
-        self, name: str, start: Instant, end: Instant, *, overlap_policy: OverlapPolicy | None = None
-    ) -> int:
+    async def backfill(self, name: str, start: Instant, end: Instant, *, overlap_policy: OverlapPolicy | None = None) -> int:
         """`Engine.backfill`, awaited."""
         return await self._bridge.call(self._engine.backfill, name, start, end, overlap_policy=overlap_policy)

@@ -29,9 +29,7 @@ def _json(name: str, help: str) -> Callable[[Any], Any]:
 
 @click.command("retry")
 @_IDS
-@click.option(
-    "--resume-subworkflow-tasks", is_flag=True, help="Retry the executions that failed SUB_WORKFLOW tasks have started."
-)
+@click.option("--resume-subworkflow-tasks", is_flag=True, help="Retry the executions that failed SUB_WORKFLOW tasks have started.")
 @command_options()
 def retry(setting: Setting, workflow_ids: tuple[str, ...], resume_subworkflow_tasks: bool) -> Exit:
     """Reopen executions that FAILED, TIMED_OUT or were TERMINATED, where they failed."""

@@ -67,9 +67,7 @@ def run_command(arguments: Sequence[str]) -> int:
 
 _INPUT = click.option("--input", "given", metavar="JSON|@FILE", help="The workflow's input: a JSON object, or @ and a file.")
 _NEW_ID = click.option("--id", "workflow_id", metavar="ID", help="The execution's id (default: a random one).")
-_KEY = click.option(
-    "--idempotency-key", metavar="KEY", help="Start at most one execution of the workflow with this key."
-)
+_KEY = click.option("--idempotency-key", metavar="KEY", help="Start at most one execution of the workflow with this key.")
 _STRATEGY = click.option(
     "--idempotency-strategy",
     type=click.Choice([*IdempotencyStrategy], case_sensitive=False),
@@ -169,9 +167,7 @@ def _result(setting: Setting, engine: Engine, workflow: Workflow) -> Exit:
         whole = workflow_to_json(workflow)
         setting.screen.document({key: whole[key] for key in whole if key not in ("tasks", "workflowDefinition")})
     else:
-        setting.screen.pairs(
-            [("workflowId", workflow.workflow_id), ("status", workflow.status), ("output", workflow.output.shown)]
-        )
+        setting.screen.pairs([("workflowId", workflow.workflow_id), ("status", workflow.status), ("output", workflow.output.shown)])
     if workflow.status is WorkflowStatus.COMPLETED:
         return Exit.OK
     setting.screen.note(explained(engine, workflow.workflow_id))

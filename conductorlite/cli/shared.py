@@ -82,9 +82,9 @@ def command_options(database: bool = True) -> Callable[[F], F]:
                 metavar="FOLDER|URL",
                 help="The payload storage; by default beside the database.",
             )(decorated)
-            decorated = click.option(
-                "--db", metavar="FILE", default=DATABASE, show_default=True, help="The SQLite database."
-            )(decorated)
+            decorated = click.option("--db", metavar="FILE", default=DATABASE, show_default=True, help="The SQLite database.")(
+                decorated
+            )
         return decorated  # type: ignore[no-any-return]
 
     return decorate

@@ -22,9 +22,7 @@ def engines(setting: Setting) -> None:
             [{"name": one.name, "open": one.open, "ended": one.ended, "letters": one.letters} for one in shares]
         )
         return
-    setting.screen.table(
-        ("ENGINE", "OPEN", "ENDED", "LETTERS"), [(one.name, one.open, one.ended, one.letters) for one in shares]
-    )
+    setting.screen.table(("ENGINE", "OPEN", "ENDED", "LETTERS"), [(one.name, one.open, one.ended, one.letters) for one in shares])
 
 
 @click.command("take-over")

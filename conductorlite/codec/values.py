@@ -66,9 +66,7 @@ def reader(kind: Any) -> Reader | None:
 def is_record(kind: Any) -> bool:
     """Whether a class has named fields: a dataclass, a TypedDict, an attrs class or a pydantic model."""
     kind = get_origin(kind) or kind
-    return isinstance(kind, type) and (
-        attrs.has(kind) or dataclasses.is_dataclass(kind) or is_typeddict(kind) or _is_model(kind)
-    )
+    return isinstance(kind, type) and (attrs.has(kind) or dataclasses.is_dataclass(kind) or is_typeddict(kind) or _is_model(kind))
 
 
 def plain(value: Any) -> Any:

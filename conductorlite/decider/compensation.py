@@ -38,9 +38,7 @@ def _reverse_order(draft: Draft) -> list[Task]:
     """The completed tasks that have a compensation, in the order of undoing: last ended first, of those last scheduled first."""
     rows = draft.everything()
     done = [
-        task
-        for task in rows
-        if task.status in _DONE and (node := draft.placed(task)) is not None and node.compensation is not None
+        task for task in rows if task.status in _DONE and (node := draft.placed(task)) is not None and node.compensation is not None
     ]
     return sorted(done, key=lambda task: (task.ended_at, task.seq), reverse=True)
 
@@ -79,9 +77,7 @@ def schedule_compensation(draft: Draft, ref: str) -> None:
     undone = draft.known(ref)
     node = draft.plan_of(undone.grafts).nodes[str(draft.node(undone).compensation)]
     by = printed_ref(node.ref, undone.iterations)
-    draft.journal(
-        HistoryKind.COMPENSATION, "COMPENSATING", ref=undone.ref, attempt=undone.attempt, reason=f"by {by!r}"
-    )
+    draft.journal(HistoryKind.COMPENSATION, "COMPENSATING", ref=undone.ref, attempt=undone.attempt, reason=f"by {by!r}")
     schedule(draft, node, undone.iterations)
 
 

@@ -19,9 +19,7 @@ from conductorlite.policies import jitter, retry_delay
 __all__ = ["advance", "executed", "schedule_item"]
 
 #: Never retried by themselves, whatever their definition says.
-_NEVER_RETRIED: Final = frozenset(
-    {"FORK_JOIN", "FORK_JOIN_DYNAMIC", "JOIN", "EXCLUSIVE_JOIN", "SWITCH", "DECISION", "DO_WHILE"}
-)
+_NEVER_RETRIED: Final = frozenset({"FORK_JOIN", "FORK_JOIN_DYNAMIC", "JOIN", "EXCLUSIVE_JOIN", "SWITCH", "DECISION", "DO_WHILE"})
 
 
 def schedule_item(

@@ -156,11 +156,7 @@ def _run_from(draft: Draft, target: Task, said: dict[str, Any]) -> None:
         for task in draft.everything()
         if places[task.ref] in (_Place.AFTER, _Place.INSIDE, _Place.SAME) and task.ref not in joins
     ]
-    failed = [
-        task
-        for task in draft.everything()
-        if ended and task.ref not in joins and _tried_again(task, places[task.ref])
-    ]
+    failed = [task for task in draft.everything() if ended and task.ref not in joins and _tried_again(task, places[task.ref])]
     draft.counting = False
     origin = _origin(draft, target)
     draft.take_back(_innermost_first(draft, gone))

@@ -36,9 +36,7 @@ class Admissions(Mailboxes):
 
     # ------------------------------------------------------------------ what a turn asks
 
-    def ask(
-        self, key: str, holder: str, terms: Terms, *, ref: str | None = None, attempt: int = 0, wait: bool = True
-    ) -> bool:
+    def ask(self, key: str, holder: str, terms: Terms, *, ref: str | None = None, attempt: int = 0, wait: bool = True) -> bool:
         """Ask for a slot: whether it is there; if not, `holder` joins the line, unless it is not to `wait`."""
         act = f"ask {ref or ''}"
         if self._told is not None:

@@ -14,6 +14,7 @@ from conductorlite.executions import Task
 
 __all__ = ["Mailboxes"]
 
+
 class Mailboxes(View):
     """What a turn posts, takes back and answers."""
 
@@ -24,9 +25,7 @@ class Mailboxes(View):
 
     def set_timer(self, task: Task, kind: EventKind, at: int) -> None:
         """Date an event about a task; the row's own deadline field is the caller's to set."""
-        self.post(
-            f"{kind}:{task.ref}", kind, at, ref=task.ref, attempt=task.attempt, generation=task.generation
-        )
+        self.post(f"{kind}:{task.ref}", kind, at, ref=task.ref, attempt=task.attempt, generation=task.generation)
 
     def post(self, event_id: str, kind: EventKind, at: int, **fields: Any) -> None:
         """Put an event into the workflow's own inbox, replacing one of the same id."""

@@ -405,9 +405,7 @@ class Draft(Admissions):
             timers=(*self._timers.values(), *own),
             release_held=self._release_held,
             released_at=self.clock,
-            outgoing=Outgoing(
-                removed=tuple(self._removed), put=tuple(self._put.values()), posted=(*self._posted, *others)
-            ),
+            outgoing=Outgoing(removed=tuple(self._removed), put=tuple(self._put.values()), posted=(*self._posted, *others)),
             more=self.more,
             replies=self.replies,
             limits=self.limit_changes(),

@@ -148,9 +148,7 @@ class Driver:
                 free = min(free, limit - len(self.workshop) - len(found))
             if free <= 0:
                 continue
-            tasks = self.engine.poll(
-                worker.task_type, worker_id=self.workers.worker_id, count=free, domain=worker.domain
-            )
+            tasks = self.engine.poll(worker.task_type, worker_id=self.workers.worker_id, count=free, domain=worker.domain)
             found += [(worker, task) for task in tasks]
             if room:
                 room[worker.is_async] -= len(tasks)
@@ -266,9 +264,7 @@ class Driver:
     def agenda(self) -> list[AgendaEntry]:
         """Reports that running scripted workers will make."""
         return [
-            AgendaEntry(
-                at=running.report_at, kind="REPORT", workflow_id=running.task.workflow_id, ref=running.task.ref
-            )
+            AgendaEntry(at=running.report_at, kind="REPORT", workflow_id=running.task.workflow_id, ref=running.task.ref)
             for running in self.workshop
             if running.report_at is not None
         ]

@@ -92,9 +92,7 @@ class Control(Metadata):
             raise
         return row.workflow_id
 
-    def _new_row(
-        self, embedded: Embedded, workflow_id: str, given: Payload, now: int, asked: Mapping[str, Any]
-    ) -> Workflow:
+    def _new_row(self, embedded: Embedded, workflow_id: str, given: Payload, now: int, asked: Mapping[str, Any]) -> Workflow:
         definition = embedded.plan.definition
         if definition.input_template:
             given = Payload.of(apply_workflow_input_template(given.fresh(), definition.input_template))

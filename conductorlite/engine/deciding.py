@@ -100,9 +100,7 @@ class Deciding(Plans):
         """The letters of an inbox that a turn at `now` reads."""
         return view.due_events(workflow.workflow_id, now, _EVENTS)
 
-    def _guarded(
-        self, plan: Plan, snapshot: Snapshot, now: int, grown: Mapping[tuple[str, ...], Plan]
-    ) -> Decision | Need:
+    def _guarded(self, plan: Plan, snapshot: Snapshot, now: int, grown: Mapping[tuple[str, ...], Plan]) -> Decision | Need:
         """A decision; whatever else goes wrong in it is a broken invariant of that workflow, not a crash of the driver."""
         try:
             return decide(plan, snapshot, now, environment=self.environment, bounds=self.bounds, grown=grown)

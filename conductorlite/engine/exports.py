@@ -46,9 +46,7 @@ def below(row: Workflow, history: Sequence[HistoryEvent]) -> Iterator[str]:
             yield cause["from"]
 
 
-def definitions_of(
-    view: ReadingTransaction, row: Workflow, history: Sequence[HistoryEvent], known: dict[str, str]
-) -> None:
+def definitions_of(view: ReadingTransaction, row: Workflow, history: Sequence[HistoryEvent], known: dict[str, str]) -> None:
     """Add to `known` the text of every definition that an execution has run on or may still run on."""
     waiting = [row.definition_hash]
     for line in history:

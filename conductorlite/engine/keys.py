@@ -78,9 +78,7 @@ def refuse_start(tx: WritingTransaction, letter: Event, now: int, problem: str) 
     return (letter.sender,)
 
 
-def refuse_letter(
-    tx: WritingTransaction, letter: Event, row: Workflow, now: int, texts: Texts
-) -> tuple[str, ...] | None:
+def refuse_letter(tx: WritingTransaction, letter: Event, row: Workflow, now: int, texts: Texts) -> tuple[str, ...] | None:
     """Consume the START letter of an execution whose key is taken and answer its sender; None when the key is free by now.
 
     Who wants an answer says `answer`, or is the `parent` (`ref`, `attempt`, `generation` of the task that asked). It gets an

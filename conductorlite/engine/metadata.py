@@ -68,9 +68,7 @@ class Metadata(Core):
         self.turns.resolve = self.resolve
         self.turns.embed = self.embed
 
-    def register(
-        self, *definitions: WorkflowDef | TaskDef, overwrite: bool = True
-    ) -> None:
+    def register(self, *definitions: WorkflowDef | TaskDef, overwrite: bool = True) -> None:
         """Register workflow and task definitions, all or none.
 
         Raises InvalidDefinition with every error of all of them, and AlreadyExists for a workflow of the same name and version
@@ -249,9 +247,7 @@ class Metadata(Core):
             inline = codec.workflow_def_from_json(text)
         child = self._embed(into.view, inline, into.semantics, into.chain)
         into.texts.update(child.texts)
-        return attrs.evolve(
-            params, name=child.name, version=child.version, extra={**params.extra, DEFINITION_HASH: child.digest}
-        )
+        return attrs.evolve(params, name=child.name, version=child.version, extra={**params.extra, DEFINITION_HASH: child.digest})
 
     def _task_def_of(self, into: _Embedding, task: WorkflowTask) -> TaskDef | None:
         if task.type == TaskType.DYNAMIC:

@@ -75,9 +75,7 @@ class Near:
 class Outside:
     """The payload storage of one engine; without a storage everything stays in the store."""
 
-    def __init__(
-        self, backend: Backend, storage: PayloadStorage | None, codec: PayloadCodec | None, barriers: Barriers
-    ) -> None:
+    def __init__(self, backend: Backend, storage: PayloadStorage | None, codec: PayloadCodec | None, barriers: Barriers) -> None:
         self.backend = backend
         self.storage = storage
         self.codec = codec

@@ -104,9 +104,7 @@ class Queries(Limits):
             texts = self.turns.texts(view, workflow_id, absent) if absent else {}
             fields = self.turns.plan(view, row).definition.masked_fields if masked else ()
         whole = [
-            attrs.evolve(line, payload=_filled(line.payload, texts))
-            if line.payload is not None and line.payload.absent
-            else line
+            attrs.evolve(line, payload=_filled(line.payload, texts)) if line.payload is not None and line.payload.absent else line
             for line in lines
         ]
         return masked_history(whole, fields) if fields else whole
@@ -152,13 +150,9 @@ class Queries(Limits):
         with self.backend.reading() as view:
             events = view.upcoming_events(limit)
             messages = [message for message in view.messages(limit) if message.due_at > self.clock.now()]
-        entries = [
-            AgendaEntry(at=event.due_at, kind=event.kind, workflow_id=event.workflow_id, ref=event.ref)
-            for event in events
-        ]
+        entries = [AgendaEntry(at=event.due_at, kind=event.kind, workflow_id=event.workflow_id, ref=event.ref) for event in events]
         entries += [
-            AgendaEntry(at=message.due_at, kind="OFFERED", workflow_id=message.workflow_id, ref=message.ref)
-            for message in messages
+            AgendaEntry(at=message.due_at, kind="OFFERED", workflow_id=message.workflow_id, ref=message.ref) for message in messages
         ]
         return sorted(entries, key=lambda entry: (entry.at, entry.workflow_id, entry.ref or "", entry.kind))[:limit]
 
@@ -335,4 +329,3 @@ def _whole(row: Workflow, texts: dict[str, Payload]) -> Workflow:
 
 def _filled(payload: Payload, texts: dict[str, Payload]) -> Payload:
     return texts[payload.digest] if payload.absent else payload
-

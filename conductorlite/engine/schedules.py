@@ -187,9 +187,7 @@ class Schedules(Records):
             raise InvalidInput(f"count {count} is not between 1 and {_FILLED}")
         if isinstance(schedule, str) and (" " in schedule.strip() or schedule.startswith("@")):
             request = StartWorkflowRequest(name="preview")
-            schedule = WorkflowSchedule(
-                name="preview", cron_expression=schedule, zone_id=zone_id, start_workflow_request=request
-            )
+            schedule = WorkflowSchedule(name="preview", cron_expression=schedule, zone_id=zone_id, start_workflow_request=request)
         elif isinstance(schedule, str):
             schedule = self.schedule(schedule).definition
         found = problems(schedule)
@@ -197,9 +195,7 @@ class Schedules(Records):
             raise InvalidDefinition(found)
         return list(islice(following(schedule, self.clock.now() if after is None else to_instant(after)), count))
 
-    def backfill(
-        self, name: str, start: Instant, end: Instant, *, overlap_policy: OverlapPolicy | None = None
-    ) -> int:
+    def backfill(self, name: str, start: Instant, end: Instant, *, overlap_policy: OverlapPolicy | None = None) -> int:
         """Have the instants from `start` to `end`, both included, started by the driver, one after another; returns how many.
 
         They may lie before the schedule was saved, or in a pause of it; what exists already is not started again, for its id
@@ -298,9 +294,7 @@ class Schedules(Records):
     ) -> None:
         """Start for an instant and advance, in one commit; a refused start advances as well, or it would be refused for ever."""
         workflow_id = id_of(schedule.name, instant)
-        run = ScheduledRun(
-            scheduled_time=instant, executed_time=now, outcome=ScheduleOutcome.EXECUTED, workflow_id=workflow_id
-        )
+        run = ScheduledRun(scheduled_time=instant, executed_time=now, outcome=ScheduleOutcome.EXECUTED, workflow_id=workflow_id)
         after = started(taken.progress, run, tracked=taken.tracked)
         along = partial(_advance, row=row, schedule=schedule, progress=after, now=now, consumed=consumed)
         try:
@@ -324,9 +318,7 @@ class Schedules(Records):
             row = view.workflow(workflow_id)
         return row is not None and row.event == address_of(name)
 
-    def _begin_for(
-        self, schedule: WorkflowSchedule, instant: int, now: int, along: Callable[[WritingTransaction], None]
-    ) -> None:
+    def _begin_for(self, schedule: WorkflowSchedule, instant: int, now: int, along: Callable[[WritingTransaction], None]) -> None:
         request = schedule.start_workflow_request
         workflow_id = id_of(schedule.name, instant)
         key, strategy = checked_key(request.idempotency_key), checked_strategy(request.idempotency_strategy)

@@ -131,9 +131,7 @@ class Turns(Deciding):
             except InvariantBroken:
                 continue  # counted on its own row; whoever wrote to it is not to blame
 
-    def _take(
-        self, workflow_id: str, events: Sequence[Event], started: Start | None, along: Along | None = None
-    ) -> Taken:
+    def _take(self, workflow_id: str, events: Sequence[Event], started: Start | None, along: Along | None = None) -> Taken:
         token = acquire(self.lock, self.clock, self.committed, workflow_id, events)
         if token is None:
             return self._leave(workflow_id, events)

@@ -181,9 +181,7 @@ class WorkerFace(Reruns):
 
         return self._secrecy.scrubber(task, node)
 
-    def take_message(
-        self, message: Message, worker_id: str | None, along: Along | None = None
-    ) -> tuple[Task, Workflow] | None:
+    def take_message(self, message: Message, worker_id: str | None, along: Along | None = None) -> tuple[Task, Workflow] | None:
         """Take one offered task, with its execution's row; None when somebody else has it, or it is void and dropped."""
         now = self.clock.now()
         event = attrs.evolve(

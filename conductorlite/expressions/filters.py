@@ -103,8 +103,6 @@ def _environment() -> Any:
 
         def setup_function_extensions(self) -> None:
             super().setup_function_extensions()
-            self.function_extensions = {
-                name: function for name, function in self.function_extensions.items() if name in _FUNCTIONS
-            }
+            self.function_extensions = {name: function for name, function in self.function_extensions.items() if name in _FUNCTIONS}
 
     return JaywayEnvironment()

@@ -27,9 +27,7 @@ MAX_PATH: Final = 4096
 _MAX_SEGMENTS: Final = 256
 _MAX_INDEX: Final = 2**31 - 1
 
-_FUNCTIONS: Final = frozenset(
-    ("length", "size", "keys", "first", "last", "index", "avg", "max", "min", "sum", "stddev", "concat")
-)
+_FUNCTIONS: Final = frozenset(("length", "size", "keys", "first", "last", "index", "avg", "max", "min", "sum", "stddev", "concat"))
 _NAME: Final = re.compile(r"[^.\[( ]+")
 _QUOTED: Final = re.compile(r"\s*(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")\s*", re.DOTALL)
 _NUMBERS: Final = re.compile(r"\[([-0-9,: ]+)\]")

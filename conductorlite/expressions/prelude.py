@@ -13,7 +13,9 @@ __all__ = ["FIRST_LINE", "PRELUDE"]
 
 #: The lines of the prelude lie behind all lines a script has, so that an error's place tells the two apart.
 FIRST_LINE: Final = 100_000
-PRELUDE: Final = "\n" * FIRST_LINE + r"""(function () {
+PRELUDE: Final = (
+    "\n" * FIRST_LINE
+    + r"""(function () {
   'use strict';
   const G = globalThis, run = eval, parse = JSON.parse, stringify = JSON.stringify, keys = Object.keys;
   const isArray = Array.isArray, define = Object.defineProperty, names = Object.getOwnPropertyNames;
@@ -197,3 +199,4 @@ PRELUDE: Final = "\n" * FIRST_LINE + r"""(function () {
   };
 })()
 """  # noqa: E501 - JavaScript
+)

@@ -21,10 +21,39 @@ _NODES: Final[tuple[type[ast.AST], ...]] = (
 )  # fmt: skip
 METHODS: Final[Mapping[type, frozenset[str]]] = {
     str: frozenset(
-        ["lower", "upper", "strip", "lstrip", "rstrip", "split", "rsplit", "splitlines", "join", "replace", "startswith",
-            "endswith", "find", "rfind", "index", "count", "title", "capitalize", "isdigit", "isalpha", "isalnum",
-            "isspace", "isupper", "islower", "isnumeric", "removeprefix", "removesuffix", "partition", "rpartition",
-            "casefold", "swapcase"]
+        [
+            "lower",
+            "upper",
+            "strip",
+            "lstrip",
+            "rstrip",
+            "split",
+            "rsplit",
+            "splitlines",
+            "join",
+            "replace",
+            "startswith",
+            "endswith",
+            "find",
+            "rfind",
+            "index",
+            "count",
+            "title",
+            "capitalize",
+            "isdigit",
+            "isalpha",
+            "isalnum",
+            "isspace",
+            "isupper",
+            "islower",
+            "isnumeric",
+            "removeprefix",
+            "removesuffix",
+            "partition",
+            "rpartition",
+            "casefold",
+            "swapcase",
+        ]
     ),
     list: frozenset({"append", "extend", "insert", "pop", "remove", "index", "count", "sort", "reverse", "copy", "clear"}),
     dict: frozenset({"get", "keys", "values", "items", "pop", "update", "setdefault", "copy", "clear"}),
@@ -59,5 +88,3 @@ def check(tree: ast.Module) -> None:
         if isinstance(node, ast.Lambda) and (node.args.vararg or node.args.kwarg or node.args.kwonlyargs or node.args.defaults):
             raise InvalidExpression(f"a lambda takes plain parameters only{place}")
         stack.extend((child, depth + 1) for child in ast.iter_child_nodes(node))
-
-

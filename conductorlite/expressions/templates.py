@@ -166,9 +166,7 @@ class _Compiler:
             return _copied(dict(value) if isinstance(value, Mapping) else list(value))
         if isinstance(value, Mapping):
             return _render_map([(key, self.value(item, f"{where}.{key}", (*steps, key))) for key, item in value.items()])
-        return _render_list(
-            [self.value(item, f"{where}[{index}]", (*steps, index)) for index, item in enumerate(value)]
-        )
+        return _render_list([self.value(item, f"{where}[{index}]", (*steps, index)) for index, item in enumerate(value)])
 
     def text(self, text: str, where: str, steps: tuple[str | int, ...]) -> _Render:
         if "${" not in text:
@@ -250,9 +248,7 @@ def _compile_string(text: str) -> _Compiled:
         # The escape is undone last, so it also hits text that a value brought in: Conductor's users rely on either.
         return _join(parts, source).replace("$${", "${")
 
-    return _Compiled(
-        render=render, reads=reads, problems=problems, secrets=secrets, buried=any(part.buried for part in inner)
-    )
+    return _Compiled(render=render, reads=reads, problems=problems, secrets=secrets, buried=any(part.buried for part in inner))
 
 
 _cached_string = lru_cache(maxsize=4096)(_compile_string)

@@ -80,8 +80,7 @@ def _inside(task: WorkflowTask) -> Iterator[tuple[Step, Sequence[WorkflowTask]]]
 def renamed(around: Sequence[Step], refs: Mapping[str, str]) -> tuple[Step, ...]:
     """The same way down, by the new names; branches of a fork are not told apart: only their order may differ."""
     return tuple(
-        attrs.evolve(step, ref=refs.get(step.ref, step.ref), key="" if step.kind == "branch" else step.key)
-        for step in around
+        attrs.evolve(step, ref=refs.get(step.ref, step.ref), key="" if step.kind == "branch" else step.key) for step in around
     )
 
 

@@ -64,9 +64,7 @@ class MigrationPlan:
         return "\n".join(lines)
 
 
-def plan_migration(
-    workflow: Workflow, old: WorkflowDef, new: WorkflowDef, refs: Mapping[str, str] | None = None
-) -> MigrationPlan:
+def plan_migration(workflow: Workflow, old: WorkflowDef, new: WorkflowDef, refs: Mapping[str, str] | None = None) -> MigrationPlan:
     """What moving an execution from `old` to `new` would do; `workflow` has its tasks, as `Engine.get` returns it.
 
     `refs` maps references of `old` to those they are called in `new`. Nothing is changed. Raises InvalidDefinition when one of

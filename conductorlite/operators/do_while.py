@@ -29,9 +29,7 @@ def schedule_loop(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None
     """Create the row; its first round follows from the work list."""
     ref = printed_ref(node.ref, iterations)
     values = rendered(draft, node, iterations, draft.task_id(ref, 0))
-    loop = draft.create(
-        node, iterations, TaskStatus.IN_PROGRESS, input=draft.payload(values), started_at=draft.now
-    )
+    loop = draft.create(node, iterations, TaskStatus.IN_PROGRESS, input=draft.payload(values), started_at=draft.now)
     start_deadlines(draft, node, loop)
     draft.queue.append(("round", ref))
 
@@ -114,9 +112,7 @@ def _forget(draft: Draft, node: Node, loop: Task) -> None:
     if found:
         draft.drop(found)
         refs_gone = draft.payload({"dropped": [task.ref for task in found]})
-        draft.journal(
-            HistoryKind.ROUND, "DROPPED", ref=loop.ref, attempt=loop.attempt, number=gone, payload=refs_gone
-        )
+        draft.journal(HistoryKind.ROUND, "DROPPED", ref=loop.ref, attempt=loop.attempt, number=gone, payload=refs_gone)
 
 
 def _schedule_body(draft: Draft, node: Node, loop: Task, number: int) -> None:

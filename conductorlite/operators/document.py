@@ -120,8 +120,7 @@ class DraftSource:
         if task.round == 0 or task.status.terminal:
             return False
         return any(
-            root == task.base_ref and member == "output" and key not in _LOOP_KEYS
-            for root, member, key in self._reads.steps
+            root == task.base_ref and member == "output" and key not in _LOOP_KEYS for root, member, key in self._reads.steps
         )
 
 
@@ -200,8 +199,7 @@ def loop_output(draft: Draft, loop: Task) -> dict[str, Any]:
     """
     node = draft.node(loop)
     refs = {
-        number: [printed_ref(member, (*loop.iterations, number)) for member in node.members]
-        for number in range(1, loop.round + 1)
+        number: [printed_ref(member, (*loop.iterations, number)) for member in node.members] for number in range(1, loop.round + 1)
     }
     # Rounds that keepLastN has dropped have no rows any more, and no place in the output.
     rows = draft.known_tasks(ref for listed in refs.values() for ref in listed)

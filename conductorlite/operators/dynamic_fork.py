@@ -36,9 +36,7 @@ class _Malformed(Exception):
     """The input names no branches; says where and why."""
 
 
-def schedule_dynamic_fork(
-    draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None
-) -> None:
+def schedule_dynamic_fork(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
     """Create the FORK and the JOIN that collects; the branches follow from the work list.
 
     Malformed input fails the FORK for good, with the place of the mistake.
@@ -76,9 +74,7 @@ def schedule_dynamic_fork(
     draft.stack.append(("branch", ref, 0))
 
 
-def _grow(
-    draft: Draft, node: Node, iterations: tuple[int, ...], branches: list[_Branch], previous: Task | None
-) -> str:
+def _grow(draft: Draft, node: Node, iterations: tuple[int, ...], branches: list[_Branch], previous: Task | None) -> str:
     """Embed the branches as a definition of their own; its hash."""
     join = node.join or ""
     definition = {

@@ -58,7 +58,5 @@ def _scheduled(draft: Draft, node: Node, join: Task, refs: Sequence[str]) -> tup
     found = draft.known_tasks(printed_ref(ref, join.iterations) for ref in named)
     missing = [ref for ref, task in zip(named, found, strict=True) if task is None]
     heralds = sorted(frozenset().union(*(node.heralds[ref] for ref in missing)))
-    hope = any(
-        task is not None and task.live for task in draft.known_tasks(printed_ref(ref, join.iterations) for ref in heralds)
-    )
+    hope = any(task is not None and task.live for task in draft.known_tasks(printed_ref(ref, join.iterations) for ref in heralds))
     return [task for task in found if task is not None and task.status is not TaskStatus.SKIPPED], hope

@@ -54,9 +54,7 @@ def create_join(draft: Draft, node: Node, iterations: tuple[int, ...], *, forked
     return start_deadlines(draft, node, join)
 
 
-def create_collecting_join(
-    draft: Draft, node: Node, iterations: tuple[int, ...], refs: list[str], *, retried: bool
-) -> Task:
+def create_collecting_join(draft: Draft, node: Node, iterations: tuple[int, ...], refs: list[str], *, retried: bool) -> Task:
     """Create the row behind a dynamic fork, or reopen it for one that is `retried`. `refs` are the last tasks of its branches."""
     given = draft.payload({"joinOn": refs})
     passed = draft.task(printed_ref(node.ref, iterations)) if retried else None
@@ -66,9 +64,7 @@ def create_collecting_join(
             passed, status=TaskStatus.IN_PROGRESS, input=given, seq=0, waiting=1, executed=False, succeeded_before=True, ended_at=0
         )
         return start_deadlines(draft, node, draft.put(again, verb=True))
-    join = draft.create(
-        node, iterations, TaskStatus.IN_PROGRESS, input=given, in_order=False, started_at=draft.now, waiting=1
-    )
+    join = draft.create(node, iterations, TaskStatus.IN_PROGRESS, input=given, in_order=False, started_at=draft.now, waiting=1)
     return start_deadlines(draft, node, join)
 
 

@@ -17,9 +17,7 @@ __all__ = ["schedule_terminate"]
 _STATUSES: Final = (WorkflowStatus.COMPLETED, WorkflowStatus.FAILED, WorkflowStatus.TERMINATED)
 
 
-def schedule_terminate(
-    draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None
-) -> None:
+def schedule_terminate(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
     """Create the row, already over."""
     task_id = draft.task_id(printed_ref(node.ref, iterations), 0 if previous is None else previous.attempt + 1)
     values = rendered(draft, node, iterations, task_id)

@@ -19,9 +19,7 @@ __all__ = ["VARIABLES_LIMIT", "schedule_set_variable"]
 VARIABLES_LIMIT: Final = 256 * 1024
 
 
-def schedule_set_variable(
-    draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None
-) -> None:
+def schedule_set_variable(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
     """Create the row, already over, and change the variables."""
     values = rendered(draft, node, iterations)
     variables = draft.payload({**draft.value(draft.field("variables")), **values})

@@ -18,9 +18,7 @@ from conductorlite.plan import Node
 __all__ = ["schedule_human", "schedule_noop", "schedule_wait"]
 
 
-def schedule_wait(
-    draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None
-) -> None:
+def schedule_wait(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
     """Start waiting. A WAIT that was canceled with its execution and is retried waits for the same instant as before."""
     ref = printed_ref(node.ref, iterations)
     task_id = draft.task_id(ref, 0 if previous is None else previous.attempt + 1)
@@ -84,6 +82,4 @@ def _text(value: object) -> str:
 
 def schedule_noop(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
     """Create the row, already over."""
-    draft.create_ended(
-        node, iterations, TaskStatus.COMPLETED
-    )
+    draft.create_ended(node, iterations, TaskStatus.COMPLETED)

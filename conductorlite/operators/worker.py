@@ -64,9 +64,7 @@ def schedule_worker(
     _queue(draft, node, task)
 
 
-def _slot(
-    draft: Draft, node: Node, task_id: str, ref: str, attempt: int, delay_ms: int
-) -> tuple[TaskStatus, str | None]:
+def _slot(draft: Draft, node: Node, task_id: str, ref: str, attempt: int, delay_ms: int) -> tuple[TaskStatus, str | None]:
     """As what a task begins, or is put back, and the limit it belongs to: a delayed one has none before it is due."""
     if not node.limit:
         return TaskStatus.SCHEDULED, None

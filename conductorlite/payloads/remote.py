@@ -83,9 +83,7 @@ class FsspecPayloads:
         if checked_operation(operation) == "WRITE":
             asked = {"client_method": "put_object"} if "s3" in self.protocols else {"method": "PUT"}
         try:
-            uri = self._asked(
-                f"payload {path} cannot be signed", lambda: self._fs.sign(place, expiration=self._seconds, **asked)
-            )
+            uri = self._asked(f"payload {path} cannot be signed", lambda: self._fs.sign(place, expiration=self._seconds, **asked))
         except NotImplementedError:
             uri = self._fs.unstrip_protocol(place)
         return ExternalStorageLocation(uri=uri, path=path)

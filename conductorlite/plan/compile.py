@@ -272,9 +272,7 @@ def _node(
         policy=task_policy(task, semantics, operator=operator),
         operator=operator,
         limit=NO_LIMIT if operator else task_limit(task),
-        template=compile_input(
-            _inputs(task), dict(definition.input_template) if merges and definition is not None else {}
-        ),
+        template=compile_input(_inputs(task), dict(definition.input_template) if merges and definition is not None else {}),
         loops=place.loops,
         scopes=tuple((loop, depth) for depth, loop in enumerate(place.loops)),
         route=place.route,

@@ -61,14 +61,17 @@ def _maps(under: Mapping[str, T]) -> list[MutableMapping[str, T]]:
 def _stand_in(outer: Node, grafts: tuple[str, ...], nodes: Mapping[str, Node]) -> Iterator[tuple[str, Node]]:
     """The one node of a DYNAMIC: what it is, where the DYNAMIC stands."""
     node = nodes[outer.ref]
-    yield outer.ref, attrs.evolve(
-        node,
-        grafts=grafts,
-        loops=outer.loops,
-        scopes=outer.scopes,
-        route=outer.route,
-        successor=outer.successor,
-        joins=outer.joins,
+    yield (
+        outer.ref,
+        attrs.evolve(
+            node,
+            grafts=grafts,
+            loops=outer.loops,
+            scopes=outer.scopes,
+            route=outer.route,
+            successor=outer.successor,
+            joins=outer.joins,
+        ),
     )
 
 
@@ -82,12 +85,15 @@ def _branches(outer: Node, grafts: tuple[str, ...], nodes: Mapping[str, Node]) -
         elif node.compensates is not None:
             yield ref, attrs.evolve(node, grafts=grafts, loops=(*outer.loops, *node.loops))
         elif ref != outer.join:
-            yield ref, attrs.evolve(
-                node,
-                grafts=grafts,
-                loops=(*outer.loops, *node.loops),
-                # Most are counted by the JOIN alone, and share the tuple that says so.
-                scopes=(*around, *((scope, number + depth) for scope, number in node.scopes)) if node.scopes else around,
-                route=(*outer.route, *node.route[1:]),
-                joins=tuple(join for join in node.joins if join != outer.join),
+            yield (
+                ref,
+                attrs.evolve(
+                    node,
+                    grafts=grafts,
+                    loops=(*outer.loops, *node.loops),
+                    # Most are counted by the JOIN alone, and share the tuple that says so.
+                    scopes=(*around, *((scope, number + depth) for scope, number in node.scopes)) if node.scopes else around,
+                    route=(*outer.route, *node.route[1:]),
+                    joins=tuple(join for join in node.joins if join != outer.join),
+                ),
             )

@@ -23,8 +23,7 @@ def find_heralds(definition: WorkflowDef) -> Mapping[str, Mapping[str, frozenset
     places = {place.task.task_reference_name: place for place in walk(definition)}
     return {
         join.task.task_reference_name: {
-            ref: frozenset(_heralds(join, places[ref]))
-            for ref in (*join.task.join_on, *join.task.default_exclusive_join_task)
+            ref: frozenset(_heralds(join, places[ref])) for ref in (*join.task.join_on, *join.task.default_exclusive_join_task)
         }
         for join in joins
     }

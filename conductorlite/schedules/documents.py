@@ -138,9 +138,7 @@ _SCHEDULE: Final[dict[str, Callable[[object], Any]]] = {
     "start_workflow_request": _request,
 }
 
-_FIELDS: Final = {
-    name: field for kind in (WorkflowSchedule, StartWorkflowRequest) for field, name in json_names(kind).items()
-}
+_FIELDS: Final = {name: field for kind in (WorkflowSchedule, StartWorkflowRequest) for field, name in json_names(kind).items()}
 
 
 def schedule_from_json(source: codec.Source) -> WorkflowSchedule:
@@ -260,9 +258,7 @@ def progress_from_text(kept: str) -> Progress:
         for each in document.pop("recent")
     ]
     running, buffered = document.pop("running"), document.pop("buffered")
-    return Progress(
-        **document, running=tuple(running), buffered=tuple(buffered), backfills=tuple(backfills), recent=tuple(recent)
-    )
+    return Progress(**document, running=tuple(running), buffered=tuple(buffered), backfills=tuple(backfills), recent=tuple(recent))
 
 
 def _policy(name: str | None) -> OverlapPolicy | None:

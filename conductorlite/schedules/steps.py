@@ -126,12 +126,8 @@ def noted(progress: Progress, run: ScheduledRun) -> Progress:
 
 
 def _missed(progress: Progress, instant: int, now: int, reason: str) -> Progress:
-    return noted(
-        progress, ScheduledRun(scheduled_time=instant, executed_time=now, outcome=ScheduleOutcome.MISSED, reason=reason)
-    )
+    return noted(progress, ScheduledRun(scheduled_time=instant, executed_time=now, outcome=ScheduleOutcome.MISSED, reason=reason))
 
 
 def _skipped(progress: Progress, instant: int, now: int, reason: str) -> Progress:
-    return noted(
-        progress, ScheduledRun(scheduled_time=instant, executed_time=now, outcome=ScheduleOutcome.SKIPPED, reason=reason)
-    )
+    return noted(progress, ScheduledRun(scheduled_time=instant, executed_time=now, outcome=ScheduleOutcome.SKIPPED, reason=reason))

@@ -50,9 +50,7 @@ class MemoryQueue:
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Add a copy of a message; its event is `destination`. Raises SinkError when full, InvalidInput for what is no JSON."""
-        message = EventMessage(
-            event=destination, payload=parse(canonical(payload, where="payload")), message_id=message_id
-        )
+        message = EventMessage(event=destination, payload=parse(canonical(payload, where="payload")), message_id=message_id)
         with self._lock:
             if len(self._messages) >= self._capacity:
                 raise SinkError(f"the queue is full: its capacity is {self._capacity}")

@@ -80,9 +80,7 @@ class MemorySink:
     ) -> None:
         """Keep a copy of a message; raises SinkError when the sink is full, InvalidInput for a payload that is not JSON."""
         copy = parse(canonical(payload, where="payload"))
-        message = Published(
-            destination=destination, payload=copy, message_id=message_id, key=key, headers=dict(headers or {})
-        )
+        message = Published(destination=destination, payload=copy, message_id=message_id, key=key, headers=dict(headers or {}))
         with self._lock:
             if self._dedup and message_id in self._seen:
                 return

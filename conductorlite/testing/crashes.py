@@ -308,9 +308,7 @@ def _without(told: Sequence[HistoryEvent], lost: Sequence[int]) -> list[HistoryE
 
 def _text(event: HistoryEvent, lost: Sequence[int], names: Mapping[str, str], exact: bool) -> str:
     shift = 0 if exact else sum(attempt < (event.attempt or 0) for attempt in lost)
-    number = (
-        event.number if event.kind is HistoryKind.ROUND else None if event.attempt is None else event.attempt - shift
-    )
+    number = event.number if event.kind is HistoryKind.ROUND else None if event.attempt is None else event.attempt - shift
     payload = "" if event.payload is None else event.payload.shown
     text = f"{event.ref or 'workflow'} {event.kind} {number} {event.status} {event.reason or ''} {payload}"
     if exact:

@@ -183,9 +183,7 @@ class _Writing:
         self._counted = _Counted(self._backend, self._block.__enter__())
         return self._counted
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         backend = self._backend
         if error is not None or self._counted is None or not self._counted.changed:
             self._block.__exit__(kind, error, trace)

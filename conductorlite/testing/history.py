@@ -72,9 +72,7 @@ def assert_history(
     actual = timeline(engine, chosen, payloads=payloads, reasons=reasons)
     if list(_plain(actual)) == list(_plain(expected)):
         return
-    difference = difflib.unified_diff(
-        [*_plain(expected)], [*_plain(actual)], "expected", f"history of {chosen}", lineterm="", n=3
-    )
+    difference = difflib.unified_diff([*_plain(expected)], [*_plain(actual)], "expected", f"history of {chosen}", lineterm="", n=3)
     raise AssertionError("\n".join([*difference, "", "the whole history:", actual]))
 
 

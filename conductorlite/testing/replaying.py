@@ -69,9 +69,7 @@ def replay(
     first = exported.executions[exported.workflow_id]
     clock = FreeClock(first.created_at)
     bounds = Bounds(steps=exported.steps, rows=exported.rows, barriers=Barriers.from_stated(exported.barriers))
-    engine = Engine(
-        store, clock=clock, environment=environment, seed=first.seed, semantics=first.semantics, bounds=bounds
-    )
+    engine = Engine(store, clock=clock, environment=environment, seed=first.seed, semantics=first.semantics, bounds=bounds)
     ids = tuple(exported.executions)
     with engine.backend.reading() as view:
         taken = [one for one in ids if view.workflow(one) is not None]
@@ -92,9 +90,7 @@ class _Player:
         self.clock = clock
         self.exported = exported
         plain = engine.turns
-        self.turns = ToldTurns(
-            engine.backend, clock, environment=plain.environment, bounds=plain.bounds, outside=plain.outside
-        )
+        self.turns = ToldTurns(engine.backend, clock, environment=plain.environment, bounds=plain.bounds, outside=plain.outside)
         self.turns.known = exported.definitions
         self.turns.recorded = exported.executions
         self.turns.resolve = self.turns.find
@@ -241,11 +237,7 @@ class _Player:
         row = self.row(workflow_id)
         if row is None or step.at <= max(step.clock, row.updated_at) or step.cause.get("kind") == EventKind.MIGRATE:
             return []
-        return [
-            Event(
-                workflow_id=workflow_id, event_id=_NUDGE, kind=EventKind.EXTEND_LEASE, due_at=-1, posted_at=step.at, ref=""
-            )
-        ]
+        return [Event(workflow_id=workflow_id, event_id=_NUDGE, kind=EventKind.EXTEND_LEASE, due_at=-1, posted_at=step.at, ref="")]
 
     def chosen(self, workflow_id: str, turn: Sequence[Step]) -> list[Event]:
         """The letters of the inbox that the turn reads: its own timers that are due, and what the record says it read."""
@@ -370,7 +362,6 @@ class _Player:
             strangers = {event.workflow_id for event in tx.upcoming_events(_TURNS)} - set(known)
             for workflow_id in strangers:
                 tx.remove(workflow_id)
-
 
     def restore_limits(self) -> None:
         """Count what is left with a slot, and have what waits look at once: whoever was before it is not in the document."""

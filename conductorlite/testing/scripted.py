@@ -183,9 +183,7 @@ class Script:
         while self._place < len(self.steps):
             step = self.steps[self._place]
             last = self._place == len(self.steps) - 1
-            if (step.times is None and (last or not self._used)) or (
-                step.times is not None and self._used < step.times
-            ):
+            if (step.times is None and (last or not self._used)) or (step.times is not None and self._used < step.times):
                 self._used += 1
                 return step
             self._place += 1

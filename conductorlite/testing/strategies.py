@@ -196,9 +196,7 @@ class _Maker:
             name=name,
             task_reference_name=ref,
             # In a loop a task may read what it put out in the round before.
-            input_parameters=self.parameters(
-                _Scope([*scope.visible, ref] if scope.loops else scope.visible, scope.loops)
-            ),
+            input_parameters=self.parameters(_Scope([*scope.visible, ref] if scope.loops else scope.visible, scope.loops)),
             optional=self.chance(4),
             permissive=self.chance(5),
             start_delay_ms=self.pick([0, 0, 0, 2]) * _SECOND,
@@ -263,9 +261,7 @@ class _Maker:
         expressions += [f"${{{loop}.output.iteration}}" for loop in scope.loops]
         one = self.pick(expressions)
         shape = self.draw(st.integers(0, 3))
-        return [one, {"deep": [one, 1]}, self.pick([1, "text", None, True]), f"{one} and ${{workflow.input.case}}"][
-            shape
-        ]
+        return [one, {"deep": [one, 1]}, self.pick([1, "text", None, True]), f"{one} and ${{workflow.input.case}}"][shape]
 
     # ---------------------------------------------------------------- compounds
 
@@ -404,9 +400,7 @@ def definitions(
     deep = draw(st.sampled_from([0, *range(1, depth + 1), depth, depth])) if nested else 0
     order = draw(st.permutations(nested)) if nested else []
     spine = [order[level % len(order)] for level in range(deep)]
-    maker = _Maker(
-        draw=draw, left=nodes, length=length, branches=branches, indefinite_waits=indefinite_waits, kinds=wanted
-    )
+    maker = _Maker(draw=draw, left=nodes, length=length, branches=branches, indefinite_waits=indefinite_waits, kinds=wanted)
     scope = _Scope([])
     tasks = maker.tasks(scope, spine, depth)
     read = draw(st.lists(st.sampled_from(scope.visible), max_size=2, unique=True))
@@ -416,9 +410,7 @@ def definitions(
         input_template=draw(st.sampled_from([{}, {"value": 5}])),
         output_parameters={ref: f"${{{ref}.output}}" for ref in read},
         timeout_ms=draw(st.sampled_from([0, 0, 0, 10, 40])) * _SECOND,
-        timeout_policy=draw(
-            st.sampled_from([None, WorkflowTimeoutPolicy.ALERT_ONLY, WorkflowTimeoutPolicy.TIME_OUT_WF])
-        ),
+        timeout_policy=draw(st.sampled_from([None, WorkflowTimeoutPolicy.ALERT_ONLY, WorkflowTimeoutPolicy.TIME_OUT_WF])),
     )
 
 

@@ -86,8 +86,7 @@ def signature(function: Callable[..., Any]) -> Signature:
         context=context,
         whole=whole,
         readers=readers,
-        is_async=inspect.iscoroutinefunction(function)
-        or inspect.iscoroutinefunction(getattr(function, "__call__", None)),  # noqa: B004
+        is_async=inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)),  # noqa: B004
     )
 
 

@@ -273,9 +273,7 @@ def test_virtual_time() -> None:
             assert await third.status is WorkflowStatus.RUNNING
             assert await engine.run_until_idle()
             assert await third.status is WorkflowStatus.COMPLETED
-            assert [one async for one in engine.workflow_ids()] == sorted(
-                handle.workflow_id for handle in (first, second, third)
-            )
+            assert [one async for one in engine.workflow_ids()] == sorted(handle.workflow_id for handle in (first, second, third))
 
     run(main())
 

@@ -18,9 +18,9 @@ from conductorlite.executions import PollData, TaskStatus, Workflow, WorkflowSta
 from conductorlite.ports import ExecutionFilter
 from conductorlite.testing.conformance.samples import event, line, message, started, task, workflow
 
-SQL = {
-    name: text for name, text in vars(statements).items() if name.isupper() and name[0] != "_" and isinstance(text, str)
-} | {f"REMOVE {n}": text for n, text in enumerate(statements.REMOVE)}
+SQL = {name: text for name, text in vars(statements).items() if name.isupper() and name[0] != "_" and isinstance(text, str)} | {
+    f"REMOVE {n}": text for n, text in enumerate(statements.REMOVE)
+}
 
 #: Ordered walks along an index that end with their LIMIT.
 _WALKS = {"UPCOMING_EVENTS", "MESSAGES", "NEXT_LETTER"}

@@ -101,9 +101,7 @@ def damaged(path: Path) -> None:
         (newer_schema, SchemaTooNew),
     ],
 )
-def test_foreign_file_is_refused_untouched(
-    tmp_path: Path, spoil: Callable[[Path], None], error: type[StorageError]
-) -> None:
+def test_foreign_file_is_refused_untouched(tmp_path: Path, spoil: Callable[[Path], None], error: type[StorageError]) -> None:
     """A file that is not ours, or too new, is refused by name, and not a byte of it or beside it changes."""
     path = tmp_path / "store.db"
     spoil(path)

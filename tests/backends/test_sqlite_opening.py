@@ -137,9 +137,7 @@ def test_every_field_has_a_column(tmp_path: Path) -> None:
     assert columns("tasks") == {field.name for field in attrs.fields(Task)} | {"live", "failed"}
     assert columns("workflows") == set(WORKFLOW_COLUMNS)
     assert columns("workflows") == {field.name for field in attrs.fields(Workflow)} - {"tasks", "definition", "made"}
-    tables = backend._writer.execute(
-        "SELECT name, strict FROM pragma_table_list WHERE name NOT LIKE 'sqlite%'"
-    ).fetchall()
+    tables = backend._writer.execute("SELECT name, strict FROM pragma_table_list WHERE name NOT LIKE 'sqlite%'").fetchall()
     assert len(tables) > 9
     assert all(strict for _, strict in tables)
     backend.close()

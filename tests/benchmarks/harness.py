@@ -66,9 +66,7 @@ def compare(cases: Sequence[Case], *, rounds: int, baseline: str | None = None) 
         ratio = None
         if baseline is not None:
             ratio = statistics.median(rate / base for rate, base in zip(listed, rates[baseline], strict=True))
-        figures.append(
-            Figure(name=name, median=statistics.median(listed), least=min(listed), most=max(listed), ratio=ratio)
-        )
+        figures.append(Figure(name=name, median=statistics.median(listed), least=min(listed), most=max(listed), ratio=ratio))
     return figures
 
 

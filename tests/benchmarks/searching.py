@@ -28,7 +28,9 @@ QUESTIONS: dict[str, tuple[str, str, str]] = {
     "by id": ("workflowId = 'wf-012345'", "*", ""),
     "failed": ("status = FAILED", "*", ""),
     "failed of a name, in a week": (
-        f"workflowType = order_3 AND status IN (FAILED, TIMED_OUT) AND startTime > {93 * DAY}", "*", "",
+        f"workflowType = order_3 AND status IN (FAILED, TIMED_OUT) AND startTime > {93 * DAY}",
+        "*",
+        "",
     ),
     "name begins, or correlation": ("workflowType STARTS_WITH 'order_1' OR correlationId = 'customer-77'", "*", ""),
     "not completed, longest first": ("NOT status = COMPLETED", "*", "executionTime:DESC"),

@@ -42,9 +42,7 @@ def fork(width: int) -> WorkflowDef:
     refs = [f"t{n}" for n in range(width)]
     branches = [[_step(ref, "${workflow.input.x}")] for ref in refs]
     join = {"name": "join", "taskReferenceName": "join", "type": "JOIN", "joinOn": refs}
-    return _definition(
-        "fork", [{"name": "fork", "taskReferenceName": "fork", "type": "FORK_JOIN", "forkTasks": branches}, join]
-    )
+    return _definition("fork", [{"name": "fork", "taskReferenceName": "fork", "type": "FORK_JOIN", "forkTasks": branches}, join])
 
 
 def loop(rounds: int) -> WorkflowDef:

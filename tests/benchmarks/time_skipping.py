@@ -1,7 +1,7 @@
 """Thirty days in milliseconds: a workflow with 20 retries on memory under the virtual clock, and what an import costs.
 
-    python tests/benchmarks/time_skipping.py            aims: under 3 ms per run, under 120 ms for a cold import
-    python tests/benchmarks/time_skipping.py --importtime 25     also the modules that take longest to import
+python tests/benchmarks/time_skipping.py            aims: under 3 ms per run, under 120 ms for a cold import
+python tests/benchmarks/time_skipping.py --importtime 25     also the modules that take longest to import
 """
 
 from __future__ import annotations
@@ -85,9 +85,7 @@ def measure(*, rounds: int, runs: int, imports: int) -> list[Figure]:
     cold_import()
     seconds = [cold_import()[1] for _ in range(imports)]
     rates = [1 / one for one in seconds]
-    figures.append(
-        Figure(name="cold import", median=1 / statistics.median(seconds), least=min(rates), most=max(rates))
-    )
+    figures.append(Figure(name="cold import", median=1 / statistics.median(seconds), least=min(rates), most=max(rates)))
     return figures
 
 

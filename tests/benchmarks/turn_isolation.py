@@ -147,9 +147,7 @@ def run(job: Job) -> tuple[int, float, Tally]:
     return job.processes * job.chains * 10, max(seconds for seconds, _ in told), total
 
 
-def measure(
-    *, rounds: int, chains: int, processes: int, synchronous: Literal["FULL", "NORMAL"] = "NORMAL"
-) -> list[Figure]:
+def measure(*, rounds: int, chains: int, processes: int, synchronous: Literal["FULL", "NORMAL"] = "NORMAL") -> list[Figure]:
     """The figures of this benchmark; `chains` executions of ten tasks per process."""
     tallies: dict[str, list[Tally]] = {}
 
@@ -184,9 +182,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = arguments(__doc__, rounds=3, chains=50, processes=4)
     parser.add_argument("--synchronous", choices=("FULL", "NORMAL"), default="NORMAL", help="default: NORMAL")
     given = parser.parse_args(argv)
-    figures = measure(
-        rounds=given.rounds, chains=given.chains, processes=given.processes, synchronous=given.synchronous
-    )
+    figures = measure(rounds=given.rounds, chains=given.chains, processes=given.processes, synchronous=given.synchronous)
     publish(f"Turn isolation, synchronous {given.synchronous}", "steps", figures, given.json)
 
 

@@ -47,7 +47,7 @@ DEFINITIONS: dict[str, Any] = {
     },
 }
 
-WORKERS = '''
+WORKERS = """
 import time
 from conductorlite import Workers, TaskFailedTerminally
 
@@ -70,7 +70,7 @@ def slow() -> dict:
 @more.task("explode", retry_count=0)
 def explode() -> None:
     raise ValueError("boom \\x1b[31m[bold]red[/bold]")
-'''
+"""
 
 
 @attrs.frozen

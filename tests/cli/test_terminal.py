@@ -80,9 +80,7 @@ def _interrupted(folder: Path, number: int, times: int = 1) -> Any:
     (folder / "slow.json").write_text(json.dumps(SLOW), encoding="utf-8")
     command = [sys.executable, "-m", "conductorlite.cli", "run", "slow.json", "--workers", "crew:workers", "--id", "s1", "--watch"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stderr is not None
     for line in process.stdout:

@@ -72,9 +72,7 @@ def test_check_and_repair_of_the_index(shell: Shell) -> None:
     for _ in range(2):
         found = shell("check", "--json")
         assert found.code == 1
-        assert found.json["findings"] == [
-            {"law": "the_index_agrees", "workflowId": "h", "text": "the index does not know it"}
-        ]
+        assert found.json["findings"] == [{"law": "the_index_agrees", "workflowId": "h", "text": "the index does not know it"}]
     assert shell("check", "h").code == 1
     repaired = shell("check", "--repair")
     assert (repaired.code, "the index is told anew" in repaired.out) == (1, True)

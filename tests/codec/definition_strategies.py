@@ -20,9 +20,7 @@ texts = st.text(_characters, max_size=8)
 names = st.text(_characters, min_size=1, max_size=8)
 integers = st.integers(-(2**63) + 1, 2**63 - 1)
 #: Milliseconds, whole seconds and not, up to the largest that Conductor's seconds in a long can express.
-durations = st.one_of(
-    st.integers(0, 10**6), st.integers(-(2**62), 2**62), st.integers(0, 10**9).map(lambda n: n * 1000)
-)
+durations = st.one_of(st.integers(0, 10**6), st.integers(-(2**62), 2**62), st.integers(0, 10**9).map(lambda n: n * 1000))
 
 json_values: st.SearchStrategy[Any] = st.recursive(
     st.one_of(st.none(), st.booleans(), integers, st.floats(allow_nan=False, allow_infinity=False), texts),

@@ -12,9 +12,7 @@ from conductorlite.codec import workflow_def_from_json
 from conductorlite.definitions import Problem, Severity, TaskDef, WorkflowDef
 from conductorlite.plan.validate import validate, validate_task_def
 
-FILES = sorted(
-    path for path in (Path(__file__).parent / "definitions").glob("*.json") if path.stem != "task_definitions"
-)
+FILES = sorted(path for path in (Path(__file__).parent / "definitions").glob("*.json") if path.stem != "task_definitions")
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -18,9 +18,7 @@ from conductorlite.plan.validate import validate
 from conductorlite.testing import ScriptedWorkers
 
 HERE = Path(__file__).parent
-QUOTED, WRITTEN = (
-    json.loads((HERE / f"{name}.json").read_text(encoding="utf-8")) for name in ("quoted", "written")
-)
+QUOTED, WRITTEN = (json.loads((HERE / f"{name}.json").read_text(encoding="utf-8")) for name in ("quoted", "written"))
 RUN = [*QUOTED, *WRITTEN]
 
 #: Values the codec leaves out, because they are the defaults of their fields, by their property; others that say nothing.

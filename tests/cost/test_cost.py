@@ -104,9 +104,7 @@ def test_loop_over_a_list_stays_linear(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------------------------------------------- a full store
 
-WAITING: Final = workflow(
-    "parked", simple("before"), {"name": "wait", "taskReferenceName": "wait", "type": "WAIT"}
-)
+WAITING: Final = workflow("parked", simple("before"), {"name": "wait", "taskReferenceName": "wait", "type": "WAIT"})
 
 
 def park(engine: Engine) -> None:

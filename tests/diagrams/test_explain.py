@@ -194,9 +194,7 @@ def test_terminated_and_timed_out() -> None:
     """An execution ended from outside tells the reason it was given; one that timed out, its timeout."""
     case = Case(flow(node("a")))
     case.engine.terminate("w1", "no need")
-    assert case.why() == (
-        "flow (w1) is TERMINATED: it ended just now after 0 ms: no need. retry reopens it where it failed."
-    )
+    assert case.why() == ("flow (w1) is TERMINATED: it ended just now after 0 ms: no need. retry reopens it where it failed.")
     late = Case(flow(node("a"), timeout_ms=3_000, timeout_policy=WorkflowTimeoutPolicy.TIME_OUT_WF))
     late.at(4)
     assert late.why().startswith("flow (w1) is TIMED_OUT: it ended 1 s ago after 3 s: ")
@@ -242,6 +240,6 @@ def test_compensation() -> None:
     )
     case.do("undo")
     assert case.why() == (
-        "flow (w1) is FAILED: it ended just now after 0 ms. b is FAILED at attempt 1 of 1 with \"broken\". "
+        'flow (w1) is FAILED: it ended just now after 0 ms. b is FAILED at attempt 1 of 1 with "broken". '
         "Never scheduled: c. It was compensated by a_compensation: retry is refused, restart or rerun it."
     )

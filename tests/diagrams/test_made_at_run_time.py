@@ -72,9 +72,7 @@ def test_of_a_loop_the_newest_round_is_drawn() -> None:
     fork, join = forked("f", "j", [])
     fork["inputParameters"]["t"] = "${l.output.loopItem}"
     loop = task("l", "DO_WHILE", items="${workflow.input.all}", loopOver=[fork, join])
-    one = Case(
-        WorkflowDef.from_json({"name": "flow", "tasks": [loop]}), input={"all": [[task("a")], [task("b"), task("c")]]}
-    )
+    one = Case(WorkflowDef.from_json({"name": "flow", "tasks": [loop]}), input={"all": [[task("a")], [task("b"), task("c")]]})
     one.do("a")
     definition = one.workflow.definition
     assert definition is not None

@@ -150,7 +150,7 @@ def test_rounds_of_a_loop() -> None:
     assert definition is not None
     text = mermaid(definition, case.workflow)
     assert '"a<br/>COMPLETED, 2 rounds"' in text
-    assert "<br/>COMPLETED, 2 rounds\"/]" in text
+    assert '<br/>COMPLETED, 2 rounds"/]' in text
 
 
 def test_rows_of_no_node_stand_apart() -> None:

@@ -49,9 +49,7 @@ def test_it_works_in_an_empty_environment(tmp_path: Path) -> None:
 
 def _follow(folder: Path, left_out: int = 0) -> None:
     """Do what the tutorial says, but for its first commands."""
-    environment = {
-        key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "PYTHON", "VIRTUAL_ENV"))
-    }
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "PYTHON", "VIRTUAL_ENV"))}
     environment["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
     printed = ""
     for block in STEPS:

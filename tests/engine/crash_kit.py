@@ -25,9 +25,7 @@ _ID = re.compile(r"\b[0-9a-f]{32}\b")
 _COMPARE = crashes._compare_histories
 
 
-def crash_families(
-    scenario: Callable[[Engine], object], script: Callable[[ScriptedWorkers], object], **options: Any
-) -> int:
+def crash_families(scenario: Callable[[Engine], object], script: Callable[[ScriptedWorkers], object], **options: Any) -> int:
     """Kill a scenario of several executions before and after each store write in turn; returns how often it was killed."""
     crashes._compare_histories = _compare_later
     try:

@@ -217,9 +217,7 @@ class Bench:
         self.engine.settle()
         return stored
 
-    def do(
-        self, task_type: str, status: str = "COMPLETED", output: dict[str, Any] | None = None, **fields: Any
-    ) -> Task:
+    def do(self, task_type: str, status: str = "COMPLETED", output: dict[str, Any] | None = None, **fields: Any) -> Task:
         """Take a task and report on it at once."""
         return self.report(self.take(task_type), status, output, **fields)
 

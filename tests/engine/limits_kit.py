@@ -139,9 +139,7 @@ def _inside(log: Sequence[int], window_ms: int, at: int) -> int:
     return sum(one > at - window_ms for one in log)
 
 
-def _head_waits_for_good_reason(
-    store: _Store, key: str, line: Line, waiting: Sequence[Member], now: int
-) -> Iterator[str]:
+def _head_waits_for_good_reason(store: _Store, key: str, line: Line, waiting: Sequence[Member], now: int) -> Iterator[str]:
     if not waiting:
         return
     head, limit = line.heads[0], line.limit

@@ -94,9 +94,7 @@ def test_the_result_of_one_that_has_ended_is_taken_over(ready: Bench, size: int)
     assert ready.engine.get(first.workflow_id).parent_workflow_id is None
 
 
-@pytest.mark.parametrize(
-    ("end", "status"), [("FAILED_WITH_TERMINAL_ERROR", TaskStatus.FAILED), ("terminate", TaskStatus.CANCELED)]
-)
+@pytest.mark.parametrize(("end", "status"), [("FAILED_WITH_TERMINAL_ERROR", TaskStatus.FAILED), ("terminate", TaskStatus.CANCELED)])
 def test_a_bad_result_is_taken_over_too(ready: Bench, end: str, status: TaskStatus) -> None:
     """RETURN_EXISTING of an execution that failed or was terminated ends the task so, with its reason."""
     first = ready.engine.start("order", idempotency_key="k")

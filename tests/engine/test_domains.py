@@ -135,9 +135,7 @@ def test_a_family_inherits_its_domains(bench: Bench) -> None:
 
     def child(ref: str, **params: Any) -> WorkflowTask:
         params = {"name": "inner", "workflow_definition": inner, **params}
-        return WorkflowTask(
-            name=ref, task_reference_name=ref, type="SUB_WORKFLOW", sub_workflow_param=SubWorkflowParams(**params)
-        )
+        return WorkflowTask(name=ref, task_reference_name=ref, type="SUB_WORKFLOW", sub_workflow_param=SubWorkflowParams(**params))
 
     bench.start(flow(child("s1"), name="outer"), task_to_domain={"a": "eu"})
     bench.start(flow(child("s2", task_to_domain={"*": "us"}), name="outer"), task_to_domain={"a": "eu"})

@@ -217,6 +217,10 @@ def test_an_optional_fork_that_is_malformed(bench: Bench) -> None:
     fork, join = forked(tasks=None)
     bench.start(workflow(loop("l", {**fork, "optional": True}, join), node("z")))
     assert bench.statuses() == {
-        "l": "COMPLETED", "f__1": "COMPLETED_WITH_ERRORS", "j__1": "SKIPPED",
-        "f__2": "COMPLETED_WITH_ERRORS", "j__2": "SKIPPED", "z": "SCHEDULED",
+        "l": "COMPLETED",
+        "f__1": "COMPLETED_WITH_ERRORS",
+        "j__1": "SKIPPED",
+        "f__2": "COMPLETED_WITH_ERRORS",
+        "j__2": "SKIPPED",
+        "z": "SCHEDULED",
     }

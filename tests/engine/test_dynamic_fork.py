@@ -317,7 +317,10 @@ def test_an_optional_fork(bench: Bench) -> None:
     bench.do("c")
     assert bench.statuses() == {
         **dict.fromkeys(("a", "b"), "COMPLETED_WITH_ERRORS"),
-        "f": "COMPLETED", "c": "COMPLETED", "j": "COMPLETED_WITH_ERRORS", "z": "SCHEDULED",
+        "f": "COMPLETED",
+        "c": "COMPLETED",
+        "j": "COMPLETED_WITH_ERRORS",
+        "z": "SCHEDULED",
     }
 
 

@@ -31,9 +31,7 @@ EVENT = "sqs:orders"
 def start(name: str = "flow", **fields: Any) -> EventAction:
     """An action that starts a workflow."""
     expand = fields.pop("expand_inline_json", False)
-    return EventAction(
-        action="start_workflow", start_workflow=StartWorkflow(name=name, **fields), expand_inline_json=expand
-    )
+    return EventAction(action="start_workflow", start_workflow=StartWorkflow(name=name, **fields), expand_inline_json=expand)
 
 
 def complete(**fields: Any) -> EventAction:
@@ -90,9 +88,7 @@ def test_a_task_is_completed_and_failed(bench: Bench) -> None:
     run = bench.start(flow(wait("w"), simple("a", {"retry_count": 0})))
     by_ref = {"workflow_id": "${wf}", "task_ref_name": "${ref}", "output": {"x": "${x}"}}
     bench.engine.register_event_handler(handler(complete(**by_ref), condition="$.ok"))
-    by_id = handler(
-        fail(task_id="${id}", output={"x": 2}, reason_for_incompletion="said ${x}"), name="g", condition="!$.ok"
-    )
+    by_id = handler(fail(task_id="${id}", output={"x": 2}, reason_for_incompletion="said ${x}"), name="g", condition="!$.ok")
     bench.engine.register_event_handler(by_id)
     first, second = bench.engine.publish(EVENT, {"ok": True, "wf": run.workflow_id, "ref": "w", "x": 5}, message_id="m1")
     assert (first.status, second.status) == (EventStatus.SKIPPED, EventStatus.COMPLETED)
@@ -386,9 +382,7 @@ def test_warnings() -> None:
     document = {
         "name": "h",
         "event": "e",
-        "actions": [
-            {"action": "start_workflow", "start_workflow": {"name": "f", "prio": 1}, "fail_task": {"taskId": "t"}}
-        ],
+        "actions": [{"action": "start_workflow", "start_workflow": {"name": "f", "prio": 1}, "fail_task": {"taskId": "t"}}],
     }
     found = validate_event_handler(EventHandler.from_json(document))
     assert {str(problem.severity) for problem in found} == {"warning"}

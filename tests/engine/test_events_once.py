@@ -150,6 +150,7 @@ def test_an_event_task_and_a_handler_are_exactly_once() -> None:
 
 def _killed_everywhere(scenario: Any, script: Any, store: str) -> int:
     """Run the scenario, killed before and after each of its writes, and again until it passes; returns how often."""
+
     def live(opened: Any, clock: VirtualClock) -> None:
         workers = ScriptedWorkers()
         script(workers)

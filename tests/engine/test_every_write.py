@@ -368,9 +368,7 @@ _COMPARE_HISTORIES = crashes._compare_histories
 STORES = [pytest.param("memory", marks=pytest.mark.deep), pytest.param("relay", marks=pytest.mark.deep), "sqlite"]
 
 
-@pytest.mark.parametrize(
-    "rows", [5_000, pytest.param(1, marks=pytest.mark.deep)], ids=["whole turns", "turns cut at one row"]
-)
+@pytest.mark.parametrize("rows", [5_000, pytest.param(1, marks=pytest.mark.deep)], ids=["whole turns", "turns cut at one row"])
 @pytest.mark.parametrize("store", STORES)
 def test_a_family_survives_a_crash_at_any_write(
     store: str, rows: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -192,8 +192,7 @@ def undoing(engine: Engine) -> None:
 
 
 SCENARIOS = {
-    one.__name__: one
-    for one in (holding, rerunning, restarting, family_retrying, family_rerunning, made_at_run_time, undoing)
+    one.__name__: one for one in (holding, rerunning, restarting, family_retrying, family_rerunning, made_at_run_time, undoing)
 }
 
 ENDS = {

@@ -313,9 +313,7 @@ def test_keep_last_n(bench: Bench) -> None:
 def test_async_complete(bench: Bench) -> None:
     """With asyncComplete a worker only sets the task going: it stays open, without a response timeout, until reported."""
     limit = task_def("it", response_timeout_s=10)
-    task = WorkflowTask(
-        name="it", task_reference_name="it", type="CALL", async_complete=True, task_definition=limit
-    )
+    task = WorkflowTask(name="it", task_reference_name="it", type="CALL", async_complete=True, task_definition=limit)
     bench.start(flow(task, simple("z")))
     bench.do("CALL", output={"ticket": 7})
     assert bench.statuses() == {"it": "IN_PROGRESS"}
@@ -323,9 +321,7 @@ def test_async_complete(bench: Bench) -> None:
     assert bench.statuses() == {"it": "IN_PROGRESS"}
     it = bench.task("it")
     assert it.output_data == {"ticket": 7}
-    done = TaskResult(
-        workflow_id=it.workflow_id, task_id=it.task_id, status=TaskStatus.COMPLETED, output_data={"ok": True}
-    )
+    done = TaskResult(workflow_id=it.workflow_id, task_id=it.task_id, status=TaskStatus.COMPLETED, output_data={"ok": True})
     bench.engine.update_task(done)
     assert bench.statuses() == {"it": "COMPLETED", "z": "SCHEDULED"}
 

@@ -44,9 +44,7 @@ def exclusive(ref: str, *join_on: str, default: tuple[str, ...] = (), **fields: 
 def human(ref: str, definition: dict[str, Any] | None = None, **inputs: Any) -> WorkflowTask:
     """A HUMAN."""
     embedded = None if definition is None else task_def(ref, **definition)
-    return WorkflowTask(
-        name=ref, task_reference_name=ref, type="HUMAN", input_parameters=inputs, task_definition=embedded
-    )
+    return WorkflowTask(name=ref, task_reference_name=ref, type="HUMAN", input_parameters=inputs, task_definition=embedded)
 
 
 def lambda_(script: Any, definition: TaskDef | None = None, ref: str = "f", **inputs: Any) -> WorkflowTask:
@@ -90,9 +88,7 @@ def simples(*refs: str, **fields: Any) -> list[WorkflowTask]:
         (True, "true", ["d", "t"]),
     ],
 )
-def test_a_decision_takes_the_case_its_parameter_names(
-    bench: Bench, value: Any, case: str, scheduled: list[str]
-) -> None:
+def test_a_decision_takes_the_case_its_parameter_names(bench: Bench, value: Any, case: str, scheduled: list[str]) -> None:
     """The value as text is the key; a case that is missing or empty takes the default; output and input say which."""
     cases = {"one": simples("a"), "2": simples("b"), "empty": [], "true": simples("t")}
     bench.start(flow(decision("d", cases, simples("z")), *simples("e")), {"case": value})
@@ -180,9 +176,7 @@ def test_an_exclusive_join_behind_a_switch(bench: Bench, case: str, taken: str) 
 
 def test_the_first_to_end_is_taken(bench: Bench) -> None:
     """Of branches that run side by side the first to end ends it, not the first of the list; the others go on."""
-    definition = flow(
-        fork("f", simples("a"), simples("b"), [exclusive("e", "a", "b"), *simples("n")]), join("j", "a", "b", "n")
-    )
+    definition = flow(fork("f", simples("a"), simples("b"), [exclusive("e", "a", "b"), *simples("n")]), join("j", "a", "b", "n"))
     bench.start(definition)
     assert bench.statuses()["e"] == "IN_PROGRESS"
     assert bench.after(lambda: bench.do("b", output={"x": 1})) == ["n"]
@@ -461,14 +455,12 @@ def test_the_program_may_be_in_the_definition_of_the_task(bench: Bench) -> None:
     """`queryExpression` may come from the input template of the task's definition, as a LAMBDA's script may."""
     template = TaskDef(name="q", input_template={"queryExpression": ".a", "scriptExpression": "return $.a"})
     for kind, output in (("JSON_JQ_TRANSFORM", {"result": 1, "resultList": [1]}), ("LAMBDA", {"result": 1})):
-        task = WorkflowTask(
-            name="q", task_reference_name="q", type=kind, input_parameters={"a": 1}, task_definition=template
-        )
+        task = WorkflowTask(name="q", task_reference_name="q", type=kind, input_parameters={"a": 1}, task_definition=template)
         bench.start(flow(task))
         assert bench.task("q").output_data == output
 
 
-@pytest.mark.parametrize("query", [".a.b.", "import \"x\" as x; 1", "foo(1)", ".a\0"])
+@pytest.mark.parametrize("query", [".a.b.", 'import "x" as x; 1', "foo(1)", ".a\0"])
 def test_a_transform_that_does_not_compile_is_refused(bench: Bench, query: str) -> None:
     """A program that is all there is compiled when it is registered."""
     with pytest.raises(InvalidDefinition, match=r"\$\.tasks\[0\]\.inputParameters\.queryExpression: "):

@@ -125,9 +125,7 @@ def test_a_dynamic_task_is_limited(bench: Bench) -> None:
 def test_an_operator_is_not_limited(bench: Bench) -> None:
     """What the engine carries out itself needs no slot."""
     engine = bench.engine
-    waits = WorkflowTask(
-        name="w", task_reference_name="w", type="WAIT", task_definition=task_def("w", concurrent_exec_limit=1)
-    )
+    waits = WorkflowTask(name="w", task_reference_name="w", type="WAIT", task_definition=task_def("w", concurrent_exec_limit=1))
     for one in ("w1", "w2"):
         engine.start(flow(waits), workflow_id=one)
     assert _statuses(engine, "w1", "w2") == ["IN_PROGRESS", "IN_PROGRESS"]

@@ -92,9 +92,7 @@ def test_the_scenarios_take_every_way_they_should() -> None:
     beat(workers)
     with Engine(clock=VirtualClock(), workers=workers) as engine:
         windows(engine)
-        instants = sorted(
-            line.at for each in engine.workflow_ids() for line in engine.history(each) if line.status == "SCHEDULED"
-        )
+        instants = sorted(line.at for each in engine.workflow_ids() for line in engine.history(each) if line.status == "SCHEDULED")
         assert [later - earlier for earlier, later in pairwise(instants)] == [5_000] * 3
 
 

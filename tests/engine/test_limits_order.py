@@ -30,9 +30,7 @@ def _offered(bench: Bench) -> list[str]:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(ASKERS, st.integers(1, 3), st.booleans())
-def test_slots_go_by_priority_then_by_who_asked_first(
-    askers: list[tuple[int, int, bool]], k: int, relay: bool
-) -> None:
+def test_slots_go_by_priority_then_by_who_asked_first(askers: list[tuple[int, int, bool]], k: int, relay: bool) -> None:
     """Whoever asks, whenever slots are given back: it is always the first of the line that is offered next."""
     bench = Bench(MemoryBackend(relay=relay))
     line: list[tuple[Any, ...]] = []

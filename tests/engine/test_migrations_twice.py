@@ -139,12 +139,8 @@ def test_a_child_of_a_task_whose_name_another_one_has(bench: Bench) -> None:
     bench.start(version(1, fork("f", [child("s", inner)], [simple("a")]), join("j", "s", "a")))
     bench.engine.settle()
     renamed = [child("t", inner)]
-    bench.engine.migrate(
-        bench.workflow_id, version(2, fork("f", renamed, [simple("a")]), join("j", "t", "a")), refs={"s": "t"}
-    )
-    bench.engine.migrate(
-        bench.workflow_id, version(3, fork("f", renamed, [simple("a"), simple("s")]), join("j", "t", "a", "s"))
-    )
+    bench.engine.migrate(bench.workflow_id, version(2, fork("f", renamed, [simple("a")]), join("j", "t", "a")), refs={"s": "t"})
+    bench.engine.migrate(bench.workflow_id, version(3, fork("f", renamed, [simple("a"), simple("s")]), join("j", "t", "a", "s")))
     bench.do("a")
     assert bench.task("s").status is TaskStatus.SCHEDULED
     bench.do("inner")

@@ -74,9 +74,7 @@ VECTORS: dict[str, tuple[list[WorkflowTask], dict[str, Any], list[str], list[tup
     ),
     "S0{c:[F[[S1{c:[a,b]}],[c2]], j, y]}, z": (
         [
-            switch(
-                "S0", {"c": [fork("F", [switch("S1", {"c": s("a", "b")})], s("c2")), join("j", "S1", "c2"), *s("y")]}
-            ),
+            switch("S0", {"c": [fork("F", [switch("S1", {"c": s("a", "b")})], s("c2")), join("j", "S1", "c2"), *s("y")]}),
             *s("z"),
         ],
         {"case": "c"},
@@ -431,14 +429,10 @@ def test_loop_over_items(bench: Bench) -> None:
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
 
 
-@pytest.mark.parametrize(
-    ("value", "count"), [([], 0), (None, 0), ("one", 1), ({"k": 1}, 1), ([None], 1), ([1, 2, 3], 3)]
-)
+@pytest.mark.parametrize(("value", "count"), [([], 0), (None, 0), ("one", 1), ({"k": 1}, 1), ([None], 1), ([1, 2, 3], 3)])
 def test_items(bench: Bench, value: object, count: int) -> None:
     """A list gives its length, null none, anything else one round; an empty loop puts out iteration 0."""
-    bench.start(
-        flow(rounds("l", [noop("n")], items="${workflow.input.list}", loop_condition=""), *s("z")), {"list": value}
-    )
+    bench.start(flow(rounds("l", [noop("n")], items="${workflow.input.list}", loop_condition=""), *s("z")), {"list": value})
     assert bench.task("l").output_data["iteration"] == count
     assert bench.statuses()["z"] == "SCHEDULED"
 
@@ -564,9 +558,7 @@ def test_bad_wait(bench: Bench, inputs: dict[str, Any]) -> None:
     bench.start(flow(wait("w", **given)), inputs)
     assert bench.statuses() == {"w": "FAILED_WITH_TERMINAL_ERROR"}
     assert bench.status_of_workflow() is WorkflowStatus.FAILED
-    named = {"soon": "soon", "tomorrow": "tomorrow", "5": "5", "{'seconds': 5}": "seconds"}[
-        str(next(iter(inputs.values())))
-    ]
+    named = {"soon": "soon", "tomorrow": "tomorrow", "5": "5", "{'seconds': 5}": "seconds"}[str(next(iter(inputs.values())))]
     assert named in (bench.task("w").reason or "")
 
 
@@ -639,9 +631,7 @@ def test_output_parameters(bench: Bench) -> None:
 
 def test_output_parameters_of_a_failed_workflow(bench: Bench) -> None:
     """A failed workflow resolves them as well, with what there is."""
-    bench.start(
-        flow(*s("a", "b"), output_parameters={"a": "${a.output.n}", "b": "${b.output.n}", "why": "${b.status}"})
-    )
+    bench.start(flow(*s("a", "b"), output_parameters={"a": "${a.output.n}", "b": "${b.output.n}", "why": "${b.status}"}))
     bench.do("a", output={"n": 1})
     bench.do("b", "FAILED")
     assert bench.workflow.output_data == {"a": 1, "b": None, "why": "FAILED"}

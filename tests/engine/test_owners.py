@@ -26,9 +26,7 @@ from conductorlite import (
 from conductorlite.ports import Backend
 from conductorlite.testing import FaultyBackend
 
-CHAIN = WorkflowDef.from_json(
-    {"name": "chain", "tasks": [{"name": name, "taskReferenceName": name} for name in ("a", "b")]}
-)
+CHAIN = WorkflowDef.from_json({"name": "chain", "tasks": [{"name": name, "taskReferenceName": name} for name in ("a", "b")]})
 FAMILY = WorkflowDef.from_json(
     {
         "name": "family",
@@ -146,9 +144,7 @@ def test_verbs_and_reports_through_any_engine_count(new_engine: NewEngine) -> No
     mine, other = new_engine("one"), new_engine("two")
     run = mine.start("chain")
     (task,) = relayed(mine, "a")
-    other.update_task(
-        TaskResult(workflow_id=run.workflow_id, task_id=task.task_id, status=TaskStatus.COMPLETED, lease=task.lease)
-    )
+    other.update_task(TaskResult(workflow_id=run.workflow_id, task_id=task.task_id, status=TaskStatus.COMPLETED, lease=task.lease))
     assert relayed(other, "b") == []
     assert [t.ref for t in relayed(mine, "b")] == ["b"]
     other.terminate(run.workflow_id)
@@ -206,9 +202,7 @@ def test_a_take_over_brings_everything_along(new_engine: NewEngine) -> None:
     assert moved >= 3
     assert heir.take_over("dead") == 0
     assert [share.name for share in heir.engines()] == ["heir"]
-    heir.update_task(
-        TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, status=TaskStatus.COMPLETED, lease=task.lease)
-    )
+    heir.update_task(TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, status=TaskStatus.COMPLETED, lease=task.lease))
     for run in runs:
         assert heir.wait(run.workflow_id) == {}
     assert dead.run_until_idle()
@@ -228,9 +222,7 @@ def test_a_zombie_is_fenced_out(store: Backend, new_engine: NewEngine) -> None:
         assert heir.take_over("dead") == 1
 
     faulty.on_writing = taken_over
-    dead.update_task(
-        TaskResult(workflow_id=run.workflow_id, task_id=task.task_id, status=TaskStatus.COMPLETED, lease=task.lease)
-    )
+    dead.update_task(TaskResult(workflow_id=run.workflow_id, task_id=task.task_id, status=TaskStatus.COMPLETED, lease=task.lease))
     assert faulty.journal[before:].count("apply REPORT") == 2
     assert heir.get(run.workflow_id).owner == "heir"
     assert dead.poll("b") == []

@@ -98,9 +98,7 @@ def test_jitter(new_bench: NewBench) -> None:
     assert all(4_000 <= delay <= 5_500 for delay in once)
     assert len(set(once)) > 6
     # Derived from (seed, workflow, reference, attempt, generation): the same on every store and machine.
-    policy = TaskPolicy(
-        **{field: 0 for field in TaskPolicy.__slots__ if not field.startswith("__")} | {"backoff_jitter_ms": 1500}
-    )
+    policy = TaskPolicy(**{field: 0 for field in TaskPolicy.__slots__ if not field.startswith("__")} | {"backoff_jitter_ms": 1500})
     assert once == [4_000 + jitter(policy, "a", "w1", "t", attempt, 0) for attempt in range(12)]
 
 

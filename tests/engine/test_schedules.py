@@ -142,9 +142,7 @@ def test_a_definition_that_needs_what_is_missing_fails_the_start(bench: Bench) -
 def test_idempotency_keys(bench: Bench) -> None:
     """A key that is taken refuses the start, or stands for the one that exists."""
     for name, strategy in (("fails", IdempotencyStrategy.FAIL), ("returns", IdempotencyStrategy.RETURN_EXISTING)):
-        request = StartWorkflowRequest(
-            workflow_def=flow(noop("n"), name=name), idempotency_key="k", idempotency_strategy=strategy
-        )
+        request = StartWorkflowRequest(workflow_def=flow(noop("n"), name=name), idempotency_key="k", idempotency_strategy=strategy)
         bench.engine.save_schedule(every(60, name=name, request=request))
     bench.at(121)
     assert told(bench, "fails") == [(60, "EXECUTED"), (120, "FAILED")]
@@ -310,9 +308,7 @@ def test_within_the_grace_it_is_started(bench: Bench) -> None:
 def test_years_of_downtime_are_passed_over_in_one_turn(bench: Bench) -> None:
     """Every second for ten years: three turns, not three hundred million."""
     bench.engine.save_schedule(
-        WorkflowSchedule(
-            name="s", cron_expression="* * * * * *", start_workflow_request=StartWorkflowRequest(workflow_def=QUICK)
-        )
+        WorkflowSchedule(name="s", cron_expression="* * * * * *", start_workflow_request=StartWorkflowRequest(workflow_def=QUICK))
     )
     asleep(bench, 10 * 31_536_000)
     assert bench.engine.settle() <= 3

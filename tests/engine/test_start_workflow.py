@@ -50,8 +50,14 @@ def test_it_ends_when_the_other_has_begun(ready: Bench) -> None:
 def test_every_field_of_the_request(ready: Bench) -> None:
     """Version, priority, ids and domains of the request are those of the execution."""
     request = {
-        "name": "one", "version": "1", "correlationId": "C", "priority": 9, "createdBy": "me",
-        "taskToDomain": {"work": "eu"}, "input": {"n": "${workflow.input.n}"}, "unknown": 1,
+        "name": "one",
+        "version": "1",
+        "correlationId": "C",
+        "priority": 9,
+        "createdBy": "me",
+        "taskToDomain": {"work": "eu"},
+        "input": {"n": "${workflow.input.n}"},
+        "unknown": 1,
     }
     ready.start(workflow(starting(request)), {"n": 4})
     ready.engine.settle()

@@ -218,8 +218,15 @@ def letter_to(bench: Bench, child: str, **said: Any) -> None:
     """Post the start of `child`, an execution like the one under test."""
     row = bench.workflow
     data = {
-        "definitionHash": row.definition_hash, "name": row.name, "version": row.version, "input": {},
-        "priority": 0, "semantics": "ORKES", "seed": "", "depth": 1, **said,
+        "definitionHash": row.definition_hash,
+        "name": row.name,
+        "version": row.version,
+        "input": {},
+        "priority": 0,
+        "semantics": "ORKES",
+        "seed": "",
+        "depth": 1,
+        **said,
     }
     start = Event(
         workflow_id=child,

@@ -128,9 +128,7 @@ def test_total_alert_on_a_retry(bench: Bench) -> None:
 
 def test_poll_timeout_counts_from_the_offer(bench: Bench) -> None:
     """With a start delay the poll timeout begins when the task is offered, once."""
-    bench.start(
-        flow(simple("t", {"poll_timeout_s": 20, "timeout_policy": "RETRY", "retry_count": 0}, start_delay_ms=7_000))
-    )
+    bench.start(flow(simple("t", {"poll_timeout_s": 20, "timeout_policy": "RETRY", "retry_count": 0}, start_delay_ms=7_000)))
     bench.at(6.999)
     assert bench.poll("t") is None
     bench.at(26.999)
@@ -207,9 +205,7 @@ def test_task_timeout_below_the_default_response_timeout(bench: Bench) -> None:
 
 def test_extend_lease(bench: Bench) -> None:
     """A sign of life starts the response timeout again, and nothing else: the task's timeout stays."""
-    bench.start(
-        flow(simple("t", {"response_timeout_s": 20, "timeout_s": 50, "timeout_policy": "RETRY", "retry_count": 0}))
-    )
+    bench.start(flow(simple("t", {"response_timeout_s": 20, "timeout_s": 50, "timeout_policy": "RETRY", "retry_count": 0})))
     task = bench.take("t")
     for second in (15, 30, 45):
         bench.at(second)
@@ -403,9 +399,7 @@ def test_zero_means_never(new_bench: NewBench, semantics: Semantics) -> None:
 def test_semantics_stay_with_the_execution(new_bench: NewBench) -> None:
     """An execution keeps the semantics it was started with, also under an engine that has others."""
     bench = new_bench(semantics=Semantics.OSS)
-    bench.start(
-        flow(simple("t", {"retry_delay_s": 10, "retry_logic": "EXPONENTIAL_BACKOFF", "backoff_scale_factor": 5}))
-    )
+    bench.start(flow(simple("t", {"retry_delay_s": 10, "retry_logic": "EXPONENTIAL_BACKOFF", "backoff_scale_factor": 5})))
     bench.engine.semantics = Semantics.ORKES
     bench.do("t", "FAILED")
     assert bench.task("t").due_at == bench.clock.now() + 10_000

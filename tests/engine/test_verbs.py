@@ -237,9 +237,7 @@ def test_terminate(bench: Bench, paused: bool) -> None:
 
 def test_terminate_after_ends_while_paused(bench: Bench) -> None:
     """What a pause held back is dropped by a termination, and leaves nothing in the inbox."""
-    bench.start(
-        flow(fork("f", s("a"), [simple("b", {"poll_timeout_s": 5, "timeout_policy": "RETRY"})]), join("j", "a", "b"))
-    )
+    bench.start(flow(fork("f", s("a"), [simple("b", {"poll_timeout_s": 5, "timeout_policy": "RETRY"})]), join("j", "a", "b")))
     bench.engine.pause(bench.workflow_id)
     bench.do("a")
     bench.at(10)

@@ -62,10 +62,7 @@ def listed(engine: Engine, wanted: Callable[[Any], bool]) -> threading.Event:
 
 def wide(count: int, name: str = "t", **inputs: Any) -> WorkflowDef:
     """A fork of so many tasks of one type."""
-    tasks = [
-        WorkflowTask(name=name, task_reference_name=f"{name}{n}", input_parameters={"n": n, **inputs})
-        for n in range(count)
-    ]
+    tasks = [WorkflowTask(name=name, task_reference_name=f"{name}{n}", input_parameters={"n": n, **inputs}) for n in range(count)]
     return flow(fork("f", *[[task] for task in tasks]), join("j", *[task.task_reference_name for task in tasks]))
 
 
@@ -129,9 +126,7 @@ def test_task_result_as_return_value(store: Backend) -> None:
         assert engine.start(flow(simple("t"))).result(timeout=TIMEOUT) == {"polls": 3}
 
 
-@pytest.mark.parametrize(
-    "returned", [{1, 2}, {"x": object()}, {"x": float("nan")}, {1: "a"}, {"x": "\ud800"}, b"bytes"]
-)
+@pytest.mark.parametrize("returned", [{1, 2}, {"x": object()}, {"x": float("nan")}, {1: "a"}, {"x": "\ud800"}, b"bytes"])
 def test_what_is_not_json(store: Backend, returned: object) -> None:
     """A return value that is not JSON fails the task for good, with a reason that names the task."""
     workers = Workers()
@@ -187,9 +182,7 @@ def test_terminal_failure(store: Backend) -> None:
         run = engine.start(flow(simple("t")))
         with pytest.raises(WorkflowFailed):
             run.result(timeout=TIMEOUT)
-        assert [(task.status, task.reason) for task in run.workflow.tasks] == [
-            ("FAILED_WITH_TERMINAL_ERROR", "give up")
-        ]
+        assert [(task.status, task.reason) for task in run.workflow.tasks] == [("FAILED_WITH_TERMINAL_ERROR", "give up")]
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
@@ -521,9 +514,7 @@ def test_long_poll_is_woken_by_a_start(store: Backend) -> None:
         thread.join(PATIENCE)
         assert not thread.is_alive()
         assert [task.workflow_id for task in polled] == [run.workflow_id]
-        engine.update_task(
-            TaskResult(workflow_id=run.workflow_id, task_id=polled[0].task_id, status=TaskStatus.COMPLETED)
-        )
+        engine.update_task(TaskResult(workflow_id=run.workflow_id, task_id=polled[0].task_id, status=TaskStatus.COMPLETED))
 
 
 def test_long_poll_times_out(store: Backend) -> None:

@@ -102,9 +102,7 @@ def test_what_the_subset_lacks_is_named(text: str, construct: str) -> None:
         SafeJavaScript().compile(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["1 >", "$.x:", "(1", "'a", "if (1", "{", "return 1", "break", "1 2", "#", "3x", "[1,,2]"]
-)
+@pytest.mark.parametrize("text", ["1 >", "$.x:", "(1", "'a", "if (1", "{", "return 1", "break", "1 2", "#", "3x", "[1,,2]"])
 def test_broken_text_is_refused(text: str) -> None:
     """Text that is no JavaScript fails at compile time with its place."""
     with pytest.raises(InvalidExpression, match="at line 1 column"):

@@ -151,9 +151,7 @@ def test_until_far_away_is_exact_or_refused() -> None:
             parse_until(text, zone)
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in WAIT["mapping"] if row["id"] not in EXCLUDED_MAPPINGS], ids=lambda row: row["id"]
-)
+@pytest.mark.parametrize("row", [row for row in WAIT["mapping"] if row["id"] not in EXCLUDED_MAPPINGS], ids=lambda row: row["id"])
 def test_wait_mapping(row: dict[str, Any]) -> None:
     """The texts in the WAIT operator's table parse to the wait it expects, as far as parsing decides it."""
     given, expect = row["input"], row["expect"]

@@ -247,9 +247,12 @@ def _uses(engine: Engine) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "find", lambda: engine.executions("polled") + engine.executions(correlation_id="customer 1")
     yield "queues", lambda: (engine.queue_sizes(), engine.poll_data(), engine.agenda())
     for workflow_id in ids:
-        yield "get", lambda one=workflow_id: [  # type: ignore[misc]
-            (task.input_data, task.output_data, engine.task_logs(task.task_id)) for task in engine.get(one).tasks
-        ]
+        yield (
+            "get",
+            lambda one=workflow_id: [  # type: ignore[misc]
+                (task.input_data, task.output_data, engine.task_logs(task.task_id)) for task in engine.get(one).tasks
+            ],
+        )
         yield "tell", lambda one=workflow_id: (engine.get(one).input_data, engine.history(one), engine.explain(one))  # type: ignore[misc]
         yield "check", lambda one=workflow_id: engine.check(one)  # type: ignore[misc]
     yield "poll", lambda: [engine.poll(kind, count=5) for kind in ("work_polled", "work_again", "HTTP", "work_spread")]

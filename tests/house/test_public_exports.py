@@ -29,18 +29,14 @@ def test_the_root_exports_are_sorted_and_resolve() -> None:
 def test_the_root_exports_what_it_imports() -> None:
     """Every public name in the root that is not a module is in `__all__`."""
     there = {
-        name
-        for name, value in vars(conductorlite).items()
-        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+        name for name, value in vars(conductorlite).items() if not name.startswith("_") and not isinstance(value, types.ModuleType)
     }
     assert there - set(conductorlite.__all__) == set()
 
 
 def test_every_error_is_exported_and_drawn() -> None:
     """Every exception of the errors module can be imported from the root, and stands in the drawn tree."""
-    raised = [
-        name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)
-    ]
+    raised = [name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)]
     assert sorted(raised) == sorted(errors.__all__)
     assert set(raised) <= set(conductorlite.__all__)
     assert [name for name in raised if name not in (errors.__doc__ or "")] == []
@@ -59,8 +55,7 @@ def test_exceptions_are_defined_in_errors_only() -> None:
             continue
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ClassDef) and any(
-                isinstance(base, ast.Name) and base.id in ("Exception", "BaseException", *errors.__all__)
-                for base in node.bases
+                isinstance(base, ast.Name) and base.id in ("Exception", "BaseException", *errors.__all__) for base in node.bases
             ):
                 text = (ast.get_docstring(node) or "").lower()
                 if "internal" not in text and "never leaves" not in text and not node.name.startswith("_"):

@@ -17,9 +17,7 @@ from conductorlite.ports import Backend, Lock
 from conductorlite.testing import FaultyBackend
 from conductorlite.testing.conformance import LockConformance
 
-CHAIN = WorkflowDef.from_json(
-    {"name": "chain", "tasks": [{"name": name, "taskReferenceName": name} for name in ("a", "b")]}
-)
+CHAIN = WorkflowDef.from_json({"name": "chain", "tasks": [{"name": name, "taskReferenceName": name} for name in ("a", "b")]})
 
 
 class TestInProcessLock(LockConformance):

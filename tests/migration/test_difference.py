@@ -54,7 +54,9 @@ def test_everything_at_once() -> None:
         version=3,
     )
     found = diff(old, new)
-    assert str(found) == """\
+    assert (
+        str(found)
+        == """\
 order 1 → 3:
   ~ workflow: outputParameters, timeoutSeconds
   + e
@@ -62,6 +64,7 @@ order 1 → 3:
   ~ a: inputParameters, optional
   ~ b: taskDefinition.retryCount, taskDefinition.timeoutSeconds
   > c: elsewhere in the workflow itself"""
+    )
     assert (found.added, found.removed, dict(found.moved)) == (("e",), ("d",), {"c": ("the workflow itself",) * 2})
 
 

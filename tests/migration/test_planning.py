@@ -34,9 +34,12 @@ def test_blocked_and_with_a_map(packing: Workflow) -> None:
     blocked = plan_migration(packing, OLD, NEW)
     assert (blocked.verdict, blocked.blocked, blocked.live, blocked.renamed) == (Verdict.BLOCKED, True, {}, {})
     mapped = plan_migration(packing, OLD, NEW, {"pack": "wrap"})
-    assert str(mapped) == """\
+    assert (
+        str(mapped)
+        == """\
 o1: SAFE_WITH_MAP
   pack: SCHEDULED, becomes wrap, what changed holds from the next attempt on"""
+    )
     assert mapped.renamed == {"pack": "wrap"}
 
 

@@ -46,10 +46,7 @@ def look(engine: Engine, workflow_id: str, seen: Seen) -> None:
     assert ends == sorted(ends, reverse=True), undone
     definitions = [*workflow.made.values(), *([workflow.definition] if workflow.definition is not None else [])]
     declared = {
-        task.task_reference_name
-        for definition in definitions
-        for task in _tasks(definition.tasks)
-        if task.compensation is not None
+        task.task_reference_name for definition in definitions for task in _tasks(definition.tasks) if task.compensation is not None
     }
     owed = {task.ref for task in rows.values() if task.status in COMPLETED and task.base_ref in declared}
     assert set(undone) <= owed

@@ -124,9 +124,7 @@ def _brings(extra: str) -> set[str]:
 def _run(*command: str | Path, cwd: Path, expected: int = 0) -> str:
     """What a command prints on both streams; PYTHON… variables and other environments are kept from it."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == expected, f"{command}\n{done.stdout}{done.stderr}"
     return done.stdout + done.stderr
 

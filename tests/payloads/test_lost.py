@@ -121,9 +121,7 @@ def test_an_output_made_of_it_fails_the_workflow(new_bench: Any) -> None:
     bench: Bench = new_bench()
     mourner = flow(simple("m", input_parameters={"t": "${workflow.input.failedWorkflow.tasks}"}), name="mourner")
     bench.engine.register(mourner)
-    definition = flow(
-        simple("a"), simple("b"), output_parameters={"x": "${a.output.x}"}, failure_workflow="mourner", name="dead"
-    )
+    definition = flow(simple("a"), simple("b"), output_parameters={"x": "${a.output.x}"}, failure_workflow="mourner", name="dead")
     bench.start(definition)
     bench.do("a", BIG)
     key = harmed(bench, HARM[0][1], "a")
@@ -140,9 +138,7 @@ def test_a_child_whose_output_is_lost_fails_its_parents_task(new_bench: Any) -> 
     """A SUB_WORKFLOW whose child ended with a lost output fails for good."""
     bench: Bench = new_bench()
     bench.engine.register(flow(simple("a"), name="child"))
-    sub = WorkflowTask(
-        name="s", task_reference_name="s", type="SUB_WORKFLOW", sub_workflow_param=SubWorkflowParams(name="child")
-    )
+    sub = WorkflowTask(name="s", task_reference_name="s", type="SUB_WORKFLOW", sub_workflow_param=SubWorkflowParams(name="child"))
     bench.start(flow(sub))
     bench.engine.settle()
     parent, child = bench.workflow_id, str(bench.task("s").sub_workflow_id)

@@ -98,9 +98,7 @@ def test_a_child_whose_input_is_too_large(new_bench: Any) -> None:
     """A SUB_WORKFLOW or START_WORKFLOW whose child's input would be past its barrier fails for good; no child begins."""
     bench: Bench = new_bench(barriers={"max_task_input_payload_size_threshold": 9, "max_task_output_payload_size_threshold": 9})
     bench.engine.register(flow(simple("c"), name="child"))
-    starter = system(
-        "st", "START_WORKFLOW", input_parameters={"startWorkflow": {"name": "child", "input": {"x": "${a.output.x}"}}}
-    )
+    starter = system("st", "START_WORKFLOW", input_parameters={"startWorkflow": {"name": "child", "input": {"x": "${a.output.x}"}}})
     for task in (child_of("child", x="${a.output.x}"), starter):
         bench.start(flow(simple("a"), task))
         bench.do("a", sized(5 * KB))

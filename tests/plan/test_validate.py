@@ -343,9 +343,7 @@ def nested(levels: int) -> WorkflowTask:
     inner = WorkflowTask(name="t", task_reference_name="t0")
     for level in range(1, levels):
         ref = f"t{level}"
-        inner = WorkflowTask(
-            name="t", task_reference_name=ref, type="DO_WHILE", loop_condition="false", loop_over=[inner]
-        )
+        inner = WorkflowTask(name="t", task_reference_name=ref, type="DO_WHILE", loop_condition="false", loop_over=[inner])
     return inner
 
 

@@ -89,9 +89,7 @@ def workers(folder: Path) -> Workers:
     @made.task("act")
     def act(context: TaskContext) -> dict[str, Any]:
         with closing(ledger(folder)) as world:
-            world.execute(
-                "INSERT INTO calls VALUES (?, ?, ?, ?)", (context.workflow_id, context.ref, context.attempt, os.getpid())
-            )
+            world.execute("INSERT INTO calls VALUES (?, ?, ?, ?)", (context.workflow_id, context.ref, context.attempt, os.getpid()))
             time.sleep(random.uniform(0.0, 0.05))
             world.execute("BEGIN IMMEDIATE")
             row = (context.idempotency_key, context.workflow_id, context.ref)

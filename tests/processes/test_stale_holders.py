@@ -78,9 +78,7 @@ def place(tmp_path: Path) -> Place:
 
 
 @contextmanager
-def stopped(
-    place: Place, stop: str, *, locked: bool, fencing: bool, lease: int = SHORT, beats: bool = False
-) -> Iterator[Holder]:
+def stopped(place: Place, stop: str, *, locked: bool, fencing: bool, lease: int = SHORT, beats: bool = False) -> Iterator[Holder]:
     """A process that sets `theirs`, or gives a sign of life, and has stopped itself on the way."""
     told = {
         "store": place.store,

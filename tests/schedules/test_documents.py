@@ -170,9 +170,7 @@ _runs = st.builds(
     workflow_id=st.none() | st.text(st.characters(codec="utf-8"), max_size=5),
     reason=st.none() | st.text(st.characters(codec="utf-8"), max_size=5),
 )
-_backfills = st.builds(
-    Backfill, after=_instants, until=_instants, overlap_policy=st.none() | st.sampled_from(OverlapPolicy)
-)
+_backfills = st.builds(Backfill, after=_instants, until=_instants, overlap_policy=st.none() | st.sampled_from(OverlapPolicy))
 
 
 @given(

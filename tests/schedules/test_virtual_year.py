@@ -31,9 +31,7 @@ def save_all(engine: Engine) -> None:
     for name, (key, zone_id) in SCHEDULES.items():
         request = StartWorkflowRequest(name="report")
         text = EXPRESSIONS[key].text
-        engine.save_schedule(
-            WorkflowSchedule(name=name, cron_expression=text, zone_id=zone_id, start_workflow_request=request)
-        )
+        engine.save_schedule(WorkflowSchedule(name=name, cron_expression=text, zone_id=zone_id, start_workflow_request=request))
 
 
 def look(store: Backend, year: dict[str, int]) -> None:

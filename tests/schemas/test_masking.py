@@ -21,9 +21,7 @@ DEFINITION = WorkflowDef(
         WorkflowTask(
             name="t", task_reference_name="t", input_parameters={"card": "${workflow.input.card}", "all": "${workflow.input}"}
         ),
-        WorkflowTask(
-            name="v", task_reference_name="v", type="SET_VARIABLE", input_parameters={"card": "${t.output.deep[0].card}"}
-        ),
+        WorkflowTask(name="v", task_reference_name="v", type="SET_VARIABLE", input_parameters={"card": "${t.output.deep[0].card}"}),
     ],
     output_parameters={"card": "${workflow.variables.card}", "other": "${t.output.other}"},
     masked_fields=["card"],

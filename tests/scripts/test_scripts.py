@@ -220,12 +220,14 @@ def test_names_that_full_javascript_reads(text: str, names: set[str], everything
 _LEAVES = st.sampled_from(["$.a", "$.b", "$.s", "$.list", "$.m.x", "null", "undefined", "true", "'7'", "''", "0", "3", "-2.5"])
 _SCRIPTS = st.recursive(
     _LEAVES,
-    lambda inner: st.tuples(inner, st.sampled_from(["+", "-", "*", "<", ">=", "==", "!=", "===", "&&", "||", "%"]), inner).map(
-        lambda parts: f"({parts[0]} {parts[1]} {parts[2]})"
-    )
-    | st.tuples(inner, inner, inner).map(lambda parts: f"({parts[0]} ? {parts[1]} : {parts[2]})")
-    | inner.map(lambda text: f"typeof {text}")
-    | st.tuples(inner, inner).map(lambda parts: f"[{parts[0]}, {parts[1]}]"),
+    lambda inner: (
+        st.tuples(inner, st.sampled_from(["+", "-", "*", "<", ">=", "==", "!=", "===", "&&", "||", "%"]), inner).map(
+            lambda parts: f"({parts[0]} {parts[1]} {parts[2]})"
+        )
+        | st.tuples(inner, inner, inner).map(lambda parts: f"({parts[0]} ? {parts[1]} : {parts[2]})")
+        | inner.map(lambda text: f"typeof {text}")
+        | st.tuples(inner, inner).map(lambda parts: f"[{parts[0]}, {parts[1]}]")
+    ),
     max_leaves=8,
 )
 

@@ -42,7 +42,6 @@ LOOP: Json = {
 }
 
 
-
 def of(ref: str, type: str, **fields: Any) -> Json:
     """A task that the engine carries out."""
     return {"name": ref, "taskReferenceName": ref, "type": type, **fields}
@@ -128,9 +127,7 @@ WORKFLOWS: list[tuple[WorkflowDef, Json]] = [
         {},
     ),
     (
-        workflow(
-            "family", CHILD, child("t", CHILD, node("q")), rateLimitConfig={"rateLimitKey": "k", "concurrentExecLimit": 1}
-        ),
+        workflow("family", CHILD, child("t", CHILD, node("q")), rateLimitConfig={"rateLimitKey": "k", "concurrentExecLimit": 1}),
         {},
     ),
 ]

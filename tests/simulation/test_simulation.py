@@ -132,9 +132,7 @@ def counter_not_recomputed_on_rerun(patch: Patch) -> None:
 def limit_grant_lost_on_terminate(patch: Patch) -> None:
     """A task that is canceled keeps its slot."""
     real = Draft._leave_limit
-    patch.setattr(
-        Draft, "_leave_limit", lambda self, task: task if task.status is TaskStatus.CANCELED else real(self, task)
-    )
+    patch.setattr(Draft, "_leave_limit", lambda self, task: task if task.status is TaskStatus.CANCELED else real(self, task))
 
 
 def payload_stored_after_the_commit(patch: Patch) -> None:

@@ -109,9 +109,7 @@ def test_headers_of_one_name_are_a_list(server: Server) -> None:
         ("text/xml", "<a/>", b"<a/>"),
     ],
 )
-def test_bodies_are_written_as_the_content_type_says(
-    server: Server, content_type: str | None, body: Any, sent: bytes
-) -> None:
+def test_bodies_are_written_as_the_content_type_says(server: Server, content_type: str | None, body: Any, sent: bytes) -> None:
     """JSON and forms are written, text is sent as it is."""
     asked(server.answers({}), "POST", body=body, contentType=content_type)
     assert server.received[0].body == sent
@@ -278,9 +276,7 @@ OK = b"HTTP/1.1 200 OK\r\n"
 def test_a_bad_peer_fails_the_task(behaviour: Any, reason: str) -> None:
     """Whatever a peer does, the task fails with the cause, within its time and its memory."""
     with misbehaving(behaviour) as uri:
-        task = asked(
-            uri, readTimeOut="150", connectionTimeOut=100, http_deadline="300ms", http_max_body=100_000
-        )
+        task = asked(uri, readTimeOut="150", connectionTimeOut=100, http_deadline="300ms", http_max_body=100_000)
     assert task.status is TaskStatus.FAILED
     assert task.reason.startswith("Failed to invoke HTTP task due to: ")
     assert reason in task.reason

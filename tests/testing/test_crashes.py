@@ -36,9 +36,7 @@ def test_survivors() -> None:
 
 def test_a_scenario_without_workers() -> None:
     """Nothing but a start is a scenario too: the definition, the turn, and their commit, each before and after."""
-    points = crash_everywhere(
-        lambda engine: start_once(engine, flow(task("charge")), workflow_id="one"), stores=["memory"]
-    )
+    points = crash_everywhere(lambda engine: start_once(engine, flow(task("charge")), workflow_id="one"), stores=["memory"])
     assert points == 6
 
 
@@ -137,8 +135,6 @@ def _same_for_all(make: Callable[[], Backend]) -> Callable[[Path], Backend]:
 
 def test_types_of_transactions() -> None:
     """A wrapped transaction answers every question the plain one does."""
-    names = {
-        name for kind in (ReadingTransaction, WritingTransaction) for name in dir(kind) if not name.startswith("_")
-    }
+    names = {name for kind in (ReadingTransaction, WritingTransaction) for name in dir(kind) if not name.startswith("_")}
     with FaultyBackend(MemoryBackend()).writing() as tx:
         assert [name for name in sorted(names) if not callable(getattr(tx, name))] == []

@@ -135,9 +135,7 @@ def test_closing() -> None:
 def test_who_is_told(reopen: Reopen) -> None:
     """`on_commit` hears of each commit by its number, `on_crash` of the crash while the transaction is open."""
     heard: list[object] = []
-    backend = FaultyBackend(
-        reopen(), crash_after=4, on_commit=heard.append, on_crash=lambda: heard.append("crash"), keep_open=True
-    )
+    backend = FaultyBackend(reopen(), crash_after=4, on_commit=heard.append, on_crash=lambda: heard.append("crash"), keep_open=True)
     start(backend)
     with pytest.raises(Crash):
         Engine(backend, clock=VirtualClock()).start(flow(task("charge")), workflow_id="two")

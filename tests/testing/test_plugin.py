@@ -94,9 +94,7 @@ def test_it(engine):
 """,
     )
     result.assert_outcomes(failed=2)
-    result.stdout.fnmatch_lines(
-        ["*laws of the engine do not hold*", "*wf-1: open_tasks_are_reachable: charge is SCHEDULED*"]
-    )
+    result.stdout.fnmatch_lines(["*laws of the engine do not hold*", "*wf-1: open_tasks_are_reachable: charge is SCHEDULED*"])
 
 
 def test_a_failure_shows_timelines(pytester: pytest.Pytester) -> None:
@@ -119,9 +117,7 @@ def test_passes(engine):
         "-rA",
     )
     result.assert_outcomes(failed=1, passed=1)
-    result.stdout.fnmatch_lines(
-        ["*conductorlite timeline*", "wf-1", "+0s *workflow RUNNING", "+0s *charge #1 FAILED: 503"]
-    )
+    result.stdout.fnmatch_lines(["*conductorlite timeline*", "wf-1", "+0s *workflow RUNNING", "+0s *charge #1 FAILED: 503"])
     assert str(result.stdout).count("conductorlite timeline") == 1
 
 

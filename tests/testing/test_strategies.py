@@ -56,9 +56,7 @@ def test_definitions_are_varied() -> None:
     def draw(definition: WorkflowDef) -> None:
         tasks = list(every_task(definition.tasks))
         kinds.update({str(task.type) for task in tasks})
-        kinds.update(
-            flag for flag in ("optional", "permissive", "start_delay_ms") if any(getattr(t, flag) for t in tasks)
-        )
+        kinds.update(flag for flag in ("optional", "permissive", "start_delay_ms") if any(getattr(t, flag) for t in tasks))
         kinds.update({f"WAIT {key}" for t in tasks if t.type == "WAIT" for key in t.input_parameters or ["for ever"]})
         kinds.update({"items" if t.items else "condition" for t in tasks if t.type == "DO_WHILE"})
         depths.append(depth(definition.tasks))

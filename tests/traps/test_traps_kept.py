@@ -85,9 +85,7 @@ def test_secrets_stay_as_written(bench: Bench) -> None:
     assert bench.take("a").input_data == {"key": "${workflow.secrets.X}"}
 
 
-@pytest.mark.parametrize(
-    "word", ["file", "delete", "unregister_workflow", "unregister_task"]
-)
+@pytest.mark.parametrize("word", ["file", "delete", "unregister_workflow", "unregister_task"])
 def test_no_verb_pretends(word: str) -> None:
     """What the compatibility pages say is not there has no verb."""
     assert [name for name in dir(Engine) if word in name] == []

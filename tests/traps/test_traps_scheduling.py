@@ -132,9 +132,7 @@ def test_operators_are_retried_at_once(bench: Bench) -> None:
     assert bench.status_of_workflow() is WorkflowStatus.FAILED
 
 
-@pytest.mark.parametrize(
-    ("value", "case"), [(1.0, "1.0"), (1, "1"), (True, "true"), (None, "null"), ({}, "else")], ids=repr
-)
+@pytest.mark.parametrize(("value", "case"), [(1.0, "1.0"), (1, "1"), (True, "true"), (None, "null"), ({}, "else")], ids=repr)
 def test_cases_are_chosen_by_text(bench: Bench, value: Any, case: str) -> None:
     """A number, a boolean and what is missing match the case of their text."""
     cases = {text: [noop(f"case-{text}")] for text in ("1.0", "1", "true", "null")}
@@ -154,9 +152,7 @@ def _given(bench: Bench, kind: str, **fields: Any) -> dict[str, Any]:
     definition = TaskDef(name="t", input_template={"more": "template"})
     bench.engine.register(flow(noop("n"), name="other"))
     after = [join("j", "z")] if kind == "FORK_JOIN" else []
-    task = WorkflowTask(
-        name="t", task_reference_name="t", type=kind, input_parameters=inputs, task_definition=definition, **fields
-    )
+    task = WorkflowTask(name="t", task_reference_name="t", type=kind, input_parameters=inputs, task_definition=definition, **fields)
     bench.start(flow(task, *after))
     bench.engine.settle()
     return bench.task("t").input_data

@@ -103,8 +103,10 @@ ORDERS = [
     ({"id": 1, "items": [], "notes": {"a b": 1}}, 'order.notes["a b"]: expected str, got 1'),
     ([], "order: expected an object, got a list"),
     (None, "order: expected an object, got null"),
-    ({"id": "1", "items": [{}]}, 'order.id: expected int, got "1"; order.items[0].name: is missing; '
-                                 "order.items[0].price: is missing"),
+    (
+        {"id": "1", "items": [{}]},
+        'order.id: expected int, got "1"; order.items[0].name: is missing; order.items[0].price: is missing',
+    ),
 ]
 
 

@@ -223,9 +223,7 @@ class SQLiteIndex:
                 connection.execute("ROLLBACK")
 
 
-def _documents(
-    connection: sqlite3.Connection, subject: Subject, workflow_id: str, above: dict[str, Any]
-) -> Iterator[Document]:
+def _documents(connection: sqlite3.Connection, subject: Subject, workflow_id: str, above: dict[str, Any]) -> Iterator[Document]:
     """The documents of one kind, with what they inherit."""
     wanted = ", ".join(f"d.{place}" for place in columns(subject).values())
     statement = (

@@ -141,4 +141,3 @@ def _after(text: str) -> Cell:
 def _matched(phrase: Phrase) -> str:
     """A phrase as FTS5 takes it: words are letters and digits of ASCII."""
     return f'"{" ".join(phrase.words)}"' + ("*" if phrase.open else "")
-

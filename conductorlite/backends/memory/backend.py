@@ -97,9 +97,7 @@ class _Reading:
         backend._view = view
         return view
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._backend._view = self._outer
         self._backend._lock.release()
 
@@ -122,9 +120,7 @@ class _Writing:
         backend._view = view
         return view
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         backend = self._backend
         if error is None:
             backend._store.keep()

@@ -72,9 +72,7 @@ class MemoryReads(
             tasks=tasks,
             latest={base_ref: self._latest(execution, base_ref) for base_ref in need.latest_of},
             payloads={
-                digest: Payload(execution.texts[digest], digest=digest)
-                for digest in need.payloads
-                if digest in execution.texts
+                digest: Payload(execution.texts[digest], digest=digest) for digest in need.payloads if digest in execution.texts
             },
         )
 

@@ -298,9 +298,7 @@ class MemoryWrites(
     def _to_outbox(self, decision: Decision) -> None:
         store = self._store
         store.outbox_seq += 1  # not undone: a number is never used twice
-        item = RelayItem(
-            item_id=store.outbox_seq, workflow_id=decision.workflow.workflow_id, outgoing=decision.outgoing
-        )
+        item = RelayItem(item_id=store.outbox_seq, workflow_id=decision.workflow.workflow_id, outgoing=decision.outgoing)
         store.put(store.outbox, item.item_id, item)
 
     def _carry_out(self, outgoing: Outgoing) -> None:

@@ -10,9 +10,7 @@ from conductorlite.ports import Archived
 
 __all__ = ["SQLiteArchiveReads", "SQLiteArchiveWrites"]
 
-ARCHIVED: Final = (
-    "SELECT workflow_id, name, status, ended_at, archived_at, size, document FROM archive WHERE workflow_id = ?"
-)
+ARCHIVED: Final = "SELECT workflow_id, name, status, ended_at, archived_at, size, document FROM archive WHERE workflow_id = ?"
 ARCHIVED_IDS: Final = "SELECT workflow_id FROM archive WHERE workflow_id > ? ORDER BY workflow_id LIMIT ?"
 # Not OR REPLACE, which deletes without a trigger.
 _ARCHIVE: Final = (

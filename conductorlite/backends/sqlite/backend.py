@@ -207,9 +207,7 @@ class SQLiteBackend:
         if self._closed:
             raise EngineClosed(f"{self.path}: the backend was closed")
         if os.getpid() != self._pid:
-            raise EngineClosed(
-                f"{self.path}: the process was forked after the backend was opened; open one in the child process"
-            )
+            raise EngineClosed(f"{self.path}: the process was forked after the backend was opened; open one in the child process")
 
     def _lock_writer(self) -> None:
         self._check_open()
@@ -262,9 +260,7 @@ class _Reading:
         backend._current.view = view
         return view
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         connection = self._connection
         if os.getpid() != self._backend._pid:
             return  # forked inside the block: the transaction is the parent's
@@ -312,9 +308,7 @@ class _Writing:
         backend._current.view = view
         return view
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         backend = self._backend
         if os.getpid() != backend._pid:
             if error is None:

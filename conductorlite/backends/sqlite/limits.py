@@ -40,9 +40,7 @@ DROP_MEMBER: Final = "DELETE FROM limit_members WHERE key = ? AND holder = ?"
 HOLDERS: Final = f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND holder > ? AND state <> 'WAITING' ORDER BY holder LIMIT ?"
 WAITING: Final = "SELECT count(*) FROM limit_members WHERE key = ? AND state = 'WAITING'"
 #: By the priority the index skips what lies behind; of equal priority it is read to its end.
-BEFORE: Final = (
-    f"{WAITING} AND priority >= ? AND (-priority, asked_at, created_at, workflow_id, seq, holder) < (?, ?, ?, ?, ?, ?)"
-)
+BEFORE: Final = f"{WAITING} AND priority >= ? AND (-priority, asked_at, created_at, workflow_id, seq, holder) < (?, ?, ?, ?, ?, ?)"
 
 
 class LimitRows:

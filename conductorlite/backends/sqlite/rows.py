@@ -217,9 +217,7 @@ def task_of(row: Row) -> Task:
 
 # -- history, inbox, messages ------------------------------------------------------------------------------------------
 
-HISTORY_COLUMNS: Final = (
-    *("workflow_id", "n", "at", "kind", "status", "ref", "attempt", "number", "reason", "payload", "cause"),
-)
+HISTORY_COLUMNS: Final = (*("workflow_id", "n", "at", "kind", "status", "ref", "attempt", "number", "reason", "payload", "cause"),)
 _HISTORY_KIND: Final = {member.value: member for member in HistoryKind}
 #: Lines that tell of a move tell a status there is.
 _STATUS_TOLD: Final[dict[HistoryKind, Mapping[str, object]]] = {

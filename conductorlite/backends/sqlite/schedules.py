@@ -61,6 +61,4 @@ class SQLiteScheduleWrites:
 
 def _schedule_of(row: Row) -> ScheduleRow:
     name, address, text, progress, waits, fence, owner = row
-    return ScheduleRow(
-        name=name, address=address, text=text, progress=progress, waits=waits == 1, fence=fence, owner=owner
-    )
+    return ScheduleRow(name=name, address=address, text=text, progress=progress, waits=waits == 1, fence=fence, owner=owner)

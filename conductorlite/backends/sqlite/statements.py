@@ -39,9 +39,7 @@ def _setting(columns: tuple[str, ...]) -> str:
 CHANGING: Final = len(WORKFLOW_COLUMNS) - len(WORKFLOW_IDENTITY) - 3
 
 WORKFLOW: Final = f"SELECT {', '.join(WORKFLOW_COLUMNS)} FROM workflows WHERE workflow_id = ?"
-INSERT_WORKFLOW: Final = (
-    f"INSERT INTO workflows ({', '.join(WORKFLOW_COLUMNS)}) VALUES ({_marks(WORKFLOW_COLUMNS[:-2])}, ? + 1, ?)"
-)
+INSERT_WORKFLOW: Final = f"INSERT INTO workflows ({', '.join(WORKFLOW_COLUMNS)}) VALUES ({_marks(WORKFLOW_COLUMNS[:-2])}, ? + 1, ?)"
 #: The fence is compared and set by the same statement. The usual turn keeps the status, the name and the correlation id,
 #: whose indexes are then left alone.
 UPDATE_WORKFLOW: Final = (
@@ -57,9 +55,7 @@ WORKFLOW_EXISTS: Final = "SELECT 1 FROM workflows WHERE workflow_id = ?"
 HOLD: Final = "UPDATE inbox SET held = 1 WHERE workflow_id = ? AND held = 0"
 PARK: Final = "UPDATE workflows SET broken_turns = ?, parked = ? WHERE workflow_id = ?"
 WORKFLOW_IDS: Final = "SELECT workflow_id FROM workflows WHERE workflow_id > ? ORDER BY workflow_id LIMIT ?"
-WORKFLOW_IDS_OF: Final = (
-    "SELECT workflow_id FROM workflows WHERE status = ? AND workflow_id > ? ORDER BY workflow_id LIMIT ?"
-)
+WORKFLOW_IDS_OF: Final = "SELECT workflow_id FROM workflows WHERE status = ? AND workflow_id > ? ORDER BY workflow_id LIMIT ?"
 
 
 def _listing(condition: str) -> str:
@@ -115,8 +111,7 @@ TASK_BY_ID: Final = f"SELECT {_TASK} FROM tasks WHERE task_id = ?"
 
 INSERT_TEXT: Final = "INSERT INTO texts (workflow_id, digest, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 TEXTS: Final = (
-    "SELECT t.digest, t.text FROM json_each(?) AS wanted CROSS JOIN texts AS t"
-    " WHERE t.workflow_id = ? AND t.digest = wanted.value"
+    "SELECT t.digest, t.text FROM json_each(?) AS wanted CROSS JOIN texts AS t WHERE t.workflow_id = ? AND t.digest = wanted.value"
 )
 INSERT_HISTORY: Final = f"INSERT INTO history ({', '.join(HISTORY_COLUMNS)}) VALUES ({_marks(HISTORY_COLUMNS)})"
 HISTORY: Final = f"SELECT {', '.join(HISTORY_COLUMNS)} FROM history WHERE workflow_id = ? ORDER BY n"
@@ -143,9 +138,7 @@ DUE_WORKFLOWS: Final = (
     "SELECT workflow_id FROM inbox WHERE held = 0 AND owner = ? AND due_at <= ? ORDER BY due_at, workflow_id, event_id LIMIT ?"
 )
 NEXT_EVENT_AT: Final = "SELECT min(due_at) FROM inbox WHERE held = 0 AND owner = ?"
-UPCOMING_EVENTS: Final = (
-    f"SELECT {_EVENT} FROM inbox WHERE held = 0 AND owner = ? ORDER BY due_at, workflow_id, event_id LIMIT ?"
-)
+UPCOMING_EVENTS: Final = f"SELECT {_EVENT} FROM inbox WHERE held = 0 AND owner = ? ORDER BY due_at, workflow_id, event_id LIMIT ?"
 FIRST_LETTER_OWNER: Final = "SELECT min(owner) FROM inbox WHERE held = 0"
 NEXT_LETTER_OWNER: Final = "SELECT min(owner) FROM inbox WHERE held = 0 AND owner > ?"
 
@@ -160,8 +153,7 @@ MESSAGES: Final = f"SELECT {_MESSAGE} FROM messages ORDER BY due_at, workflow_id
 HIGHEST_PRIORITY: Final = "SELECT max(priority) FROM messages WHERE queue = ?"
 NEXT_PRIORITY: Final = "SELECT max(priority) FROM messages WHERE queue = ? AND priority < ?"
 OFFERED: Final = (
-    f"SELECT {_MESSAGE} FROM messages WHERE queue = ? AND priority = ? AND due_at <= ?"
-    " ORDER BY due_at, workflow_id, ref LIMIT ?"
+    f"SELECT {_MESSAGE} FROM messages WHERE queue = ? AND priority = ? AND due_at <= ? ORDER BY due_at, workflow_id, ref LIMIT ?"
 )
 MESSAGE_AT: Final = "SELECT min(due_at) FROM messages WHERE queue = ? AND priority = ?"
 NEXT_MESSAGE_AT: Final = "SELECT min(due_at) FROM messages"
@@ -195,9 +187,7 @@ EVENT_HANDLER: Final = "SELECT text FROM event_handlers WHERE name = ?"
 EVENT_HANDLERS: Final = "SELECT text, active FROM event_handlers ORDER BY name"
 EVENT_HANDLERS_OF: Final = "SELECT text, active FROM event_handlers WHERE event = ? ORDER BY name"
 ADD_EVENT_EXECUTION: Final = f"INSERT INTO event_executions ({_RECORD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-EVENT_EXECUTION: Final = (
-    f"SELECT {_RECORD} FROM event_executions WHERE name = ? AND event = ? AND message_id = ? AND number = ?"
-)
+EVENT_EXECUTION: Final = f"SELECT {_RECORD} FROM event_executions WHERE name = ? AND event = ? AND message_id = ? AND number = ?"
 EVENT_EXECUTIONS: Final = (
     f"SELECT {_RECORD} FROM event_executions WHERE (created, name, event, message_id, number) < (?, ?, ?, ?, ?)"
     " ORDER BY created DESC, name DESC, event DESC, message_id DESC, number DESC LIMIT ?"
@@ -234,15 +224,12 @@ NEXT_LETTER: Final = (
 
 # -- owners ------------------------------------------------------------------------------------------------------------
 
-OWNED: Final = (
-    "SELECT workflow_id FROM workflows WHERE owner = ? AND owner <> '' AND workflow_id > ? ORDER BY workflow_id LIMIT ?"
-)
+OWNED: Final = "SELECT workflow_id FROM workflows WHERE owner = ? AND owner <> '' AND workflow_id > ? ORDER BY workflow_id LIMIT ?"
 UNOWNED: Final = "SELECT workflow_id FROM workflows WHERE owner = '' AND workflow_id > ? ORDER BY workflow_id LIMIT ?"
 OWN: Final = "UPDATE workflows SET owner = ?, fence = fence + 1 WHERE workflow_id = ?"
 OWN_LETTERS: Final = "UPDATE inbox SET owner = ? WHERE workflow_id = ?"
 OWN_MESSAGES: Final = (
-    "UPDATE messages SET queue = ? || substr(queue, length(?) + 1)"
-    " WHERE workflow_id = ? AND substr(queue, 1, length(?)) = ?"
+    "UPDATE messages SET queue = ? || substr(queue, length(?) + 1) WHERE workflow_id = ? AND substr(queue, 1, length(?)) = ?"
 )
 OWN_THE_REST: Final = "UPDATE inbox SET owner = ? WHERE owner = ?"
 OWN_SCHEDULES: Final = "UPDATE schedules SET owner = ?, fence = fence + 1 WHERE owner = ?"

@@ -53,9 +53,7 @@ EVALUATORS: Final[Mapping[str, Evaluator]] = MappingProxyType(
 )
 
 
-def compile_condition(
-    text: str, evaluator_type: str = "javascript", evaluators: Mapping[str, Evaluator] = EVALUATORS
-) -> Condition:
+def compile_condition(text: str, evaluator_type: str = "javascript", evaluators: Mapping[str, Evaluator] = EVALUATORS) -> Condition:
     """Compile a condition with the evaluator of that name.
 
     Raises InvalidExpression when there is no such evaluator, or it cannot compile the text.

@@ -146,9 +146,7 @@ class Function:
     variables: frozenset[str]
 
 
-Node: TypeAlias = (
-    Literal | Root | Name | ArrayLiteral | ObjectLiteral | Access | Unary | Chain | Choice | Assign | Function
-)
+Node: TypeAlias = Literal | Root | Name | ArrayLiteral | ObjectLiteral | Access | Unary | Chain | Choice | Assign | Function
 
 
 @attrs.frozen(kw_only=True)
