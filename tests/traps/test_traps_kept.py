@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from engine_kit import Bench, flow, simple
 
-from conductorlite import Engine, TaskDef, WorkflowDef, WorkflowStatus
+from conductorlite import TaskDef, WorkflowDef, WorkflowStatus
 from conductorlite.definitions import CacheConfig, SchemaDef, StateChangeEvent
 
 _SCHEMA = SchemaDef(name="s", data={"type": "object", "required": ["never"]})
@@ -83,9 +83,3 @@ def test_secrets_stay_as_written(bench: Bench) -> None:
     """An engine without secrets fills nothing in for `${workflow.secrets.X}`, as Conductor without a provider."""
     bench.start(flow(simple("a", input_parameters={"key": "${workflow.secrets.X}"})))
     assert bench.take("a").input_data == {"key": "${workflow.secrets.X}"}
-
-
-@pytest.mark.parametrize("word", ["file", "delete", "unregister_workflow", "unregister_task"])
-def test_no_verb_pretends(word: str) -> None:
-    """What the compatibility pages say is not there has no verb."""
-    assert [name for name in dir(Engine) if word in name] == []

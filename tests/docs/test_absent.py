@@ -1,0 +1,156 @@
+"""What the compatibility pages say is not here is not here: no verb, no command, no field, no package pretends."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+import click
+import pytest
+from pages import ROOT
+
+import conductorlite
+from conductorlite import AsyncEngine, Engine, TaskResult, VirtualClock, WorkflowDef, WorkflowTask, errors
+from conductorlite.cli.commands import program
+from conductorlite.definitions import property_name
+from conductorlite.plan import OPERATOR_TYPES
+from conductorlite.search.fields import TASKS, WORKFLOWS
+from conductorlite.system import system_workers
+
+#: Packages that listen to a network, talk to a broker, speak protobuf, or ask a model.
+SERVERS: Final = {"http.server", "socketserver", "wsgiref", "grpc", "fastapi", "flask", "starlette", "uvicorn", "aiohttp"}
+BROKERS: Final = {
+    "pika",
+    "aio_pika",
+    "boto3",
+    "botocore",
+    "kafka",
+    "confluent_kafka",
+    "aiokafka",
+    "nats",
+    "stomp",
+    "redis",
+    "celery",
+}
+PROTOBUF: Final = {"google", "protobuf", "grpc"}
+MODELS: Final = {"openai", "anthropic", "transformers", "langchain", "litellm"}
+
+
+def _said() -> Iterator[str]:
+    """The names of all verbs of both engines, of all commands, and of what the package exports."""
+    yield from (name for engine in (Engine, AsyncEngine) for name in dir(engine) if not name.startswith("_"))
+    yield from conductorlite.__all__
+    waiting: list[tuple[str, click.Command]] = [("", program)]
+    while waiting:
+        path, command = waiting.pop()
+        yield path
+        if isinstance(command, click.Group):
+            waiting += [(f"{path} {name}".strip(), one) for name, one in command.commands.items()]
+
+
+SAID: Final = sorted({re.sub(r"(?<=[a-z])(?=[A-Z])|[ -]", "_", name).lower() for name in _said()})
+
+
+def _imported() -> set[str]:
+    found = set()
+    for path in (ROOT / "conductorlite").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
+                found |= {node.module}
+    return found | {name.split(".")[0] for name in found}
+
+
+IMPORTED: Final = _imported()
+
+
+def _required() -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = [line for name, lines in project["optional-dependencies"].items() if name != "dev" for line in lines]
+    return {re.split(r"[^\w-]", line)[0].lower().replace("-", "_") for line in (*project["dependencies"], *extras)}
+
+
+def test_the_names_are_looked_at() -> None:
+    """The lists above are those of the engine, the commands and the package: what is there is found in them."""
+    assert {"start", "remove_schedule", "unregister_event_handler", "schedule_remove", "workflow_def"} <= set(SAID)
+    assert {"sqlite3", "httpx", "click"} <= IMPORTED
+    assert {"attrs", "httpx", "click"} <= _required()
+
+
+def test_no_definition_is_deleted() -> None:
+    """A registered definition stays: neither a verb nor a command takes one back."""
+    taking = [name for name in SAID if re.search(r"delete|unregister|remove|drop", name)]
+    assert [name for name in taking if re.search(r"def|task|workflow(?!_id)|schema", name)] == []
+    assert not [name for name in taking if name in ("unregister", "delete")]
+
+
+def test_no_verb_for_files() -> None:
+    """Nothing takes, lists or hands out a file; a backup is of a whole store."""
+    assert [name for name in SAID if re.search(r"(^|_)files?(_|$)|upload|download", name)] == []
+
+
+def test_no_verb_for_messages_to_an_execution() -> None:
+    """Nobody sends an execution a message by its id: event handlers have names of events."""
+    assert [name for name in SAID if re.search(r"send|message_to|messages$|inbox", name)] == []
+
+
+def test_no_server() -> None:
+    """Nothing here listens: no module imports what could, and no name speaks of health, versions or codes of one."""
+    assert sorted(IMPORTED & SERVERS) == []
+    assert sorted(_required() & SERVERS) == []
+    words = re.compile(r"serve|http_|rest_|(?<!index_)health$|admin|swagger|context_js")
+    assert [name for name in SAID if words.search(name)] == []
+
+
+def test_no_error_of_a_server() -> None:
+    """No exception stands for a refused login, a wrong method, or a request that is too large for a server."""
+    assert [name for name in errors.__all__ if re.search(r"Forbidden|Permission|Unauthori|Method|RequestTooLarge|Http", name)] == []
+
+
+def test_no_broker() -> None:
+    """No module imports a client of a broker, and no extra brings one."""
+    assert sorted(IMPORTED & BROKERS) == []
+    assert sorted(_required() & BROKERS) == []
+
+
+def test_no_model() -> None:
+    """No module imports a client of a language model, and no verb speaks of agents, skills or tokens."""
+    assert sorted(IMPORTED & MODELS) == []
+    assert [name for name in SAID if re.search(r"agent|skill|providers|a2a|llm|prompt|token_usage", name)] == []
+
+
+def test_there_is_no_protobuf() -> None:
+    """No module imports it, and no report or definition has a field for a message of it."""
+    assert sorted(IMPORTED & PROTOBUF) == []
+    fields = {property_name(field.name) for field in attrs.fields(TaskResult)}
+    assert fields & {"inputMessage", "outputMessage", "taskInputMessage", "taskOutputMessage"} == set()
+
+
+def test_a_report_has_no_such_field() -> None:
+    """What a worker reports says nothing of latencies, of a child, or of being canceled."""
+    fields = {property_name(field.name) for field in attrs.fields(TaskResult)}
+    assert fields & {"executionMetadata", "subWorkflowId", "supportsCancellation"} == set()
+
+
+def test_search_has_no_classifier() -> None:
+    """Neither executions nor tasks are found by a classifier."""
+    assert [subject.field("classifier") for subject in (WORKFLOWS, TASKS)] == [None, None]
+    assert WORKFLOWS.field("priority") is not None
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["PULL_WORKFLOW_MESSAGES", "LLM_TEXT_COMPLETE", "GENERATE_IMAGE", "GET_WORKFLOW", "YIELD", "HTTP_POLL", "BUSINESS_RULE"],
+)
+def test_a_task_of_that_type_is_offered_to_workers(kind: str) -> None:
+    """Neither the engine nor a worker that we ship carries it out: it waits for a worker of that name."""
+    assert kind not in OPERATOR_TYPES
+    assert kind not in {worker.task_type for worker in system_workers()}
+    engine = Engine(clock=VirtualClock(0))
+    run = engine.start(WorkflowDef(name="w", tasks=[WorkflowTask(name="t", task_reference_name="t", type=kind)]))
+    assert [task.workflow_id for task in engine.poll(kind)] == [run.workflow_id]
