@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from definition_strategies import broken_documents, json_values, task_defs, workflow_documents
-from hypothesis import given, settings
+from hypothesis import given
 
 from conductorlite.codec import (
     task_def_from_json,
@@ -176,7 +176,6 @@ def test_deeper_nesting_is_one_problem() -> None:
     assert str(MAX_NESTING) in message
 
 
-@settings(max_examples=300, deadline=None)
 @given(json_values)
 def test_any_json_gives_a_definition_or_our_errors(value: Any) -> None:
     """No JSON value whatever makes the reader stumble."""
@@ -185,7 +184,6 @@ def test_any_json_gives_a_definition_or_our_errors(value: Any) -> None:
             read(json.dumps(value))
 
 
-@settings(max_examples=300, deadline=None)
 @given(broken_documents(workflow_documents()))
 def test_a_definition_broken_anywhere_gives_a_definition_or_our_errors(document: Any) -> None:
     """One random part replaced or removed is either still a definition, which then survives, or a clean report."""
@@ -196,7 +194,6 @@ def test_a_definition_broken_anywhere_gives_a_definition_or_our_errors(document:
     assert workflow_def_from_json(workflow_def_to_json(defn)) == defn
 
 
-@settings(max_examples=150, deadline=None)
 @given(broken_documents(task_defs().map(task_def_to_json)))
 def test_a_task_definition_broken_anywhere_gives_one_or_our_errors(document: Any) -> None:
     """The same for task definitions."""

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import pytest
 from definition_strategies import task_defs, workflow_defs, workflow_documents
-from hypothesis import given, settings
+from hypothesis import given
 
 from conductorlite import definitions
 from conductorlite.canonical import canonical
@@ -41,7 +41,6 @@ FILES = sorted(FOLDER.glob("*.json"))
 _ALWAYS = {"name", "version", "schemaVersion", "tasks", "taskReferenceName", "type"}
 
 
-@settings(max_examples=150, deadline=None)
 @given(workflow_defs())
 def test_a_workflow_definition_survives_its_json(defn: WorkflowDef) -> None:
     """Reading what was written gives the same definition, from the mapping and from its text."""
@@ -49,7 +48,6 @@ def test_a_workflow_definition_survives_its_json(defn: WorkflowDef) -> None:
     assert WorkflowDef.from_json(definition_text(defn)) == defn
 
 
-@settings(max_examples=150, deadline=None)
 @given(task_defs())
 def test_a_task_definition_survives_its_json(task_def: TaskDef) -> None:
     """Reading what was written gives the same task definition, alone and in a list."""
@@ -59,14 +57,12 @@ def test_a_task_definition_survives_its_json(task_def: TaskDef) -> None:
     assert TaskDef.from_json(task_def.to_json()) == task_def
 
 
-@settings(max_examples=100, deadline=None)
 @given(workflow_documents())
 def test_written_json_is_a_fixed_point(document: dict[str, Any]) -> None:
     """JSON that we wrote is written again byte for byte, key order included."""
     assert canonical(workflow_def_from_json(document).to_json()) == canonical(document)
 
 
-@settings(max_examples=100, deadline=None)
 @given(workflow_defs())
 def test_null_counts_as_absent(defn: WorkflowDef) -> None:
     """Every known property spelled out as null changes nothing."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from definition_strategies import task_defs, workflow_defs
-from hypothesis import given, settings
+from hypothesis import given
 
 from conductorlite.codec import workflow_def_from_json
 from conductorlite.definitions import Problem, Severity, TaskDef, WorkflowDef
@@ -23,7 +23,6 @@ def test_the_realistic_files_have_no_errors(file: Path) -> None:
     assert bool(problems) == (file.stem == "from_another_house"), problems
 
 
-@settings(max_examples=300, deadline=None)
 @given(workflow_defs())
 def test_any_definition_can_be_judged(defn: WorkflowDef) -> None:
     """No definition makes the validator raise, and the same one gives the same problems."""
@@ -32,7 +31,6 @@ def test_any_definition_can_be_judged(defn: WorkflowDef) -> None:
     assert validate(workflow_def_from_json(defn.to_json())) == problems
 
 
-@settings(max_examples=150, deadline=None)
 @given(task_defs())
 def test_any_task_definition_can_be_judged(task_def: TaskDef) -> None:
     """The same for task definitions."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from engine_kit import T0, flow, simple, wait
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conductorlite import (
@@ -234,7 +234,6 @@ def test_two_engines_on_one_file(tmp_path: Path) -> None:
         assert sorted(engine.get("basket").variables.value["seen"]) == list(range(8))
 
 
-@settings(max_examples=40, deadline=None)
 @given(deliveries=st.lists(st.integers(0, 3), max_size=12), cut=st.integers(0, 12))
 def test_any_deliveries_in_any_order_act_once_a_message(deliveries: list[int], cut: int) -> None:
     """The executions there are, are those of the different messages; a new engine half way changes nothing."""

@@ -105,11 +105,15 @@ SCHEDULES = {
 
 YEAR = (datetime(2030, 1, 1, tzinfo=UTC), datetime(2031, 1, 1, tzinfo=UTC))
 
+#: The clocks of all three zones change in each: on 10 and 31 March and 7 April, on 6 and 27 October and 3 November.
+SPRING = (datetime(2030, 3, 9, tzinfo=UTC), datetime(2030, 4, 8, tzinfo=UTC))
+AUTUMN = (datetime(2030, 10, 5, tzinfo=UTC), datetime(2030, 11, 4, tzinfo=UTC))
 
-def expected_ids() -> dict[str, int]:
-    """The executions of a year of `SCHEDULES`, and the instant each is started at."""
+
+def expected_ids(start: datetime, end: datetime) -> dict[str, int]:
+    """The executions of `SCHEDULES` in a span, and the instant each is started at."""
     found = {}
     for name, (key, zone_id) in SCHEDULES.items():
-        for instant in walk(EXPRESSIONS[key], zone_id, YEAR[0] + MINUTE, YEAR[1] + MINUTE):
+        for instant in walk(EXPRESSIONS[key], zone_id, start + MINUTE, end + MINUTE):
             found[f"{name}-{EPOCH + timedelta(milliseconds=instant):%Y%m%dT%H%M%SZ}"] = instant
     return found

@@ -1,12 +1,27 @@
-"""The walk is asked for once."""
+"""The spans that schedules are lived through, each walked once."""
 
 from __future__ import annotations
 
+from datetime import datetime
+
+import attrs
 import pytest
-from brute_force import expected_ids
+from brute_force import SPRING, YEAR, expected_ids, ms
 
 
-@pytest.fixture(scope="session")
-def year() -> dict[str, int]:
-    """The executions of the virtual year, and when each is to be started."""
-    return expected_ids()
+@attrs.frozen(kw_only=True)
+class Span:
+    """A span of time: the executions that belong into it, and how much of a year it is."""
+
+    start: int
+    end: int
+    expected: dict[str, int]
+    share: float
+
+
+@pytest.fixture(scope="session", params=[pytest.param(SPRING, id="spring"), pytest.param(YEAR, id="year", marks=pytest.mark.deep)])
+def span(request: pytest.FixtureRequest) -> Span:
+    """A month with a change in every zone; the year with both."""
+    bounds: tuple[datetime, datetime] = request.param
+    share = (bounds[1] - bounds[0]) / (YEAR[1] - YEAR[0])
+    return Span(start=ms(bounds[0]), end=ms(bounds[1]), expected=expected_ids(*bounds), share=share)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conductorlite import InvalidExpression
@@ -110,7 +110,6 @@ def test_what_runs_on_with_the_clock(text: str, running: bool) -> None:
     assert parse_cron(text).running is running
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     second=st.sets(st.integers(0, 59), min_size=1, max_size=3),
     minute=st.sets(st.integers(0, 59), min_size=1, max_size=3),

@@ -6,7 +6,7 @@ from itertools import islice, takewhile
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conductorlite import CronSchedule, StartWorkflowRequest, WorkflowSchedule
@@ -21,7 +21,6 @@ def schedule(**fields: Any) -> WorkflowSchedule:
     return WorkflowSchedule(**{"name": "s", "start_workflow_request": REQUEST, **fields})
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     interval=st.integers(1_000, 10**9),
     origin=st.integers(1, 2 * 10**12),
@@ -62,7 +61,6 @@ def test_several_expressions_are_one_schedule() -> None:
     assert [(instant - 1_893_456_000_000) / 3_600_000 for instant in found] == [8, 9, 32]
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     text=st.sampled_from(["*/7 * * * * *", "0 */15 9-17 * * MON-FRI", "0 0 0 L * *", "30 2 * * *", "0 0 29 2 *"]),
     after=st.integers(T0, T0 + 10**10),

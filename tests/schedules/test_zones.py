@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 
 import pytest
-from brute_force import EVERY_HOUR, EXPRESSIONS, MINUTE, YEAR, Expected, ms, walk
-from hypothesis import given, settings
+from brute_force import AUTUMN, EVERY_HOUR, EXPRESSIONS, MINUTE, SPRING, YEAR, Expected, ms, walk
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conductorlite import StartWorkflowRequest, WorkflowSchedule
@@ -36,10 +36,14 @@ def fired(text: str, zone_id: str, start: datetime, end: datetime) -> list[int]:
 
 @pytest.mark.parametrize("zone_id", ZONES)
 @pytest.mark.parametrize("key", [key for key in EXPRESSIONS if key != "hourly"])
-def test_a_year(key: str, zone_id: str) -> None:
-    """All of a year, with both changes of the clocks, in three zones."""
+@pytest.mark.parametrize(
+    "span",
+    [pytest.param(SPRING, id="spring"), pytest.param(AUTUMN, id="autumn"), pytest.param(YEAR, id="year", marks=pytest.mark.deep)],
+)
+def test_named_times(span: tuple[datetime, datetime], key: str, zone_id: str) -> None:
+    """Around both changes of the clocks, and all of a year, in three zones."""
     expected = EXPRESSIONS[key]
-    assert fired(expected.text, zone_id, *YEAR) == walk(expected, zone_id, *YEAR)
+    assert fired(expected.text, zone_id, *span) == walk(expected, zone_id, *span)
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -53,7 +57,6 @@ def test_every_quarter_of_an_hour_around_a_change(change: str) -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_any_expression_around_a_change(change: str, data: st.DataObject) -> None:
     """Any list of minutes and hours, or `*`, or a step: the same instants as the walk says."""

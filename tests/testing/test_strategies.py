@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,13 +46,14 @@ def test_task_definitions_are_valid(task_def: TaskDef) -> None:
     assert validate_task_def(task_def) == []
 
 
-def test_definitions_are_varied() -> None:
+@pytest.mark.parametrize(("examples", "times"), [(50, 1), pytest.param(200, 10, marks=pytest.mark.deep)])
+def test_definitions_are_varied(examples: int, times: int) -> None:
     """Every kind occurs, a third of the definitions nest three kinds, expressions read tasks, input, rounds."""
     kinds: Counter[str] = Counter()
     depths: list[int] = []
     texts: list[str] = []
 
-    @settings(max_examples=200, database=None, derandomize=True)
+    @settings(max_examples=examples, database=None, derandomize=True)
     @given(definition=definitions())
     def draw(definition: WorkflowDef) -> None:
         tasks = list(every_task(definition.tasks))
@@ -65,10 +67,10 @@ def test_definitions_are_varied() -> None:
     draw()
     wanted = {*COMPOUND, *LEAVES, "JOIN", "optional", "permissive", "start_delay_ms"}
     wanted |= {"WAIT duration", "WAIT until", "WAIT for ever", "items", "condition"}
-    assert {name for name in wanted if kinds[name] < 10} == set()
+    assert {name for name in wanted if kinds[name] < times} == set()
     assert sum(each >= 3 for each in depths) * 3 > len(depths)
     for read in (".output.value}", "${workflow.input.", ".output.iteration}"):
-        assert sum(read in text for text in texts) > 10
+        assert sum(read in text for text in texts) > times
 
 
 @given(definition=definitions(depth=1, length=1, branches=1, nodes=3, kinds=["SIMPLE", "FORK_JOIN"]))
@@ -80,7 +82,6 @@ def test_sizes_can_be_chosen(definition: WorkflowDef) -> None:
     assert len(tasks) <= 4
 
 
-@settings(max_examples=60)
 @given(
     definition=definitions(indefinite_waits=False),
     value=inputs(),

@@ -1,5 +1,5 @@
-"""A year of five expressions in three zones, with every change of the clocks: started exactly when a walk over every minute
-of the year says, in memory and in a file, with a crash in between and two processes that compete."""
+"""A month and a year of five expressions in three zones, with the changes of the clocks: started exactly when a walk over every
+minute says, in memory and in a file, with crashes in between and two processes that compete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from brute_force import EXPRESSIONS, SCHEDULES, YEAR, ms
+from brute_force import EXPRESSIONS, SCHEDULES
+from conftest import Span
 
 from conductorlite import Engine, StartWorkflowRequest, VirtualClock, WorkflowDef, WorkflowSchedule, WorkflowStatus, WorkflowTask
 from conductorlite.backends.memory import MemoryBackend
@@ -21,7 +22,6 @@ from conductorlite.ports import Backend
 from conductorlite.testing import Crash, FaultyBackend
 
 DAY = 86_400_000
-START, END = ms(YEAR[0]), ms(YEAR[1])
 ROOT = Path(__file__).parents[2]
 
 
@@ -34,37 +34,42 @@ def save_all(engine: Engine) -> None:
         engine.save_schedule(WorkflowSchedule(name=name, cron_expression=text, zone_id=zone_id, start_workflow_request=request))
 
 
-def look(store: Backend, year: dict[str, int]) -> None:
+def look(store: Backend, span: Span) -> None:
     """Every instant has its execution, which began at it; there is no other, and no letter but the five timers."""
-    with Engine(store, clock=VirtualClock(END)) as engine:
+    with Engine(store, clock=VirtualClock(span.end)) as engine:
         rows = {one: engine.execution(one) for one in engine.workflow_ids()}
-        assert Counter({one: row.created_at for one, row in rows.items()}) == Counter(year)
+        assert Counter({one: row.created_at for one, row in rows.items()}) == Counter(span.expected)
         assert {row.status for row in rows.values()} == {WorkflowStatus.COMPLETED}
         assert len(engine.agenda()) == len(SCHEDULES)
 
 
-def test_the_year_is_what_it_should_be(year: dict[str, int]) -> None:
-    """Both changes are in it: 8,760 hours, 365 nights, 12 months, 52 Sundays and their quarters."""
-    counted = Counter(name.rpartition("-")[0] for name in year)
-    assert counted == {"hourly": 8_760, "nightly": 365, "monthly": 12, "weekly": 52, "quarters": 52 * 16}
+def test_the_span_is_what_it_should_be(span: Span) -> None:
+    """The changes are in it: 8,760 hours, 365 nights, 12 months, 52 Sundays and their quarters, half an hour twice in spring."""
+    counted = Counter(name.rpartition("-")[0] for name in span.expected)
+    assert counted == (
+        {"hourly": 8_760, "nightly": 365, "monthly": 12, "weekly": 52, "quarters": 52 * 16}
+        if span.share == 1
+        else {"hourly": 720, "nightly": 30, "monthly": 1, "weekly": 5, "quarters": 5 * 16 + 2}
+    )
 
 
 @pytest.mark.parametrize("relay", [False, True])
-def test_a_year_in_memory_with_crashes(year: dict[str, int], relay: bool) -> None:
+def test_in_memory_with_crashes(span: Span, relay: bool) -> None:
     """Killed before a write and after one, twice each, it goes on where it was."""
     inner = MemoryBackend(relay=relay)
-    clock = VirtualClock(START)
+    clock = VirtualClock(span.start)
     save_all(Engine(inner, clock=clock))
     for trap in ({"crash_before": 3_001}, {"crash_after": 4_000}, {"crash_before": 2_222}, {"crash_after": 2_999}, {}):
-        backend = FaultyBackend(inner, keep_open=True, **trap)  # type: ignore[arg-type]
+        deaths = {side: round(write * span.share) for side, write in trap.items()}
+        backend = FaultyBackend(inner, keep_open=True, **deaths)  # type: ignore[arg-type]
         engine = Engine(backend, clock=clock)
         save_all(engine)  # as a program does whenever it starts
-        if trap:
+        if deaths:
             with pytest.raises(Crash):
-                engine.advance(to=END)
+                engine.advance(to=span.end)
         else:
-            engine.advance(to=END)
-    look(inner, year)
+            engine.advance(to=span.end)
+    look(inner, span)
 
 
 @contextmanager
@@ -94,29 +99,30 @@ def answer(running: subprocess.Popen[str]) -> int:
     return int(running.stdout.readline())
 
 
-def test_a_year_in_a_file_with_two_processes(year: dict[str, int], tmp_path: Path) -> None:
-    """Both drive the same file, five days at a time; one is killed in the middle of its work and another takes its place."""
-    path = tmp_path / "year.db"
-    with Engine(SQLiteBackend(path), clock=VirtualClock(START)) as engine:
+def test_in_a_file_with_two_processes(span: Span, tmp_path: Path) -> None:
+    """Both drive the same file, a seventieth of the span at a time; one is killed in the middle and another takes its place."""
+    path = tmp_path / "span.db"
+    with Engine(SQLiteBackend(path), clock=VirtualClock(span.start)) as engine:
         save_all(engine)
-    days = range(START + 5 * DAY, END + 1, 5 * DAY)
-    middle = days[len(days) // 2]
-    with process(path, START) as one:
-        with process(path, START) as two:
-            for until in days:
+    step = (span.end - span.start) // 70
+    instants = [span.end - step * left for left in range(69, -1, -1)]
+    before, after = instants[:36], instants[36:]
+    share = 200 * span.share
+    with process(path, span.start) as one:
+        with process(path, span.start) as two:
+            for until in before:
                 for each in (one, two):
                     tell(each, until)
-                if until == middle:
+                if until == before[-1]:
                     two.kill()
                     break
                 counts = [answer(one), answer(two)]
-            assert min(counts) > 200  # both had their share
+            assert min(counts) > share  # both had their share
         assert answer(one) > 0
-        with process(path, middle - 5 * DAY) as three:
-            for until in (days[0] - 5 * DAY + 5 * DAY * n for n in range(len(days) // 2 + 1, len(days) + 1)):
+        with process(path, before[-1] - step) as three:
+            for until in after:
                 for each in (one, three):
                     tell(each, until)
                 counts = [answer(one), answer(three)]
-            assert counts[1] > 200
-    store = SQLiteBackend(path)
-    look(store, year)
+            assert counts[1] > share
+    look(SQLiteBackend(path), span)
