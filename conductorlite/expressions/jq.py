@@ -7,34 +7,29 @@ puts out follows from its text, its input and the instant it is given.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, Final
 
 import attrs
 
 from conductorlite.errors import ExpressionFailed, InvalidExpression, MissingExtra
 from conductorlite.expressions.sources import Json
-from conductorlite.sandbox import Limits, jq_installed, run_jq
+from conductorlite.sandbox import Limits, installed, run_script
 
 __all__ = ["JqProgram", "compile_jq", "need_jq"]
 
 #: Longest program, in characters.
 _MAX_TEXT: Final = 1_000_000
 _WIDEST: Final = 2**63
-#: Answers kept, and the longest of them; they are forgotten together.
-_KEPT: Final = 64
-_KEPT_LENGTH: Final = 64 * 1024
 
 _FIRST: Final = re.compile(r"\Ajq: error: (.*?)(?: at <top-level>, line (\d+), column (\d+):?)?\s*\Z")
 
 
 def need_jq() -> None:
     """Raises MissingExtra unless the extra `jq` is installed."""
-    if not jq_installed():
+    if not installed("jq"):
         raise MissingExtra("jq", "JSON_JQ_TRANSFORM")
 
 
@@ -48,15 +43,10 @@ def compile_jq(text: str, limits: Limits = Limits()) -> JqProgram:  # noqa: B008
     if any("\ud800" <= sign <= "\udfff" for sign in text):
         raise InvalidExpression("the jq program holds half of a surrogate pair")
     try:
-        run_jq(text, None, 0.0, limits)
+        run_script("jq", {"text": text, "run": False}, limits)
     except ExpressionFailed as error:
         raise InvalidExpression(_syntax(str(error))) from None
     return JqProgram(text=text, limits=limits)
-
-
-@lru_cache(maxsize=8)
-def _answers(limits: Limits) -> dict[bytes, str | ExpressionFailed]:
-    return {}
 
 
 @attrs.frozen(kw_only=True)
@@ -74,22 +64,9 @@ class JqProgram:
             document = json.dumps(values, allow_nan=False, separators=(",", ":"))
         except (ValueError, TypeError, RecursionError) as error:
             raise ExpressionFailed(f"the input of the jq program is not JSON: {error}") from None
-        # A turn that asks for more is decided again: what was answered is kept, above all that it took too long.
-        key, kept = hashlib.sha256("\0".join((self.text, str(now), document)).encode()).digest(), _answers(self.limits)
-        answer = kept.get(key)
-        if answer is None:
-            try:
-                answer = run_jq(self.text, document, now / 1000, self.limits) or "[]"
-            except ExpressionFailed as failed:
-                answer = failed
-            if isinstance(answer, ExpressionFailed) or len(answer) <= _KEPT_LENGTH:
-                if len(kept) >= _KEPT:
-                    kept.clear()
-                kept[key] = answer
-        if isinstance(answer, ExpressionFailed):
-            raise answer.with_traceback(None)
+        request = {"text": self.text, "run": True, "now": now / 1000, "values": document}
         try:
-            results: list[Any] = json.loads(answer, parse_int=_integer)
+            results: list[Any] = json.loads(run_script("jq", request, self.limits) or "[]", parse_int=_integer)
         except RecursionError:
             raise ExpressionFailed("the result is nested too deeply") from None
         return results

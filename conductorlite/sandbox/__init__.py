@@ -4,6 +4,6 @@ A helper answers one request at a time, sees no environment, files or clock of o
 the system when it takes too long or too much. What it answers follows from the request alone, so the logic may ask.
 """
 
-from conductorlite.sandbox.processes import Limits, jq_installed, run_jq
+from conductorlite.sandbox.processes import Language, Limits, ScriptTimedOut, installed, run_script
 
-__all__ = ["Limits", "jq_installed", "run_jq"]
+__all__ = ["Language", "Limits", "ScriptTimedOut", "installed", "run_script"]

@@ -4,39 +4,52 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import hashlib
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 from collections import deque
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import attrs
 
 from conductorlite.errors import ExpressionFailed
 
-__all__ = ["Limits", "jq_installed", "run_jq"]
+__all__ = ["Language", "Limits", "ScriptTimedOut", "installed", "remembered", "run_script"]
+
+Language = Literal["javascript", "jq"]
 
 #: Idle helpers that are kept; more run at the same time when more threads ask.
 _KEPT: Final = 2
-_CHILD: Final = Path(__file__).with_name("jq_child.py")
+_CHILD: Final = Path(__file__).with_name("child.py")
+_MODULES: Final[Mapping[Language, str]] = {"javascript": "_quickjs", "jq": "jq"}
+#: The part of its time that a script has before it is tried again alone.
+_FIRST: Final = 0.4
+#: Answers kept, and the longest of them; they are forgotten together.
+_ANSWERS: Final = 128
+_ANSWER_LENGTH: Final = 64 * 1024
+_LINE: Final = re.compile(r"<input>:(\d+)")
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class Limits:
     """Bounds of one request: seconds of processor time, bytes of memory of its process, characters of its results."""
 
-    seconds: float = 1.5
-    memory_bytes: int = 256 * 1024 * 1024
-    output_characters: int = 32 * 1024 * 1024
+    seconds: float = 0.6
+    memory_bytes: int = 224 * 1024 * 1024
+    output_characters: int = 4 * 1024 * 1024
 
 
-class TookTooLong(ExpressionFailed):
-    """A helper was ended by its watch; internal: to others, an ExpressionFailed."""
+class ScriptTimedOut(ExpressionFailed):
+    """A script ran into its time limit; internal: an operator may try again, to others it is an ExpressionFailed."""
 
 
 class _Died(Exception):
@@ -88,28 +101,69 @@ class _Helper:
                     pipe.close()
 
 
-#: Idle helpers per bounds. Taking one and putting one back are single steps, so no lock is needed.
-_idle: dict[Limits, deque[_Helper]] = {}
+#: Idle helpers per language and bounds. Taking one and putting one back are single steps, so no lock is needed.
+_idle: dict[tuple[Language, Limits], deque[_Helper]] = {}
+#: The latest answers by request.
+_answers: dict[bytes, str | ExpressionFailed | None] = {}
+#: Held by what is tried again alone.
+_alone = threading.Lock()
 
 
-def jq_installed() -> bool:
-    """Whether the extra `jq` is there."""
-    return _folder() is not None
+def installed(language: Language) -> bool:
+    """Whether the module that carries out scripts of a language is there."""
+    return _folder(language) is not None
 
 
-def run_jq(program: str, document: str | None, now: float, limits: Limits) -> str | None:
-    """The results of a program over a document, both JSON text: one array; without a document it is only compiled (None).
+def run_script(language: Language, request: Mapping[str, Any], limits: Limits) -> str | None:
+    """What a helper answers to a request, see `child`; None to one that only compiles.
 
-    `now` is what its clock says, in seconds. Raises ExpressionFailed with jq's own words, or when a bound is reached.
+    A request that takes too long under a part of its time is tried once more with all of it, alone and in a fresh process,
+    before that is an answer. Raises ScriptTimedOut then, ExpressionFailed with the script's own words, or when another bound
+    is reached.
     """
-    request = {"program": program, "run": document is not None, "now": now, "input": document}
     line = json.dumps(request).encode() + b"\n"
-    idle = _idle.setdefault(limits, deque())
+    key = hashlib.sha256(f"{language} {limits}\n".encode() + line).digest()
+    return remembered(key, lambda: _tried(language, line, limits))
+
+
+def remembered(key: bytes, ask: Callable[[], str | None]) -> str | None:
+    """The answer to a request, or the ExpressionFailed it ended with, asked for once as long as it is kept.
+
+    A turn that asks for more is decided again: it must not wait again, above all not for what took too long.
+    """
+    if key in _answers:
+        answer = _answers[key]
+    else:
+        try:
+            answer = ask()
+        except ExpressionFailed as failed:
+            answer = failed
+        if not isinstance(answer, str) or len(answer) <= _ANSWER_LENGTH:
+            if len(_answers) >= _ANSWERS:
+                _answers.clear()
+            _answers[key] = answer
+    if isinstance(answer, ExpressionFailed):
+        raise answer.with_traceback(None)
+    return answer
+
+
+def _tried(language: Language, line: bytes, limits: Limits) -> str | None:
+    try:
+        return _ask(language, line, attrs.evolve(limits, seconds=limits.seconds * _FIRST), fresh=False)
+    except ScriptTimedOut:
+        with _alone:
+            return _ask(language, line, limits, fresh=True)
+
+
+def _ask(language: Language, line: bytes, limits: Limits, *, fresh: bool) -> str | None:
+    idle = _idle.setdefault((language, limits), deque())
     while True:
         try:
+            if fresh:
+                raise IndexError
             helper = idle.pop()
         except IndexError:
-            helper = _start(limits)
+            helper = _start(language, limits)
         try:
             answer = helper.ask(line)
         except _Died as died:
@@ -121,25 +175,28 @@ def run_jq(program: str, document: str | None, now: float, limits: Limits) -> st
             helper.process.kill()
             helper.end()
             raise
-        if answer["spent"] or len(idle) >= _KEPT:
+        if fresh or answer["spent"] or len(idle) >= _KEPT:
             helper.end()
         else:
             idle.append(helper)
+        if "late" in answer:
+            raise _late(limits, answer["late"])
         if "error" in answer:
             raise ExpressionFailed(answer["error"])
-        return answer.get("results")
+        found: str | None = answer.get("answer")
+        return found
 
 
-def _folder() -> str | None:
-    spec = importlib.util.find_spec("jq")
+def _folder(language: Language) -> str | None:
+    spec = importlib.util.find_spec(_MODULES[language])
     return None if spec is None or spec.origin is None else str(Path(spec.origin).parent)
 
 
-def _start(limits: Limits) -> _Helper:
+def _start(language: Language, limits: Limits) -> _Helper:
     _tidy_later()
     bounds = {"seconds": limits.seconds, "bytes": limits.memory_bytes, "output": limits.output_characters}
     # Isolated from the user's environment and folders; a session of its own, so that ^C is for the program and not for it.
-    command = [sys.executable, "-I", "-S", str(_CHILD), _folder() or "", json.dumps(bounds)]
+    command = [sys.executable, "-I", "-S", str(_CHILD), language, _folder(language) or "", json.dumps(bounds)]
     kept = {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}
     try:
         process = subprocess.Popen(
@@ -151,7 +208,7 @@ def _start(limits: Limits) -> _Helper:
             start_new_session=True,
         )
     except OSError as error:
-        raise ExpressionFailed(f"no process can be started to run jq in: {error}") from None
+        raise ExpressionFailed(f"no process can be started to run {language} in: {error}") from None
     return _Helper(process)
 
 
@@ -160,13 +217,19 @@ def _out_of_time(code: int) -> bool:
     return -code == signal.SIGPROF if hasattr(signal, "SIGPROF") else code == 1
 
 
+def _late(limits: Limits, where: str) -> ScriptTimedOut:
+    line = _LINE.search(where)
+    place = f" at line {line[1]}" if line is not None and len(line[1]) < 6 else ""
+    return ScriptTimedOut(f"the script takes longer than {limits.seconds:g} seconds{place}")
+
+
 def _why(code: int, limits: Limits) -> ExpressionFailed:
     if _out_of_time(code):
-        return TookTooLong(f"the program takes longer than {limits.seconds:g} seconds")
+        return _late(limits, "")
     if -code == signal.SIGABRT:
-        return ExpressionFailed(f"the program needs more than {limits.memory_bytes:,} bytes of memory")
+        return ExpressionFailed(f"the script needs more than {limits.memory_bytes:,} bytes of memory")
     ended = f"by signal {-code}" if code < 0 else f"with code {code}"
-    return ExpressionFailed(f"the process that ran the program was ended {ended}")
+    return ExpressionFailed(f"the process that ran the script was ended {ended}")
 
 
 def _end_all() -> None:
@@ -176,6 +239,8 @@ def _end_all() -> None:
 
 
 def _forget_all() -> None:
+    global _alone
+    _alone = threading.Lock()  # another thread may have held it
     for helpers in _idle.values():
         while helpers:
             helpers.pop().forget()

@@ -6,10 +6,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from conductorlite.expressions.conditions.subset import SafeJavaScript
 from rounds import BEYOND_THE_SUBSET, LOOPS, WINDOW, Profile, full, profile
 
 from conductorlite import InvalidExpression
-from conductorlite.expressions.conditions.subset import SafeJavaScript
 
 #: Rounds of the long run, and those of them that are compared.
 ROUNDS = {"children": 1_000, "kept": 1_000, "variables": 1_000, "scripted": 10_000}

@@ -7,12 +7,12 @@ import operator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductorlite.errors import ExpressionFailed, InvalidExpression
 from conductorlite.expressions.conditions import compile_condition, is_true
-from conductorlite.expressions.conditions.subset import SafeJavaScript
+from conductorlite.expressions.javascript import JavaScript
 from conductorlite.expressions.sources import Json
 
 _VALUES: dict[str, Any] = {
@@ -52,11 +52,29 @@ _ANSWERS: list[tuple[str, Json]] = [
 ]  # fmt: skip
 
 
-# The spellings of Java's collections, which GraalJS offers on the input, and NaN, which JSON cannot say.
+# The spellings of Java's collections, which GraalJS offers on the input, and numbers that JSON cannot say: texts, as in Conductor.
+# The others were once answered wrongly by an interpreter of our own.
 _OTHER_ANSWERS: list[tuple[str, Json]] = [
     ("function f(){ return $.list.get($.x - 1) } f();", 2),
     ("$.m.get('a') + $.list.size()", 4),
-    ("undefined+1", None),
+    ("undefined+1", "NaN"),
+    ("0/0", "NaN"),
+    ("1/0", "Infinity"),
+    ("[-1/0, 0/0]", ["-Infinity", "NaN"]),
+    ("(255).toString(16)", "ff"),
+    ("parseInt('0x1f')", 31),
+    ("Number.MAX_SAFE_INTEGER > 5 ? 'big' : 'small'", "big"),
+    ("'a,b,c'.split(',', 2)", ["a", "b"]),
+    ("[0/0].includes(0/0)", True),
+    ("Math.cbrt(27)", 3),
+    ("Math.cbrt(2)", 2 ** (1 / 3)),
+    ("'Hello'.localeCompare('a')", 1),
+    ("['b', 'A', 'é', 'e', 'a', '1', '_', 'ab'].sort((x, y) => x.localeCompare(y)).join('')", "_1aAabbeé"),
+    ("encodeURIComponent('ü')", "%C3%BC"),
+    ("[1,2].lastIndexOf(2)", 1),
+    ("'abc'.at(-1)", "c"),
+    ("isFinite(5)", True),
+    ("Math.max.apply(null, [1, 2])", 2),
 ]
 
 
@@ -72,7 +90,7 @@ def test_answers(text: str, expected: Json) -> None:
     [
         ("$.a < $['b c'] && $.d.e", {"a", "b c", "d"}, False),
         ("$.list.indexOf(1)", {"list"}, False),
-        ("$[$.a]", {"a"}, True),
+        ("$[$.a]", set(), True),
         ("(function(x){ return x.y })($)", set(), True),
         ("$.get('a')", set(), True),
         ("1 > 0", set(), False),
@@ -84,41 +102,22 @@ def test_names(text: str, names: set[str], everything: bool) -> None:
     assert (set(condition.names), condition.everything) == (names, everything)
 
 
-@pytest.mark.parametrize(
-    ("text", "construct"),
-    [
-        ("for(;;){}", "`for`"), ("while(1){}", "`while`"), ("new Date()", "`new`"), ("Date.now()", "`Date`"),
-        ("`a`", "template literal"), ("/a/.test('a')", "regular expression"), ("$.a++", r"operator \+\+"),
-        ("Math.random()", "Math.random"), ("$.s.replace('a','b')", r"method .replace\(\)"), ("1 & 2", "bitwise"),
-        ("x += 1", r"assignment \+="), ("$.a = 1", "assignment to a property"), ("JSON.stringify($)", "`JSON`"),
-        ("[...$.a]", "spread"), ("'a' in $.m", "operator in"), ("let {a} = $", "destructuring"), ("2 ** 3", r"\*\*"),
-        ("$.constructor.constructor('x')()", "method .constructor"), ("10n > 1", "BigInt"), ("a: 1", "label"),
-        ("try { 1 } catch (e) { 2 }", "`try`"), ("async () => 1", "`async`"), ("1, 2", "comma operator"),
-    ],
-)  # fmt: skip
-def test_what_the_subset_lacks_is_named(text: str, construct: str) -> None:
-    """JavaScript outside the subset fails at compile time, naming construct, place and the extra that knows it."""
-    with pytest.raises(InvalidExpression, match=rf"{construct}.* at line 1 column \d+.*conductorlite\[javascript\]"):
-        SafeJavaScript().compile(text)
-
-
-@pytest.mark.parametrize("text", ["1 >", "$.x:", "(1", "'a", "if (1", "{", "return 1", "break", "1 2", "#", "3x", "[1,,2]"])
+@pytest.mark.parametrize("text", ["1 >", "$.x:", "(1", "'a", "if (1", "{", "return 1", "break", "1 2", "#", "3x"])
 def test_broken_text_is_refused(text: str) -> None:
     """Text that is no JavaScript fails at compile time with its place."""
     with pytest.raises(InvalidExpression, match="at line 1 column"):
-        SafeJavaScript().compile(text)
+        compile_condition(text)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("$.nope.x", "Cannot read property 'x' of undefined"),
-        ("$.n['x']", "Cannot read property 'x' of null"),
+        ("$.nope.x", "cannot read property 'x' of undefined"),
+        ("$.n['x']", "cannot read property 'x' of null"),
         ("undefinedVariable", "undefinedVariable is not defined"),
         ("$.list.get(9)", "out of bounds"),
-        ("$.K.filter(x => x)", "filter is not a function"),
-        ("const a = 1; a = 2", "constant a"),
-        ("1/0", "Infinity"),
+        ("$.K.filter(x => x)", "not a function"),
+        ("const a = 1; a = 2", "'a' is read-only"),
     ],
 )
 def test_errors_while_evaluating(text: str, message: str) -> None:
@@ -127,33 +126,10 @@ def test_errors_while_evaluating(text: str, message: str) -> None:
         compile_condition(text).evaluate(_VALUES)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "(" * 100_000 + "1" + ")" * 100_000, "(" * 4000 + "1" + ")" * 4000, "[" * 9000, "({a:" * 2000,
-        "a=" * 4000 + "1",
-        "function f(){return f()} f()", "function f(){" + "{" * 30 + "f()" + "}" * 30 + "} f()",
-        "var a='x';" + "a=a+a;" * 1000, "var a=[1];" + "a=a.concat(a);" * 600, "var a=[1];" + "a=[a,a];" * 60 + "a",
-        "var a=[1];" + "a=[a,a];" * 60 + "a+''", "function f(n){return n<2?n:f(n-1)+f(n-2)} f(30)", "/*" * 4000,
-    ],
-    ids=lambda text: text[:20],
-)  # fmt: skip
-def test_hostile_conditions_end_quickly(text: str) -> None:
-    """Depth, endless recursion and doubling data end in an error of ours."""
-    with pytest.raises((InvalidExpression, ExpressionFailed)):
-        SafeJavaScript().compile(text).evaluate(_VALUES)
-
-
 @pytest.mark.parametrize("text", ["!" * 9000 + "1", "1" + "+1" * 4000, "1?1:" * 2000 + "1", "1&&" * 3000 + "1"])
 def test_long_is_not_deep(text: str) -> None:
     """Long chains evaluate without nesting."""
     assert compile_condition(text).evaluate({}) in (True, 4001, 1)
-
-
-def test_the_budget_is_adjustable() -> None:
-    """An evaluator with fewer steps gives up sooner."""
-    with pytest.raises(ExpressionFailed, match="more than 3 steps"):
-        SafeJavaScript(max_steps=3).compile("1+1+1+1").evaluate({})
 
 
 def test_evaluators_are_chosen_by_name() -> None:
@@ -163,12 +139,7 @@ def test_evaluators_are_chosen_by_name() -> None:
     assert compile_condition("1", "graaljs").evaluate({}) == 1
     with pytest.raises(InvalidExpression, match="No evaluator registered for type: lua"):
         compile_condition("1", "lua")
-    assert compile_condition("1", "mine", {"mine": SafeJavaScript()}).evaluate({}) == 1
-
-
-def test_input_values_are_neither_copied_nor_changed() -> None:
-    """A result that is part of the input is that part itself."""
-    assert compile_condition("$.list").evaluate(_VALUES) is _VALUES["list"]
+    assert compile_condition("1", "mine", {"mine": JavaScript()}).evaluate({}) == 1
 
 
 @pytest.mark.parametrize(
@@ -202,6 +173,7 @@ def _trees() -> st.SearchStrategy[tuple[str, Any]]:
     )
 
 
+@settings(max_examples=30)
 @given(_trees())
 def test_arithmetic_agrees_with_python(tree: tuple[str, int]) -> None:
     """On small whole numbers, booleans made numbers by `+(…)` as by int(), the answers are Python's."""
@@ -209,8 +181,35 @@ def test_arithmetic_agrees_with_python(tree: tuple[str, int]) -> None:
     assert compile_condition(text).evaluate({}) == expected
 
 
-@given(st.text(max_size=60) | st.lists(st.sampled_from(["$", ".a", "[", "]", "(", ")", "{", "}", "1", "+", "=>", "if", " ", "?", ":", "'x'", ";", "return", "function", ",", "!", "=", "var "]), max_size=15).map("".join))  # fmt: skip  # noqa: E501
+_PIECES = [
+    "$",
+    ".a",
+    "[",
+    "]",
+    "(",
+    ")",
+    "{",
+    "}",
+    "1",
+    "+",
+    "=>",
+    "if",
+    " ",
+    "?",
+    ":",
+    "'x'",
+    ";",
+    "return",
+    "function",
+    ",",
+    "!",
+    "=",
+]
+
+
+@settings(max_examples=40)
+@given(st.text(max_size=60) | st.lists(st.sampled_from(_PIECES), max_size=15).map("".join))
 def test_any_text_compiles_or_is_refused(text: str) -> None:
     """Whatever the text, only the two documented errors come out."""
     with contextlib.suppress(InvalidExpression, ExpressionFailed):
-        SafeJavaScript().compile(text).evaluate({"a": 1})
+        compile_condition(text).evaluate({"a": 1})

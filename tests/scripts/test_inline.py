@@ -73,7 +73,7 @@ def test_the_task_id_and_the_template_are_known(engine: Engine) -> None:
         ({"expression": "1", "evaluatorType": "${workflow.input.word}"}, "No evaluator registered for type: lua"),
         ({"expression": "nope + 1"}, "nope is not defined"),
         ({"expression": "${workflow.input.n} +"}, "line 1"),
-        ({"expression": "1/0"}, "Infinity"),
+        ({"expression": "throw 'no'"}, "no"),
         ({"evaluatorType": "python", "expression": "1/0"}, "ZeroDivisionError"),
     ],
 )
@@ -115,7 +115,7 @@ def test_an_optional_one_does_not_stop_the_workflow(engine: Engine) -> None:
         ({}, "expression"), ({"expression": ""}, "expression"), ({"expression": 5}, "expression"),
         ({"expression": "1 +"}, "expression"), ({"expression": "1", "evaluatorType": "lua"}, "evaluatorType"),
         ({"expression": "1", "evaluatorType": ""}, "evaluatorType"),
-        ({"expression": "import os", "evaluatorType": "python"}, "expression"),
+        ({"expression": "import", "evaluatorType": "python"}, "expression"),
     ],
 )  # fmt: skip
 def test_what_is_known_to_be_wrong_is_refused(engine: Engine, inputs: dict[str, Any], path: str) -> None:

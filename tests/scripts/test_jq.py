@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 pytest.importorskip("jq")
@@ -114,7 +115,7 @@ def test_an_error_keeps_jqs_words() -> None:
 @pytest.mark.parametrize("program", ["def f: f; f", "[repeat(1)]", "last(range(1e15))", "try repeat(1) catch 0"])
 def test_an_endless_program_is_ended(program: str) -> None:
     """After its time, by the system; the next program has a process again."""
-    with pytest.raises(ExpressionFailed, match=r"^the program takes longer than 0\.2 seconds$"):
+    with pytest.raises(ExpressionFailed, match=r"^the script takes longer than 0\.2 seconds$"):
         ask(program, limits=SHORT)
     assert ask("1 + 1", limits=SHORT) == [2]
 
@@ -122,7 +123,7 @@ def test_an_endless_program_is_ended(program: str) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux bounds a process's address space")
 def test_a_greedy_program_is_ended() -> None:
     """More memory than it may have is an error that says so."""
-    with pytest.raises(ExpressionFailed, match="the program needs more than 100,000,000 bytes of memory"):
+    with pytest.raises(ExpressionFailed, match="the script needs more than 100,000,000 bytes of memory"):
         ask('reduce range(100) as $i ("x"; . + .)', limits=Limits(memory_bytes=100_000_000))
 
 
@@ -148,7 +149,7 @@ def test_an_idle_process_that_was_killed_is_replaced() -> None:
     """A helper that died between two programs costs nothing but a new one."""
     limits = Limits(seconds=1.4)
     assert ask(".a", {"a": 1}, limits=limits) == [1]
-    (helper,) = processes._idle[limits]
+    (helper,) = processes._idle["jq", attrs.evolve(limits, seconds=limits.seconds * processes._FIRST)]
     os.kill(helper.process.pid, signal.SIGKILL)
     assert ask(".a", {"a": 2}, limits=limits) == [2]
 
@@ -158,7 +159,7 @@ def test_a_process_that_has_grown_is_replaced() -> None:
     """What a program may still take does not depend on those before it."""
     limits = Limits(seconds=1.3)
     assert ask('("x" * 120000000) | length', limits=limits) == [120_000_000]
-    assert not processes._idle[limits]
+    assert not processes._idle["jq", attrs.evolve(limits, seconds=limits.seconds * processes._FIRST)]
 
 
 def test_threads_have_processes_of_their_own() -> None:

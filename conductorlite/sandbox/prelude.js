@@ -1,96 +1,45 @@
-"""What runs in a fresh QuickJS context before a script: it takes away what a script must not have, and hands out the rest.
-
-The text is a function that gets the captured originals out of reach of the script, and returns the one function that Python
-calls: values, script, clock and chance in; the completion value as JSON text, or what was thrown, out. Built-ins that the
-engine cannot interrupt are given a budget here, because its time limit is looked at between steps only.
-"""
-
-from __future__ import annotations
-
-from typing import Final
-
-__all__ = ["FIRST_LINE", "PRELUDE"]
-
-#: The lines of the prelude lie behind all lines a script has, so that an error's place tells the two apart.
-FIRST_LINE: Final = 100_000
-PRELUDE: Final = (
-    "\n" * FIRST_LINE
-    + r"""(function () {
+// What a script finds instead of the world: a clock and a chance that are given, nothing that tells of time, memory or chance
+// otherwise, nothing that makes code of text (`$` must be known from the text), and the spellings of Java's collections.
+// Evaluates to a function of the values, the script, the instant, four numbers of the seed, and whether the last are needed;
+// it answers '=' and JSON text, or '!' and a JSON list of the error's words and where it was raised.
+(function () {
   'use strict';
   const G = globalThis, run = eval, parse = JSON.parse, stringify = JSON.stringify, keys = Object.keys;
-  const isArray = Array.isArray, define = Object.defineProperty, names = Object.getOwnPropertyNames;
+  const isArray = Array.isArray, define = Object.defineProperty;
   const apply = Reflect.apply, construct = Reflect.construct, wellFormed = String.prototype.isWellFormed;
-  const Range = RangeError, text = String, exec = RegExp.prototype.exec, find = String.prototype.indexOf, OldDate = Date, OldRegExp = RegExp, OldBigInt = BigInt;
-  const getOwn = Object.getOwnPropertyDescriptor, utc = Date.UTC, parseDate = Date.parse, source = getOwn(RegExp.prototype, 'source').get;
+  const Range = RangeError, text = String, exec = RegExp.prototype.exec, OldDate = Date, OldBigInt = BigInt;
+  const getOwn = Object.getOwnPropertyDescriptor, utc = Date.UTC, parseDate = Date.parse;
   const put = (owner, name, value) => define(owner, name, {__proto__: null, value, writable: true, configurable: true, enumerable: false});
-
-  let left = 50000000;
-  const charge = (cost) => {
-    if (cost > 0 && (left -= cost) < 0) { left = 0; throw new Range('too much work for built-in functions'); }
-  };
-  const wrap = (owner, name, cost) => {
-    const native = owner[name];
-    if (typeof native === 'function') put(owner, name, {[name](...rest) {
-      if (this !== null && this !== undefined) charge(cost(this, rest));
-      return apply(native, this, rest);
-    }}[name]);
-  };
-  const size = (self) => +self.length || 0;
-  for (const name of ['concat', 'copyWithin', 'flat', 'flatMap', 'includes', 'indexOf', 'join', 'lastIndexOf', 'reverse', 'shift',
-                      'slice', 'splice', 'toLocaleString', 'toReversed', 'toSpliced', 'toString', 'unshift', 'fill', 'with']) {
-    wrap(Array.prototype, name, (self, rest) => {
-      let cost = size(self);
-      for (let i = 0; i < rest.length; i++) if (typeof rest[i] === 'object' && rest[i] !== null) cost += size(rest[i]);
-      return cost;
-    });
-  }
-  for (const name of ['sort', 'toSorted']) wrap(Array.prototype, name, (self) => 30 * size(self));
-  const typed = Object.getPrototypeOf(Int8Array.prototype);
-  for (const name of names(typed)) {
-    if (name !== 'constructor' && typeof getOwn(typed, name).value === 'function') wrap(typed, name, (self) => 10 * size(self));
-  }
-  for (const name of ['normalize', 'toLowerCase', 'toUpperCase', 'localeCompare', 'repeat', 'padStart', 'padEnd', 'trim', 'concat',
-                      'toLocaleLowerCase', 'toLocaleUpperCase', 'slice', 'substring']) {
-    wrap(String.prototype, name, (self, rest) => size(text(self)) + (typeof rest[0] === 'number' ? 0 : size(text(rest[0]))));
-  }
-  for (const name of ['indexOf', 'includes', 'lastIndexOf', 'split', 'replace', 'replaceAll', 'startsWith', 'endsWith']) {
-    wrap(String.prototype, name, (self, rest) => {
-      const own = size(text(self));
-      return typeof rest[0] === 'string' ? own + own * size(rest[0]) / 16 : own;
-    });
-  }
-  const searched = (self, value) => {
-    const own = size(text(value)), pattern = self instanceof OldRegExp ? apply(source, self, []) : '';
-    return apply(find, pattern, ['(?<=']) >= 0 || apply(find, pattern, ['(?<!']) >= 0 ? own * own : own;
-  };
-  for (const name of ['test', 'exec', Symbol.replace, Symbol.split, Symbol.match, Symbol.matchAll, Symbol.search]) {
-    wrap(OldRegExp.prototype, name, (self, rest) => searched(self, rest[0]));
-  }
-  wrap(JSON, 'stringify', (self, rest) => isArray(rest[1]) ? 100 * size(rest[1]) : isArray(rest[0]) ? size(rest[0]) : 0);
-  wrap(String, 'raw', (self, rest) => rest[0] && rest[0].raw ? 10 * size(rest[0].raw) : 0);
-  wrap(OldBigInt.prototype, 'toString', (self) => typeof self === 'bigint' && (self >> 65536n) !== 0n && self >> 65536n !== -1n ? 1e12 : 0);
-  delete G.Iterator.prototype.drop;
-
-  const limited = (Native, limit, what) => {
-    const check = (value) => {
-      if (typeof value === 'string' && value.length > limit) throw new Range(what + ' is too long');
-    };
-    const made = new Proxy(Native, {
-      __proto__: null,
-      apply(target, self, rest) { check(rest[0]); return apply(target, self, rest); },
-      construct(target, rest, kind) { check(rest[0]); return construct(target, rest, kind === made ? target : kind); },
-    });
-    put(Native.prototype, 'constructor', made);
-    return made;
-  };
-  put(G, 'RegExp', limited(OldRegExp, 20000, 'a regular expression'));
-  put(G, 'BigInt', limited(OldBigInt, 20000, 'a BigInt'));
 
   for (const kind of [function () {}, async function () {}, function* () {}, async function* () {}]) {
     put(Object.getPrototypeOf(kind), 'constructor', undefined);
   }
-  for (const name of ['eval', 'Function', 'performance', 'Atomics', 'SharedArrayBuffer', 'WeakRef', 'FinalizationRegistry', 'Iterator',
+  for (const name of ['eval', 'Function', 'performance', 'Atomics', 'SharedArrayBuffer', 'WeakRef', 'FinalizationRegistry',
                       'queueMicrotask', 'print', 'console', 'load', 'navigator', 'gc', 'std', 'os', 'bjson', 'scriptArgs']) delete G[name];
+
+  const cbrt = Math.cbrt, round = Math.round;
+  put(Math, 'cbrt', {cbrt(value) {  // one step of Newton's nearer than the one that is built in
+    const root = cbrt(value), near = root - (root * root * root - value) / (3 * root * root), whole = round(near);
+    return near !== near || near === Infinity ? root : whole * whole * whole === +value ? whole : near;
+  }}.cbrt);
+
+  // QuickJS compares code units. The root collation, near enough: letters before accents before case, marks before digits before letters.
+  const normalize = String.prototype.normalize, replace = String.prototype.replace, lower = String.prototype.toLowerCase;
+  const test = RegExp.prototype.test, letter = /\p{L}/u, digit = /\p{N}/u, marks = /\p{M}+/gu;
+  const rank = (sign) => apply(test, letter, [sign]) ? 2 : apply(test, digit, [sign]) ? 1 : 0;
+  const order = (left, right) => {
+    const a = [...left], b = [...right];
+    for (let i = 0; i < a.length && i < b.length; i++) {
+      if (a[i] !== b[i]) return rank(a[i]) - rank(b[i]) || (a[i] < b[i] ? -1 : 1);
+    }
+    return a.length - b.length;
+  };
+  put(String.prototype, 'localeCompare', {localeCompare(other) {
+    const a = apply(normalize, text(this), ['NFD']), b = apply(normalize, text(other), ['NFD']);
+    const lowA = apply(lower, a, []), lowB = apply(lower, b, []);
+    const found = order(apply(replace, lowA, [marks, '']), apply(replace, lowB, [marks, ''])) || order(lowA, lowB) || -order(a, b);
+    return found < 0 ? -1 : found > 0 ? 1 : 0;
+  }}.localeCompare);
 
   function clock(now) {
     const zoned = /(?:[zZ]|GMT|UTC?|[+-]\d{2}:?\d{2})\s*(?:\(.*\))?$|^\s*[+-]?\d{4,6}(?:-\d{2}(?:-\d{2})?)?\s*$/;
@@ -154,8 +103,7 @@ PRELUDE: Final = (
     switch (typeof value) {
       case 'boolean': return value ? 'true' : 'false';
       case 'number':
-        if (value !== value) return 'null';
-        if (value === Infinity || value === -Infinity) throw new Range('the result is ' + value + ', which is not a JSON number');
+        if (value !== value || value === Infinity || value === -Infinity) return '"' + value + '"';  // as Conductor's JSON writes them
         if (value >= -9223372036854775808 && value < 9223372036854775808 && value % 1 === 0) return '' + OldBigInt(value);
         return '' + value;
       case 'string':
@@ -170,7 +118,6 @@ PRELUDE: Final = (
     if (depth > 200) throw new Range('the result is nested deeper than 200 levels, or cyclic');
     let result = '';
     if (isArray(value)) {
-      charge(value.length);
       for (let i = 0; i < value.length; i++) result += (i ? ',' : '') + write(value[i], depth + 1);
       return '[' + result + ']';
     }
@@ -198,5 +145,3 @@ PRELUDE: Final = (
     }
   };
 })()
-"""  # noqa: E501 - JavaScript
-)

@@ -1,0 +1,159 @@
+"""Python scripts in the workers of pydantic-monty: the door to the extra `python`.
+
+Monty is a Python of its own, written in Rust, without files, network, environment or processes; it runs in worker processes that
+bound time, memory and recursion, and are replaced when they die. A session is used once: nothing is left for the next script.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from conductorlite.errors import ExpressionFailed
+from conductorlite.sandbox.processes import ScriptTimedOut, remembered
+
+if TYPE_CHECKING:
+    from pydantic_monty import Monty
+
+__all__ = ["PythonLimits", "PythonRaised", "PythonRefused", "python_installed", "run_python"]
+
+#: Beyond its time, how long a worker may be inside one call before it is ended, in seconds.
+_GRACE: Final = 0.2
+#: The part of its time that a script has before it is tried again alone.
+_FIRST: Final = 0.4
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class PythonLimits:
+    """Bounds of one script: seconds it runs, bytes of memory, depth of calls."""
+
+    seconds: float = 0.6
+    memory_bytes: int = 64 * 1024 * 1024
+    depth: int = 500
+
+
+class PythonRaised(ExpressionFailed):
+    """What a script raised; internal. `line` is that of the innermost frame, from 1."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class PythonRefused(PythonRaised):
+    """The text is no Python, or Python that Monty does not have; internal."""
+
+
+def python_installed() -> bool:
+    """Whether the extra `python` is there."""
+    return find_spec("pydantic_monty") is not None
+
+
+def run_python(code: str, inputs: Mapping[str, Any], limits: PythonLimits, *, now: int = 0, seed: str = "") -> str | None:
+    """The text that the last line of `code` is, with `inputs` as globals; None when it is none.
+
+    `now` (epoch ms) is what its clock says, `seed` what its chance is drawn from. One that takes too long under a part of its
+    time is tried once more with all of it, alone, before that is an answer. Raises PythonRefused, PythonRaised, ScriptTimedOut,
+    or ExpressionFailed when the worker died.
+    """
+
+    def tried() -> str | None:
+        try:
+            return _run(code, inputs, limits, limits.seconds * _FIRST, now, seed)
+        except ScriptTimedOut:
+            with _pools.alone:
+                return _run(code, inputs, limits, limits.seconds, now, seed)
+
+    request = json.dumps(["python", str(limits), code, inputs, now, seed])
+    return remembered(hashlib.sha256(request.encode()).digest(), tried)
+
+
+def _run(code: str, inputs: Mapping[str, Any], limits: PythonLimits, seconds: float, now: int, seed: str) -> str | None:
+    from pydantic_monty import MontyCrashedError, MontyRuntimeError, MontySyntaxError
+
+    late = f"the script takes longer than {limits.seconds:g} seconds"
+    try:
+        with _pools.pool().checkout(
+            script_name="script",
+            limits={
+                "max_feed_duration_secs": seconds,
+                "max_memory": limits.memory_bytes,
+                "max_recursion_depth": limits.depth,
+            },
+            os_policy={
+                "datetime": _EPOCH + timedelta(milliseconds=now),
+                "sleep": "zero",
+                "random_start": {"seed": seed},
+            },
+        ) as session:
+            answer = session.feed_run(code, inputs=dict(inputs), print_callback=_unheard)
+            return answer if isinstance(answer, str) else None
+    except MontyCrashedError as error:
+        if getattr(error, "timed_out", False):
+            raise ScriptTimedOut(late) from None
+        raise ExpressionFailed(f"the process that ran the script has died: {error}") from None
+    except (MontySyntaxError, MontyRuntimeError) as error:
+        said = str(error)
+        frames = error.traceback()
+        line = frames[-1].line if frames else 1
+        if said.startswith("TimeoutError: feed time limit exceeded"):
+            raise ScriptTimedOut(late) from None
+        kind = PythonRefused if isinstance(error, MontySyntaxError) or "monty syntax parser" in said else PythonRaised
+        raise kind(said[:2_000], line) from None
+
+
+def _unheard(stream: str, text: str) -> None:
+    """What a script prints goes nowhere."""
+
+
+class _Pools:
+    """The pool of this process, started with its first script; a forked child has one of its own."""
+
+    def __init__(self) -> None:
+        self._pid = 0
+        self._lock = threading.Lock()
+        #: Pools of the processes this one was forked from: closing them would end their workers.
+        self._foreign: list[Monty] = []
+        self._own: Monty | None = None
+        self.alone = threading.Lock()
+
+    def pool(self) -> Monty:
+        """The pool, started if need be."""
+        if self._pid != os.getpid():
+            self._lock, self.alone = threading.Lock(), threading.Lock()  # another thread may have held them at the fork
+            if self._own is not None:
+                self._foreign.append(self._own)
+            self._own, self._pid = None, os.getpid()
+        with self._lock:
+            if self._own is None:
+                from pydantic_monty import Monty
+
+                self._own = Monty(feed_duration_limit_grace=_GRACE, max_checkouts_per_worker=1_000)
+                self._own.__enter__()
+                _close_later()
+            return self._own
+
+    def close(self) -> None:
+        """End the workers."""
+        if self._own is not None and self._pid == os.getpid():
+            self._own.__exit__(None, None, None)
+            self._own = None
+
+
+_pools: Final = _Pools()
+
+
+@cache
+def _close_later() -> None:
+    atexit.register(_pools.close)
