@@ -46,7 +46,7 @@ def nodes(document: Any) -> Iterator[dict[str, Any]]:
 def problems(definition: WorkflowDef) -> list[str]:
     """Errors of a definition; a test of one that needs a missing extra is skipped."""
     errors = [str(problem) for problem in validate(definition) if problem.severity == "error"]
-    for extra, module in (("javascript", "_quickjs"), ("jq", "jq")):
+    for extra, module in (("python", "pydantic_monty"), ("jq", "jq")):
         if importlib.util.find_spec(module) is None and any(f"conductorlite[{extra}]" in error for error in errors):
             pytest.skip(f"needs the extra {extra}")
     return errors

@@ -53,8 +53,8 @@ def in_time(found: dict[str, Any]) -> bool:
 
 def judge(found: dict[str, Any]) -> None:
     """What must hold after an attack."""
-    if importlib.util.find_spec("_quickjs") is None and "MissingExtra" in found["outcome"]:
-        pytest.skip("needs the extra javascript")
+    if importlib.util.find_spec("pydantic_monty") is None and "conductorlite[python]" in found["outcome"]:
+        pytest.skip("needs the extra python")
     if importlib.util.find_spec("jq") is None and "conductorlite[jq]" in found["outcome"]:
         pytest.skip("needs the extra jq")
     assert not found["outcome"].startswith("UNNAMED"), found["outcome"]

@@ -19,7 +19,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 
 #: What each extra brings, as modules; an extra made of others brings what they bring.
 MODULES = {
-    "javascript": {"_quickjs"},
+    "python": {"pydantic_monty"},
     "jq": {"jq"},
     "cli": {"click", "rich"},
     "http": {"httpx"},
@@ -34,7 +34,7 @@ import conductorlite
 from conductorlite import Engine, InvalidDefinition, MissingExtra, VirtualClock, Workers, WorkflowDef, WorkflowTask
 
 assert pathlib.Path(conductorlite.__file__).is_relative_to(sys.prefix), conductorlite.__file__
-lazy = {"click", "rich", "httpx", "fsspec", "_quickjs", "jq", "jsonschema", "hypothesis", "pytest", "asyncio"}
+lazy = {"click", "rich", "httpx", "fsspec", "_quickjs", "pydantic_monty", "jq", "jsonschema", "hypothesis", "pytest", "asyncio"}
 assert not lazy & set(sys.modules), "imported without need"
 
 workers = Workers()
@@ -58,22 +58,25 @@ for store in (None, "smoke.db"):
         assert engine.check() == []
         assert engine.clock.now() == 30 * 86_400_000
 
-names = ("javascript", "jq", "cli", "http", "payload", "schema", "testing")
+names = ("python", "jq", "cli", "http", "payload", "schema", "testing")
 there = {name for name in names if all(map(importlib.util.find_spec, MODULES[name]))}
 assert there == WANTED, (there, WANTED)
 
 beyond = WorkflowTask(name="x", task_reference_name="x", type="INLINE", input_parameters={"expression": "/a/.test('cat')"})
+assert Engine(clock=VirtualClock(0)).start(WorkflowDef(name="x", tasks=[beyond])).result() == {"result": True}
+snake = WorkflowTask(name="y", task_reference_name="y", type="INLINE",
+                     input_parameters={"evaluatorType": "python", "expression": "n + 1", "n": 1})
 try:
-    run = Engine(clock=VirtualClock(0)).start(WorkflowDef(name="x", tasks=[beyond]))
-    assert "javascript" in there and run.result() == {"result": True}, run.workflow
+    run = Engine(clock=VirtualClock(0)).start(WorkflowDef(name="y", tasks=[snake]))
+    assert "python" in there and run.result() == {"result": 2}, run.workflow
 except InvalidDefinition as error:
-    assert "javascript" not in there and "pip install 'conductorlite[javascript]'" in str(error), error
+    assert "python" not in there and "pip install 'conductorlite[python]'" in str(error), error
 try:
     from conductorlite.expressions import compile_condition
-    compile_condition("/a/.test('cat')")
-    assert "javascript" in there
+    compile_condition("1", "python")
+    assert "python" in there
 except MissingExtra as error:
-    assert "javascript" not in there and "pip install 'conductorlite[javascript]'" in str(error), error
+    assert "python" not in there and "pip install 'conductorlite[python]'" in str(error), error
 from conductorlite.system import system_workers
 call = WorkflowTask(name="c", task_reference_name="c", type="HTTP", input_parameters={"uri": "http://127.0.0.1:1", "method": "GET"})
 with Engine(workers=system_workers(), clock=VirtualClock(0)) as engine:

@@ -126,7 +126,6 @@ def test_what_is_known_to_be_wrong_is_refused(engine: Engine, inputs: dict[str, 
 
 def test_clock_and_chance_are_decided_once(tmp_path: Path) -> None:
     """Two stores decide the same execution alike, with `Date.now()` the instant of the turn."""
-    pytest.importorskip("_quickjs")
     answers = []
     for store in ([], [str(tmp_path / "twin.db")]):
         with Engine(*store, clock=VirtualClock(T0), ids=lambda: "same") as engine:
@@ -136,8 +135,7 @@ def test_clock_and_chance_are_decided_once(tmp_path: Path) -> None:
 
 
 def test_full_javascript_in_switch_and_loop(engine: Engine) -> None:
-    """SWITCH and DO_WHILE take scripts beyond the subset."""
-    pytest.importorskip("_quickjs")
+    """SWITCH and DO_WHILE take all of JavaScript."""
     switch = WorkflowTask(
         name="s", task_reference_name="s", type="SWITCH", evaluator_type="javascript",
         expression="/^a/.test($.x) ? 'yes' : 'no'", input_parameters={"x": "abc"},
