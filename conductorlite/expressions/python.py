@@ -32,7 +32,7 @@ def __plain(value):
     if isinstance(value, dict):
         return {key: __plain(item) for key, item in value.items()}
     return value
-__json.dumps(__plain(__script(%s)), allow_nan=False)
+__json.dumps(__plain(__script(**__values)), allow_nan=False)
 """
 #: Names by which a script may look at all others.
 _ALL: Final = frozenset({"dir", "eval", "exec", "globals", "locals", "vars"})
@@ -55,9 +55,9 @@ class PythonScript:
             if (self.everything or name in self.names) and name.isidentifier() and not name.startswith("__")
         }
         names = ", ".join(given)
-        code = f"def __script({names}):\n{self.body}{_JSON % names}"
+        code = f"def __script({names}):\n{self.body}{_JSON}"
         try:
-            answer = run_python(code, given, self.limits, now=now, seed=seed)
+            answer = run_python(code, {"__values": given}, self.limits, now=now, seed=seed)
         except PythonRaised as error:
             line = min(max(1, error.line - 1), self.body.count("\n") + 1)
             raise ExpressionFailed(f"{error} at line {line}") from None

@@ -12,6 +12,7 @@ answered here QuickJS answers too: `tests/scripts` holds both against each other
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
@@ -43,11 +44,11 @@ _INHERITED: Final = frozenset(
         "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "valueOf",
     }
 )  # fmt: skip
-_WORDS: Final = frozenset({"if", "else", "return", "function", "true", "false", "null", "undefined"})
+_WORDS: Final = frozenset({"$", "if", "else", "return", "function", "true", "false", "null", "undefined"})
 
 
 class Outside(Exception):
-    """The text, or an operation on the values at hand, is QuickJS's."""
+    """The text, or an operation on the values at hand, is QuickJS's; internal."""
 
 
 class _Undefined:
@@ -91,7 +92,7 @@ class _Token(NamedTuple):
     kind: str
     text: str
     #: Whether a line ends before it.
-    first: bool
+    breaks: bool
 
 
 _END: Final = _Token("end", "", True)
@@ -99,17 +100,17 @@ _END: Final = _Token("end", "", True)
 
 def _tokens(text: str) -> list[_Token]:
     tokens: list[_Token] = []
-    at, first = 0, False
+    at, breaks = 0, False
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None or len(tokens) > _MAX_TOKENS:
             raise Outside
         at, kind = found.end(), found.lastgroup or ""
         if kind == "space":
-            first = first or "\n" in found[0] or "\r" in found[0]
+            breaks = breaks or "\n" in found[0] or "\r" in found[0]
             continue
-        tokens.append(_Token(kind, found[0], first))
-        first = False
+        tokens.append(_Token(kind, found[0], breaks))
+        breaks = False
     tokens.append(_END)
     return tokens
 
@@ -124,182 +125,131 @@ class _Parser:
         self._in_function = False
         self.names: set[str] = set()
 
-    # -- statements ---------------------------------------------------------------------------------------------------
-
     def script(self) -> _Closure:
         """A function called at once, or statements, the last value of which is the answer."""
+        name = self._tokens[1].text if len(self._tokens) > 1 else ""
         if self._sees("(", "function", "(", ")", "{"):
-            self._at += 4
-            return self._called(")", "(", ")")
-        if self._sees("function") and self._tokens[self._at + 1].kind == "name":
-            name = self._tokens[self._at + 1].text
-            if name in _WORDS or name == "$" or not self._sees("function", name, "(", ")", "{"):
-                raise Outside
-            self._at += 4
-            return self._called(name, "(", ")")
-        body = self._statements("")
-        return _completion(body)
+            return self._called(4, ")", "(", ")")
+        if self._sees("function", name, "(", ")", "{") and name not in _WORDS:
+            return self._called(4, name, "(", ")")
+        return _last(self._statements(""))
 
-    def _called(self, *then: str) -> _Closure:
+    def _called(self, head: int, *then: str) -> _Closure:
+        self._at += head
         self._in_function = True
+        body = self._block()
+        for text in then:
+            self._take(text)
+        while self._took(";"):
+            pass
+        if self._peek().kind != "end":
+            raise Outside
+        return body
+
+    def _block(self) -> _Closure:
         self._take("{")
         body = self._statements("}")
         self._take("}")
-        for text in then:
-            self._take(text)
-        while self._sees(";"):
-            self._take(";")
-        if self._peek().kind != "end":
-            raise Outside
-        return _returned(body)
+        return _first(body) if self._in_function else _last(body)
 
     def _statements(self, end: str) -> list[_Closure]:
         found = []
-        while self._peek().kind != "end" and self._peek().text != end:
-            if self._sees(";"):
-                self._take(";")
-            else:
+        while self._peek().text != end:
+            if self._peek().kind == "end":
+                raise Outside
+            if not self._took(";"):
                 found.append(self._statement())
-        if self._peek().text != end:
-            raise Outside
         return found
 
     def _statement(self) -> _Closure:
         self._deeper()
-        try:
-            if self._sees("{"):
-                self._take("{")
-                body = self._statements("}")
-                self._take("}")
-                return self._block(body)
-            if self._sees("if"):
-                return self._if()
-            if self._sees("return"):
-                return self._return()
-            value = self._expression()
-            self._over()
-            return _discard(value) if self._in_function else value
-        finally:
-            self._depth -= 1
-
-    def _block(self, body: list[_Closure]) -> _Closure:
-        return _returned(body) if self._in_function else _completion(body)
-
-    def _if(self) -> _Closure:
-        self._take("if")
-        self._take("(")
-        test = self._expression()
-        self._take(")")
-        yes = self._statement()
-        no: _Closure | None = None
-        if self._sees("else"):
-            self._take("else")
-            no = self._statement()
-        return _chosen(test, yes, no, _EMPTY if self._in_function else _UNDEFINED)
-
-    def _return(self) -> _Closure:
-        if not self._in_function:
-            raise Outside
-        self._take("return")
-        if self._peek().first and self._peek().kind != "end":
-            raise Outside  # the line ends the statement
-        if self._peek().text in (";", "}"):
-            self._over()
-            return lambda values: _UNDEFINED
-        value = self._expression()
-        self._over()
-        return value
-
-    def _over(self) -> None:
-        """A statement ends with `;`, with its block, or with the text. What only a line ends is left to QuickJS."""
-        if self._sees(";"):
-            self._take(";")
-        elif self._peek().text != "}" and self._peek().kind != "end":
-            raise Outside
-
-    # -- expressions --------------------------------------------------------------------------------------------------
+        if self._sees("{"):
+            statement = self._block()
+        elif self._took("if"):
+            self._take("(")
+            test = self._expression()
+            self._take(")")
+            yes = self._statement()
+            no = self._statement() if self._took("else") else _nothing
+            statement = _chosen(test, yes, no, _EMPTY if self._in_function else _UNDEFINED)
+        else:
+            # Of a function only what it returns counts, and `return` is followed by its value in the same line.
+            if self._in_function:
+                self._take("return")
+            if self._in_function and (self._peek().breaks or self._peek().text in (";", "}")):
+                raise Outside
+            statement = self._expression()
+            if not self._took(";") and self._peek().text != "}" and self._peek().kind != "end":
+                raise Outside  # what only the end of a line ends is QuickJS's
+        self._depth -= 1
+        return statement
 
     def _expression(self) -> _Closure:
         self._deeper()
-        test = self._binary(0)
-        if self._sees("?"):
-            self._take("?")
+        found = self._binary(0)
+        if self._took("?"):
             yes = self._expression()
             self._take(":")
-            no = self._expression()
-            test = _chosen(test, yes, no, _UNDEFINED)
+            found = _chosen(found, yes, self._expression(), _UNDEFINED)
         self._depth -= 1
-        return test
+        return found
 
     def _binary(self, level: int) -> _Closure:
         if level == len(_LEVELS):
             return self._unary()
         left = self._binary(level + 1)
-        while self._peek().text in _LEVELS[level] and self._peek().kind == "sign":
-            sign = self._tokens[self._at].text
+        while self._peek().kind == "sign" and self._peek().text in _LEVELS[level]:
+            sign = self._peek().text
             self._at += 1
             left = _LEVELS[level][sign](left, self._binary(level + 1))
         return left
 
     def _unary(self) -> _Closure:
         self._deeper()
-        try:
-            if self._sees("!"):
-                self._take("!")
-                return _not(self._unary())
-            if self._sees("-"):
-                self._take("-")
-                return _negative(self._unary())
-            return self._primary()
-        finally:
-            self._depth -= 1
+        if self._took("!"):
+            found = _not(self._unary())
+        elif self._took("-"):
+            found = _negative(self._unary())
+        else:
+            found = self._primary()
+        self._depth -= 1
+        return found
 
     def _primary(self) -> _Closure:
-        token = self._tokens[self._at]
+        token = self._peek()
         self._at += 1
-        if token.kind == "number":
-            return _constant(float(token.text) if "." in token.text else int(token.text))
-        if token.kind == "text":
-            return _constant(token.text[1:-1])
+        if token.kind in ("number", "text"):
+            value = _literal(token)
+            return lambda values: value
         if token.text == "(":
             inner = self._expression()
             self._take(")")
             return inner
         if token.text == "$":
             return self._path()
-        if token.text in _CONSTANTS:
-            return _constant(_CONSTANTS[token.text])
-        raise Outside
+        if token.text not in _CONSTANTS:
+            raise Outside
+        constant = _CONSTANTS[token.text]
+        return lambda values: constant
 
     def _path(self) -> _Closure:
         keys: list[str | int] = []
-        while True:
-            if self._sees("."):
-                self._take(".")
-                token = self._tokens[self._at]
-                if token.kind != "name":
-                    raise Outside
-                keys.append(token.text)
-                self._at += 1
-            elif self._sees("["):
+        while self._sees(".") or self._sees("["):
+            named = self._took(".")
+            if not named:
                 self._take("[")
-                token = self._tokens[self._at]
-                if token.kind == "text":
-                    keys.append(token.text[1:-1])
-                elif token.kind == "number" and "." not in token.text:
-                    keys.append(int(token.text))
-                else:
-                    raise Outside
-                self._at += 1
+            token = self._peek()
+            self._at += 1
+            key = token.text if named and token.kind == "name" else "" if named else _literal(token)
+            if key == "" or isinstance(key, float):
+                raise Outside
+            keys.append(key)
+            if not named:
                 self._take("]")
-            else:
-                break
         if not keys or self._sees("("):
             raise Outside
         self.names.add(str(keys[0]))
-        return _read(str(keys[0]), tuple(keys[1:]))
-
-    # -- tokens -------------------------------------------------------------------------------------------------------
+        return _read(str(keys[0]), keys[1:])
 
     def _peek(self) -> _Token:
         return self._tokens[self._at] if self._at < len(self._tokens) else _END
@@ -308,10 +258,14 @@ class _Parser:
         upcoming = self._tokens[self._at : self._at + len(texts)]
         return [token.text for token in upcoming if token.kind in ("sign", "name")] == list(texts)
 
+    def _took(self, text: str) -> bool:
+        seen = self._sees(text)
+        self._at += seen
+        return seen
+
     def _take(self, text: str) -> None:
-        if not self._sees(text):
+        if not self._took(text):
             raise Outside
-        self._at += 1
 
     def _deeper(self) -> None:
         self._depth += 1
@@ -319,102 +273,74 @@ class _Parser:
             raise Outside
 
 
-# -- closures of statements -------------------------------------------------------------------------------------------
+def _literal(token: _Token) -> str | int | float:
+    if token.kind == "text":
+        return token.text[1:-1]
+    if token.kind != "number":
+        raise Outside
+    return float(token.text) if "." in token.text else int(token.text)
 
 
-def _completion(body: list[_Closure]) -> _Closure:
+def _nothing(values: _Values) -> Any:
+    return _EMPTY
+
+
+def _last(body: list[_Closure]) -> _Closure:
     """The last value of a list of statements."""
-    if len(body) == 1:
-        return body[0]
 
     def run(values: _Values) -> Any:
         answer: Any = _EMPTY
         for statement in body:
             value = statement(values)
-            if value is not _EMPTY:
-                answer = value
+            answer = answer if value is _EMPTY else value
         return answer
 
-    return run
+    return body[0] if len(body) == 1 else run
 
 
-def _returned(body: list[_Closure]) -> _Closure:
+def _first(body: list[_Closure]) -> _Closure:
     """What the first statement that returns has returned."""
-    if len(body) == 1:
-        return body[0]
 
     def run(values: _Values) -> Any:
-        for statement in body:
-            value = statement(values)
-            if value is not _EMPTY:
-                return value
-        return _EMPTY
+        return next((value for statement in body if (value := statement(values)) is not _EMPTY), _EMPTY)
 
-    return run
+    return body[0] if len(body) == 1 else run
 
 
-def _discard(value: _Closure) -> _Closure:
-    def run(values: _Values) -> Any:
-        value(values)
-        return _EMPTY
-
-    return run
-
-
-def _chosen(test: _Closure, yes: _Closure, no: _Closure | None, without: _Undefined) -> _Closure:
+def _chosen(test: _Closure, yes: _Closure, no: _Closure, without: _Undefined) -> _Closure:
     """A branch of an `if` or `?:`; `without` is what one without a value completes with."""
 
     def run(values: _Values) -> Any:
-        if _truth(test(values)):
-            answer = yes(values)
-        elif no is not None:
-            answer = no(values)
-        else:
-            return without
+        answer = yes(values) if _truth(test(values)) else no(values)
         return without if answer is _EMPTY else answer
 
     return run
 
 
-# -- closures of expressions ------------------------------------------------------------------------------------------
-
-
-def _constant(value: Any) -> _Closure:
-    return lambda values: value
-
-
-def _read(name: str, keys: tuple[str | int, ...]) -> _Closure:
+def _read(name: str, keys: list[str | int]) -> _Closure:
     def run(values: _Values) -> Any:
-        value: Any = values.get(name, _UNDEFINED)
-        if value is _UNDEFINED and name in _INHERITED:
-            raise Outside
+        value: Any = _member(values, name)
         for key in keys:
             value = _member(value, key)
         kind = type(value)
-        if kind is float:
+        if kind is float or (kind is int and not -_EXACT <= value <= _EXACT):
             return _number(value)
-        if kind is int and not -_EXACT <= value <= _EXACT:
-            raise Outside
         return value
 
     return run
 
 
 def _member(value: Any, key: str | int) -> Any:
-    if isinstance(value, dict):
-        key = str(key)
-        if key in value:
-            return value[key]
-        if key in _INHERITED:
+    if isinstance(value, Mapping):
+        found = value.get(str(key), _UNDEFINED)
+        if found is _UNDEFINED and key in _INHERITED:
             raise Outside
-        return _UNDEFINED
-    if isinstance(value, list):
-        if key == "length":
-            return len(value)
+        return found
+    if isinstance(value, list) and key != "length":
         if isinstance(key, int):
             return value[key] if key < len(value) else _UNDEFINED
-    elif isinstance(value, str) and key == "length":
-        return len(value) if value.isascii() else len(value.encode("utf-16-le", "surrogatepass")) // 2
+    elif key == "length" and (isinstance(value, list) or (isinstance(value, str) and value.isascii())):
+        return len(value)
     raise Outside
 
 
@@ -424,13 +350,13 @@ def _truth(value: Any) -> bool:
 
 def _number(value: float) -> int | float:
     """A result as JavaScript would print it: whole numbers are integers. What only a double can be is QuickJS's."""
-    if not math.isfinite(value) or abs(value) > _EXACT or (value == 0 and math.copysign(1, value) < 0):
+    if not -_EXACT <= value <= _EXACT or (value == 0 and math.copysign(1, value) < 0):
         raise Outside
-    return int(value) if value.is_integer() else value
+    return int(value) if value == int(value) else value
 
 
-def _both_numbers(left: Any, right: Any) -> bool:
-    return type(left) in _NUMBERS and type(right) in _NUMBERS
+def _numbers(left: Any, right: Any) -> bool:
+    return type(left) in (int, float) and type(right) in (int, float)
 
 
 def _not(value: _Closure) -> _Closure:
@@ -438,61 +364,48 @@ def _not(value: _Closure) -> _Closure:
 
 
 def _negative(value: _Closure) -> _Closure:
-    def run(values: _Values) -> Any:
-        found = value(values)
-        if type(found) not in _NUMBERS or found == 0:
-            raise Outside
-        return -found
-
-    return run
+    return lambda values: _minus(-0.0, value(values))
 
 
 def _and(left: _Closure, right: _Closure) -> _Closure:
-    def run(values: _Values) -> Any:
-        found = left(values)
-        return right(values) if _truth(found) else found
-
-    return run
+    return lambda values: right(values) if _truth(found := left(values)) else found
 
 
 def _or(left: _Closure, right: _Closure) -> _Closure:
-    def run(values: _Values) -> Any:
-        found = left(values)
-        return found if _truth(found) else right(values)
-
-    return run
+    return lambda values: found if _truth(found := left(values)) else right(values)
 
 
 def _operation(operate: Callable[[Any, Any], Any]) -> Callable[[_Closure, _Closure], _Closure]:
     return lambda left, right: lambda values: operate(left(values), right(values))
 
 
-def _plus(left: Any, right: Any) -> Any:
-    if _both_numbers(left, right):
-        return _number(float(left) + float(right))
-    if (type(left) in _PRINTED and type(right) in _PRINTED) and len(text := f"{left}{right}") <= _MAX_TEXT:
-        return text
-    raise Outside
-
-
 def _arithmetic(operate: Callable[[float, float], float]) -> Callable[[Any, Any], Any]:
     def run(left: Any, right: Any) -> Any:
-        if not _both_numbers(left, right):
+        if not _numbers(left, right):
             raise Outside
         try:
             return _number(operate(float(left), float(right)))
-        except ArithmeticError:
-            raise Outside from None
-        except ValueError:
+        except (ArithmeticError, ValueError):
             raise Outside from None
 
     return run
 
 
+_minus: Final = _arithmetic(operator.sub)
+_sum: Final = _arithmetic(operator.add)
+
+
+def _plus(left: Any, right: Any) -> Any:
+    if type(left) in (int, str) and type(right) in (int, str) and not _numbers(left, right):
+        if len(text := f"{left}{right}") > _MAX_TEXT:
+            raise Outside
+        return text
+    return _sum(left, right)
+
+
 def _compared(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
     def run(left: Any, right: Any) -> Any:
-        texts = type(left) is str and type(right) is str and left.isascii() and right.isascii()
-        if not texts and not _both_numbers(left, right):
+        if not _numbers(left, right) and not (type(left) is type(right) is str and left.isascii() and right.isascii()):
             raise Outside
         return compare(left, right)
 
@@ -500,25 +413,19 @@ def _compared(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
 
 
 def _strictly(left: Any, right: Any) -> bool:
-    containers = isinstance(left, list | dict), isinstance(right, list | dict)
-    if all(containers):
+    containers = isinstance(left, list | dict) + isinstance(right, list | dict)
+    if containers == 2:
         raise Outside
-    if any(containers):
-        return False
-    return bool(left == right) if type(left) is type(right) or _both_numbers(left, right) else False
+    return not containers and (type(left) is type(right) or _numbers(left, right)) and bool(left == right)
 
 
 def _loosely(left: Any, right: Any) -> bool:
-    empty = left is None or left is _UNDEFINED, right is None or right is _UNDEFINED
-    if any(empty):
-        return all(empty)
-    if type(left) is not type(right) and not _both_numbers(left, right):
+    empty = (left in (None, _UNDEFINED)) + (right in (None, _UNDEFINED))
+    if not empty and type(left) is not type(right) and not _numbers(left, right):
         raise Outside
-    return _strictly(left, right)
+    return empty == 2 if empty else _strictly(left, right)
 
 
-_NUMBERS: Final = frozenset({int, float})
-_PRINTED: Final = frozenset({int, str})
 _CONSTANTS: Final[Mapping[str, Any]] = {"true": True, "false": False, "null": None, "undefined": _UNDEFINED}
 #: The binary operators, from the weakest to the strongest.
 _LEVELS: Final[tuple[Mapping[str, Callable[[_Closure, _Closure], _Closure]], ...]] = (
@@ -531,15 +438,15 @@ _LEVELS: Final[tuple[Mapping[str, Callable[[_Closure, _Closure], _Closure]], ...
         "!=": _operation(lambda left, right: not _loosely(left, right)),
     },
     {
-        "<": _operation(_compared(lambda left, right: left < right)),
-        ">": _operation(_compared(lambda left, right: left > right)),
-        "<=": _operation(_compared(lambda left, right: left <= right)),
-        ">=": _operation(_compared(lambda left, right: left >= right)),
+        "<": _operation(_compared(operator.lt)),
+        ">": _operation(_compared(operator.gt)),
+        "<=": _operation(_compared(operator.le)),
+        ">=": _operation(_compared(operator.ge)),
     },
-    {"+": _operation(_plus), "-": _operation(_arithmetic(lambda left, right: left - right))},
+    {"+": _operation(_plus), "-": _operation(_minus)},
     {
-        "*": _operation(_arithmetic(lambda left, right: left * right)),
-        "/": _operation(_arithmetic(lambda left, right: left / right)),
+        "*": _operation(_arithmetic(operator.mul)),
+        "/": _operation(_arithmetic(operator.truediv)),
         "%": _operation(_arithmetic(math.fmod)),
     },
 )

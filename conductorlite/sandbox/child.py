@@ -96,6 +96,7 @@ class JavaScript:
         self.ready: Any = None
 
     def context(self) -> Any:
+        """A realm that nothing has touched."""
         context = self.quickjs.Context()
         context.set_memory_limit(SCRIPT_MEMORY)
         context.set_max_stack_size(STACK)

@@ -31,7 +31,7 @@ SQL_TIME = re.compile(
 DOORS = {
     ("conductorlite/definitions.py", "conductorlite"),
     ("conductorlite/expressions/filters.py", "jsonpath"),
-    ("conductorlite/expressions/conditions/__init__.py", "conductorlite"),
+    ("conductorlite/expressions/conditions.py", "conductorlite"),
 }
 
 
