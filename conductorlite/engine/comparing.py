@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import merge
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Final, TypeVar
 
 import attrs
 
 from conductorlite.engine.documents import Library
 from conductorlite.engine.feeding import belongs
+from conductorlite.engine.paging import pages, stored_pages
 from conductorlite.errors import EngineClosed, PayloadUnavailable
 from conductorlite.invariants import Finding
 from conductorlite.ports import Backend, Change, IndexDAO
@@ -68,18 +69,10 @@ class Comparison:
     def _ids(self) -> Iterator[str]:
         """The ids of either side, each once."""
 
-        def stored(after: str) -> Sequence[str]:
-            with self.backend.reading() as view:
-                return view.workflow_ids(None, after, _PAGE)
-
-        def archived(after: str) -> Sequence[str]:
-            with self.backend.reading() as view:
-                return view.archived_ids(after, _PAGE)
-
-        def known(after: str) -> Sequence[str]:
-            return self._asked(lambda: self.index.known(after, _PAGE))
-
-        return (one for one, _ in groupby(merge(_paged(stored), _paged(archived), _paged(known))))
+        stored = stored_pages(self.backend, lambda view, after, size: view.workflow_ids(None, after, size), "", str, _PAGE)
+        archived = stored_pages(self.backend, lambda view, after, size: view.archived_ids(after, size), "", str, _PAGE)
+        known = pages(lambda after, size: self._asked(lambda: self.index.known(after, size)), "", str, _PAGE)
+        return (one for one, _ in groupby(merge(*map(chain.from_iterable, (stored, archived, known)))))
 
     def _asked(self, ask: Callable[[], T]) -> T:
         try:
@@ -112,15 +105,6 @@ class Comparison:
             if self._asked(self.index.standing) == standing:
                 return found if followed else None
         return []
-
-
-def _paged(read: Callable[[str], Sequence[str]]) -> Iterator[str]:
-    after = ""
-    while page := read(after):
-        yield from page
-        if len(page) < _PAGE:
-            return
-        after = page[-1]
 
 
 def _told(stored: Sequence[Document], known: Sequence[Document]) -> list[str]:

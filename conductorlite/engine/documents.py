@@ -10,6 +10,7 @@ import attrs
 
 from conductorlite.canonical import Payload
 from conductorlite.codec.archives import unpacked
+from conductorlite.engine.paging import stored_pages
 from conductorlite.engine.turns import Turns
 from conductorlite.errors import StorageCorrupt
 from conductorlite.executions import Task, Workflow
@@ -42,15 +43,15 @@ class Library:
     def all(self, backend: Backend, *, tasks: bool) -> Iterator[Document]:
         """The documents of all executions, stored and archived, or of all their attempts; reads everything."""
         for archived in (False, True):
-            after = ""
-            while True:
-                with backend.reading() as view:
-                    ids = view.archived_ids(after, _PAGE) if archived else view.workflow_ids(None, after, _PAGE)
-                    page = list(chain.from_iterable(self._one(view, one, archived=archived, tasks=tasks) for one in ids))
-                yield from page
-                if len(ids) < _PAGE:
-                    break
-                after = ids[-1]
+
+            def page(
+                view: ReadingTransaction, after: str, size: int, archived: bool = archived
+            ) -> list[tuple[str, list[Document]]]:
+                ids = view.archived_ids(after, size) if archived else view.workflow_ids(None, after, size)
+                return [(one, list(self._one(view, one, archived=archived, tasks=tasks))) for one in ids]
+
+            for found in stored_pages(backend, page, "", lambda one: one[0], _PAGE):
+                yield from chain.from_iterable(documents for _, documents in found)
 
     def _one(self, view: ReadingTransaction, workflow_id: str, *, archived: bool, tasks: bool) -> Iterator[Document]:
         row = view.workflow(workflow_id)

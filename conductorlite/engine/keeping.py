@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Final
 
 import attrs
@@ -14,6 +15,7 @@ import attrs
 from conductorlite.clock import Span, to_span
 from conductorlite.codec.archives import archive_text
 from conductorlite.engine.exports import definitions_of
+from conductorlite.engine.paging import execution_pages, stored_pages
 from conductorlite.engine.searching import Searching
 from conductorlite.errors import ConductorliteError, Conflict, ExecutionNotFound, InvalidInput
 from conductorlite.executions import Workflow, WorkflowStatus
@@ -64,14 +66,9 @@ class Keeping(Searching):
 
     def archived_ids(self) -> Iterator[str]:
         """Ids of all archived executions, in ascending order."""
-        after = ""
-        while True:
-            with self.backend.reading() as view:
-                page = view.archived_ids(after, _PAGE)
-            yield from page
-            if len(page) < _PAGE:
-                return
-            after = page[-1]
+        return chain.from_iterable(
+            stored_pages(self.backend, lambda view, after, size: view.archived_ids(after, size), "", str, _PAGE)
+        )
 
     def prune(
         self,
@@ -108,14 +105,9 @@ class Keeping(Searching):
         for status in WorkflowStatus:
             if not status.terminal or status in without:
                 continue
-            after: tuple[int, str] | None = (before + 1, "")
-            while after is not None:
-                with self.backend.reading() as view:
-                    rows = view.executions(ExecutionFilter(name=name, status=status), after, _PAGE)
-                after = (rows[-1].created_at, rows[-1].workflow_id) if len(rows) == _PAGE else None
-                page = [row for row in rows if row.ended_at <= before]
-                if page:
-                    yield page
+            found = execution_pages(self.backend, ExecutionFilter(name=name, status=status), (before + 1, ""), _PAGE)
+            pages = ([row for row in rows if row.ended_at <= before] for rows in found)
+            yield from (page for page in pages if page)
 
     def _prune_page(
         self,

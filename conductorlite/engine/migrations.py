@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import Final
 
 from conductorlite.decider.migrations import pending_of
@@ -11,15 +13,13 @@ from conductorlite.definitions import WorkflowDef
 from conductorlite.engine.asked import letter
 from conductorlite.engine.control import Control, refuse_parked
 from conductorlite.engine.metadata import Embedded
+from conductorlite.engine.paging import stored_pages
 from conductorlite.errors import ConductorliteError, Conflict, ExecutionNotFound, Parked
 from conductorlite.executions import Workflow, WorkflowStatus
 from conductorlite.migration import MigrationPlan, plan_between
 from conductorlite.ports import ReadingTransaction
 
 __all__ = ["Migrations"]
-
-#: Executions read in one page by `migrate_all`.
-_PAGE: Final = 500
 
 _NO_REFS: Final[Mapping[str, str]] = {}
 
@@ -116,12 +116,11 @@ class Migrations(Control):
 
     def _of_version(self, name: str, version: int) -> Iterator[str]:
         for status in (WorkflowStatus.RUNNING, WorkflowStatus.PAUSED):
-            after = ""
-            while True:
-                with self.backend.reading() as view:
-                    page = view.workflow_ids(status, after, _PAGE)
-                    rows = [view.workflow(workflow_id) for workflow_id in page]
-                yield from (row.workflow_id for row in rows if row is not None and (row.name, row.version) == (name, version))
-                if len(page) < _PAGE:
-                    break
-                after = page[-1]
+            found = stored_pages(self.backend, partial(_rows, status), "", lambda one: one[0])
+            for one, row in chain.from_iterable(found):
+                if row is not None and (row.name, row.version) == (name, version):
+                    yield one
+
+
+def _rows(status: WorkflowStatus, view: ReadingTransaction, after: str, size: int) -> Sequence[tuple[str, Workflow | None]]:
+    return [(one, view.workflow(one)) for one in view.workflow_ids(status, after, size)]

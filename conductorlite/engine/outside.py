@@ -20,6 +20,7 @@ import attrs
 from conductorlite.canonical import ExternalPayload, Payload, size_of
 from conductorlite.decisions import Decision
 from conductorlite.draft import Barriers
+from conductorlite.engine.paging import stored_pages
 from conductorlite.errors import ConductorliteError, InvalidInput, PayloadLost, PayloadUnavailable
 from conductorlite.ports import (
     Backend,
@@ -185,16 +186,14 @@ class Outside:
         return (one for one in storage.list() if _OURS.fullmatch(one.key))
 
     def _delete_loose(self, storage: PayloadStorage, until: int) -> int:
-        deleted = 0
-        after = ("", "")
-        while True:
-            with self.backend.reading() as view:
-                page = view.loose_payloads(until, after, _PAGE)
-            for key in dict.fromkeys(one.key for one in page):
-                deleted += self._delete(storage, key, until)
-            if len(page) < _PAGE:
-                return deleted
-            after = (page[-1].key, page[-1].workflow_id)
+        found = stored_pages(
+            self.backend,
+            lambda view, after, size: view.loose_payloads(until, after, size),
+            ("", ""),
+            lambda one: (one.key, one.workflow_id),
+            _PAGE,
+        )
+        return sum(self._delete(storage, key, until) for page in found for key in dict.fromkeys(one.key for one in page))
 
     def _delete(self, storage: PayloadStorage, key: str, until: int) -> bool:
         """Delete one object, unless it is in use or has been noted since; nobody commits a reference to it meanwhile."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import attrs
@@ -13,6 +14,7 @@ from conductorlite.decisions import Event, Message, queue_prefix
 from conductorlite.engine.archived import archived_workflow, unarchived
 from conductorlite.engine.exports import below, definitions_of, first_row
 from conductorlite.engine.limits import Limits
+from conductorlite.engine.paging import stored_pages
 from conductorlite.errors import ExecutionNotFound
 from conductorlite.executions import HistoryEvent, HistoryKind, Workflow, WorkflowStatus
 from conductorlite.explain import explain as in_words
@@ -23,9 +25,6 @@ from conductorlite.masking import masked_history
 from conductorlite.ports import ReadingTransaction
 
 __all__ = ["AgendaEntry", "Queries", "orphans", "strangers"]
-
-#: Executions read in one page by `workflow_ids` and `check`.
-_PAGE = 500
 
 #: Lines of the journal whose payload says what has become of rows.
 _TELLING = (HistoryKind.ROUND, HistoryKind.VERB, HistoryKind.MIGRATED)
@@ -136,14 +135,9 @@ class Queries(Limits):
 
     def workflow_ids(self, status: WorkflowStatus | None = None) -> Iterator[str]:
         """Ids of all executions, or of those in one status, in ascending order."""
-        after = ""
-        while True:
-            with self.backend.reading() as view:
-                page = view.workflow_ids(status, after, _PAGE)
-            yield from page
-            if len(page) < _PAGE:
-                return
-            after = page[-1]
+        return chain.from_iterable(
+            stored_pages(self.backend, lambda view, after, size: view.workflow_ids(status, after, size), "", str)
+        )
 
     def agenda(self, limit: int = 100) -> list[AgendaEntry]:
         """The next things that will happen by themselves, soonest first."""
@@ -231,14 +225,8 @@ class Queries(Limits):
         return ()
 
     def _limits(self) -> Iterator[str]:
-        after = ""
-        while True:
-            with self.backend.reading() as view:
-                page = view.limits(after, _PAGE)
-            yield from (limit.key for limit in page)
-            if len(page) < _PAGE:
-                return
-            after = page[-1].key
+        found = stored_pages(self.backend, lambda view, after, size: view.limits(after, size), "", lambda limit: limit.key)
+        return (limit.key for page in found for limit in page)
 
     def _picture(self, view: ReadingTransaction, workflow_id: str) -> Picture:
         row = view.workflow(workflow_id)
@@ -270,9 +258,6 @@ class Queries(Limits):
             ),
         )
 
-
-#: Limits read at once.
-_PAGE = 100
 
 #: Sub-workflows looked into for what an execution waits for.
 _TOLD = 5

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from conductorlite.clock import Span, to_span
 from conductorlite.engine.events import Events
 from conductorlite.engine.outside import PayloadSweep
+from conductorlite.engine.paging import execution_pages
 from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, PayloadUnavailable
 from conductorlite.executions import PollData, Workflow, WorkflowStatus
 from conductorlite.ports import ExecutionFilter, ExternalStorageLocation
 
 __all__ = ["Records"]
-
-#: Executions read in one page by verbs that return all there are.
-_PAGE = 500
 
 
 class Records(Events):
@@ -63,14 +62,7 @@ class Records(Events):
         return list(self._all(ExecutionFilter(parent_workflow_id=workflow_id)))[::-1]
 
     def _all(self, wanted: ExecutionFilter) -> Iterator[Workflow]:
-        after = None
-        while True:
-            with self.backend.reading() as view:
-                page = view.executions(wanted, after, _PAGE)
-            yield from page
-            if len(page) < _PAGE:
-                return
-            after = (page[-1].created_at, page[-1].workflow_id)
+        return chain.from_iterable(execution_pages(self.backend, wanted))
 
     def remove(self, workflow_id: str) -> None:
         """Delete an execution that has ended, with its tasks, history, logs and messages; its idempotency key is free again.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 import attrs
@@ -22,6 +22,7 @@ from conductorlite.engine.asked import Start, letter
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.domains import checked_domains
 from conductorlite.engine.keys import checked_key, checked_strategy, replaced
+from conductorlite.engine.paging import stored_pages
 from conductorlite.engine.records import Records
 from conductorlite.errors import (
     AlreadyExists,
@@ -60,9 +61,6 @@ __all__ = ["Schedules"]
 
 #: The letter that wakes a schedule by itself.
 _TIMER: Final = "TIMER"
-
-#: Schedules read in one page.
-_PAGE: Final = 500
 
 #: Letters of a schedule read in one turn.
 _LETTERS: Final = 200
@@ -144,15 +142,13 @@ class Schedules(Records):
 
     def schedules(self, workflow_name: str | None = None) -> list[Schedule]:
         """All schedules in order of their names, or those that start a workflow of that name."""
-        found: list[Schedule] = []
-        after = ""
-        while True:
-            with self.backend.reading() as view:
-                page = view.schedules(after, _PAGE)
-                found += [_status(row, _running(view, progress_from_text(row.progress).running)) for row in page]
-            if len(page) < _PAGE:
-                return [one for one in found if workflow_name in (None, _started_by(one.definition.start_workflow_request))]
-            after = page[-1].name
+
+        def page(view: ReadingTransaction, after: str, size: int) -> list[Schedule]:
+            rows = view.schedules(after, size)
+            return [_status(row, _running(view, progress_from_text(row.progress).running)) for row in rows]
+
+        found = chain.from_iterable(stored_pages(self.backend, page, "", lambda one: one.definition.name))
+        return [one for one in found if workflow_name in (None, _started_by(one.definition.start_workflow_request))]
 
     def pause_schedule(self, name: str, reason: str | None = None) -> None:
         """Start nothing more until `resume_schedule`; what is running goes on, and so do backfills.

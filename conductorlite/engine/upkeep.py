@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Final
+from collections.abc import Sequence
 
 import attrs
 
 from conductorlite.engine.core import checked_name
 from conductorlite.engine.keeping import Keeping
+from conductorlite.engine.paging import pages
 from conductorlite.engine.queries import orphans, strangers
 from conductorlite.errors import InvalidInput, InvariantBroken, StorageCorrupt
 from conductorlite.executions import WorkflowStatus
@@ -16,9 +17,6 @@ from conductorlite.invariants import Finding, findings
 from conductorlite.repairs import limit_mended, mended
 
 __all__ = ["EngineShare", "RepairReport", "Upkeep"]
-
-#: Executions that change their owner in one commit.
-_PAGE: Final = 500
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -68,14 +66,12 @@ class Upkeep(Keeping):
         old = checked_name(name, "shared") or ""
         if old == self.owner:
             raise InvalidInput(f"{name!r}: what belongs to an engine already cannot be taken over by it")
-        after, moved = "", 0
-        while True:
+
+        def change(after: str, size: int) -> Sequence[str]:
             with self.backend.writing() as tx:
-                page = tx.change_owner(old, self.owner, after, _PAGE)
-            moved += len(page)
-            if len(page) < _PAGE:
-                break
-            after = page[-1]
+                return tx.change_owner(old, self.owner, after, size)
+
+        moved = sum(len(page) for page in pages(change, "", str))
         with self.backend.writing() as tx:
             tx.change_owner_of_the_rest(old, self.owner)
         self.turns.wake()

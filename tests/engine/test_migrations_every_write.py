@@ -38,8 +38,8 @@ def _order(pause: str, child: str, *more: WorkflowTask) -> WorkflowDef:
 
 
 OLD = _order("pause", "first")
-NEW = _order("rest", "second", _task("look"), _task("thank"))
-NEW = attrs.evolve(NEW, tasks=[*NEW.tasks[:-1], _task("bye")])
+LONGER = _order("rest", "second", _task("look"), _task("thank"))
+NEW = attrs.evolve(LONGER, tasks=[*LONGER.tasks[:-1], _task("bye")])
 
 
 def script(workers: ScriptedWorkers) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from house import PACKAGE, docstrings, imports, logic_files, named, python_files, tree_of
+from house import PACKAGE, ROOT, docstrings, imports, logic_files, named, python_files, tree_of
 
 #: What the logic may not know of: it would make a decision depend on more than its arguments.
 IMPURE = frozenset(
@@ -149,3 +149,23 @@ def test_imports_inside_functions_are_doors_on_purpose() -> None:
 def _type_checking(tree: ast.Module, wanted: ast.ImportFrom) -> bool:
     guards = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     return any(wanted in guard.body for guard in guards)
+
+
+def test_no_name_is_defined_twice() -> None:
+    """A second definition at the top of a module, or in a class, would take the place of the first without a word."""
+    found = []
+    for path in (*python_files(), *python_files(ROOT / "tests"), *python_files(ROOT / "docs"), *python_files(ROOT / "examples")):
+        tree = tree_of(path)
+        for owner in (tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))):
+            names = [name for node in owner.body for name in _defined(node)]
+            found += [f"{named(path)} {name}" for name in sorted(set(names)) if names.count(name) > 1]
+    assert found == []
+
+
+def _defined(node: ast.stmt) -> list[str]:
+    """The names that a statement defines; not the further faces of one: overloads, and what belongs to a property."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        faces = ("overload", "setter", "getter", "deleter", "default", "validator", "register")
+        return [] if any(ast.unparse(one).split("(")[0].split(".")[-1] in faces for one in node.decorator_list) else [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name)]
