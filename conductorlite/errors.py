@@ -13,6 +13,7 @@ The tree::
      ├── NotFound (KeyError)
      │    ├── DefinitionNotFound
      │    ├── ExecutionNotFound
+     │    │    └── ExecutionArchived
      │    ├── ScheduleNotFound
      │    └── TaskNotFound
      ├── Conflict                     the verb does not fit the execution's status
@@ -57,6 +58,7 @@ __all__ = [
     "Conflict",
     "DefinitionNotFound",
     "EngineClosed",
+    "ExecutionArchived",
     "ExecutionNotFound",
     "ExpressionFailed",
     "FencedOut",
@@ -150,6 +152,17 @@ class DefinitionNotFound(NotFound):
 
 class ExecutionNotFound(NotFound):
     """No execution has that workflow id."""
+
+
+class ExecutionArchived(ExecutionNotFound):
+    """The execution is archived: `get`, `history`, `explain`, `export` and other verbs that look know it, none changes it."""
+
+    def __init__(self, workflow_id: str) -> None:
+        self.workflow_id = workflow_id
+        super().__init__(
+            f"execution {workflow_id!r} is archived: it can be looked at, exported and removed, and nothing changes it any more; "
+            "to run it again, start its workflow with the same input"
+        )
 
 
 class ScheduleNotFound(NotFound):

@@ -21,6 +21,7 @@ STATUSES: Final = {
     "compensated": "FAILED after everything was undone",
     "parked": "RUNNING, but three turns broke an invariant, and no more are taken",
     "removed": "ended, and deleted by `remove`",
+    "archived": "ended, and moved into the archive by `archive`",
 }
 
 #: What a cell says when nothing is raised.
@@ -51,6 +52,7 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "Conflict",
         "Parked",
         "ExecutionNotFound",
+        "ExecutionArchived",
     ),
     "`resume`": (
         "ExecutionNotFound",
@@ -64,6 +66,7 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "Conflict",
         "done",
         "ExecutionNotFound",
+        "ExecutionArchived",
     ),
     "`terminate`": (
         "ExecutionNotFound",
@@ -77,6 +80,7 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "Conflict",
         "done",
         "ExecutionNotFound",
+        "ExecutionArchived",
     ),
     "`retry`": (
         "ExecutionNotFound",
@@ -90,6 +94,7 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "Conflict",
         "Parked",
         "ExecutionNotFound",
+        "ExecutionArchived",
     ),
     "`restart`": (
         "ExecutionNotFound",
@@ -103,6 +108,7 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "done",
         "Parked",
         "ExecutionNotFound",
+        "ExecutionArchived",
     ),
     "`rerun`": (
         "ExecutionNotFound",
@@ -116,6 +122,7 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "done",
         "Parked",
         "ExecutionNotFound",
+        "ExecutionArchived",
     ),
     "`rerun`, from a task": (
         "ExecutionNotFound",
@@ -129,6 +136,7 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "Conflict",
         "Parked",
         "ExecutionNotFound",
+        "ExecutionArchived",
     ),
     "`skip_task`": (
         "ExecutionNotFound",
@@ -142,6 +150,7 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "Conflict",
         "Parked",
         "ExecutionNotFound",
+        "ExecutionArchived",
     ),
     "`signal`": (
         "ExecutionNotFound",
@@ -155,6 +164,7 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "Conflict",
         "Parked",
         "ExecutionNotFound",
+        "ExecutionArchived",
     ),
     "`update_variables`": (
         "ExecutionNotFound",
@@ -168,6 +178,7 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "Conflict",
         "Parked",
         "ExecutionNotFound",
+        "ExecutionArchived",
     ),
     "`migrate`": (
         "ExecutionNotFound",
@@ -181,6 +192,7 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "Conflict",
         "Parked",
         "ExecutionNotFound",
+        "ExecutionArchived",
     ),
     "`decide`": (
         "ExecutionNotFound",
@@ -194,6 +206,7 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "nothing",
         "Parked",
         "ExecutionNotFound",
+        "ExecutionArchived",
     ),
     "`remove`": (
         "ExecutionNotFound",
@@ -207,6 +220,7 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "done",
         "Conflict",
         "ExecutionNotFound",
+        "done",
     ),
     "`archive`": (
         "ExecutionNotFound",
@@ -220,8 +234,9 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "done",
         "Conflict",
         "ExecutionNotFound",
+        "ExecutionArchived",
     ),
-    "`poll`": ("none", "task", "task", "none", "none", "none", "none", "task", "none", "none", "none"),
+    "`poll`": ("none", "task", "task", "none", "none", "none", "none", "task", "none", "none", "none", "none"),
     "`update_task`": (
         "TaskNotFound",
         "taken",
@@ -234,9 +249,23 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "ignored",
         "kept",
         "TaskNotFound",
+        "ExecutionArchived",
     ),
-    "`extend_lease`": ("TaskNotFound", "yes", "yes", "no", "no", "no", "no", "no", "no", "Parked", "TaskNotFound"),
-    "`log`": ("nothing", "done", "done", "done", "done", "done", "done", "done", "done", "done", "nothing"),
+    "`extend_lease`": (
+        "TaskNotFound",
+        "yes",
+        "yes",
+        "no",
+        "no",
+        "no",
+        "no",
+        "no",
+        "no",
+        "Parked",
+        "TaskNotFound",
+        "ExecutionArchived",
+    ),
+    "`log`": ("nothing", "done", "done", "done", "done", "done", "done", "done", "done", "done", "nothing", "nothing"),
     "`get`": (
         "ExecutionNotFound",
         "answer",
@@ -249,6 +278,7 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "answer",
         "answer",
         "ExecutionNotFound",
+        "answer",
     ),
     "`execution`, `status`": (
         "ExecutionNotFound",
@@ -262,6 +292,7 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "answer",
         "answer",
         "ExecutionNotFound",
+        "answer",
     ),
     "`history`": (
         "ExecutionNotFound",
@@ -275,6 +306,7 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "answer",
         "answer",
         "ExecutionNotFound",
+        "answer",
     ),
     "`children`": (
         "ExecutionNotFound",
@@ -288,6 +320,7 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "answer",
         "answer",
         "ExecutionNotFound",
+        "answer",
     ),
     "`explain`": (
         "ExecutionNotFound",
@@ -301,6 +334,7 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "answer",
         "answer",
         "ExecutionNotFound",
+        "answer",
     ),
     "`export`": (
         "ExecutionNotFound",
@@ -314,6 +348,7 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "answer",
         "answer",
         "ExecutionNotFound",
+        "answer",
     ),
     "`check`, `repair`": (
         "ExecutionNotFound",
@@ -327,6 +362,7 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "answer",
         "answer",
         "ExecutionNotFound",
+        "answer",
     ),
     "`task`": (
         "TaskNotFound",
@@ -340,6 +376,20 @@ CELLS: Final[dict[str, tuple[str, ...]]] = {
         "answer",
         "answer",
         "TaskNotFound",
+        "TaskNotFound",
     ),
-    "`task_logs`": ("answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer", "answer"),
+    "`task_logs`": (
+        "answer",
+        "answer",
+        "answer",
+        "answer",
+        "answer",
+        "answer",
+        "answer",
+        "answer",
+        "answer",
+        "answer",
+        "answer",
+        "answer",
+    ),
 }

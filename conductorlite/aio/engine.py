@@ -339,9 +339,9 @@ class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping, AsyncUpkeep):
         """`Engine.task`, awaited."""
         return await self._call(self._engine.task, task_id)
 
-    async def task_logs(self, task_id: str) -> Sequence[TaskLog]:
+    async def task_logs(self, task_id: str, *, workflow_id: str | None = None) -> Sequence[TaskLog]:
         """`Engine.task_logs`, awaited."""
-        return await self._call(self._engine.task_logs, task_id)
+        return await self._call(self._engine.task_logs, task_id, workflow_id=workflow_id)
 
     # ------------------------------------------------------------------ queries
 

@@ -24,7 +24,7 @@ from conductorlite.clock import to_span
 from conductorlite.codec.executions import workflow_to_json
 from conductorlite.definitions import IdempotencyStrategy, WorkflowDef
 from conductorlite.driver import Engine
-from conductorlite.errors import Conflict
+from conductorlite.errors import Conflict, ExecutionNotFound
 from conductorlite.executions import Workflow, WorkflowStatus
 from conductorlite.expressions import apply_workflow_input_template
 from conductorlite.plan import OPERATOR_TYPES
@@ -134,9 +134,12 @@ def run_(setting: Setting, definition: str | None, given: str | None, workers: t
 
 
 def _existing(engine: Engine, workflow_id: str, *, needed: bool) -> Workflow | None:
-    with engine.backend.reading() as view:
-        exists = view.workflow(workflow_id) is not None
-    return engine.get(workflow_id) if exists or needed else None
+    try:
+        return engine.get(workflow_id)
+    except ExecutionNotFound:
+        if needed:
+            raise
+        return None
 
 
 def _same(known: Workflow, definition: str | None, given: str | None) -> None:

@@ -138,7 +138,7 @@ class Engine(Upkeep):
 
     def status(self, workflow_id: str) -> WorkflowStatus:
         """Where an execution stands; raises ExecutionNotFound."""
-        return self._row(workflow_id).status
+        return self.execution(workflow_id).status
 
     # ------------------------------------------------------------------ driving
 

@@ -6,11 +6,18 @@ import attrs
 
 from conductorlite import codec
 from conductorlite.codec.archives import Unpacked, unpacked
-from conductorlite.errors import ExecutionNotFound, StorageCorrupt
+from conductorlite.errors import ExecutionArchived, ExecutionNotFound, StorageCorrupt
 from conductorlite.executions import Workflow
 from conductorlite.ports import ArchiveReads
 
-__all__ = ["archived_workflow", "unarchived"]
+__all__ = ["archived_workflow", "missing", "unarchived"]
+
+
+def missing(view: ArchiveReads, workflow_id: str) -> ExecutionNotFound:
+    """Why an execution is not in the store: it is archived, or there is none."""
+    if view.archived(workflow_id) is not None:
+        return ExecutionArchived(workflow_id)
+    return ExecutionNotFound(f"no execution has the id {workflow_id!r}")
 
 
 def unarchived(view: ArchiveReads, workflow_id: str) -> Unpacked:

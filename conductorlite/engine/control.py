@@ -10,11 +10,12 @@ from conductorlite.clock import Instant, Span, to_instant, to_span
 from conductorlite.decider import DECIDER_VERSION
 from conductorlite.decisions import EventKind, Outcome
 from conductorlite.definitions import IdempotencyStrategy, WorkflowDef
+from conductorlite.engine.archived import missing
 from conductorlite.engine.asked import Start, Taken, letter
 from conductorlite.engine.domains import checked_domains
 from conductorlite.engine.keys import checked_key, checked_strategy, replaced
 from conductorlite.engine.metadata import Embedded, Metadata
-from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, KeyTaken, Parked, PayloadTooLarge, TaskNotFound
+from conductorlite.errors import Conflict, InvalidInput, KeyTaken, Parked, PayloadTooLarge, TaskNotFound
 from conductorlite.executions import Workflow, WorkflowStatus
 from conductorlite.expressions import apply_workflow_input_template
 from conductorlite.schedules import name_at
@@ -176,6 +177,6 @@ class Control(Metadata):
     def _row(self, workflow_id: str) -> Workflow:
         with self.backend.reading() as view:
             row = view.workflow(workflow_id)
-        if row is None:
-            raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+            if row is None:
+                raise missing(view, workflow_id)
         return row

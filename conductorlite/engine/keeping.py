@@ -14,6 +14,7 @@ import attrs
 
 from conductorlite.clock import Span, to_span
 from conductorlite.codec.archives import archive_text
+from conductorlite.engine.archived import missing
 from conductorlite.engine.exports import definitions_of
 from conductorlite.engine.paging import execution_pages, stored_pages
 from conductorlite.engine.searching import Searching
@@ -156,7 +157,7 @@ class Keeping(Searching):
         with self.backend.reading() as view:
             row = view.workflow(workflow_id)
             if row is None:
-                raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+                raise missing(view, workflow_id)
             if not row.status.terminal:
                 parked = " and parked" if row.parked is not None else ""
                 raise Conflict(f"{workflow_id}: a {row.status}{parked} workflow cannot be archived; terminate it first")

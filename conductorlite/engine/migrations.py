@@ -10,11 +10,12 @@ from typing import Final
 from conductorlite.decider.migrations import pending_of
 from conductorlite.decisions import EventKind, Outcome
 from conductorlite.definitions import WorkflowDef
+from conductorlite.engine.archived import missing
 from conductorlite.engine.asked import letter
 from conductorlite.engine.control import Control, refuse_parked
 from conductorlite.engine.metadata import Embedded
 from conductorlite.engine.paging import stored_pages
-from conductorlite.errors import ConductorliteError, Conflict, ExecutionNotFound, Parked
+from conductorlite.errors import ConductorliteError, Conflict, Parked
 from conductorlite.executions import Workflow, WorkflowStatus
 from conductorlite.migration import MigrationPlan, plan_between
 from conductorlite.ports import ReadingTransaction
@@ -52,7 +53,7 @@ class Migrations(Control):
         with self.backend.reading() as view:
             row = view.workflow(workflow_id)
             if row is None:
-                raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+                raise missing(view, workflow_id)
             target = self._target(view, row.name, to)
             plan = self._planned(view, row, target, refs or _NO_REFS)
         if dry_run:

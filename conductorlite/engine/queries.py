@@ -11,7 +11,7 @@ import attrs
 from conductorlite.canonical import Payload
 from conductorlite.codec.exports import export_to_json
 from conductorlite.decisions import Event, Message, queue_prefix
-from conductorlite.engine.archived import archived_workflow, unarchived
+from conductorlite.engine.archived import archived_workflow, missing, unarchived
 from conductorlite.engine.exports import below, definitions_of, first_row
 from conductorlite.engine.limits import Limits
 from conductorlite.engine.paging import stored_pages
@@ -79,11 +79,11 @@ class Queries(Limits):
         return hidden(whole) if masked else whole
 
     def execution(self, workflow_id: str) -> Workflow:
-        """An execution's own row, without its tasks and its definition; raises ExecutionNotFound."""
+        """An execution's own row, without its tasks and its definition, also of an archived one; raises ExecutionNotFound."""
         with self.backend.reading() as view:
             row = view.workflow(workflow_id)
             if row is None:
-                raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+                return attrs.evolve(unarchived(view, workflow_id).workflow, tasks=())
             absent = {p.digest for p in _payloads(row) if p.absent}
             return _whole(row, self.turns.texts(view, workflow_id, absent) if absent else {})
 
@@ -112,8 +112,9 @@ class Queries(Limits):
         """An execution as one JSON document that `conductorlite.testing.replay` can live again.
 
         It holds the definitions, inputs and whole journals of the execution and, recursively, of those it started: children,
-        failure workflows, what START_WORKFLOW began. No fence, lease, log line, or value of the engine's `environment` is in it.
-        Raises ExecutionNotFound, also when the execution has not begun, and StorageCorrupt when a definition is missing.
+        failure workflows, what START_WORKFLOW began, whether archived or not. No fence, lease, log line, or value of the engine's
+        `environment` is in it. Raises ExecutionNotFound, also when the execution has not begun, and StorageCorrupt when a
+        definition is missing.
         """
         definitions: dict[str, str] = {}
         exported: dict[str, tuple[Workflow, Sequence[HistoryEvent]]] = {}
@@ -127,7 +128,7 @@ class Queries(Limits):
                 definitions_of(view, row, history, definitions)
                 row = first_row(view, row, history)
                 definitions_of(view, row, (), definitions)
-                others = [other for other in below(row, history) if view.workflow(other) is not None]
+                others = [one for one in below(row, history) if view.workflow(one) or view.archived(one)]
             exported[one] = row, history
             waiting += [*others, *(child.workflow_id for child in self.children(one))]
         bounds = self.turns.bounds
@@ -178,10 +179,11 @@ class Queries(Limits):
         below = self._below(workflow)
         with self.backend.reading() as view:
             standings = self._standings(view, (workflow,), task) | self._standings(view, (row for row, _ in below.values()), None)
+            archived = " It is archived." if view.workflow(workflow_id) is None else ""
         return in_words(
             workflow, inbox, self.clock.now(), ref=task, history=history, below=below, polls=polls, former=former,
             standings=standings,
-        )  # fmt: skip
+        ) + archived  # fmt: skip
 
     def _below(self, workflow: Workflow) -> dict[str, tuple[Workflow, Sequence[Event]]]:
         """The executions that the first open tasks wait for, and what the first one in each waits for, down to the last."""
@@ -209,7 +211,7 @@ class Queries(Limits):
             found += [Finding(law="the_store_is_sound", workflow_id="", text=text) for text in self.backend.faults()]
         for one in [workflow_id] if workflow_id is not None else self.workflow_ids():
             with self.backend.reading() as view:
-                found += findings(self._picture(view, one))
+                found += [] if self._unarchived(view, one) else findings(self._picture(view, one))
         if workflow_id is None:
             for limit in self._limits():
                 with self.backend.reading() as view:
@@ -228,10 +230,14 @@ class Queries(Limits):
         found = stored_pages(self.backend, lambda view, after, size: view.limits(after, size), "", lambda limit: limit.key)
         return (limit.key for page in found for limit in page)
 
+    def _unarchived(self, view: ReadingTransaction, workflow_id: str) -> bool:
+        """Whether an execution is archived, so that no law is about it; raises StorageCorrupt when it cannot be read."""
+        return view.workflow(workflow_id) is None and view.archived(workflow_id) is not None and bool(unarchived(view, workflow_id))
+
     def _picture(self, view: ReadingTransaction, workflow_id: str) -> Picture:
         row = view.workflow(workflow_id)
         if row is None:
-            raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+            raise missing(view, workflow_id)
         attempts = view.attempts(workflow_id)
         history = view.history(workflow_id)
         payloads = (line.payload for line in history if line.kind in _TELLING)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
+import attrs
+
 from conductorlite.clock import Span, to_span
+from conductorlite.engine.archived import unarchived
 from conductorlite.engine.events import Events
 from conductorlite.engine.outside import PayloadSweep
 from conductorlite.engine.paging import execution_pages
@@ -56,10 +59,15 @@ class Records(Events):
     def children(self, workflow_id: str) -> list[Workflow]:
         """The executions that the SUB_WORKFLOW tasks of an execution have begun, oldest first; raises ExecutionNotFound.
 
-        Those of an execution that was removed are found by `executions(parent_workflow_id=…)`.
+        Those that are archived come first. Those of an execution that was removed are found by `executions(parent_workflow_id=…)`.
         """
-        self._row(workflow_id)
-        return list(self._all(ExecutionFilter(parent_workflow_id=workflow_id)))[::-1]
+        with self.backend.reading() as view:
+            row = view.workflow(workflow_id)
+            tasks = view.attempts(workflow_id) if row is not None else unarchived(view, workflow_id).workflow.tasks
+            ids = dict.fromkeys(task.sub_workflow_id for task in tasks if task.sub_workflow_id is not None)
+            gone = [one for one in ids if view.workflow(one) is None and view.archived(one) is not None]
+            archived = [attrs.evolve(unarchived(view, one).workflow, tasks=()) for one in gone]
+        return [*archived, *list(self._all(ExecutionFilter(parent_workflow_id=workflow_id)))[::-1]]
 
     def _all(self, wanted: ExecutionFilter) -> Iterator[Workflow]:
         return chain.from_iterable(execution_pages(self.backend, wanted))

@@ -19,6 +19,7 @@ from conductorlite.clock import Clock
 from conductorlite.decider import DECIDER_VERSION, Bounds
 from conductorlite.decisions import Decision, Event, EventKind, Outcome
 from conductorlite.definitions import Semantics
+from conductorlite.engine.archived import missing
 from conductorlite.engine.asked import Along, Listener, Start, Taken
 from conductorlite.engine.deciding import Deciding
 from conductorlite.engine.keys import refuse_letter, refuse_start, replaced, start_letter, strategy_of
@@ -252,7 +253,7 @@ class Turns(Deciding):
         """The row that was read and the decision on it; None for a parked workflow, which takes no turns."""
         workflow = started.workflow if started is not None else view.workflow(workflow_id) or self._begun(view, workflow_id)
         if workflow is None:
-            raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+            raise missing(view, workflow_id)
         ends = any(event.kind is EventKind.TERMINATE for event in events)
         if workflow.parked is not None and not ends:
             return workflow, None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Final
 
 import attrs
 
@@ -17,6 +18,9 @@ from conductorlite.invariants import Finding, findings
 from conductorlite.repairs import limit_mended, mended
 
 __all__ = ["EngineShare", "RepairReport", "Upkeep"]
+
+#: Executions that change their owner in one commit.
+_PAGE: Final = 500
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -71,7 +75,7 @@ class Upkeep(Keeping):
             with self.backend.writing() as tx:
                 return tx.change_owner(old, self.owner, after, size)
 
-        moved = sum(len(page) for page in pages(change, "", str))
+        moved = sum(len(page) for page in pages(change, "", str, _PAGE))
         with self.backend.writing() as tx:
             tx.change_owner_of_the_rest(old, self.owner)
         self.turns.wake()
@@ -90,7 +94,9 @@ class Upkeep(Keeping):
         if workflow_id is None:
             done += self._indexes_made_anew()
         for one in [workflow_id] if workflow_id is not None else list(self.workflow_ids()):
-            done += self._mended(one)
+            with self.backend.reading() as view:
+                archived = self._unarchived(view, one)
+            done += [] if archived else self._mended(one)
         if workflow_id is None:
             for key in list(self._limits()):
                 done += self._limit_mended(key)

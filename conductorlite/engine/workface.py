@@ -10,12 +10,14 @@ import attrs
 from conductorlite.canonical import Payload
 from conductorlite.clock import Span, to_span
 from conductorlite.decisions import Event, EventKind, Message, Outcome, queue_name
+from conductorlite.engine.archived import unarchived
 from conductorlite.engine.asked import Along, Taken, letter
 from conductorlite.engine.control import refuse_parked
 from conductorlite.engine.domains import Rider
 from conductorlite.engine.reruns import Reruns
 from conductorlite.errors import (
     Conflict,
+    ExecutionArchived,
     ExecutionNotFound,
     InvalidInput,
     PayloadLost,
@@ -227,16 +229,21 @@ class WorkerFace(Reruns):
 
         A report on an attempt that has ended, or whose execution has ended, changes nothing: the late COMPLETED of Conductor's
         task life cycle. While the execution is parked a report is kept, so that no work is lost, and taken when it is resumed.
-        Raises TaskNotFound (also when the execution was removed), InvalidInput (output that is not JSON, a status that cannot
-        be reported), StaleLease when `result.lease` is older than the task's, and Conflict when its execution waits for a slot
-        before it begins; then nothing is changed.
+        Raises TaskNotFound (also when the execution was removed), ExecutionArchived, InvalidInput (output that is not JSON, a
+        status that cannot be reported), StaleLease when `result.lease` is older than the task's, and Conflict when its execution
+        waits for a slot before it begins; then nothing is changed.
         """
         with self.backend.reading() as view:
             task = view.task_by_id(result.task_id)
+            archived = task is None and view.archived(result.workflow_id) is not None
+        if archived:
+            raise ExecutionArchived(result.workflow_id)
         if task is None or task.workflow_id != result.workflow_id:
             raise TaskNotFound(f"execution {result.workflow_id!r} has no task {result.task_id!r}")
         try:
             self.report(task, result)
+        except ExecutionArchived:
+            raise
         except ExecutionNotFound:
             raise TaskNotFound(f"execution {result.workflow_id!r} was removed") from None
         with self.backend.reading() as view:
@@ -294,11 +301,14 @@ class WorkerFace(Reruns):
         """Say that the worker of a polled task is alive: its response timeout starts again.
 
         Returns False when the attempt has ended or is not in progress any more. Raises TaskNotFound when the execution was
-        removed, StaleLease when somebody else holds it, and Parked: then nothing times out, and a report will be kept.
+        removed, ExecutionArchived, StaleLease when somebody else holds it, and Parked: then nothing times out, and a report will
+        be kept.
         """
         event = self._task_letter(task, EventKind.EXTEND_LEASE, Payload.of({"taskId": task.task_id, "lease": task.lease}))
         try:
             taken = self.turns.take(task.workflow_id, [event])
+        except ExecutionArchived:
+            raise
         except ExecutionNotFound:
             raise TaskNotFound(f"execution {task.workflow_id!r} was removed") from None
         refuse_parked(task.workflow_id, taken)
@@ -322,7 +332,7 @@ class WorkerFace(Reruns):
         )
 
     def log(self, task: Task, *lines: str) -> None:
-        """Keep lines of text with a task, stamped now; those of an execution that was removed meanwhile are dropped."""
+        """Keep lines of text with a task, stamped now; for an execution that was removed or archived meanwhile they are dropped."""
         now = self.clock.now()
         texts = [str(line) for line in lines]
         scrubber = self._scrubber(task)
@@ -334,17 +344,19 @@ class WorkerFace(Reruns):
             tx.log(task.workflow_id, [TaskLog(task_id=task.task_id, at=now, text=text) for text in texts])
 
     def task(self, task_id: str) -> Task:
-        """One attempt by its id; raises TaskNotFound."""
+        """One attempt by its id; raises TaskNotFound, also for one of an archived execution: `get` has those."""
         with self.backend.reading() as view:
             task = view.task_by_id(task_id)
         if task is None:
-            raise TaskNotFound(f"there is no task {task_id!r}")
+            raise TaskNotFound(f"there is no task {task_id!r} (those of an archived execution are in what `get` returns)")
         return self._with_payloads(task)
 
-    def task_logs(self, task_id: str) -> Sequence[TaskLog]:
-        """What workers logged for an attempt."""
+    def task_logs(self, task_id: str, *, workflow_id: str | None = None) -> Sequence[TaskLog]:
+        """What workers logged for an attempt; for one of an archived execution its `workflow_id` is needed."""
         with self.backend.reading() as view:
-            return view.logs(task_id)
+            if workflow_id is None or view.workflow(workflow_id) is not None or view.archived(workflow_id) is None:
+                return view.logs(task_id)
+            return [entry for entry in unarchived(view, workflow_id).logs if entry.task_id == task_id]
 
 
 def _scrubbed(task: Task, result: TaskResult, scrubber: Scrubber) -> TaskResult:

@@ -96,12 +96,17 @@ class Scene:
         self.engine.terminate(self.one)
         self.engine.remove(self.one)
 
+    def _archived(self) -> None:
+        self.engine.terminate(self.one)
+        self.engine.archive(self.one)
+
     def state(self) -> object:
         """All that is stored of the execution."""
         with self.engine.backend.reading() as view:
             row = view.workflow(self.one)
             inbox = sorted(view.inbox(self.one), key=lambda event: event.event_id)
-            return row, view.attempts(self.one), inbox, view.history(self.one) if row is not None else None
+            history = view.history(self.one) if row is not None else None
+            return row, view.attempts(self.one), inbox, history, view.archived(self.one)
 
     def inbox(self) -> int:
         """How many letters wait."""

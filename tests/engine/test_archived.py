@@ -1,0 +1,187 @@
+"""Every verb knows an archived execution: it tells of it as before, or says that it is archived. Found by introspection."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from engine_kit import Bench, flow, simple
+
+from conductorlite import (
+    AsyncEngine,
+    AsyncRun,
+    Engine,
+    ExecutionArchived,
+    ExecutionNotFound,
+    Run,
+    SubWorkflowParams,
+    TaskResult,
+    TaskStatus,
+    WorkflowDef,
+    WorkflowTask,
+)
+from conductorlite.testing import replay
+
+if TYPE_CHECKING:
+    from conftest import NewBench
+
+ONE: Final = "one"
+
+#: Verbs that answer as before the execution was archived.
+SEEING: Final = {
+    "check",
+    "children",
+    "execution",
+    "explain",
+    "export",
+    "get",
+    "history",
+    "repair",
+    "run",
+    "status",
+    "task_logs",
+    "wait",
+}
+
+#: Verbs to which the id of what is archived is free again, and those that drop what nobody can keep any more.
+OTHERS: Final = {
+    "start": "begins another one of that id",
+    "start_workflow": "begins another one of that id",
+    "remove": "deletes what is archived",
+    "bulk": "has an error for each id",
+    "log": "drops the line, as for one that was removed",
+    "report_event": "makes an event, and asks nobody",
+}
+
+#: Names by which verbs take an execution or a task of it.
+TAKING: Final = {"workflow_id", "workflow_ids", "task", "result"}
+
+DEFINITION: Final = flow(
+    simple("a"),
+    WorkflowTask(
+        name="c",
+        task_reference_name="c",
+        type="SUB_WORKFLOW",
+        sub_workflow_param=SubWorkflowParams(workflow_definition=WorkflowDef(name="child", tasks=[simple("b")])),
+    ),
+)
+
+
+def _verbs(engine: type) -> list[str]:
+    """The public verbs that are about one execution, by the names of their parameters."""
+    found = inspect.getmembers(engine, inspect.isfunction)
+    return [name for name, verb in found if not name.startswith("_") and TAKING & set(inspect.signature(verb).parameters)]
+
+
+def _ended(bench: Bench) -> dict[str, Any]:
+    """An execution that has ended well, with a child; what its verbs are called with."""
+    bench.start(DEFINITION, workflow_id=ONE)
+    task = bench.take("a")
+    bench.engine.log(task, "a line")
+    bench.report(task)
+    bench.do("b")
+    values = {"workflow_id": ONE, "workflow_ids": [ONE], "task": task, "task_id": task.task_id, "ref": "a", "variables": {"x": 1}}
+    report = TaskResult(workflow_id=ONE, task_id=task.task_id, status=TaskStatus.COMPLETED)
+    return {**values, "result": report, "to": DEFINITION, "verb": Engine.retry, "workflow": DEFINITION, "definition": DEFINITION}
+
+
+def _call(engine: Any, verb: str, values: dict[str, Any]) -> Any:
+    """Call a verb with what it demands, and with the id of the execution wherever it takes one."""
+    parameters = inspect.signature(getattr(type(engine), verb)).parameters.values()
+    wanted = [one for one in parameters if one.default is one.empty and one.kind is not one.VAR_KEYWORD and one.name != "self"]
+    first = [values[one.name] for one in wanted if one.kind is one.POSITIONAL_ONLY]
+    given = {one.name: values[one.name] for one in wanted if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
+    if "workflow_id" in inspect.signature(getattr(type(engine), verb)).parameters:
+        given["workflow_id"] = values["workflow_id"]
+    return getattr(engine, verb)(*first, **given)
+
+
+def _said(found: object) -> object:
+    """What can be compared of an answer: an execution without the generated, a text without what says that it is archived."""
+    return found.replace(" It is archived.", "") if isinstance(found, str) else list(found) if isinstance(found, tuple) else found
+
+
+@pytest.mark.parametrize("verb", _verbs(Engine))
+def test_a_verb_knows_what_is_archived(new_bench: NewBench, verb: str) -> None:
+    """It answers as before, or raises ExecutionArchived, which says what can be done; nothing is told as not being there."""
+    bench = new_bench()
+    values = _ended(bench)
+    before = _call(bench.engine, verb, values) if verb in SEEING else None
+    bench.engine.archive(ONE)
+    if verb in SEEING:
+        assert _said(_call(bench.engine, verb, values)) == _said(before)
+    elif verb in OTHERS:
+        report = _call(bench.engine, verb, values)
+        assert verb != "bulk" or [type(error) for error in report.failed.values()] == [ExecutionArchived]
+    else:
+        with pytest.raises(ExecutionArchived, match=r"'one' is archived: it can be looked at, exported and removed") as raised:
+            _call(bench.engine, verb, values)
+        assert raised.value.workflow_id == ONE
+    assert bench.engine.check() == []
+
+
+@pytest.mark.parametrize("verb", _verbs(AsyncEngine))
+def test_a_verb_that_is_awaited_knows_it_too(verb: str) -> None:
+    """AsyncEngine's verbs raise and answer like Engine's."""
+    assert verb in _verbs(Engine)
+
+    async def ask() -> None:
+        async with AsyncEngine() as engine:
+            await engine.start(flow(WorkflowTask(name="n", task_reference_name="n", type="NOOP")), workflow_id=ONE)
+            values = {"workflow_id": ONE, "workflow_ids": [ONE], "task": None, "ref": "n", "variables": {}, "to": DEFINITION}
+            values |= {"verb": AsyncEngine.retry, "workflow": DEFINITION, "definition": DEFINITION, "result": None, "task_id": "t"}
+            await engine.archive(ONE)
+            if "workflow_id" not in inspect.signature(getattr(AsyncEngine, verb)).parameters or verb in OTHERS:
+                return
+            found = _call(engine, verb, values)
+            if verb in SEEING:
+                assert await found is not None if inspect.isawaitable(found) else found is not None
+            else:
+                with pytest.raises(ExecutionArchived):
+                    await found
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize("kind", [Run, AsyncRun])
+def test_a_handle_knows_it(new_bench: NewBench, kind: type) -> None:
+    """What a handle tells of an execution it tells of an archived one: the members below are all there are."""
+    members = {name for name in vars(kind) if not name.startswith("_")}
+    assert members == {"workflow_id", "workflow", "status", "result"}
+    bench = new_bench()
+    _ended(bench)
+    run = bench.engine.run(ONE)
+    before = (run.status, run.result(), run.workflow.status)
+    bench.engine.archive(ONE)
+    assert (run.status, run.result(), run.workflow.status) == before
+
+
+@pytest.mark.parametrize("which", ["parent", "child", "both"])
+def test_a_family_in_two_places_is_exported_whole(new_bench: NewBench, which: str) -> None:
+    """Whichever of an execution and its child is archived, the document holds both, and is lived again."""
+    bench = new_bench()
+    _ended(bench)
+    (child,) = bench.engine.children(ONE)
+    before = bench.engine.export(ONE)
+    for one, place in ((ONE, "parent"), (child.workflow_id, "child")):
+        if which in (place, "both"):
+            bench.engine.archive(one)
+    assert bench.engine.export(ONE) == before
+    assert [one.workflow_id for one in bench.engine.children(ONE)] == [child.workflow_id]
+    replay(before)
+
+
+def test_what_is_removed_from_the_archive_is_gone(new_bench: NewBench) -> None:
+    """Then nothing says that it is archived."""
+    bench = new_bench()
+    _ended(bench)
+    bench.engine.archive(ONE)
+    bench.engine.remove(ONE)
+    look: list[Callable[[str], object]] = [bench.engine.get, bench.engine.retry, bench.engine.status, bench.engine.export]
+    for verb in look:
+        with pytest.raises(ExecutionNotFound) as raised:
+            verb(ONE)
+        assert not isinstance(raised.value, ExecutionArchived)
