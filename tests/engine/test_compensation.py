@@ -645,3 +645,64 @@ def test_json_of_the_wrong_shape() -> None:
     with pytest.raises(InvalidDefinition, match="expected a task or the name of one") as caught:
         WorkflowDef.from_json({"name": "x", "tasks": tasks})
     assert [p.path for p in caught.value.problems] == ["$.tasks[0].compensate"]
+
+
+# -- the order ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("begun", "ended", "expected"),
+    [
+        ("ab", "ab", "ba"),
+        ("ab", "ba", "ab"),  # scheduled and begun first, but ended last
+        ("ba", "ab", "ba"),
+        ("ba", "ba", "ab"),  # scheduled first, begun and ended last
+    ],
+)
+def test_what_ended_last_is_undone_first(bench: Bench, begun: str, ended: str, expected: str) -> None:
+    """Neither the order of scheduling nor that of beginning counts."""
+    bench.start(flow(fork("f", [step("a")], [step("b")]), join("j", "a", "b"), simple("fail", ONCE)))
+    taken = {}
+    for second, ref in enumerate(begun, 1):
+        bench.at(second)
+        taken[ref] = bench.take(ref)
+    for second, ref in enumerate(ended, 11):
+        bench.at(second)
+        bench.report(taken[ref])
+    bench.do("fail", "FAILED")
+    undo_all(bench)
+    assert undone(bench) == list(expected)
+
+
+def test_of_what_ended_at_one_instant_the_last_scheduled_is_undone_first(bench: Bench) -> None:
+    """In whatever order the reports came."""
+    bench.start(flow(fork("f", [step("a")], [step("b")], [step("c")]), join("j", "a", "b", "c"), simple("fail", ONCE)))
+    for ref in "bca":
+        bench.do(ref)
+    bench.do("fail", "FAILED")
+    undo_all(bench)
+    assert undone(bench) == ["c", "b", "a"]
+
+
+def test_what_completed_with_errors_is_undone(bench: Bench) -> None:
+    """What was done in part is undone as well."""
+    bench.start(saga(step("a", optional=True), step("b")))
+    bench.do("a", "FAILED")
+    bench.do("b")
+    bench.do("fail", "FAILED")
+    undo_all(bench)
+    assert undone(bench) == ["b", "a"]
+
+
+def test_every_compensation_that_fails_is_named(bench: Bench) -> None:
+    """Behind the reason of the failure, in the order in which they failed."""
+    bench.start(saga(step("a"), step("b")))
+    bench.do("a")
+    bench.do("b")
+    bench.do("fail", "FAILED", reason="over the limit")
+    undo_all(bench, status="FAILED_WITH_TERMINAL_ERROR", reason="gone")
+    reason = str(bench.workflow.reason)
+    places = [
+        reason.index(text) for text in ("over the limit", "compensation of 'b' failed: gone", "compensation of 'a' failed: gone")
+    ]
+    assert places == sorted(places)

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 from conftest import NewBench
-from engine_kit import Bench, flow, fork, join, noop, rounds, simple, switch, task_def, wait
+from engine_kit import T0, Bench, flow, fork, join, noop, rounds, simple, switch, task_def, wait
 
 from conductorlite import Semantics, StaleLease, TaskStatus, WorkflowStatus, WorkflowTimeoutPolicy
 
@@ -198,6 +198,31 @@ def test_task_timeout_below_the_default_response_timeout(bench: Bench) -> None:
     bench.take("t")
     bench.at(20)
     assert bench.status_of_workflow() is WorkflowStatus.TIMED_OUT
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "response_s", "expected_s"),
+    [
+        (20, None, 20),  # the default does not outlast the timeout
+        (1_000, None, 600),
+        (0, None, 600),
+        (20, 20, 20),  # what is written counts as written (the validator refuses one past the timeout)
+        (20, 10, 10),
+        (0, 30, 30),
+    ],
+)
+def test_only_the_default_response_timeout_shrinks_to_the_timeout(
+    bench: Bench, timeout_s: int, response_s: int | None, expected_s: int
+) -> None:
+    """A response timeout that somebody wrote stays what it is: past an alert of the timeout, the dead worker is still found."""
+    options: dict[str, Any] = {"timeout_s": timeout_s, "timeout_policy": "ALERT_ONLY", "retry_count": 0}
+    bench.start(flow(simple("t", options if response_s is None else {**options, "response_timeout_s": response_s})))
+    bench.take("t")
+    assert bench.task("t").response_timeout_at == T0 + expected_s * 1000
+    bench.at(expected_s - 0.001)
+    assert bench.task("t").status is TaskStatus.IN_PROGRESS
+    bench.at(expected_s)
+    assert bench.task("t").status is TaskStatus.TIMED_OUT
 
 
 # -- signs of life -------------------------------------------------------------------------------------------
