@@ -1,8 +1,11 @@
-"""Hypothesis profiles of the whole suite: few examples by default, many with `sh tests/run deep` or HYPOTHESIS_PROFILE=deep."""
+"""Hypothesis profiles of the whole suite: few examples by default, many with `sh tests/run deep` or HYPOTHESIS_PROFILE=deep.
+And where the files of tests lie: in memory, where there is room."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,8 +16,13 @@ settings.register_profile(
 )
 settings.register_profile("deep", settings.get_profile("fast"), derandomize=False, max_examples=500)
 
+_MEMORY, _ROOM = "/dev/shm", 2_000_000_000
+
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the profile before any test module is imported."""
+    """Choose the profile before any test module is imported, and the folder before any file is made."""
     deep = config.getoption("markexpr", "").startswith("deep")
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "deep" if deep else "fast"))
+    # What a disk may lose is the subject of tests/power, on a disk of its own making. Set TMPDIR to have the files elsewhere.
+    if "TMPDIR" not in os.environ and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM:
+        os.environ["TMPDIR"] = tempfile.tempdir = _MEMORY

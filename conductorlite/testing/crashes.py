@@ -22,7 +22,7 @@ from conductorlite.clock import VirtualClock
 from conductorlite.decisions import Event, Message
 from conductorlite.definitions import WorkflowDef
 from conductorlite.driver import Engine, Run
-from conductorlite.errors import AlreadyExists
+from conductorlite.errors import AlreadyExists, InvalidInput
 from conductorlite.executions import HistoryEvent, HistoryKind, Task, TaskStatus, Workflow
 from conductorlite.limits import Limit, Member
 from conductorlite.ports import Backend, RelayItem, ScheduleRow
@@ -58,6 +58,7 @@ def crash_everywhere(
     *,
     stores: Iterable[StoreKind] = STORES,
     same_order: bool = False,
+    every: int = 1,
     **options: Any,
 ) -> int:
     """Kill the scenario before and after each store write in turn, reopen, run it again; returns how often it was
@@ -66,7 +67,8 @@ def crash_everywhere(
     `scenario(engine)` is run from its beginning after each crash, so every step of it must be one that may be
     repeated: start with `start_once`, look at the status before a verb. `script(workers)` says what workers do; they
     are the world outside, are scripted once, and repeat a call whose report was lost. Time is virtual and goes on.
-    `stores` are names or functions that open a backend in a folder; `options` go to the engines.
+    `stores` are names or functions that open a backend in a folder; `options` go to the engines. With `every` above one
+    it is killed only every so manieth time, on each store at others; an odd number takes turns between before and after.
 
     Raises AssertionError unless, on every store and for every crash: what lies in the store at reopening is, row by
     row, what lay there after the last commit of the undisturbed run; no law is broken, then and at the end; every
@@ -74,17 +76,19 @@ def crash_everywhere(
     the order of lines of different references must be the same where nothing was lost, which parallel branches of
     several task types do not promise.
     """
+    if every < 1:
+        raise InvalidInput(f"every={every} is no number of deaths")
     points = 0
-    for kind in stores:
+    for offset, kind in enumerate(stores):
         calm = _Life(scenario, script, kind, options)
         calm.live()
-        for number in range(1, calm.writes + 1):
-            for side in ("crash_before", "crash_after"):
-                shaken = _Life(scenario, script, kind, options)
-                shaken.live(**{side: number})
-                where = f"store {kind}, {side} {number} of {calm.writes} ({calm.journal[number - 1]})"
-                _compare(calm, shaken, where, number, side, same_order)
-                points += 1
+        deaths = [(number, side) for number in range(1, calm.writes + 1) for side in ("crash_before", "crash_after")]
+        for number, side in deaths[offset % every :: every]:
+            shaken = _Life(scenario, script, kind, options)
+            shaken.live(**{side: number})
+            where = f"store {kind}, {side} {number} of {calm.writes} ({calm.journal[number - 1]})"
+            _compare(calm, shaken, where, number, side, same_order)
+            points += 1
     return points
 
 

@@ -135,8 +135,8 @@ def explore(cases: int) -> Counter[tuple[str, str]]:
 
 
 def test_migrated_lives() -> None:
-    """50 random lives: the laws hold in each, safe ones can end, and an append or a rename is never refused."""
-    verdicts = explore(50)
+    """20 random lives: the laws hold in each, safe ones can end, and an append or a rename is never refused."""
+    verdicts = explore(20)
     assert {kind for (kind, verdict), count in verdicts.items() if count and verdict in ("SAFE", "SAFE_WITH_MAP")} >= {
         "same", "append", "rename", "insert", "input",
     }  # fmt: skip
@@ -150,7 +150,7 @@ def test_migrated_lives_deep() -> None:
     assert all(verdicts[kind, "BLOCKED"] >= 5 for kind in ("remove", "swap"))
 
 
-@many(25)
+@many(10)
 @given(TAPES, st.integers(0, 12))
 def test_an_equal_definition_changes_nothing(choices: bytes, at: int) -> None:
     """A move to a definition that differs in its version only leaves the journal as it was, but for its own line."""

@@ -295,10 +295,13 @@ def _script(workers: ScriptedWorkers) -> None:
     workers["d"].returns({"small": True})
 
 
-@pytest.mark.parametrize("kind", ["memory", "relay", pytest.param("sqlite", marks=pytest.mark.deep)])
-def test_a_crash_at_every_write(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "every"),
+    [("memory", 3), ("relay", 5), *(pytest.param(kind, 1, marks=pytest.mark.deep) for kind in ("memory", "relay", "sqlite"))],
+)
+def test_a_crash_at_every_write(kind: str, every: int) -> None:
     """Killed before and after each write, an execution ends as it would have, and the storage holds what is referred to."""
-    assert crash_everywhere(_alone, _script, stores=[kind], barriers=Barriers(**SMALL)) > 60
+    assert crash_everywhere(_alone, _script, stores=[kind], every=every, barriers=Barriers(**SMALL)) > 60 // every
 
 
 class _Dying:
