@@ -442,7 +442,7 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 _INTERNAL: Final = frozenset(
-    {"execution", "fire_schedule", "report", "report_event", "take_message", "embed", "embedded", "resolve"}
+    {"execution", "fire_schedule", "report", "report_event", "sign_of_life", "take_message", "embed", "embedded", "resolve"}
 )
 
 

@@ -11,9 +11,10 @@ from conductorlite.clock import Clock, Instant, Span, to_instant, to_span
 from conductorlite.decider import Barriers, Bounds
 from conductorlite.definitions import IdempotencyStrategy, Semantics, WorkflowDef
 from conductorlite.driver.loop import Driver
+from conductorlite.driver.outages import passes
 from conductorlite.driver.run import Run
 from conductorlite.engine import AgendaEntry, Upkeep, Where
-from conductorlite.errors import InvalidInput, ResultTimeout, WorkflowFailed
+from conductorlite.errors import InvalidInput, ResultTimeout, StorageError, WorkflowFailed
 from conductorlite.executions import WorkflowStatus
 from conductorlite.ports import Backend, EventSource, Lock, PayloadCodec, PayloadStorage, SecretProvider
 from conductorlite.worker import Workers
@@ -167,7 +168,8 @@ class Engine(Upkeep):
         """Drive until nothing is ready, running or on the agenda; False when `timeout` passes first.
 
         On a virtual clock time jumps to each next instant; on the system clock this thread waits for it, and worker functions
-        run in threads meanwhile.
+        run in threads meanwhile. Errors of the store as with `run_forever`; a call that waits for another writer when the time is
+        over ends with the busy timeout.
         """
         with self.driver.driving:
             deadline = None if timeout is None else self.clock.now() + to_span(timeout)
@@ -177,6 +179,12 @@ class Engine(Upkeep):
         """Drive until `stop` is called, also while there is nothing to do. On a virtual clock: until idle.
 
         When stopped, no more tasks are taken and running functions are waited for, up to the workers' drain time.
+
+        On the system clock a store that is busy, full, read-only or failing, and a payload storage that cannot be reached, are
+        waited out: what functions return is kept in hand meanwhile, and the logger `conductorlite` has a warning at first and one
+        when it is over. On a virtual clock, where no time passes by waiting, they are raised; what is in hand is reported by the
+        next verb that drives. Ends only for `stop`, KeyboardInterrupt and the like, StorageCorrupt, SchemaTooNew, EngineClosed
+        (the store was closed meanwhile), and what a listener, a source (but SourceError) or a clock of your own raises.
         """
         with self.driver.driving:
             self.driver.run(forever=True)
@@ -190,7 +198,12 @@ class Engine(Upkeep):
         deadline = None if timeout is None else self.clock.now() + to_span(timeout)
 
         def ended() -> bool:
-            return self.status(workflow_id).terminal
+            try:
+                return self.status(workflow_id).terminal
+            except StorageError as error:
+                if self.clock.virtual or not passes(error):
+                    raise
+                return False  # whoever drives waits for the store
 
         while not ended():
             if self.driver.driving.acquire(blocking=False):
@@ -218,7 +231,10 @@ class Engine(Upkeep):
                 self.turns.committed.wait(0.05)
 
     def _why_not(self, workflow_id: str, *, in_time: bool = False) -> str:
-        workflow = self.get(workflow_id)
+        try:
+            workflow = self.get(workflow_id)
+        except StorageError as error:
+            return f"{workflow_id} did not end in time, and where it stands cannot be read: {error}"
         waiting = [f"{task.ref} ({task.task_type}) is {task.status}" for task in workflow.tasks if not task.status.terminal]
         what = "did not end in time"
         if in_time:

@@ -35,7 +35,10 @@ class Listening:
         return bool(self._sources)
 
     def take(self, limit: int) -> bool:
-        """Handle up to `limit` messages of the next source that has any; False when none has."""
+        """Handle up to `limit` messages of the next source that has any; False when none has.
+
+        Raises StorageErrors; what was not acknowledged is given again.
+        """
         for offset in range(len(self._sources)):
             number = (self._rotation + offset) % len(self._sources)
             if self._resting.get(number, 0) > self._engine.clock.now():

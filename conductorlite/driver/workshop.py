@@ -43,6 +43,8 @@ class Call:
     report_at: int | None = None
     outcome: object = None
     reports: int = 1
+    #: When its function ended, epoch ms.
+    ended_at: int | None = None
     lost: bool = False
 
 
@@ -99,14 +101,25 @@ class Workshop:
 
     def dispatch(self, running: Call) -> None:
         """Begin a call in a thread or on the loop; it counts before its function can do anything."""
-        worker, task = running.worker, running.task
         self.begin(running)
-        if worker.is_async:
-            running.job = self._loop.submit(partial(call_async, worker, task, self._engine))
+        if running.worker.is_async:
+            running.job = self._loop.submit(partial(self._carry_async, running))
         else:
             if self._pool is None:
                 self._pool = Pool(self._workers.concurrency or _THREADS, self._engine.turns.wake)
-            running.job = self._pool.submit(partial(call, worker, task, self._engine))
+            running.job = self._pool.submit(partial(self._carry, running))
+
+    def _carry(self, running: Call) -> TaskResult | Deferred:
+        try:
+            return call(running.worker, running.task, self._engine)
+        finally:
+            running.ended_at = self._engine.clock.now()
+
+    async def _carry_async(self, running: Call) -> TaskResult | Deferred:
+        try:
+            return await call_async(running.worker, running.task, self._engine)
+        finally:
+            running.ended_at = self._engine.clock.now()
 
     def finished(self) -> list[Call]:
         """Calls whose function has returned."""

@@ -15,8 +15,8 @@ from conductorlite.ports import WritingTransaction
 
 __all__ = ["Along", "Listener", "Start", "Taken", "letter"]
 
-#: What is written in the same commit as a turn.
-Along = Callable[[WritingTransaction], None]
+#: What is written in the same commit as a turn, of which the decision tells.
+Along = Callable[[WritingTransaction, Decision], None]
 
 
 class Listener(Protocol):

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from conductorlite.decisions import Decision
 from conductorlite.errors import InvalidInput
 from conductorlite.executions import PollData
 from conductorlite.ports import QueueReads, WritingTransaction
@@ -80,7 +81,7 @@ class Rider:
         self.polls = polls
         self.aboard = False
 
-    def __call__(self, tx: WritingTransaction) -> None:
+    def __call__(self, tx: WritingTransaction, _: Decision | None = None) -> None:
         """Write them, in whatever transaction comes first."""
         if self.polls and not self.aboard:
             tx.record_polls(self.polls)

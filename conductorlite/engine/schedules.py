@@ -18,7 +18,7 @@ from conductorlite.canonical import Payload
 from conductorlite.clock import Instant, to_instant
 from conductorlite.decisions import Event, EventKind
 from conductorlite.definitions import IdempotencyStrategy
-from conductorlite.engine.asked import Start, letter
+from conductorlite.engine.asked import Along, Start, letter
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.domains import checked_domains
 from conductorlite.engine.keys import checked_key, checked_strategy, replaced
@@ -294,7 +294,7 @@ class Schedules(Records):
         after = started(taken.progress, run, tracked=taken.tracked)
         along = partial(_advance, row=row, schedule=schedule, progress=after, now=now, consumed=consumed)
         try:
-            self._begin_for(schedule, instant, now, lambda tx: _discard(along(tx)))
+            self._begin_for(schedule, instant, now, lambda tx, _: _discard(along(tx)))
             return
         except KeyTaken as error:
             run = attrs.evolve(run, workflow_id=error.workflow_id)
@@ -314,7 +314,7 @@ class Schedules(Records):
             row = view.workflow(workflow_id)
         return row is not None and row.event == address_of(name)
 
-    def _begin_for(self, schedule: WorkflowSchedule, instant: int, now: int, along: Callable[[WritingTransaction], None]) -> None:
+    def _begin_for(self, schedule: WorkflowSchedule, instant: int, now: int, along: Along) -> None:
         request = schedule.start_workflow_request
         workflow_id = id_of(schedule.name, instant)
         key, strategy = checked_key(request.idempotency_key), checked_strategy(request.idempotency_strategy)

@@ -352,7 +352,7 @@ class Turns(Deciding):
         if workflow.event is not None and workflow.status.terminal:
             self.ended(tx, workflow)
         if along is not None:
-            along(tx)
+            along(tx, decision)
 
     def _owned_now(self, tx: WritingTransaction, decision: Decision) -> Decision:
         """An execution that begins belongs to whom its letters belong now: it may have been taken over since it was read."""

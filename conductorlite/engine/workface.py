@@ -9,7 +9,7 @@ import attrs
 
 from conductorlite.canonical import Payload
 from conductorlite.clock import Span, to_span
-from conductorlite.decisions import Event, EventKind, Message, Outcome, queue_name
+from conductorlite.decisions import Decision, Event, EventKind, Message, Outcome, queue_name
 from conductorlite.engine.archived import unarchived
 from conductorlite.engine.asked import Along, Taken, letter
 from conductorlite.engine.control import refuse_parked
@@ -31,6 +31,7 @@ from conductorlite.errors import (
 from conductorlite.executions import REPORTABLE, PollData, Task, TaskLog, TaskResult, TaskStatus, Workflow
 from conductorlite.expressions.scrubbing import Scrubber
 from conductorlite.plan import Node
+from conductorlite.ports import WritingTransaction
 
 __all__ = ["WorkerFace"]
 
@@ -253,10 +254,26 @@ class WorkerFace(Reruns):
             after = attrs.evolve(task, status=result.status, output=output, reason=result.reason, lease=0)
         return self._with_payloads(after)
 
-    def report(self, task: Task, result: TaskResult) -> Taken:
-        """Report on a task that is at hand; raises as `update_task` does."""
+    def report(self, task: Task, result: TaskResult, *, at: int | None = None) -> Taken:
+        """Report on a task that is at hand; raises as `update_task` does.
+
+        `at` (epoch ms) is when the work ended, if that is not now: a deadline between then and now has not been missed.
+        """
         event = self.report_event(task, result)
-        taken = self.turns.take(task.workflow_id, [event])
+        if at is not None and at < event.due_at:
+            event = attrs.evolve(event, due_at=at, posted_at=at)
+
+        lines, kept = self._lines(task, result.logs), False
+
+        def keep(tx: WritingTransaction, decision: Decision) -> None:
+            nonlocal kept
+            # A report that is refused or ignored leaves no lines.
+            reply = decision.replies.get(event.event_id)
+            kept = reply is not None and reply.outcome is Outcome.DONE
+            if kept:
+                tx.log(task.workflow_id, lines)
+
+        taken = self.turns.take(task.workflow_id, [event], along=keep if lines else None)
         if taken.parked is not None:
             self.turns.keep(task.workflow_id, [event])
         reply = taken.replies.get(event.event_id)
@@ -264,8 +281,7 @@ class WorkerFace(Reruns):
             raise StaleLease(f"{task.workflow_id}: {reply.message}")
         if reply is not None and reply.outcome is Outcome.CONFLICT:
             raise Conflict(f"{task.workflow_id}: {reply.message}")
-        # Only after the turn: a report that is refused or ignored leaves no lines either.
-        if result.logs and (reply is None or reply.outcome is Outcome.DONE):
+        if lines and not kept and (reply is None or reply.outcome is Outcome.DONE):
             self.log(task, *result.logs)
         if self._secrecy is not None and result.status.terminal:
             self._secrecy.forget(task)
@@ -304,7 +320,13 @@ class WorkerFace(Reruns):
         removed, ExecutionArchived, StaleLease when somebody else holds it, and Parked: then nothing times out, and a report will
         be kept.
         """
+        return self.sign_of_life(task, self.clock.now())
+
+    def sign_of_life(self, task: Task, at: int) -> bool:
+        """As `extend_lease`, for a worker that was alive at an instant (epoch ms), when that could not be written."""
         event = self._task_letter(task, EventKind.EXTEND_LEASE, Payload.of({"taskId": task.task_id, "lease": task.lease}))
+        if at < event.due_at:
+            event = attrs.evolve(event, due_at=at, posted_at=at)
         try:
             taken = self.turns.take(task.workflow_id, [event])
         except ExecutionArchived:
@@ -333,15 +355,18 @@ class WorkerFace(Reruns):
 
     def log(self, task: Task, *lines: str) -> None:
         """Keep lines of text with a task, stamped now; for an execution that was removed or archived meanwhile they are dropped."""
-        now = self.clock.now()
+        kept = self._lines(task, lines)
+        with self.backend.writing() as tx:
+            if tx.workflow(task.workflow_id) is not None:
+                tx.log(task.workflow_id, kept)
+
+    def _lines(self, task: Task, lines: Sequence[str]) -> list[TaskLog]:
         texts = [str(line) for line in lines]
-        scrubber = self._scrubber(task)
+        scrubber = self._scrubber(task) if texts else None
         if scrubber is not None:
             texts = [scrubber.text(text) for text in texts]
-        with self.backend.writing() as tx:
-            if tx.workflow(task.workflow_id) is None:
-                return
-            tx.log(task.workflow_id, [TaskLog(task_id=task.task_id, at=now, text=text) for text in texts])
+        now = self.clock.now()
+        return [TaskLog(task_id=task.task_id, at=now, text=text) for text in texts]
 
     def task(self, task_id: str) -> Task:
         """One attempt by its id; raises TaskNotFound, also for one of an archived execution: `get` has those."""

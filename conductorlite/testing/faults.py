@@ -35,7 +35,8 @@ class FaultyBackend:
     once, and the backend lives on. `on_crash` is called at the instant of the crash, with the transaction still open;
     `on_commit` after each commit, with its number among the writes; `on_writing` before each writing transaction is
     begun, when what it will write has been decided and nothing is held; `on_write` inside it, before each write, with
-    its name. With `keep_open` closing this backend leaves `inner` open. `journal` tells what was written: names of
+    its name; `on_use` before each use of the backend, with the name of its method. What they raise takes the place of what
+    would have been done. With `keep_open` closing this backend leaves `inner` open. `journal` tells what was written: names of
     methods, `commit`, and for `apply` the events whose answer the decision carries.
     """
 
@@ -51,6 +52,7 @@ class FaultyBackend:
         on_commit: Callable[[int], None] | None = None,
         on_writing: Callable[[], None] | None = None,
         on_write: Callable[[str], None] | None = None,
+        on_use: Callable[[str], None] | None = None,
         keep_open: bool = False,
     ) -> None:
         self.inner = inner
@@ -65,6 +67,7 @@ class FaultyBackend:
         self._on_commit = on_commit
         self.on_writing = on_writing
         self._on_write = on_write
+        self._on_use = on_use
         self._keep_open = keep_open
         self._closed = False
 
@@ -75,12 +78,12 @@ class FaultyBackend:
 
     def reading(self) -> AbstractContextManager[ReadingTransaction]:
         """A consistent view of the inner backend."""
-        self._check()
+        self._check("reading")
         return self.inner.reading()
 
     def writing(self) -> AbstractContextManager[WritingTransaction]:
         """An atomic change of the inner backend, counted and disturbed."""
-        self._check()
+        self._check("writing")
         if self.on_writing is not None:
             self.on_writing()
             self._check()
@@ -88,32 +91,32 @@ class FaultyBackend:
 
     def data_version(self) -> int:
         """The inner backend's."""
-        self._check()
+        self._check("data_version")
         return self.inner.data_version()
 
     def commits(self) -> int:
         """The inner backend's."""
-        self._check()
+        self._check("commits")
         return self.inner.commits()
 
     def checkpoint(self) -> None:
         """The inner backend's."""
-        self._check()
+        self._check("checkpoint")
         self.inner.checkpoint()
 
     def faults(self) -> Sequence[str]:
         """The inner backend's."""
-        self._check()
+        self._check("faults")
         return self.inner.faults()
 
     def rebuild_indexes(self) -> None:
         """The inner backend's."""
-        self._check()
+        self._check("rebuild_indexes")
         self.inner.rebuild_indexes()
 
     def backup(self, path: str, *, documents: bool = True) -> None:
         """The inner backend's."""
-        self._check()
+        self._check("backup")
         self.inner.backup(path, documents=documents)
 
     def payload_storage(self) -> PayloadStorage | None:
@@ -122,7 +125,7 @@ class FaultyBackend:
 
     def compact(self) -> None:
         """The inner backend's."""
-        self._check()
+        self._check("compact")
         self.inner.compact()
 
     def close(self) -> None:
@@ -131,7 +134,9 @@ class FaultyBackend:
             self.inner.close()
         self._closed = True
 
-    def _check(self) -> None:
+    def _check(self, use: str = "") -> None:
+        if use and self._on_use is not None:
+            self._on_use(use)
         if self.dead:
             raise Crash("the process of this backend has died")
         if self._closed:

@@ -1,0 +1,114 @@
+"""What a driver does while the store, or a part of it, cannot be used: it waits, longer each time, and tells.
+
+Two kinds. *The store* is busy, full or cannot be written: then nothing can be done, and the whole driver waits. *One piece of work*
+cannot be done (its document cannot be fetched, the disk fails below its rows): it rests, and the others go on.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import attrs
+
+from conductorlite.clock import Clock
+from conductorlite.errors import SchemaTooNew, StorageBusy, StorageCorrupt, StorageError, StorageFull, StorageReadOnly
+
+__all__ = ["Outages", "passes"]
+
+_LOG: Final = logging.getLogger("conductorlite")
+
+#: The first rest after a failure, ms, and the longest: each is twice as long as the one before.
+_FIRST_MS: Final = 100
+_LONGEST_MS: Final = 5_000
+
+#: A piece of work that was not tried again for so long after its rest is not there any more, ms.
+_GONE_MS: Final = 60_000
+
+#: The address of the store as a whole.
+_STORE: Final = ""
+
+#: What nothing that does not pass by itself: whoever goes on would only do harm, or wait for ever.
+_LASTING: Final = (StorageCorrupt, SchemaTooNew)
+
+#: What would meet every other piece of work too.
+_EVERYWHERE: Final = (StorageBusy, StorageFull, StorageReadOnly)
+
+
+def passes(error: BaseException) -> bool:
+    """Whether an error of the store may pass by itself: all but a damaged file, and one of a newer schema."""
+    return isinstance(error, StorageError) and not isinstance(error, _LASTING)
+
+
+@attrs.define(slots=True)
+class _Rest:
+    """How long a piece of work has been waiting, and until when it is left alone."""
+
+    since: int
+    failures: int = 0
+    again_at: int = 0
+
+
+class Outages:
+    """What of one driver's work waits; used by its thread alone."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._rests: dict[str, _Rest] = {}
+        self._since = 0
+        #: Whether errors that pass are waited out; else they reach whoever asked for the work.
+        self.patient = False
+
+    def failed(self, error: StorageError, address: str = _STORE) -> bool:
+        """Note a failure; False when the caller must raise it: for what lasts, and by whoever does not wait."""
+        if not self.patient or not passes(error):
+            return False
+        if address and isinstance(error, _EVERYWHERE):
+            return False
+        now = self._clock.now()
+        if not self._rests:
+            self._since = now
+            _LOG.warning("the driver waits for the store: %s: %s", type(error).__name__, error)
+        rest = self._rests.setdefault(address, _Rest(since=now))
+        rest.again_at = now + min(_LONGEST_MS, _FIRST_MS << min(rest.failures, 10))
+        rest.failures += 1
+        return True
+
+    def rests(self, address: str) -> bool:
+        """Whether a piece of work is left alone for now."""
+        rest = self._rests.get(address)
+        # A clock that was set back must not keep it waiting.
+        return rest is not None and 0 < rest.again_at - self._clock.now() <= _LONGEST_MS
+
+    def again_at(self) -> int | None:
+        """When the next piece of work that rests is to be tried again."""
+        now = self._clock.now()
+        return min((rest.again_at for rest in self._rests.values() if rest.again_at > now), default=None)
+
+    @property
+    def resting(self) -> int:
+        """How many pieces of work have failed and not been done since."""
+        return len(self._rests)
+
+    def done(self, address: str = _STORE) -> None:
+        """Note that a piece of work was done, or that the store could be used; says so when it was the last that waited."""
+        if self._rests and self._rests.pop(address, None) is not None:
+            self._tell_when_over()
+
+    def prune(self) -> None:
+        """Forget work that was not asked for again: somebody else has done it, or its execution is gone."""
+        if self._rests:
+            gone = self._clock.now() - _GONE_MS
+            for address in [address for address, rest in self._rests.items() if rest.again_at < gone]:
+                del self._rests[address]
+            self._tell_when_over()
+
+    def clear(self) -> None:
+        """Forget all: nothing is left to do."""
+        if self._rests:
+            self._rests.clear()
+            self._tell_when_over()
+
+    def _tell_when_over(self) -> None:
+        if not self._rests:
+            _LOG.warning("the store can be used again, after %.1f s; the driver goes on", (self._clock.now() - self._since) / 1000)

@@ -1,0 +1,255 @@
+"""What a driver does, unit by unit: turns, reports, signs of life, calls of functions in its own thread."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+from conductorlite.driver.listening import Listening
+from conductorlite.driver.outages import Outages
+from conductorlite.driver.reports import Reports
+from conductorlite.driver.resting import GLANCE_MS, Rest
+from conductorlite.driver.workshop import Call, Workshop
+from conductorlite.engine import Keeping
+from conductorlite.errors import ClockError, InvariantBroken, NotFound, Parked, StaleLease, StorageError
+from conductorlite.executions import Task, TaskStatus
+from conductorlite.ports import EventSource
+from conductorlite.schedules import name_at
+from conductorlite.worker import Deferred, Worker, Workers
+from conductorlite.worker.calls import raised, returned_value
+
+__all__ = ["Work"]
+
+#: Deliveries carried out in one write.
+_BATCH: Final = 64
+
+#: Units of work that may pass before the index is told of them.
+_HUNGRY: Final = 500
+
+#: Executions looked at when somebody else takes a turn on the first one that is due.
+_OTHERS: Final = 64
+
+
+class Work:
+    """The units of work of one engine, and what they have in common."""
+
+    def __init__(self, engine: Keeping, workers: Workers | None, sources: Iterable[EventSource] = ()) -> None:
+        self.engine = engine
+        self.clock = engine.clock
+        # An empty set is falsy, and functions may still be added to it.
+        self.workers = workers if workers is not None else Workers()
+        self.driving = threading.RLock()
+        self.workshop = Workshop(engine, self.workers)
+        self.outages = Outages(engine.clock)
+        self.reports = Reports(engine)
+        self.listening = Listening(engine, sources)
+        self._timeline: list[tuple[int, int, Call]] = []
+        self._order = itertools.count()
+        self._rotation = 0
+        #: Whether the last turns that were due are being taken by somebody else.
+        self._passed_over = False
+        self._unfed = 0
+        self._stopping = threading.Event()
+        #: Executions that ended while functions run or are being handed out, and whether anybody notes them down.
+        self._over: deque[str] = deque()
+        self._noting = False
+        self._handing_out = False
+        self._rest = Rest(engine, asked=bool(self.listening))
+
+    # ------------------------------------------------------------------ one unit of work
+
+    def tick(self) -> bool:
+        """Do one unit of what is ready now: a turn, a message, a report, or one worker call; False when nothing is ready.
+
+        The index is told of changes when nothing else is ready, and else at every so many units.
+        """
+        if self.reports.flush() or (self._feeds() and self._feed()):
+            return True
+        return self._take_turn() or self.listening.take(1) or self._report_due() or self._run_one() or self._feed()
+
+    def _feeds(self) -> bool:
+        """Whether the index has been kept waiting for so many units."""
+        self._unfed += 1
+        return self._unfed >= _HUNGRY
+
+    def _feed(self) -> bool:
+        self._unfed = 0
+        return self.engine.feeder is not None and self.engine.feeder.feed()
+
+    def settle(self) -> int:
+        """Do all that is ready now; returns how many units that was."""
+        units = 0
+        while self.tick():
+            units += 1
+        return units
+
+    def _take_turn(self) -> bool:
+        with self.engine.backend.reading() as view:
+            items = view.outbox(_BATCH)
+            due = [] if items else view.due_workflows(self.clock.now(), 1, self.engine.owner)
+        if items:
+            with self.engine.backend.writing() as tx:
+                tx.deliver(items)
+            return True
+        self._passed_over = False
+        if not due:
+            return False
+        if self._turn(due[0]):
+            return True
+        # Somebody else takes a turn on it, or it rests: there may be others.
+        with self.engine.backend.reading() as view:
+            due = view.due_workflows(self.clock.now(), _OTHERS + self.outages.resting, self.engine.owner)
+        self._passed_over = not any(self._turn(workflow_id) for workflow_id in due[1:])
+        return not self._passed_over
+
+    def _turn(self, address: str) -> bool:
+        """Whether a turn was taken: not while somebody else has the lock of the execution, nor while it rests after a failure."""
+        if self.outages.rests(address):
+            return False
+        try:
+            taken = self._take(address)
+        except InvariantBroken:
+            # Counted on the workflow row; the third time parks it. Others must not suffer for it.
+            taken = True
+        except StorageError as error:
+            if not self.outages.failed(error, address):
+                raise
+            return False
+        self.outages.done(address)
+        return taken
+
+    def _take(self, address: str) -> bool:
+        schedule = name_at(address)
+        if schedule is None:
+            return not self.engine.turns.take(address).posted
+        self.engine.declared_task_defs = self.workers.task_defs
+        self.engine.fire_schedule(schedule)
+        return True
+
+    def _run_one(self) -> bool:
+        """Take and run one offered task in this thread."""
+        for worker, task in self._polled(1):
+            self._run_inline(worker, task)
+            return True
+        return False
+
+    def _polled(self, most: int, *, threads: bool = False) -> list[tuple[Worker, Task]]:
+        """Up to `most` tasks for workers that may take one more (with `threads`: as many as there is room for); every type
+        gets its turn."""
+        found: list[tuple[Worker, Task]] = []
+        workers = list(self.workers)
+        limit = self.workers.concurrency
+        room = {kind: self.workshop.room(is_async=kind) for kind in (False, True)} if threads else {}
+        for offset in range(len(workers)):
+            worker = workers[(self._rotation + offset) % len(workers)]
+            own = self.workshop.room_for(worker)
+            free = min(most - len(found), room.get(worker.is_async, most), most if own is None else own)
+            if limit is not None:
+                free = min(free, limit - len(self.workshop) - len(found))
+            if free <= 0:
+                continue
+            try:
+                tasks = self.engine.poll(worker.task_type, worker_id=self.workers.worker_id, count=free, domain=worker.domain)
+            except StorageError:
+                if found:  # what was taken is carried out; the error comes again
+                    break
+                raise
+            found += [(worker, task) for task in tasks]
+            if room:
+                room[worker.is_async] -= len(tasks)
+            if len(found) >= most:
+                break
+        self._rotation += 1
+        return found
+
+    def _run_inline(self, worker: Worker, task: Task) -> None:
+        result = self.workshop.run(worker, task)
+        if isinstance(result, Deferred):
+            self._defer(worker, task, result)
+        else:
+            self.reports.add(task, result)
+
+    # ------------------------------------------------------------------ virtual durations
+
+    def _defer(self, worker: Worker, task: Task, deferred: Deferred) -> None:
+        """Keep a call that takes virtual time on the agenda."""
+        if not self.clock.virtual:
+            raise ClockError(f"worker {worker.task_type!r} takes virtual time, but the engine's clock is real")
+        at = None if deferred.after_ms is None else self.clock.now() + deferred.after_ms
+        if at is None and deferred.silent:
+            # A dead worker: nothing will be heard of it, and it holds no slot of those that live.
+            return
+        running = Call(worker=worker, task=task, report_at=at, outcome=deferred.outcome, reports=deferred.reports)
+        running.beat_at = None if deferred.silent else self._next_beat(worker, task)
+        self.workshop.begin(running)
+        self._enter(running)
+
+    def _enter(self, running: Call) -> None:
+        instants = [at for at in (running.beat_at, running.report_at) if at is not None]
+        if instants:
+            heapq.heappush(self._timeline, (min(instants), next(self._order), running))
+
+    def _report_due(self) -> bool:
+        """Make the next report, or give the next sign of life, that is due in virtual time."""
+        if not self._timeline or self._timeline[0][0] > self.clock.now():
+            return False
+        _, _, running = heapq.heappop(self._timeline)
+        if running.report_at is not None and running.report_at <= self.clock.now():
+            self.workshop.end(running)
+            outcome = running.outcome
+            task = running.task
+            result = raised(task, outcome) if isinstance(outcome, BaseException) else returned_value(task, outcome)
+            self.reports.add(task, result, running.reports)
+        else:
+            self._beat(running)
+            self._enter(running)
+        return True
+
+    # ------------------------------------------------------------------ signs of life
+
+    def _next_beat(self, worker: Worker, task: Task) -> int | None:
+        """When to give a sign of life, or at least to look whether the task is still held; None when it has no deadline.
+
+        A third of the response timeout from now, so that two signs may be missed; and at the deadlines themselves, because
+        a function that never returns must give up its slot when its task has ended without it.
+        """
+        now = self.clock.now()
+        beats = worker.heartbeat and task.response_timeout_at is not None
+        deadlines = (None if beats else task.response_timeout_at, task.timeout_at, task.total_timeout_at)
+        instants = [at for at in deadlines if at is not None and at > now]
+        if not self.clock.virtual and any(at is not None and at <= now for at in deadlines):
+            # Overdue, but its turn has not been taken yet. (Virtual time takes all turns before it looks.)
+            instants.append(now + GLANCE_MS)
+        if beats:
+            instants.append(now + max(1, ((task.response_timeout_at or 0) - task.updated_at) // 3))
+        return min(instants, default=None)
+
+    def _beat(self, running: Call) -> None:
+        held = running.task
+        try:
+            beats = running.worker.heartbeat and held.response_timeout_at is not None
+            alive = not beats or self._alive(held, running.beat_at)
+        except (StaleLease, NotFound):
+            alive = False
+        with self.engine.backend.reading() as view:
+            stored = view.task_by_id(held.task_id) if alive else None
+        if stored is not None and stored.status is TaskStatus.IN_PROGRESS and stored.lease == held.lease:
+            running.beat_at = self._next_beat(running.worker, stored)
+        else:
+            running.lost = True
+            running.beat_at = None
+            if running.report_at is None:
+                # Hung, and nobody waits for it any more: its slot is free again.
+                self.workshop.end(running)
+
+    def _alive(self, held: Task, at: int | None) -> bool:
+        try:
+            if at is not None and self.outages.resting:  # it may be late
+                return self.engine.sign_of_life(held, at)
+            return self.engine.extend_lease(held)
+        except Parked:  # nothing times out there, and what the function returns will be kept
+            return True
