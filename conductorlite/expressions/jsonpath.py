@@ -79,6 +79,14 @@ class Path:
             return None if calls or self.definite else []
         return found if self.answers_list else found[-1]
 
+    def leads_somewhere(self, base: Json, document: Callable[[], Json]) -> bool:
+        """Whether the path finds anything, be it null."""
+        value = walk(base, self.plain)
+        try:
+            return value is not MISSING and (not self.steps or bool(self._run(value, document)))
+        except (ExpressionFailed, OverflowError, ValueError):
+            return False
+
     def _run(self, value: Json, document: Callable[[], Json]) -> list[Json]:
         nodes = [value]
         last = len(self.steps) - 1
@@ -130,7 +138,7 @@ def compile_path(text: str) -> Path:
         count += 1
     plain = tuple(step for segment in segments[:count] if (step := _plain(segment)) is not None)
     rest = segments[count:]
-    steps = tuple(compile_filter(segment.text) if isinstance(segment, FilterText) else segment for segment in rest)
+    steps = tuple(compile_filter(segment.text, compile_path) if isinstance(segment, FilterText) else segment for segment in rest)
     return Path(
         text=text,
         plain=plain,

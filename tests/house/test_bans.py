@@ -26,11 +26,10 @@ SQL_TIME = re.compile(
     re.IGNORECASE,
 )
 
-#: The one door up (a definition knows nothing of the codec until somebody asks for JSON), the JSONPath library, which is
-#: imported by the first filter that needs it, and the interpreters, which are imported with the first script.
+#: The one door up (a definition knows nothing of the codec until somebody asks for JSON), and the languages of scripts, which are
+#: imported with the first script.
 DOORS = {
     ("conductorlite/definitions.py", "conductorlite"),
-    ("conductorlite/expressions/filters.py", "jsonpath"),
     ("conductorlite/expressions/conditions.py", "conductorlite"),
 }
 

@@ -8,7 +8,7 @@ import sys
 
 #: Not imported before they are used: 80 ms and more, each, on a cold start.
 LATER = (
-    "sqlite3", "sqlite_utils", "apscheduler", "cattrs", "jsonpath", "hypothesis", "pytest", "_pytest", "asyncio",
+    "sqlite3", "sqlite_utils", "apscheduler", "cattrs", "hypothesis", "pytest", "_pytest", "asyncio",
     "concurrent.futures", "http.client", "conductorlite.testing", "click", "rich",
     "httpx", "conductorlite.system",
 )  # fmt: skip
