@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
 from conductorlite.errors import ClockError, InvalidInput
+from conductorlite.threads import Block, Mutex, within
 
 __all__ = ["Clock", "Instant", "Span", "SystemClock", "VirtualClock", "to_instant", "to_span"]
 
@@ -127,8 +127,8 @@ class VirtualClock:
 
     def __init__(self, start: Instant = "2030-01-01T00:00:00+00:00") -> None:
         self._now = to_instant(start)
-        self._running = 0
-        self._lock = threading.Lock()
+        self._running: set[_Running] = set()
+        self._moving = Mutex()
 
     def now(self) -> int:
         """Epoch milliseconds, as last set."""
@@ -140,9 +140,9 @@ class VirtualClock:
         Moving the clock does not fire what is due: `Engine.advance` does both, each due event at its own instant.
         """
         target = to_instant(instant)
-        with self._lock:
+        with self._moving.held():
             if self._running:
-                raise ClockError(f"cannot move the clock while {self._running} worker(s) run")
+                raise ClockError(f"cannot move the clock while {len(self._running)} worker(s) run")
             if target < self._now:
                 raise ClockError(f"time cannot go back from {self._now} to {target}")
             self._now = target
@@ -150,16 +150,28 @@ class VirtualClock:
     def wait(self, wakeup: threading.Condition, until: int | None) -> None:
         """Return at once: virtual time never passes by waiting."""
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> AbstractContextManager[None]:
         """While inside, a worker is running and the time cannot be moved."""
-        with self._lock:
-            self._running += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._running -= 1
+        return within(_Running(self._running))
 
     def __repr__(self) -> str:
         return f"VirtualClock({datetime.fromtimestamp(self._now / 1000, UTC).isoformat()!r})"
+
+
+class _Running(Block[None]):
+    """The block of one worker."""
+
+    __slots__ = ("_all",)
+
+    def __init__(self, running: set[_Running]) -> None:
+        super().__init__()
+        self._all = running
+
+    def begin(self) -> None:
+        self._all.add(self)
+
+    def end(self, error: BaseException | None) -> None:
+        self.undo()
+
+    def undo(self) -> None:
+        self._all.discard(self)

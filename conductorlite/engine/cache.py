@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
+from itertools import count
 from typing import Generic, TypeVar
+
+from conductorlite.threads import Mutex
 
 __all__ = ["Cache"]
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+class _Held(Generic[V]):
+    """A value, how much it weighs, and when it was used last."""
+
+    __slots__ = ("used", "value", "weight")
+
+    def __init__(self, value: V, weight: int, used: int) -> None:
+        self.value = value
+        self.weight = weight
+        self.used = used
 
 
 class Cache(Generic[K, V]):
@@ -23,32 +35,31 @@ class Cache(Generic[K, V]):
         self._size = size
         self._weigh = weigh
         self._budget = budget
-        self._weight = 0
-        self._held: OrderedDict[K, V] = OrderedDict()
-        self._lock = threading.Lock()
+        self._held: dict[K, _Held[V]] = {}
+        self._uses = count()
+        self._changing = Mutex()
 
     def get(self, key: K) -> V | None:
         """The value, or None."""
-        with self._lock:
-            value = self._held.get(key)
-            if value is not None:
-                self._held.move_to_end(key)
-            return value
+        held = self._held.get(key)
+        if held is None:
+            return None
+        held.used = next(self._uses)
+        return held.value
 
     def put(self, key: K, value: V) -> None:
         """Keep a value."""
-        with self._lock:
-            self._forget(self._held.pop(key, None))
-            self._held[key] = value
-            self._weight += 0 if self._weigh is None else self._weigh(value)
-            while len(self._held) > self._size or (self._weight > self._budget and len(self._held) > 1):
-                self._forget(self._held.popitem(last=False)[1])
+        weight = 0 if self._weigh is None else self._weigh(value)
+        with self._changing.held():
+            self._held[key] = _Held(value, weight, next(self._uses))
+            # Added up each time: a sum that is kept would go wrong with the first change that is interrupted.
+            while len(self._held) > self._size or (self._weigh is not None and len(self._held) > 1 and self._heavy()):
+                del self._held[min(self._held, key=lambda known: self._held[known].used)]
+
+    def _heavy(self) -> bool:
+        return sum(held.weight for held in self._held.values()) > self._budget
 
     def drop(self, key: K) -> None:
         """Forget a value."""
-        with self._lock:
-            self._forget(self._held.pop(key, None))
-
-    def _forget(self, value: V | None) -> None:
-        if value is not None and self._weigh is not None:
-            self._weight -= self._weigh(value)
+        with self._changing.held():
+            self._held.pop(key, None)

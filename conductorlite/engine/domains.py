@@ -7,7 +7,6 @@ Source of the rule: Conductor's `ExecutionService.poll` and its poll data.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -44,34 +43,31 @@ def last_polls(view: QueueReads, task_type: str) -> dict[str, int]:
 
 
 class Polls:
-    """The polls of one engine that are to be written. Thread-safe."""
+    """The polls of one engine that are to be written. Thread-safe: of two at one instant one may be forgotten."""
 
     def __init__(self) -> None:
         self._written: dict[_Key, int] = {}
         self._waiting: dict[_Key, PollData] = {}
-        self._lock = threading.Lock()
 
     def noted(self, poll: PollData) -> Sequence[PollData]:
         """What is to be written now that this poll was made: nothing, or it and all that has waited meanwhile."""
         key = (poll.queue_name, poll.domain, poll.worker_id)
-        with self._lock:
-            last = self._written.get(key)
-            self._waiting[key] = poll
-            # A clock that was set back must not silence a worker until it has caught up.
-            if last is not None and 0 <= poll.last_poll_time - last < _INTERVAL:
-                return ()
-            return tuple(self._waiting.values())
+        last = self._written.get(key)
+        self._waiting[key] = poll
+        # A clock that was set back must not silence a worker until it has caught up.
+        if last is not None and 0 <= poll.last_poll_time - last < _INTERVAL:
+            return ()
+        return tuple(self._waiting.values())
 
     def wrote(self, polls: Sequence[PollData]) -> None:
         """Remember what was written."""
-        with self._lock:
-            if len(self._written) > _KNOWN:
-                self._written.clear()
-            for poll in polls:
-                key = (poll.queue_name, poll.domain, poll.worker_id)
-                self._written[key] = poll.last_poll_time
-                if self._waiting.get(key) == poll:
-                    del self._waiting[key]
+        if len(self._written) > _KNOWN:
+            self._written.clear()
+        for poll in polls:
+            key = (poll.queue_name, poll.domain, poll.worker_id)
+            self._written[key] = poll.last_poll_time
+            if self._waiting.get(key) == poll:
+                self._waiting.pop(key, None)
 
 
 class Rider:

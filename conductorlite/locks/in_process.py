@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from itertools import count
 from typing import final
 
 from conductorlite.clock import Span, to_span
+from conductorlite.threads import Mutex
 
 __all__ = ["InProcessLock"]
 
@@ -23,11 +23,11 @@ class InProcessLock:
         self._lease = None if lease is None else to_span(lease)
         self._held: dict[str, tuple[int, int | None]] = {}
         self._tokens = count(1)
-        self._guard = threading.Lock()
+        self._guard = Mutex()
 
     def try_acquire(self, workflow_id: str, now: int) -> int | None:
         """Take the turn and return its token, or None at once when somebody has it whose lease is not over at `now`."""
-        with self._guard:
+        with self._guard.held():
             held = self._held.get(workflow_id)
             if held is not None and (held[1] is None or held[1] > now):
                 return None
@@ -37,7 +37,7 @@ class InProcessLock:
 
     def release(self, workflow_id: str, token: int) -> None:
         """Give a turn back; nothing happens when it was lost to somebody else."""
-        with self._guard:
+        with self._guard.held():
             if self._held.get(workflow_id, (0, None))[0] == token:
                 del self._held[workflow_id]
 

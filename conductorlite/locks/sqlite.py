@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 import uuid
 from itertools import count
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Final, final
 
 from conductorlite.clock import Span, to_span
 from conductorlite.errors import EngineClosed, InvalidInput, StorageBusy, StorageError
+from conductorlite.threads import Mutex
 
 __all__ = ["SQLiteLock"]
 
@@ -55,7 +55,7 @@ class SQLiteLock:
         self._owner = f"{self.owner}#{uuid.uuid4().hex[:8]}"
         self._busy_timeout_ms = busy_timeout_ms
         self._tokens = count(1)
-        self._guard = threading.Lock()
+        self._guard = Mutex()
         self._pid = os.getpid()
         self._connection = self._open()
 
@@ -92,7 +92,7 @@ class SQLiteLock:
         if os.getpid() != self._pid:
             raise EngineClosed(f"{self.path}: the process was forked after the lock was opened; open one in the child process")
         try:
-            with self._guard:
+            with self._guard.held():
                 return self._connection.execute(statement, row).rowcount
         except sqlite3.OperationalError as error:
             busy = "locked" in str(error)
@@ -104,5 +104,5 @@ class SQLiteLock:
     def close(self) -> None:
         """Release the file; idempotent. What is still held is free when its lease is over."""
         if os.getpid() == self._pid:
-            with self._guard:
+            with self._guard.held():
                 self._connection.close()

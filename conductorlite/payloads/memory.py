@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from typing import final
 
@@ -15,35 +14,29 @@ __all__ = ["MemoryPayloads"]
 
 @final
 class MemoryPayloads:
-    """A payload storage in memory."""
+    """A payload storage in memory. Thread-safe, for each call is one step of a dict."""
 
     def __init__(self) -> None:
         self._held: dict[str, bytes] = {}
-        self._lock = threading.Lock()
 
     def put(self, key: str, data: bytes) -> None:
         """Keep bytes in place of what was there."""
-        with self._lock:
-            self._held[checked_key(key)] = bytes(data)
+        self._held[checked_key(key)] = bytes(data)
 
     def get(self, key: str) -> bytes:
         """The bytes; raises PayloadLost when there are none."""
-        with self._lock:
-            data = self._held.get(key)
+        data = self._held.get(key)
         if data is None:
             raise PayloadLost(key, "is missing in memory")
         return data
 
     def delete(self, key: str) -> None:
         """Forget the bytes, if there are any."""
-        with self._lock:
-            self._held.pop(key, None)
+        self._held.pop(key, None)
 
     def list(self) -> Iterator[StoredPayload]:
         """Every object there is."""
-        with self._lock:
-            held = [StoredPayload(key=key, size=len(data)) for key, data in self._held.items()]
-        return iter(held)
+        return iter([StoredPayload(key=key, size=len(data)) for key, data in self._held.copy().items()])
 
     def location(self, operation: str, path: str) -> ExternalStorageLocation:
         """A URI that only names the object: nobody else can reach it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
@@ -10,6 +9,7 @@ import attrs
 
 from conductorlite.canonical import canonical, parse
 from conductorlite.errors import InvalidInput, SinkError, TaskFailedTerminally
+from conductorlite.threads import Mutex
 
 __all__ = ["MemorySink", "Published", "Sink", "checked_sinks", "sink_of"]
 
@@ -59,14 +59,14 @@ class MemorySink:
             raise InvalidInput(f"capacity {capacity} is below 1")
         self._dedup = dedup
         self._capacity = capacity
-        self._lock = threading.Lock()
+        self._mutex = Mutex()
         self._messages: list[Published] = []
         self._seen: set[str] = set()
 
     @property
     def messages(self) -> tuple[Published, ...]:
         """What was published, in order."""
-        with self._lock:
+        with self._mutex.held():
             return tuple(self._messages)
 
     def publish(
@@ -81,7 +81,7 @@ class MemorySink:
         """Keep a copy of a message; raises SinkError when the sink is full, InvalidInput for a payload that is not JSON."""
         copy = parse(canonical(payload, where="payload"))
         message = Published(destination=destination, payload=copy, message_id=message_id, key=key, headers=dict(headers or {}))
-        with self._lock:
+        with self._mutex.held():
             if self._dedup and message_id in self._seen:
                 return
             if len(self._messages) >= self._capacity:
@@ -92,7 +92,7 @@ class MemorySink:
 
     def clear(self) -> None:
         """Forget every message, and the ids it has seen."""
-        with self._lock:
+        with self._mutex.held():
             self._messages.clear()
             self._seen.clear()
 

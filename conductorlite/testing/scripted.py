@@ -11,7 +11,6 @@ have a worker; tasks of any other type stay in their queue.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from conductorlite.errors import InvalidInput, TaskFailedTerminally
 from conductorlite.executions import Task, TaskResult, TaskStatus, Workflow
 from conductorlite.handlers import EventExecution
 from conductorlite.testing.steps import Step, StepKind
+from conductorlite.threads import Mutex
 from conductorlite.worker import Deferred, TaskContext, Worker, Workers, call
 
 __all__ = ["Call", "Script", "ScriptedWorkers"]
@@ -55,7 +55,7 @@ class Script:
         self._place = 0
         self._used = 0
         self._given_back: list[Call] = []
-        self._lock = threading.Lock()
+        self._mutex = Mutex()
 
     # ---------------------------------------------------------------- writing it
 
@@ -118,7 +118,7 @@ class Script:
 
     def forget(self) -> Script:
         """Drop all steps; calls made so far stay in `calls`."""
-        with self._lock:
+        with self._mutex.held():
             self.steps.clear()
             self._place = self._used = self._takes_ms = 0
         return self
@@ -143,13 +143,13 @@ class Script:
 
     def give_back(self, lost: Call) -> None:
         """Let the next call for the same reference do again what `lost` did: its process ended before it reported."""
-        with self._lock:
+        with self._mutex.held():
             self._given_back.append(lost)
 
     def play(self, context: TaskContext) -> Any:
         """Carry out one call: what a worker function of this type returns or raises."""
         task = context.task
-        with self._lock:
+        with self._mutex.held():
             step = self._next(task)
             self._log.append(
                 Call(

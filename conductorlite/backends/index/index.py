@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 from conductorlite.backends.index.rendering import rendered
 from conductorlite.backends.index.schema import APPLICATION_ID, VERSION, columns, create, drop
 from conductorlite.backends.index.writing import IndexChange
 from conductorlite.backends.sqlite.opening import translated
-from conductorlite.errors import EngineClosed, StorageBusy, StorageCorrupt, StorageError
+from conductorlite.errors import ConductorliteError, EngineClosed, InvariantBroken, StorageBusy, StorageCorrupt, StorageError
 from conductorlite.search import TASKS, WORKFLOWS, Asked, Document, SearchResult, Subject, TaskSummary, WorkflowSummary
 from conductorlite.search.query import Pattern
 from conductorlite.search.results import task_summary, workflow_summary
+from conductorlite.threads import Block, Mutex, within
 
 __all__ = ["SQLiteIndex"]
+
+V = TypeVar("V")
 
 _FAILED: Final = ("failedReferenceTaskNames", "failedTaskNames")
 _KNOWN: Final = (
@@ -42,7 +44,7 @@ class SQLiteIndex:
         #: The file, or None.
         self.path: Final = None if path is None else str(Path(path).absolute())
         self._connection: sqlite3.Connection | None = None
-        self._lock = threading.RLock()
+        self._mutex = Mutex()
         self._file: tuple[int, int] | None = None
         self._pid = os.getpid()
         self._closed = False
@@ -53,22 +55,16 @@ class SQLiteIndex:
 
     # -- connection ----------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        """The connection, under the lock; sqlite3 errors become StorageErrors."""
-        with self._lock:
-            if self._closed or os.getpid() != self._pid:
-                raise EngineClosed(f"{self._called}: the index was closed, or the process forked after it was opened")
-            try:
-                if self._connection is not None and self._file != self._found():
-                    self._leave()
-                if self._connection is None:
-                    self._connection = self._connected()
-                yield self._connection
-            except sqlite3.IntegrityError as error:
-                raise StorageCorrupt(f"{self._called}: the rows of the index contradict each other ({error})") from error
-            except sqlite3.Error as error:
-                raise translated(error, self._called) from error
+    def _open(self, *, view: bool = False) -> AbstractContextManager[sqlite3.Connection]:
+        """The connection, for one thread at a time; with `view` several statements see one state."""
+        return within(_Looking(self, view=view))
+
+    def _there(self) -> sqlite3.Connection:
+        if self._connection is not None and self._file != self._found():
+            self._leave()
+        if self._connection is None:
+            self._connection = self._connected()
+        return self._connection
 
     def _found(self) -> tuple[int, int] | None:
         """What file is there now."""
@@ -127,22 +123,9 @@ class SQLiteIndex:
 
     # -- changing ------------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def changing(self) -> Iterator[IndexChange]:
+    def changing(self) -> AbstractContextManager[IndexChange]:
         """A change, one at a time; raises StorageBusy at once, StorageErrors, EngineClosed."""
-        if not self._lock.acquire(blocking=False):
-            raise StorageBusy(f"{self._called}: another thread uses the index")
-        try:
-            with self._open() as connection:
-                connection.execute("BEGIN IMMEDIATE")
-                try:
-                    yield IndexChange(connection, _name)
-                    connection.execute("COMMIT")
-                finally:
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
-        finally:
-            self._lock.release()
+        return within(_Changing(self, change=True))
 
     def standing(self) -> tuple[str, int]:
         """Identity and position."""
@@ -154,7 +137,7 @@ class SQLiteIndex:
 
     def start_over(self) -> str | None:
         """Set a damaged file aside as `….damaged`, in the place of an earlier one; an index in memory is emptied."""
-        with self._lock:
+        with self._mutex.held():
             self._leave()
             if self.path is None or not Path(self.path).exists():
                 return None
@@ -169,7 +152,7 @@ class SQLiteIndex:
 
     def close(self) -> None:
         """Release the file; idempotent."""
-        with self._lock:
+        with self._mutex.held():
             if not self._closed and os.getpid() == self._pid:
                 self._closed = True
                 self._leave()
@@ -178,7 +161,7 @@ class SQLiteIndex:
 
     def workflows(self, asked: Asked) -> SearchResult[WorkflowSummary]:
         """The executions that answer a search."""
-        with self._view() as connection:
+        with self._open(view=True) as connection:
             total, rows = _page(connection, asked)
             failed = {name: _several(connection, name, [row[0] for row in rows]) for name in _FAILED}
         found = [
@@ -189,7 +172,7 @@ class SQLiteIndex:
 
     def tasks(self, asked: Asked) -> SearchResult[TaskSummary]:
         """The attempts that answer a search."""
-        with self._view() as connection:
+        with self._open(view=True) as connection:
             total, rows = _page(connection, asked)
             ids = sorted({row[1 + list(columns(TASKS)).index("workflowId")] for row in rows})
             above = _above(connection, ids)
@@ -202,25 +185,80 @@ class SQLiteIndex:
 
     def known(self, after: str, limit: int) -> Sequence[str]:
         """Ids of executions of which anything is known."""
-        with self._view() as connection:
+        with self._open(view=True) as connection:
             return [workflow_id for (workflow_id,) in connection.execute(_KNOWN, (after, after, limit))]
 
     def documents(self, workflow_id: str) -> Sequence[Document]:
         """All that is known of an execution, as it was put."""
-        with self._view() as connection:
+        with self._open(view=True) as connection:
             above = _above(connection, [workflow_id]).get(workflow_id, {})
             found = _documents(connection, WORKFLOWS, workflow_id, {})
             return [*found, *_documents(connection, TASKS, workflow_id, above)]
 
-    @contextmanager
-    def _view(self) -> Iterator[sqlite3.Connection]:
-        """One state of the index for several statements."""
-        with self._open() as connection:
-            connection.execute("BEGIN")
-            try:
-                yield connection
-            finally:
+
+class _Use(Block[V]):
+    """The block of a few statements on an index."""
+
+    __slots__ = ("_change", "_index", "_view")
+
+    def __init__(self, index: SQLiteIndex, *, change: bool = False, view: bool = False) -> None:
+        super().__init__()
+        self._index = index
+        self._change = change
+        self._view = view
+
+    def _begun(self) -> sqlite3.Connection:
+        index = self._index
+        if index._mutex.owned():
+            raise InvariantBroken(f"{index._called}: it is used inside a use of the same thread")
+        if not index._mutex.take(self, 0 if self._change else -1):
+            raise StorageBusy(f"{index._called}: another thread uses the index")
+        if index._closed or os.getpid() != index._pid:
+            raise EngineClosed(f"{index._called}: the index was closed, or the process forked after it was opened")
+        try:
+            connection = index._there()
+            if connection.in_transaction:  # of one that was interrupted twice
                 connection.execute("ROLLBACK")
+            if self._change or self._view:
+                connection.execute("BEGIN IMMEDIATE" if self._change else "BEGIN")
+        except sqlite3.Error as error:
+            raise self._told(error) from error
+        return connection
+
+    def end(self, error: BaseException | None) -> None:
+        try:
+            connection = self._index._connection
+            if error is None and self._change and connection is not None:
+                connection.execute("COMMIT")
+        except sqlite3.Error as failure:
+            raise self._told(failure) from failure
+        finally:
+            self.undo()
+        if isinstance(error, sqlite3.Error):
+            raise self._told(error) from error
+
+    def undo(self) -> None:
+        index = self._index
+        if index._mutex.mine(self):
+            if index._connection is not None and index._connection.in_transaction:
+                with suppress(sqlite3.Error):
+                    index._connection.execute("ROLLBACK")
+            index._mutex.give(self)
+
+    def _told(self, error: sqlite3.Error) -> ConductorliteError:
+        if isinstance(error, sqlite3.IntegrityError):
+            return StorageCorrupt(f"{self._index._called}: the rows of the index contradict each other ({error})")
+        return translated(error, self._index._called)
+
+
+class _Looking(_Use[sqlite3.Connection]):
+    def begin(self) -> sqlite3.Connection:
+        return self._begun()
+
+
+class _Changing(_Use[IndexChange]):
+    def begin(self) -> IndexChange:
+        return IndexChange(self._begun(), _name)
 
 
 def _documents(connection: sqlite3.Connection, subject: Subject, workflow_id: str, above: dict[str, Any]) -> Iterator[Document]:

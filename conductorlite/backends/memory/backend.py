@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
-from types import TracebackType
+from contextlib import AbstractContextManager
 from typing import final
 
 from conductorlite.backends.memory.reads import MemoryReads
@@ -13,6 +12,7 @@ from conductorlite.backends.memory.writes import MemoryWrites
 from conductorlite.errors import EngineClosed, InvalidInput, InvariantBroken
 from conductorlite.payloads.memory import MemoryPayloads
 from conductorlite.ports import PayloadStorage
+from conductorlite.threads import Block, Mutex, within
 
 __all__ = ["MemoryBackend"]
 
@@ -25,20 +25,21 @@ class MemoryBackend:
         #: Whether `apply` carries out the outgoing part at once.
         self.one_commit = not relay
         self._store = Store()
-        self._lock = threading.RLock()
-        self._view: MemoryReads | None = None
+        self._mutex = Mutex()
+        #: The block of the thread that holds it.
+        self._block: _Reading | _Writing | None = None
         self._reads = MemoryReads(self._store)
         self._commits = 0
         self._closed = False
         self._payloads = MemoryPayloads()
 
-    def reading(self) -> _Reading:
+    def reading(self) -> AbstractContextManager[MemoryReads]:
         """A consistent view; inside another transaction of this thread, that one's view."""
-        return _Reading(self)
+        return within(_Reading(self))
 
-    def writing(self) -> _Writing:
+    def writing(self) -> AbstractContextManager[MemoryWrites]:
         """An atomic change; raises InvariantBroken inside another transaction of this thread."""
-        return _Writing(self)
+        return within(_Writing(self))
 
     def data_version(self) -> int:
         """Number of commits so far."""
@@ -73,59 +74,69 @@ class MemoryBackend:
         """Refuse every further transaction; idempotent."""
         self._closed = True
 
-    def _enter(self) -> None:
-        self._lock.acquire()
+    def _take(self, block: _Reading | _Writing) -> None:
+        self._mutex.take(block)
         if self._closed:
-            self._lock.release()
             raise EngineClosed("the memory backend was closed")
+        self._store.undo()  # what one left that was interrupted twice
+        self._block = block
+
+    def _inside(self) -> _Reading | _Writing | None:
+        """The block that this thread is in."""
+        return self._block if self._mutex.owned() else None
 
 
-class _Reading:
+@final
+class _Reading(Block[MemoryReads]):
     """The block of one view."""
 
-    __slots__ = ("_backend", "_outer")
+    __slots__ = ("_backend", "view")
 
     def __init__(self, backend: MemoryBackend) -> None:
+        super().__init__()
         self._backend = backend
-        self._outer: MemoryReads | None = None
+        self.view = backend._reads
 
-    def __enter__(self) -> MemoryReads:
-        backend = self._backend
-        backend._enter()
-        self._outer = backend._view
-        view = self._outer or backend._reads
-        backend._view = view
-        return view
+    def begin(self) -> MemoryReads:
+        outer = self._backend._inside()
+        if outer is not None:
+            return outer.view
+        self._backend._take(self)
+        return self.view
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._backend._view = self._outer
-        self._backend._lock.release()
+    def end(self, error: BaseException | None) -> None:
+        self.undo()
+
+    def undo(self) -> None:
+        self._backend._mutex.give(self)
 
 
-class _Writing:
+@final
+class _Writing(Block[MemoryWrites]):
     """The block of one change."""
 
-    __slots__ = ("_backend",)
+    __slots__ = ("_backend", "view")
 
     def __init__(self, backend: MemoryBackend) -> None:
+        super().__init__()
         self._backend = backend
+        self.view = MemoryWrites(backend._store, relay=not backend.one_commit)
 
-    def __enter__(self) -> MemoryWrites:
+    def begin(self) -> MemoryWrites:
         backend = self._backend
-        backend._enter()
-        if backend._view is not None:
-            backend._lock.release()
+        if backend._inside() is not None:
             raise InvariantBroken("writing() inside another transaction of the same thread")
-        view = MemoryWrites(backend._store, relay=not backend.one_commit)
-        backend._view = view
-        return view
+        backend._take(self)
+        return self.view
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        backend = self._backend
+    def end(self, error: BaseException | None) -> None:
         if error is None:
-            backend._store.keep()
-            backend._commits += 1
-        else:
+            self._backend._commits += 1
+            self._backend._store.keep()
+        self.undo()
+
+    def undo(self) -> None:
+        backend = self._backend
+        if backend._mutex.mine(self):
             backend._store.undo()
-        backend._view = None
-        backend._lock.release()
+            backend._mutex.give(self)

@@ -17,15 +17,24 @@ K = TypeVar("K", bound=tuple[Any, ...])
 class Ordered(Generic[K]):
     """Distinct tuples in ascending order, kept in blocks so that no change moves more than `_BLOCK` of them."""
 
-    __slots__ = ("_blocks", "_tops")
+    __slots__ = ("_blocks", "_changing", "_tops")
 
     def __init__(self) -> None:
         self._blocks: list[list[K]] = []
         #: The greatest key of each block.
         self._tops: list[K] = []
+        #: A change was begun and not ended.
+        self._changing = False
 
     def add(self, key: K) -> None:
         """Put a key in; it must not be there."""
+        if self._changing:
+            self._mend()
+        self._changing = True
+        self._add(key)
+        self._changing = False
+
+    def _add(self, key: K) -> None:
         if not self._blocks:
             self._blocks.append([key])
             self._tops.append(key)
@@ -43,6 +52,13 @@ class Ordered(Generic[K]):
 
     def discard(self, key: K) -> None:
         """Take a key out, if it is there."""
+        if self._changing:
+            self._mend()
+        self._changing = True
+        self._discard(key)
+        self._changing = False
+
+    def _discard(self, key: K) -> None:
         at = bisect_left(self._tops, key)
         if at == len(self._blocks):
             return
@@ -55,6 +71,13 @@ class Ordered(Generic[K]):
             self._tops[at] = block[-1]
         else:
             del self._blocks[at], self._tops[at]
+
+    def _mend(self) -> None:
+        """Make the blocks anew after a change that was interrupted: its key is in or not, and no other one is lost."""
+        keys = sorted({key for block in self._blocks for key in block})
+        blocks = [keys[at : at + _BLOCK // 2] for at in range(0, len(keys), _BLOCK // 2)]
+        self._tops = [block[-1] for block in blocks]
+        self._blocks = blocks
 
     def first(self) -> K | None:
         """The least key, or None."""

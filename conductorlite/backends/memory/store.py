@@ -118,6 +118,9 @@ class Store:
 
     # -- changes that can be undone ------------------------------------------------------------------------------------
 
+    # What is noted is noted before it is done, and taking it back is the same whether it was done, begun, or taken back already:
+    # an interruption may come in between.
+
     def put(self, table: dict[K, V], key: K, value: V) -> None:
         """Set one entry."""
         self._undo.append((table, key, table.get(key, _MISSING)))
@@ -125,27 +128,28 @@ class Store:
 
     def drop(self, table: dict[K, V], key: K) -> V | None:
         """Delete one entry, if it is there, and return it."""
-        old = table.pop(key, _MISSING)
+        old = table.get(key, _MISSING)
         if old is _MISSING:
             return None
         self._undo.append((table, key, old))
+        del table[key]
         value: V = old
         return value
 
     def append(self, entries: list[V], entry: V) -> None:
         """Add to the end of a list."""
+        self._undo.append((entries, len(entries), _APPENDED))
         entries.append(entry)
-        self._undo.append((entries, None, _APPENDED))
 
     def add(self, index: Ordered[Any], key: tuple[Any, ...]) -> None:
         """Put a key into an index it is not in."""
-        index.add(key)
         self._undo.append((index, key, _ADDED))
+        index.add(key)
 
     def discard(self, index: Ordered[Any], key: tuple[Any, ...]) -> None:
         """Take a key out of an index it is in."""
-        index.discard(key)
         self._undo.append((index, key, _DISCARDED))
+        index.discard(key)
 
     def mark(self) -> int:
         """A place to return to."""
@@ -154,17 +158,19 @@ class Store:
     def undo(self, mark: int = 0) -> None:
         """Take back every change since `mark`."""
         while len(self._undo) > mark:
-            changed, key, old = self._undo.pop()
+            changed, key, old = self._undo[-1]
             if old is _MISSING:
                 changed.pop(key, None)
             elif old is _APPENDED:
-                changed.pop()
+                del changed[key:]
             elif old is _ADDED:
                 changed.discard(key)
             elif old is _DISCARDED:
+                changed.discard(key)
                 changed.add(key)
             else:
                 changed[key] = old
+            del self._undo[-1]
 
     def keep(self) -> None:
         """Make every change final."""

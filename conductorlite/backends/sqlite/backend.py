@@ -11,9 +11,9 @@ import os
 import sqlite3
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Literal, final
+from typing import Any, Final, Literal, final
 
 from conductorlite.backends.sqlite.copying import copy
 from conductorlite.backends.sqlite.counting import Counts
@@ -22,6 +22,7 @@ from conductorlite.backends.sqlite.reads import SQLiteReads
 from conductorlite.backends.sqlite.writes import SQLiteWrites
 from conductorlite.errors import EngineClosed, InvalidInput, InvariantBroken, StorageBusy, StorageError
 from conductorlite.ports import PayloadStorage
+from conductorlite.threads import Block, Mutex, within
 
 __all__ = ["SQLiteBackend"]
 
@@ -30,9 +31,9 @@ _IDLE_READERS: Final = 4
 
 
 class _Current(threading.local):
-    """The transaction this thread is in."""
+    """The block this thread is in."""
 
-    view: SQLiteReads | None = None
+    block: _Reading | _Writing | None = None
 
 
 @final
@@ -74,30 +75,26 @@ class SQLiteBackend:
         self._pid = os.getpid()
         self._closed = False
         self._current = _Current()
-        self._lock = threading.Lock()
+        self._mutex = Mutex()
         self._commits = 0
         self._idle: list[sqlite3.Connection] = []
-        self._idle_lock = threading.Lock()
         self._writer = open_writer(self._settings)
 
-    def reading(self) -> _Reading:
+    def reading(self) -> AbstractContextManager[SQLiteReads]:
         """A consistent view; inside another transaction of this thread, that one's view."""
-        return _Reading(self)
+        return within(_Reading(self))
 
-    def writing(self) -> _Writing:
+    def writing(self) -> AbstractContextManager[SQLiteWrites]:
         """An atomic change; raises InvariantBroken inside another transaction of this thread."""
-        return _Writing(self)
+        return within(_Writing(self))
 
     def data_version(self) -> int:
         """A number that changes when another connection or process has committed."""
-        if self._current.view is not None:
+        if self._inside() is not None:
             self._check_open()
             return self._data_version()
-        self._lock_writer()
-        try:
+        with within(_Alone(self)):
             return self._data_version()
-        finally:
-            self._lock.release()
 
     def _data_version(self) -> int:
         try:
@@ -120,30 +117,20 @@ class SQLiteBackend:
 
     def checkpoint(self) -> None:
         """Move what the log holds into the file, as far as nobody reads it; for idle moments."""
-        self._lock_writer()
-        try:
+        with within(_Alone(self)):
             self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
-        finally:
-            self._lock.release()
 
     def compact(self) -> None:
         """Write the file anew without the space of what was deleted; needs as much room again for as long as it lasts.
 
         Raises StorageBusy when others use the file, InvariantBroken inside a transaction of this thread.
         """
-        if self._current.view is not None:
+        if self._inside() is not None:
             raise InvariantBroken("compact() inside a transaction of the same thread")
-        self._lock_writer()
-        try:
+        with within(_Alone(self)):
             self._writer.execute("VACUUM")
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._commits += 1
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
-        finally:
-            self._lock.release()
 
     def faults(self) -> Sequence[str]:
         """What SQLite's integrity check finds, at most 100 lines; writers go on meanwhile."""
@@ -159,14 +146,9 @@ class SQLiteBackend:
 
     def rebuild_indexes(self) -> None:
         """Make every index anew from its table, in one transaction."""
-        self._lock_writer()
-        try:
+        with within(_Alone(self)):
             self._writer.execute("REINDEX")
             self._commits += 1
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
-        finally:
-            self._lock.release()
 
     def backup(self, path: str, *, documents: bool = True) -> None:
         """Copy the store into a new file at `path`, with `documents` those beside it; nobody waits for it.
@@ -180,26 +162,15 @@ class SQLiteBackend:
         """Checkpoint and release the file; idempotent. Raises StorageBusy while another thread is writing."""
         if self._closed or os.getpid() != self._pid:
             return  # a forked child must leave the parent's connections alone
-        if self._current.view is not None:
+        if self._inside() is not None:
             raise InvariantBroken("close() inside a transaction of the same thread")
-        try:
-            self._lock_writer()
-        except EngineClosed:
-            return
-        try:
-            self._closed = True
-            with self._idle_lock:
-                idle, self._idle = self._idle, []
-            for reader in idle:
-                reader.close()
-            try:
+        with suppress(EngineClosed), within(_Alone(self)):
+            with suppress(sqlite3.Error):  # another process still reads or writes: its checkpoint will do
                 self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            except sqlite3.Error:
-                pass  # another process still reads or writes: its checkpoint will do
-            finally:
-                self._writer.close()
-        finally:
-            self._lock.release()
+            self._closed = True
+            while self._idle:
+                self._idle.pop().close()
+            self._writer.close()
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
@@ -209,106 +180,146 @@ class SQLiteBackend:
         if os.getpid() != self._pid:
             raise EngineClosed(f"{self.path}: the process was forked after the backend was opened; open one in the child process")
 
-    def _lock_writer(self) -> None:
+    def _inside(self) -> _Reading | _Writing | None:
+        """The block that this thread is in."""
+        block = self._current.block
+        if block is None or block.live:
+            return block
+        block.undo()  # it was left by an interruption, and its end by another one
+        self._current.block = None
+        return None
+
+    def _take_writer(self, block: Block[Any]) -> None:
+        """Have the writing connection for a block of this thread; raises StorageBusy, EngineClosed."""
         self._check_open()
-        if not self._lock.acquire(timeout=self._settings.busy_timeout_ms / 1000):
+        if not self._mutex.take(block, self._settings.busy_timeout_ms / 1000):
             raise StorageBusy(f"{self.path}: another thread held the database for {self._settings.busy_timeout_ms} ms")
-        if self._closed:
-            self._lock.release()
-            self._check_open()
+        self._check_open()
+        _rolled_back(self._writer)
 
     def _take_reader(self) -> sqlite3.Connection:
-        with self._idle_lock:
-            if self._idle:
-                return self._idle.pop()
-        return open_reader(self._settings)
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return open_reader(self._settings)
 
     def _return_reader(self, reader: sqlite3.Connection) -> None:
-        with self._idle_lock:
-            if not self._closed and len(self._idle) < _IDLE_READERS:
-                self._idle.append(reader)
-                return
-        reader.close()
+        if not self._closed and len(self._idle) < _IDLE_READERS:
+            self._idle.append(reader)
+        else:
+            reader.close()
 
 
-class _Reading:
-    """The block of one view."""
-
-    __slots__ = ("_backend", "_connection", "_on_writer")
-
-    def __init__(self, backend: SQLiteBackend) -> None:
-        self._backend = backend
-        self._connection: sqlite3.Connection | None = None
-        self._on_writer = False
-
-    def __enter__(self) -> SQLiteReads:
-        backend = self._backend
-        backend._check_open()
-        if backend._current.view is not None:
-            return backend._current.view
-        self._on_writer = backend._lock.acquire(blocking=False)
-        try:
-            connection = backend._writer if self._on_writer else backend._take_reader()
-            self._connection = connection
-            connection.execute("BEGIN")
-        except BaseException as error:
-            self._leave()
-            if isinstance(error, sqlite3.Error):
-                raise translated(error, backend.path) from error
-            raise
-        view = SQLiteReads(connection)
-        backend._current.view = view
-        return view
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        connection = self._connection
-        if os.getpid() != self._backend._pid:
-            return  # forked inside the block: the transaction is the parent's
-        if connection is not None:
-            self._backend._current.view = None
-            try:
-                connection.execute("ROLLBACK")
-            except sqlite3.Error:
-                pass  # nothing was written; the error of the block, if any, tells more
-            finally:
-                self._leave()
-        if isinstance(error, sqlite3.Error):
-            raise translated(error, self._backend.path) from error
-
-    def _leave(self) -> None:
-        connection, self._connection = self._connection, None
-        if self._on_writer:
-            self._backend._lock.release()
-        elif connection is not None:
-            self._backend._return_reader(connection)
+def _rolled_back(connection: sqlite3.Connection) -> None:
+    """The end of whatever transaction is open; what is wrong with one that cannot be undone, the next statement tells."""
+    try:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    except sqlite3.Error:
+        return
 
 
-class _Writing:
-    """The block of one change."""
+@final
+class _Alone(Block[None]):
+    """The block of statements that are no transaction."""
 
     __slots__ = ("_backend",)
 
     def __init__(self, backend: SQLiteBackend) -> None:
+        super().__init__()
         self._backend = backend
 
-    def __enter__(self) -> SQLiteWrites:
+    def begin(self) -> None:
+        self._backend._take_writer(self)
+
+    def end(self, error: BaseException | None) -> None:
+        self.undo()
+        if isinstance(error, sqlite3.Error):
+            raise translated(error, self._backend.path) from error
+
+    def undo(self) -> None:
+        self._backend._mutex.give(self)
+
+
+@final
+class _Reading(Block[SQLiteReads]):
+    """The block of one view."""
+
+    __slots__ = ("_backend", "_connection", "view")
+
+    def __init__(self, backend: SQLiteBackend) -> None:
+        super().__init__()
+        self._backend = backend
+        self._connection: sqlite3.Connection | None = None
+        self.view: SQLiteReads | None = None
+
+    def begin(self) -> SQLiteReads:
         backend = self._backend
-        if backend._current.view is not None:
+        backend._check_open()
+        outer = backend._inside()
+        if outer is not None and outer.view is not None:
+            return outer.view
+        backend._current.block = self
+        if backend._mutex.take(self, 0):
+            backend._check_open()
+            connection = self._connection = backend._writer
+            _rolled_back(connection)
+        else:
+            connection = self._connection = backend._take_reader()
+        try:
+            connection.execute("BEGIN")
+        except sqlite3.Error as error:
+            raise translated(error, backend.path) from error
+        self.view = SQLiteReads(connection)
+        return self.view
+
+    def end(self, error: BaseException | None) -> None:
+        self.undo()
+        if isinstance(error, sqlite3.Error) and os.getpid() == self._backend._pid:
+            raise translated(error, self._backend.path) from error
+
+    def undo(self) -> None:
+        backend = self._backend
+        if os.getpid() != backend._pid:
+            return  # forked inside the block: the transaction is the parent's
+        if backend._current.block is self:
+            backend._current.block = None
+        connection = self._connection
+        if connection is not None and connection is not backend._writer:
+            _rolled_back(connection)  # nothing was written; the error of the block, if any, tells more
+            self._connection = None
+            backend._return_reader(connection)
+        elif backend._mutex.mine(self):
+            _rolled_back(backend._writer)
+            backend._mutex.give(self)
+
+
+@final
+class _Writing(Block[SQLiteWrites]):
+    """The block of one change."""
+
+    __slots__ = ("_backend", "view")
+
+    def __init__(self, backend: SQLiteBackend) -> None:
+        super().__init__()
+        self._backend = backend
+        self.view: SQLiteWrites | None = None
+
+    def begin(self) -> SQLiteWrites:
+        backend = self._backend
+        if backend._inside() is not None:
             backend._check_open()
             raise InvariantBroken("writing() inside another transaction of the same thread")
-        backend._lock_writer()
+        backend._current.block = self
+        backend._take_writer(self)
         try:
             backend._writer.execute("BEGIN IMMEDIATE")
-        except BaseException as error:
-            backend._lock.release()
-            if isinstance(error, sqlite3.Error):
-                raise translated(error, backend.path) from error
-            raise
-        view = SQLiteWrites(backend._writer, backend.path)
-        backend._current.view = view
-        return view
+        except sqlite3.Error as error:
+            raise translated(error, backend.path) from error
+        self.view = SQLiteWrites(backend._writer, backend.path)
+        return self.view
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def end(self, error: BaseException | None) -> None:
         backend = self._backend
         if os.getpid() != backend._pid:
             if error is None:
@@ -322,12 +333,17 @@ class _Writing:
         except sqlite3.Error as failure:
             raise translated(failure, backend.path) from failure
         finally:
-            try:
-                if backend._writer.in_transaction:
-                    backend._writer.execute("ROLLBACK")
-            finally:
-                backend._current.view = None
-                backend._lock.release()
+            self.undo()
+
+    def undo(self) -> None:
+        backend = self._backend
+        if os.getpid() != backend._pid:
+            return
+        if backend._current.block is self:
+            backend._current.block = None
+        if backend._mutex.mine(self):
+            _rolled_back(backend._writer)
+            backend._mutex.give(self)
 
     def _commit(self) -> None:
         writer = self._backend._writer

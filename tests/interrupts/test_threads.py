@@ -1,0 +1,203 @@
+"""Blocks, mutexes and waiters are whole after an exception before any instruction of theirs, also while it is kept."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conductorlite.backends.memory import MemoryBackend
+from conductorlite.backends.memory.ordered import Ordered
+from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.clock import VirtualClock
+from conductorlite.engine.cache import Cache
+from conductorlite.ports import Backend
+from conductorlite.testing.instants import Instants
+from conductorlite.testing.stores import lay_empty_store
+from conductorlite.threads import Mutex, Waiters
+
+#: Exceptions that somebody keeps, and with them the frames they went through.
+KEPT: list[BaseException] = []
+
+
+def everywhere(act: Callable[[], object], whole: Callable[[], object], every: int = 1) -> None:
+    """Interrupt an act before each of its instructions in turn; after each, `whole` must hold."""
+    act()
+    with Instants() as calm:
+        act()
+    assert calm.number > 10
+    for at in range(0, calm.number, every):
+        with Instants(at) as interrupted:
+            try:
+                act()
+            except KeyboardInterrupt as error:
+                KEPT.append(error)
+        assert interrupted.where is not None
+        try:
+            whole()
+        except BaseException as error:
+            raise AssertionError(f"after an exception at {interrupted.where}") from error
+
+
+def in_a_thread(act: Callable[[], object]) -> Any:
+    """What an act returns in another thread."""
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(act()))
+    thread.start()
+    thread.join(10)
+    return found[0]
+
+
+def test_a_mutex_is_free() -> None:
+    """Whatever was interrupted, another thread can take the mutex, and this one too; inside it is held, also twice."""
+    mutex = Mutex()
+    inside: list[tuple[bool, bool]] = []
+
+    def act() -> None:
+        with mutex.held(timeout=1), mutex.held() as taken:
+            inside.append((taken, mutex.owned()))
+
+    def free() -> bool:
+        with mutex.held(timeout=0) as taken:
+            return taken
+
+    def whole() -> None:
+        assert not mutex.owned()
+        assert in_a_thread(free)
+        assert free()
+
+    everywhere(act, whole)
+    assert set(inside) == {(True, True)}
+
+
+def test_a_held_mutex_is_not_given() -> None:
+    """Another thread waits for as long as it said, and is told that it does not hold the mutex."""
+    mutex = Mutex()
+
+    def take() -> bool:
+        with mutex.held(timeout=0.01) as taken:
+            return taken or mutex.owned()
+
+    with mutex.held():
+        assert in_a_thread(take) is False
+    assert in_a_thread(take) is True
+
+
+def test_a_mutex_that_was_not_given_back_is_taken_again() -> None:
+    """The second exception comes while what the first one left is given back: the next block of the thread sets it right."""
+    mutex = Mutex()
+    mutex.held().__enter__()
+    mutex._lock.acquire()  # what the first block would have given back
+
+    def free() -> bool:
+        with mutex.held(timeout=0.01) as taken:
+            return taken
+
+    assert free()
+    assert in_a_thread(free)
+
+
+def test_a_waiter_is_forgotten_with_its_frame() -> None:
+    """One who was interrupted while it waited costs nothing afterwards."""
+    waiters = Waiters()
+
+    def act() -> None:
+        waiter = waiters.waiter()
+        waiters.wake()
+        assert waiter.wait(10)
+
+    everywhere(act, waiters.wake)
+    KEPT.clear()
+    gc.collect()
+    assert not waiters._known
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    """A store of each kind."""
+    return MemoryBackend() if request.param == "memory" else SQLiteBackend(lay_empty_store(tmp_path / "s.db"), busy_timeout_ms=500)
+
+
+def test_a_transaction_is_undone(backend: Backend) -> None:
+    """A change is there as a whole or not at all, and another thread, or another connection to the file, can write at once."""
+    numbers = iter(range(100_000))
+
+    def act() -> None:
+        name = f"t{next(numbers)}"
+        with backend.writing() as tx:
+            tx.put_task_def(name, "{}")
+            with backend.reading() as view:
+                view.task_defs()
+            tx.put_workflow_def(name, 1, "{}")
+        with backend.reading() as view:
+            view.task_defs()
+
+    def write() -> None:
+        with backend.writing() as tx:
+            tx.put_task_def("other", "{}")
+
+    def whole() -> None:
+        if isinstance(backend, SQLiteBackend):
+            other = SQLiteBackend(backend.path, busy_timeout_ms=100)
+            with other.writing() as tx:
+                tx.put_task_def("another", "{}")
+            other.close()
+        in_a_thread(write)
+        write()
+        with backend.reading() as view:
+            assert set(view.task_defs()) - {"other", "another"} == {name for name, _ in view.workflow_defs()}
+
+    # Opening the file anew is what takes the time.
+    everywhere(act, whole, every=3 if isinstance(backend, SQLiteBackend) else 1)
+
+
+def test_an_ordered_set_is_mended() -> None:
+    """After a change that was interrupted, taking it back leaves what was there before, in order."""
+    keys = [(n,) for n in range(0, 2_048, 2)]
+    index: Ordered[tuple[int]] = Ordered()
+    for key in keys:
+        index.add(key)
+
+    def act() -> None:
+        index.add((1,))
+        index.discard((1,))
+
+    def whole() -> None:
+        index.discard((1,))
+        assert list(index) == keys
+
+    everywhere(act, whole)
+
+
+def test_a_clock_is_not_held_by_a_worker_that_is_gone() -> None:
+    """The time can be moved after a worker was interrupted anywhere."""
+    clock = VirtualClock(0)
+
+    def act() -> None:
+        with clock.held():
+            pass
+
+    everywhere(act, lambda: clock.move_to(clock.now() + 1))
+
+
+def test_a_cache_goes_on() -> None:
+    """What it keeps stays within its bounds, whatever was interrupted."""
+    cache: Cache[str, str] = Cache(3, weigh=len, budget=10)
+    numbers = iter(range(100_000))
+
+    def act() -> None:
+        for _ in range(5):
+            name = f"{next(numbers):04}"
+            cache.put(name, name)
+            cache.get(name)
+        cache.drop(name)
+
+    def whole() -> None:
+        act()
+        assert sum(cache.get(f"{n:04}") is not None for n in range(next(numbers))) <= 2
+
+    everywhere(act, whole)
