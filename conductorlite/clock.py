@@ -173,5 +173,5 @@ class _Running(Block[None]):
     def end(self, error: BaseException | None) -> None:
         self.undo()
 
-    def undo(self) -> None:
+    def undo(self, error: BaseException | None = None) -> None:
         self._all.discard(self)

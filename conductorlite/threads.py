@@ -44,9 +44,9 @@ class Block(Generic[V]):
         """Give it back; `error` is what ended the body."""
         raise NotImplementedError
 
-    def undo(self) -> None:
+    def undo(self, error: BaseException | None = None) -> None:
         """Give back whatever was taken. Follows from what is there, not from what was noted: `begin` or `end` may have been left
-        anywhere, or this may be the second call."""
+        anywhere, or this may be the second call. `error` is what `begin` raised."""
         raise NotImplementedError
 
     def _dropped(self, _: object) -> None:
@@ -74,8 +74,8 @@ def within(block: Block[V]) -> AbstractContextManager[V]:
 def _enter(block: Block[V]) -> V:
     try:
         return block.begin()
-    except BaseException:
-        block.undo()
+    except BaseException as error:
+        block.undo(error)
         raise
 
 
@@ -141,7 +141,7 @@ class _Hold(Block[bool]):
     def end(self, error: BaseException | None) -> None:
         self._mutex.give(self)
 
-    def undo(self) -> None:
+    def undo(self, error: BaseException | None = None) -> None:
         self._mutex.give(self)
 
 

@@ -233,16 +233,22 @@ class _Use(Block[V]):
         except sqlite3.Error as failure:
             raise self._told(failure) from failure
         finally:
-            self.undo()
+            self._over(clean=error is None or (isinstance(error, ConductorliteError) and not isinstance(error, StorageError)))
         if isinstance(error, sqlite3.Error):
             raise self._told(error) from error
 
-    def undo(self) -> None:
+    def undo(self, error: BaseException | None = None) -> None:
+        self._over(clean=isinstance(error, ConductorliteError))
+
+    def _over(self, *, clean: bool) -> None:
         index = self._index
         if index._mutex.mine(self):
-            if index._connection is not None and index._connection.in_transaction:
+            connection = index._connection
+            if connection is not None and connection.in_transaction:
                 with suppress(sqlite3.Error):
-                    index._connection.execute("ROLLBACK")
+                    connection.execute("ROLLBACK")
+            if not clean and index.path is not None:
+                index._leave()  # the frames of an exception may keep statements that have not come to their end
             index._mutex.give(self)
 
     def _told(self, error: sqlite3.Error) -> ConductorliteError:

@@ -107,7 +107,7 @@ class _Reading(Block[MemoryReads]):
     def end(self, error: BaseException | None) -> None:
         self.undo()
 
-    def undo(self) -> None:
+    def undo(self, error: BaseException | None = None) -> None:
         self._backend._mutex.give(self)
 
 
@@ -135,7 +135,7 @@ class _Writing(Block[MemoryWrites]):
             self._backend._store.keep()
         self.undo()
 
-    def undo(self) -> None:
+    def undo(self, error: BaseException | None = None) -> None:
         backend = self._backend
         if backend._mutex.mine(self):
             backend._store.undo()

@@ -20,7 +20,7 @@ from conductorlite.backends.sqlite.counting import Counts
 from conductorlite.backends.sqlite.opening import Settings, open_reader, open_writer, translated
 from conductorlite.backends.sqlite.reads import SQLiteReads
 from conductorlite.backends.sqlite.writes import SQLiteWrites
-from conductorlite.errors import EngineClosed, InvalidInput, InvariantBroken, StorageBusy, StorageError
+from conductorlite.errors import ConductorliteError, EngineClosed, InvalidInput, InvariantBroken, StorageBusy, StorageError
 from conductorlite.ports import PayloadStorage
 from conductorlite.threads import Block, Mutex, within
 
@@ -78,7 +78,8 @@ class SQLiteBackend:
         self._mutex = Mutex()
         self._commits = 0
         self._idle: list[sqlite3.Connection] = []
-        self._writer = open_writer(self._settings)
+        #: None after it was thrown away: the next block opens another one.
+        self._writer: sqlite3.Connection | None = open_writer(self._settings)
 
     def reading(self) -> AbstractContextManager[SQLiteReads]:
         """A consistent view; inside another transaction of this thread, that one's view."""
@@ -90,15 +91,14 @@ class SQLiteBackend:
 
     def data_version(self) -> int:
         """A number that changes when another connection or process has committed."""
-        if self._inside() is not None:
-            self._check_open()
-            return self._data_version()
-        with within(_Alone(self)):
-            return self._data_version()
+        if self._writer is not None and self._mutex.owned():
+            return self._data_version(self._writer)
+        with within(_Alone(self)) as writer:
+            return self._data_version(writer)
 
-    def _data_version(self) -> int:
+    def _data_version(self, writer: sqlite3.Connection) -> int:
         try:
-            return int(self._writer.execute("PRAGMA data_version").fetchone()[0])
+            return int(writer.execute("PRAGMA data_version").fetchone()[0])
         except sqlite3.Error as error:
             raise translated(error, self.path) from error
 
@@ -117,8 +117,8 @@ class SQLiteBackend:
 
     def checkpoint(self) -> None:
         """Move what the log holds into the file, as far as nobody reads it; for idle moments."""
-        with within(_Alone(self)):
-            self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        with within(_Alone(self)) as writer:
+            writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def compact(self) -> None:
         """Write the file anew without the space of what was deleted; needs as much room again for as long as it lasts.
@@ -127,9 +127,9 @@ class SQLiteBackend:
         """
         if self._inside() is not None:
             raise InvariantBroken("compact() inside a transaction of the same thread")
-        with within(_Alone(self)):
-            self._writer.execute("VACUUM")
-            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with within(_Alone(self)) as writer:
+            writer.execute("VACUUM")
+            writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._commits += 1
 
     def faults(self) -> Sequence[str]:
@@ -146,8 +146,8 @@ class SQLiteBackend:
 
     def rebuild_indexes(self) -> None:
         """Make every index anew from its table, in one transaction."""
-        with within(_Alone(self)):
-            self._writer.execute("REINDEX")
+        with within(_Alone(self)) as writer:
+            writer.execute("REINDEX")
             self._commits += 1
 
     def backup(self, path: str, *, documents: bool = True) -> None:
@@ -164,13 +164,13 @@ class SQLiteBackend:
             return  # a forked child must leave the parent's connections alone
         if self._inside() is not None:
             raise InvariantBroken("close() inside a transaction of the same thread")
-        with suppress(EngineClosed), within(_Alone(self)):
+        with suppress(EngineClosed), within(_Alone(self)) as writer:
             with suppress(sqlite3.Error):  # another process still reads or writes: its checkpoint will do
-                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._closed = True
             while self._idle:
                 self._idle.pop().close()
-            self._writer.close()
+            writer.close()
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
@@ -189,13 +189,28 @@ class SQLiteBackend:
         self._current.block = None
         return None
 
-    def _take_writer(self, block: Block[Any]) -> None:
-        """Have the writing connection for a block of this thread; raises StorageBusy, EngineClosed."""
+    def _take_writer(self, block: Block[Any]) -> sqlite3.Connection:
+        """Have the writing connection for a block of this thread; raises StorageBusy, EngineClosed, what opening raises."""
         self._check_open()
         if not self._mutex.take(block, self._settings.busy_timeout_ms / 1000):
             raise StorageBusy(f"{self.path}: another thread held the database for {self._settings.busy_timeout_ms} ms")
+        return self._taken()
+
+    def _taken(self) -> sqlite3.Connection:
+        """The writing connection, for the thread that has the mutex."""
         self._check_open()
-        _rolled_back(self._writer)
+        if self._writer is None:
+            self._writer = open_writer(self._settings)
+        elif self._writer.in_transaction:
+            self._writer.execute("ROLLBACK")  # of one who was interrupted twice
+        return self._writer
+
+    def _give_writer(self, block: Block[Any], *, clean: bool) -> None:
+        """Give the writing connection back, if the block has it, with no transaction open."""
+        if self._mutex.mine(block):
+            if self._writer is not None and not _ended(self._writer, clean=clean):
+                self._writer = None
+            self._mutex.give(block)
 
     def _take_reader(self) -> sqlite3.Connection:
         try:
@@ -210,17 +225,29 @@ class SQLiteBackend:
             reader.close()
 
 
-def _rolled_back(connection: sqlite3.Connection) -> None:
-    """The end of whatever transaction is open; what is wrong with one that cannot be undone, the next statement tells."""
+def _ended(connection: sqlite3.Connection, *, clean: bool) -> bool:
+    """End whatever transaction is open; False when the connection is closed then.
+
+    One whose block was not left in a `clean` way is of no use any more: the frames of the exception may keep a statement that has
+    not come to its end, and with it a view of the file that nobody could write after.
+    """
     try:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+        if not clean:
+            connection.close()
     except sqlite3.Error:
-        return
+        return clean  # what is wrong with it, the next statement tells
+    return clean
+
+
+def _clean(error: BaseException | None) -> bool:
+    """Whether an error, or none, leaves no statement behind: not one that came from the middle of reading."""
+    return error is None or (isinstance(error, ConductorliteError) and not isinstance(error, StorageError))
 
 
 @final
-class _Alone(Block[None]):
+class _Alone(Block[sqlite3.Connection]):
     """The block of statements that are no transaction."""
 
     __slots__ = ("_backend",)
@@ -229,28 +256,28 @@ class _Alone(Block[None]):
         super().__init__()
         self._backend = backend
 
-    def begin(self) -> None:
-        self._backend._take_writer(self)
+    def begin(self) -> sqlite3.Connection:
+        return self._backend._take_writer(self)
 
     def end(self, error: BaseException | None) -> None:
-        self.undo()
+        self._backend._give_writer(self, clean=True)
         if isinstance(error, sqlite3.Error):
             raise translated(error, self._backend.path) from error
 
-    def undo(self) -> None:
-        self._backend._mutex.give(self)
+    def undo(self, error: BaseException | None = None) -> None:
+        self._backend._give_writer(self, clean=True)
 
 
 @final
 class _Reading(Block[SQLiteReads]):
     """The block of one view."""
 
-    __slots__ = ("_backend", "_connection", "view")
+    __slots__ = ("_backend", "_reader", "view")
 
     def __init__(self, backend: SQLiteBackend) -> None:
         super().__init__()
         self._backend = backend
-        self._connection: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = None
         self.view: SQLiteReads | None = None
 
     def begin(self) -> SQLiteReads:
@@ -261,11 +288,9 @@ class _Reading(Block[SQLiteReads]):
             return outer.view
         backend._current.block = self
         if backend._mutex.take(self, 0):
-            backend._check_open()
-            connection = self._connection = backend._writer
-            _rolled_back(connection)
+            connection = backend._taken()
         else:
-            connection = self._connection = backend._take_reader()
+            connection = self._reader = backend._take_reader()
         try:
             connection.execute("BEGIN")
         except sqlite3.Error as error:
@@ -274,24 +299,25 @@ class _Reading(Block[SQLiteReads]):
         return self.view
 
     def end(self, error: BaseException | None) -> None:
-        self.undo()
+        self._over(clean=_clean(error))
         if isinstance(error, sqlite3.Error) and os.getpid() == self._backend._pid:
             raise translated(error, self._backend.path) from error
 
-    def undo(self) -> None:
+    def undo(self, error: BaseException | None = None) -> None:
+        self._over(clean=self.view is None)
+
+    def _over(self, *, clean: bool) -> None:
         backend = self._backend
         if os.getpid() != backend._pid:
             return  # forked inside the block: the transaction is the parent's
         if backend._current.block is self:
             backend._current.block = None
-        connection = self._connection
-        if connection is not None and connection is not backend._writer:
-            _rolled_back(connection)  # nothing was written; the error of the block, if any, tells more
-            self._connection = None
-            backend._return_reader(connection)
-        elif backend._mutex.mine(self):
-            _rolled_back(backend._writer)
-            backend._mutex.give(self)
+        reader = self._reader
+        if reader is None:
+            backend._give_writer(self, clean=clean)
+        elif _ended(reader, clean=clean):
+            self._reader = None
+            backend._return_reader(reader)
 
 
 @final
@@ -311,12 +337,12 @@ class _Writing(Block[SQLiteWrites]):
             backend._check_open()
             raise InvariantBroken("writing() inside another transaction of the same thread")
         backend._current.block = self
-        backend._take_writer(self)
+        writer = backend._take_writer(self)
         try:
-            backend._writer.execute("BEGIN IMMEDIATE")
+            writer.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
             raise translated(error, backend.path) from error
-        self.view = SQLiteWrites(backend._writer, backend.path)
+        self.view = SQLiteWrites(writer, backend.path)
         return self.view
 
     def end(self, error: BaseException | None) -> None:
@@ -333,23 +359,29 @@ class _Writing(Block[SQLiteWrites]):
         except sqlite3.Error as failure:
             raise translated(failure, backend.path) from failure
         finally:
-            self.undo()
+            self._over(clean=_clean(error))
 
-    def undo(self) -> None:
+    def undo(self, error: BaseException | None = None) -> None:
+        self._over(clean=self.view is None)
+
+    def _over(self, *, clean: bool) -> None:
         backend = self._backend
         if os.getpid() != backend._pid:
             return
         if backend._current.block is self:
             backend._current.block = None
-        if backend._mutex.mine(self):
-            _rolled_back(backend._writer)
-            backend._mutex.give(self)
+        backend._give_writer(self, clean=clean)
 
     def _commit(self) -> None:
-        writer = self._backend._writer
-        if not writer.in_transaction:
-            raise StorageError(f"{self._backend.path}: the transaction was undone by an earlier error")
-        writer.execute("COMMIT")
-        self._backend._commits += 1
-        if self._backend.counts is not None:
-            self._backend.counts.commits += 1
+        backend = self._backend
+        writer = backend._writer
+        if writer is None or not writer.in_transaction:
+            raise StorageError(f"{backend.path}: the transaction was undone by an earlier error")
+        backend._commits += 1  # also when it is interrupted here: who compares looks once too often
+        try:
+            writer.execute("COMMIT")
+        except sqlite3.Error:
+            backend._commits -= 1
+            raise
+        if backend.counts is not None:
+            backend.counts.commits += 1
