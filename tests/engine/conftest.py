@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_kit import Bench
+from engine_kit import Bench, NewBench
 
 from conductorlite.backends.memory import MemoryBackend
 from conductorlite.backends.sqlite import SQLiteBackend
@@ -16,7 +16,6 @@ from conductorlite.ports import Backend
 from conductorlite.testing.stores import lay_empty_store
 
 NewStore = Callable[[], Backend]
-NewBench = Callable[..., Bench]
 
 
 @pytest.fixture(params=["memory", "memory-relay", "sqlite"])

@@ -232,3 +232,7 @@ class Bench:
         """Deliver what is on its way; every law must hold."""
         self.engine.settle()
         assert self.engine.check() == []
+
+
+#: Makes benches on stores of their own: the fixture `new_bench`.
+NewBench = Callable[..., Bench]

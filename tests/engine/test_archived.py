@@ -26,7 +26,7 @@ from conductorlite import (
 from conductorlite.testing import replay
 
 if TYPE_CHECKING:
-    from conftest import NewBench
+    from engine_kit import NewBench
 
 ONE: Final = "one"
 

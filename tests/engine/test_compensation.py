@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from engine_kit import Bench, flow, fork, join, noop, rounds, simple, switch, wait
+from engine_kit import Bench, NewBench, flow, fork, join, noop, rounds, simple, switch, wait
 
 from conductorlite import (
     Bounds,
@@ -21,8 +20,6 @@ from conductorlite import (
     validate,
 )
 from conductorlite.codec.executions import workflow_to_json
-
-NewBench = Callable[..., Bench]
 
 #: One attempt, so that a failure is for good.
 ONCE = {"retry_count": 0}

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from engine_kit import Bench
+from engine_kit import Bench, NewBench
 from run_time_kit import Json, dynamic, forked, loop, node, static, switched, tried, workflow
 
 from conductorlite import Bounds, Conflict, HistoryKind, WorkflowStatus
-
-NewBench = Callable[..., Bench]
 
 FAIL = tried("fail")
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import NewBench
-from engine_kit import Bench, flow, fork, join, rounds, simple, switch, task_def
+from engine_kit import Bench, NewBench, flow, fork, join, rounds, simple, switch, task_def
 
 from conductorlite import (
     AlreadyExists,

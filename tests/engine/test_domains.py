@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from engine_kit import T0, Bench, flow, rounds, simple
+from engine_kit import T0, Bench, NewBench, flow, rounds, simple
 
 from conductorlite import (
     Engine,
@@ -22,8 +21,6 @@ from conductorlite import (
 )
 from conductorlite.ports import Backend
 from conductorlite.testing import FaultyBackend
-
-NewBench = Callable[..., Bench]
 
 ONE = flow(simple("a"))
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from conftest import NewBench
-from engine_kit import Bench
+from engine_kit import Bench, NewBench
 from run_time_kit import Json, dynamic, forked, loop, node, same, static, switched, tried, workflow
 
 from conductorlite import Bounds, TaskDef, TaskStatus, WorkflowDef, WorkflowStatus

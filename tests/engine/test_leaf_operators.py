@@ -9,8 +9,7 @@ import json
 from typing import Any
 
 import pytest
-from conftest import NewBench
-from engine_kit import Bench, flow, fork, join, noop, rounds, simple, switch, task_def
+from engine_kit import Bench, NewBench, flow, fork, join, noop, rounds, simple, switch, task_def
 
 from conductorlite import Bounds, InvalidDefinition, TaskDef, WorkflowStatus, WorkflowTask, WorkflowTimeoutPolicy
 from conductorlite.expressions import jq as jq_module

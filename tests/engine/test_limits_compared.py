@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from conftest import NewBench
-from engine_kit import T0, Bench, flow, fork, join, simple, task_def, wait
+from engine_kit import T0, Bench, NewBench, flow, fork, join, simple, task_def, wait
 
 from conductorlite import (
     Engine,

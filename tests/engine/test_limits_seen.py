@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from conftest import NewBench
-from engine_kit import T0, flow, task_def
+from engine_kit import T0, NewBench, flow, task_def
 
 from conductorlite import Engine, InvalidInput, LimitUse, RateLimitConfig, TaskResult, TaskStatus, WorkflowDef, WorkflowTask
 

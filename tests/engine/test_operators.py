@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from conftest import NewBench
-from engine_kit import T0, Bench, flow, fork, join, noop, rounds, simple, switch, wait
+from engine_kit import T0, Bench, NewBench, flow, fork, join, noop, rounds, simple, switch, wait
 
 from conductorlite import Bounds, InvalidInput, WorkflowDef, WorkflowStatus, WorkflowTask
 

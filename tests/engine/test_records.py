@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from engine_kit import PATIENCE, T0, Bench, flow, simple, wait
+from engine_kit import PATIENCE, T0, Bench, NewBench, flow, simple, wait
 
 from conductorlite import (
     Conflict,
@@ -27,8 +27,6 @@ from conductorlite import (
 )
 from conductorlite.ports import Backend
 from conductorlite.testing.conformance.samples import dump
-
-NewBench = Callable[..., Bench]
 
 ONE = flow(simple("a"), name="one")
 TWO = flow(simple("a"), name="two")

@@ -6,8 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
-from conftest import NewBench
-from engine_kit import T0, Bench, flow, simple, task_def
+from engine_kit import T0, Bench, NewBench, flow, simple, task_def
 from hypothesis import given
 from hypothesis import strategies as st
 

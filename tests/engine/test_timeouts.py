@@ -7,8 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
-from conftest import NewBench
-from engine_kit import T0, Bench, flow, fork, join, noop, rounds, simple, switch, task_def, wait
+from engine_kit import T0, Bench, NewBench, flow, fork, join, noop, rounds, simple, switch, task_def, wait
 
 from conductorlite import Semantics, StaleLease, TaskStatus, WorkflowStatus, WorkflowTimeoutPolicy
 

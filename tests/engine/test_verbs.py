@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from conftest import NewBench
-from engine_kit import Bench, flow, fork, join, noop, rounds, simple, switch, wait
+from engine_kit import Bench, NewBench, flow, fork, join, noop, rounds, simple, switch, wait
 
 from conductorlite import (
     AlreadyExists,

@@ -9,8 +9,7 @@ from typing import Any
 
 import attrs
 import pytest
-from conftest import NewBench
-from engine_kit import Bench, flow, fork, join, simple
+from engine_kit import Bench, NewBench, flow, fork, join, simple
 
 from conductorlite import (
     ConductorliteError,

@@ -168,3 +168,14 @@ def _defined(node: ast.stmt) -> list[str]:
         return [] if any(ast.unparse(one).split("(")[0].split(".")[-1] in faces for one in node.decorator_list) else [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
     return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def test_no_test_imports_a_conftest() -> None:
+    """There is one of that name in many folders: whoever runs two rooms at once would get the other's."""
+    found = [
+        f"{named(path)}:{line} imports {name}"
+        for path in python_files(ROOT / "tests")
+        for line, name in imports(tree_of(path))
+        if name.split(".")[0] == "conftest"
+    ]
+    assert found == []

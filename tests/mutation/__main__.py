@@ -52,6 +52,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--quick", action="store_true", help="survivors are tried in forked processes only")
+    parser.add_argument("--most", type=int, default=1_000_000, metavar="N", help="the first N of the tests that come to a mutant")
     parser.add_argument("--missed", action="store_true", help="those only that are not killed yet, by the kept verdicts")
     split = arguments.index("--") if "--" in arguments else len(arguments)
     tests = list(arguments[split + 1 :])
@@ -73,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
     strangers = [one for one in chosen if not reach.knows(one)]
     if strangers and not tests:
         look(reach, strangers, ["tests", *(f"--ignore={room}" for room in _NOT_ASKED)], given.processes)
-    return _Trial(reach, verdicts, given.processes, tests).all(chosen, quick=given.quick)
+    return _Trial(reach, verdicts, given.processes, tests, given.most).all(chosen, quick=given.quick)
 
 
 class _Verdicts:
@@ -93,7 +94,8 @@ class _Verdicts:
 
 
 class _Trial:
-    def __init__(self, reach: Reach, verdicts: _Verdicts, processes: int, tests: Sequence[str]) -> None:
+    def __init__(self, reach: Reach, verdicts: _Verdicts, processes: int, tests: Sequence[str], most: int) -> None:
+        self._most = most
         self._tests = tests
         self._reach = reach
         self._verdicts = verdicts
@@ -130,10 +132,11 @@ class _Trial:
             except Gone as gone:
                 self._verdicts.tell(mutant, "gone", str(gone))
                 continue
-            tests = [] if self._tests else self._reach.order(mutant)
+            tests = self._reach.order(mutant)[: self._most]
             self._verdicts.tell(mutant, "survived", f"{len(tests)} tests come to it, in forked processes")
-            jobs.append({"name": mutant.name, "file": mutant.file, "source": text, "line": line, "tests": tests})
-            jobs[-1]["seconds"] = self._bound(tests)
+            chosen = None if self._tests else tests
+            jobs.append({"name": mutant.name, "file": mutant.file, "source": text, "line": line, "tests": chosen})
+            jobs[-1]["seconds"] = 60 if self._tests else 10 + round(5 * sum(self._reach.seconds.get(test, 1.0) for test in tests))
             files |= {test.split("::")[0] for test in tests}
         name = tree.name
         asked, results = BUILD / f"jobs-{name}.json", BUILD / f"results-{name}.txt"
@@ -168,7 +171,7 @@ class _Trial:
             text = mutated(mutant, source)
         except Gone as gone:
             return "gone", str(gone)
-        tests = [*self._tests] or self._reach.order(mutant)
+        tests = [*self._tests] or self._reach.order(mutant)[: self._most]
         if not tests:
             return "survived", "no test comes to it"
         change(path, text)

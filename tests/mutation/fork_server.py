@@ -12,15 +12,19 @@ import functools
 import importlib
 import json
 import os
+import resource
 import signal
 import time
 import types
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from _pytest.runner import runtestprotocol
+
+#: Seconds after which a child that does nothing is given up, and tried again in a process of its own.
+_PATIENCE: Final = 120.0
 
 
 def pytest_runtestloop(session: pytest.Session) -> bool:
@@ -30,7 +34,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     honest: dict[str, bool] = {}
     with Path(os.environ["MUTATION_RESULTS"]).open("a", encoding="utf-8", buffering=1) as results:
         for job in jobs:
-            chosen = [items[test] for test in job["tests"] if test in items] if job["tests"] else list(session.items)
+            chosen = list(session.items) if job["tests"] is None else [items[test] for test in job["tests"] if test in items]
             failed = _forked(job, chosen)
             if failed and failed not in honest:
                 honest[failed] = not _forked({**job, "source": None}, [items[failed]])
@@ -39,29 +43,32 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
 
 
 def _forked(job: dict[str, Any], items: Sequence[pytest.Item]) -> str:
-    """The test that fails, or the last one that ran when the time was over; the empty text when none does."""
+    """The test that fails, or the one that never ends (by its time of the processor, not the machine's); empty when none does."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
         try:
             os.setsid()
+            resource.setrlimit(resource.RLIMIT_CPU, (job["seconds"], job["seconds"] + 5))
             _in_the_child(job, items, writing)
         finally:
             os._exit(0)
     os.close(writing)
-    ends = time.monotonic() + job["seconds"]
+    ends = time.monotonic() + _PATIENCE + 20 * job["seconds"]
+    waits = False
     while os.waitpid(child, os.WNOHANG) == (0, 0):
         if time.monotonic() > ends:
             os.killpg(child, signal.SIGKILL)
             os.waitpid(child, 0)
+            waits = True
             break
         time.sleep(0.01)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
     with os.fdopen(reading, encoding="utf-8") as pipe:
         told = pipe.read().splitlines()
-    return "" if told and told[-1] == "survived" else told[-1] if told else ""
+    return "" if waits or not told or told[-1] == "survived" else told[-1]
 
 
 def _in_the_child(job: dict[str, Any], items: Sequence[pytest.Item], writing: int) -> None:

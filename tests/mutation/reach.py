@@ -123,6 +123,7 @@ def _instrument(tree: Path, mutants: Iterable[Mutant]) -> None:
             marks.setdefault(path, {})[mutant.name] = lines
         for name in names or ():
             spoken.setdefault(name, set()).add(mutant.name)
+    _spread(tree, spoken)
     for path in sorted((tree / PACKAGE).rglob("*.py")):
         if path.name == "_reached.py":
             continue
@@ -133,6 +134,25 @@ def _instrument(tree: Path, mutants: Iterable[Mutant]) -> None:
             at = next((i for i, node in enumerate(module.body) if not _is_head(node)), len(module.body))
             module.body.insert(at, ast.parse(_IMPORT).body[0])
             path.write_text(ast.unparse(ast.fix_missing_locations(module)) + "\n", encoding="utf-8")
+
+
+def _spread(tree: Path, spoken: dict[str, set[str]]) -> None:
+    """What a module works out on import from such a name speaks of it too."""
+    made: list[tuple[set[str], set[str]]] = []
+    for path in sorted((tree / PACKAGE).rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                words = {one.id for one in ast.walk(node.value) if isinstance(one, ast.Name)}
+                targets = {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+                made.append((words, targets))
+    grows = True
+    while grows:
+        grows = False
+        for words, targets in made:
+            found = {name for word in words & spoken.keys() for name in spoken[word]}
+            for target in targets if found else ():
+                grows = grows or not found <= spoken.get(target, set())
+                spoken.setdefault(target, set()).update(found)
 
 
 def _is_head(node: ast.stmt) -> bool:

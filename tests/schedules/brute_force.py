@@ -32,6 +32,16 @@ def last_days(wall: datetime) -> bool:
     return wall.day == monthrange(wall.year, wall.month)[1]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """A span of time: the executions that belong into it, and how much of a year it is."""
+
+    start: int
+    end: int
+    expected: dict[str, int]
+    share: float
+
+
 @dataclass(frozen=True)
 class Expected:
     """What an expression says, in sets: `text` is the expression under test, `running` whether it follows the clock."""

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-import attrs
 import pytest
-from brute_force import SPRING, YEAR, expected_ids, ms
-
-
-@attrs.frozen(kw_only=True)
-class Span:
-    """A span of time: the executions that belong into it, and how much of a year it is."""
-
-    start: int
-    end: int
-    expected: dict[str, int]
-    share: float
+from brute_force import SPRING, YEAR, Span, expected_ids, ms
 
 
 @pytest.fixture(scope="session", params=[pytest.param(SPRING, id="spring"), pytest.param(YEAR, id="year", marks=pytest.mark.deep)])

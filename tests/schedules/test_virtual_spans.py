@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from brute_force import EXPRESSIONS, SCHEDULES
-from conftest import Span
+from brute_force import EXPRESSIONS, SCHEDULES, Span
 
 from conductorlite import Engine, StartWorkflowRequest, VirtualClock, WorkflowDef, WorkflowSchedule, WorkflowStatus, WorkflowTask
 from conductorlite.backends.memory import MemoryBackend
