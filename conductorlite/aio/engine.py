@@ -19,6 +19,7 @@ from conductorlite.decider import Barriers, Bounds
 from conductorlite.definitions import IdempotencyStrategy, SchemaDef, Semantics, TaskDef, WorkflowDef
 from conductorlite.driver import Engine
 from conductorlite.engine import AgendaEntry, BulkReport, LimitUse, Listener, PayloadSweep, Where
+from conductorlite.engine.forking import one_process
 from conductorlite.executions import (
     HistoryEvent,
     PollData,
@@ -39,6 +40,7 @@ __all__ = ["AsyncEngine"]
 P = ParamSpec("P")
 
 
+@one_process
 class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping, AsyncUpkeep):
     """`Engine` for asyncio: the same arguments, the same verbs with the same arguments, and `await` before each.
 
@@ -73,6 +75,7 @@ class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping, AsyncUpkeep):
         # asyncio is imported by whoever makes one of these, not by whoever imports conductorlite.
         from conductorlite.aio.bridge import Bridge
 
+        self._pid = os.getpid()
         self._engine = Engine(
             store,
             workers=workers,

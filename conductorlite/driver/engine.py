@@ -14,6 +14,7 @@ from conductorlite.driver.loop import Driver
 from conductorlite.driver.outages import passes
 from conductorlite.driver.run import Run
 from conductorlite.engine import AgendaEntry, Upkeep, Where
+from conductorlite.engine.forking import one_process
 from conductorlite.errors import InvalidInput, ResultTimeout, StorageError, WorkflowFailed
 from conductorlite.executions import WorkflowStatus
 from conductorlite.ports import Backend, EventSource, Lock, PayloadCodec, PayloadStorage, SecretProvider
@@ -22,6 +23,7 @@ from conductorlite.worker import Workers
 __all__ = ["Engine"]
 
 
+@one_process
 class Engine(Upkeep):
     """Conductor's engine inside your process.
 

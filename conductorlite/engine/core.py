@@ -51,6 +51,8 @@ class Core:
         name: str | None = None,
         allocation: Literal["shared", "local"] = "shared",
     ) -> None:
+        #: The process in which it was opened; see `one_process`.
+        self._pid = os.getpid()
         self.name = checked_name(name, allocation)
         #: To whom belongs what this engine starts, and whose turns and tasks it takes; empty: everybody's.
         self.owner = self.name or "" if allocation == "local" else ""

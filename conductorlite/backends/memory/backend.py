@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import final
@@ -31,6 +32,7 @@ class MemoryBackend:
         self._reads = MemoryReads(self._store)
         self._commits = 0
         self._closed = False
+        self._pid = os.getpid()
         self._payloads = MemoryPayloads()
 
     def reading(self) -> AbstractContextManager[MemoryReads]:
@@ -75,6 +77,8 @@ class MemoryBackend:
         self._closed = True
 
     def _take(self, block: _Reading | _Writing) -> None:
+        if os.getpid() != self._pid:  # before the lock: who held it at the fork gives it back in the parent only
+            raise EngineClosed("the process was forked after the memory backend was made; a store in memory belongs to one process")
         self._mutex.take(block)
         if self._closed:
             raise EngineClosed("the memory backend was closed")
