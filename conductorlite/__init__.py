@@ -75,6 +75,7 @@ from conductorlite.errors import (
     TaskFailedTerminally,
     TaskNotFound,
     WorkflowFailed,
+    WouldDeadlock,
 )
 from conductorlite.executions import (
     HistoryEvent,
@@ -236,6 +237,7 @@ __all__ = [
     "WorkflowSummary",
     "WorkflowTask",
     "WorkflowTimeoutPolicy",
+    "WouldDeadlock",
     "diff",
     "mermaid",
     "plan_migration",

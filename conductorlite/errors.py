@@ -26,6 +26,7 @@ The tree::
      ├── EngineClosed                 the engine or its backend was closed, or forked
      ├── ReplayDiverged               a replayed execution did not do what its export tells
      ├── ResultTimeout (TimeoutError) the result did not come in time, or never can
+     ├── WouldDeadlock                a verb would wait for the function that calls it
      ├── WorkflowFailed               the awaited execution ended unsuccessfully
      ├── SourceError                  raised *by a source*: it gives no messages now; asked again later
      ├── SinkError                    raised *by a sink*: it did not take a message; may be retried
@@ -90,6 +91,7 @@ __all__ = [
     "TaskFailedTerminally",
     "TaskNotFound",
     "WorkflowFailed",
+    "WouldDeadlock",
 ]
 
 
@@ -211,6 +213,10 @@ class EngineClosed(ConductorliteError):
 
 class ResultTimeout(ConductorliteError, TimeoutError):
     """The execution did not end in the time given, or it waits for something that nothing here will send."""
+
+
+class WouldDeadlock(ConductorliteError):
+    """A verb would wait for whoever calls it: a worker's function, a listener, a source, a block that drives; nothing was done."""
 
 
 class WorkflowFailed(ConductorliteError):

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from itertools import islice
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from conductorlite.clock import Span, to_span
 from conductorlite.driver import Engine
-from conductorlite.errors import EngineClosed, ResultTimeout, StorageError
+from conductorlite.engine.callers import Caller, caller_of, refuse_callers
+from conductorlite.errors import EngineClosed, ResultTimeout, StorageError, WouldDeadlock
 from conductorlite.executions import HistoryEvent, Workflow
 from conductorlite.worker import Pool
 
@@ -76,6 +77,8 @@ class Bridge:
         self._awaited: dict[str, set[asyncio.Future[None]]] = {}
         #: The driving thread drives for those who await, or will when its turn comes.
         self._on_behalf = False
+        #: Blocks of `background()` that are open.
+        self._blocks = 0
         #: Driving verbs that wait for the thread.
         self._queued = 0
         #: Of those who poll with a timeout, resolved by the next commit.
@@ -95,11 +98,16 @@ class Bridge:
 
     async def drive(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Await a verb that drives. Canceled before it began it never begins; later it goes on to its end unattended."""
+        self._refuse(verb)
         return await self._reply(self._order_drive(lambda: verb(*args, **kwargs)))
 
     async def drive_until_stopped(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Await a verb that drives for long. When it is canceled, the engine is stopped and running functions waited for."""
-        order = self._order_drive(lambda: verb(*args, **kwargs))
+        self._refuse(verb)
+        return await self._drive_until_stopped(lambda: verb(*args, **kwargs))
+
+    async def _drive_until_stopped(self, verb: Callable[[], T]) -> T:
+        order = self._order_drive(verb)
         try:
             return await asyncio.shield(order.future)
         except asyncio.CancelledError:
@@ -110,6 +118,28 @@ class Bridge:
                 # It may have returned just before it was told to; then the next one must not find the message.
                 self._engine.driver.forget_stop()
             raise
+
+    def _refuse(self, verb: Callable[..., object]) -> None:
+        """Raise WouldDeadlock for a verb that drives where the driver waits for its caller, or drives as long as a block lasts."""
+        name = getattr(verb, "__name__", "a verb that drives")
+        refuse_callers(self._engine.turns, name)
+        if self._blocks:
+            raise WouldDeadlock(f"{name}() would wait for the end of background(), which drives already: await results instead")
+
+    @asynccontextmanager
+    async def background(self) -> AsyncIterator[None]:
+        """Drive in a task of its own while the block lasts; see `AsyncEngine.background`."""
+        refuse_callers(self._engine.turns, "background")
+        driving = asyncio.get_running_loop().create_task(self._drive_until_stopped(self._engine.run_forever))
+        self._blocks += 1
+        try:
+            yield
+        finally:
+            self._blocks -= 1
+            driving.cancel()
+            await asyncio.wait([driving])
+            if not driving.cancelled():
+                driving.result()
 
     async def poll(self, timeout: Span, take: Callable[[], list[T]]) -> list[T]:
         """What `take` takes, tried again after each commit until it is something or the time is over."""
@@ -174,6 +204,9 @@ class Bridge:
     async def result(self, workflow_id: str, timeout: Span | None) -> dict[str, Any]:
         """What `Engine.wait` returns and raises, without a thread that waits for it."""
         engine = self._engine
+        inside = caller_of(engine.turns)
+        if inside is not None:
+            return await self._result_inside(inside, workflow_id, timeout)
         if engine.clock.virtual:  # nothing is waited for: time jumps
             return await self.drive(engine.wait, workflow_id, timeout)
         seconds = None if timeout is None else to_span(timeout) / 1000
@@ -190,6 +223,21 @@ class Bridge:
                         await ended
         finally:
             self._leave(workflow_id, ended)
+        return await self.call(self._outcome, workflow_id)
+
+    async def _result_inside(self, inside: Caller, workflow_id: str, timeout: Span | None) -> dict[str, Any]:
+        """As `result`, in a function that the driver may wait for; raises WouldDeadlock when it does, or comes to."""
+        engine = self._engine
+        if not (await self.call(engine.status, workflow_id)).terminal:
+            if inside.inline:
+                raise WouldDeadlock(f"result() inside {inside.what} would wait for itself: the driver waits for it")
+            until = None if timeout is None else engine.clock.now() + to_span(timeout)
+            with engine.driver.waiting.of(inside, workflow_id) as check:
+                while not (await self.call(engine.status, workflow_id)).terminal:
+                    if until is not None and engine.clock.now() >= until:
+                        break
+                    await self.call(check)
+                    await asyncio.sleep(_GLANCE)
         return await self.call(self._outcome, workflow_id)
 
     def _outcome(self, workflow_id: str) -> dict[str, Any]:
@@ -272,6 +320,7 @@ class Bridge:
         """Stop whoever drives, release the store and the threads; idempotent."""
         if self._closed:
             return
+        refuse_callers(self._engine.turns, "close")
         order = self._order(self._engine.close)
         self._closed = True
         self._release_all(EngineClosed("the engine was closed"))

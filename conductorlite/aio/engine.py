@@ -477,16 +477,8 @@ class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping, AsyncUpkeep):
 
         What made the driver fail is raised at the end of the block.
         """
-        import asyncio
-
-        driving = asyncio.get_running_loop().create_task(self.run_forever())
-        try:
+        async with self._bridge.background():
             yield
-        finally:
-            driving.cancel()
-            await asyncio.wait([driving])
-            if not driving.cancelled():
-                driving.result()
 
     async def close(self) -> None:
         """`Engine.close`, awaited; whoever still awaits a result gets EngineClosed."""

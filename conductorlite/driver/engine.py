@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Literal
@@ -14,8 +15,9 @@ from conductorlite.driver.loop import Driver
 from conductorlite.driver.outages import passes
 from conductorlite.driver.run import Run
 from conductorlite.engine import AgendaEntry, Upkeep, Where
+from conductorlite.engine.callers import Caller, caller_of, refuse_callers
 from conductorlite.engine.forking import one_process
-from conductorlite.errors import InvalidInput, ResultTimeout, StorageError, WorkflowFailed
+from conductorlite.errors import ClockError, InvalidInput, ResultTimeout, StorageError, WorkflowFailed, WouldDeadlock
 from conductorlite.executions import WorkflowStatus
 from conductorlite.ports import Backend, EventSource, Lock, PayloadCodec, PayloadStorage, SecretProvider
 from conductorlite.worker import Workers
@@ -147,12 +149,12 @@ class Engine(Upkeep):
 
     def tick(self) -> bool:
         """Do one unit of what is ready now: a turn, a message, a report or one worker call. False when nothing is ready."""
-        with self.driver.driving:
+        with self._alone("tick"):
             return self.driver.tick()
 
     def settle(self) -> int:
         """Do all that is ready now, in this thread, without moving time; returns how many units that was."""
-        with self.driver.driving:
+        with self._alone("settle"):
             return self.driver.settle()
 
     def advance(self, span: Span | None = None, *, to: Instant | None = None) -> None:
@@ -162,7 +164,7 @@ class Engine(Upkeep):
         """
         if (span is None) == (to is None):
             raise InvalidInput("give a span or `to`, not both")
-        with self.driver.driving:
+        with self._alone("advance"):
             until = to_instant(to) if to is not None else self.clock.now() + to_span(span if span is not None else 0)
             self.driver.advance(until)
 
@@ -173,7 +175,7 @@ class Engine(Upkeep):
         run in threads meanwhile. Errors of the store as with `run_forever`; a call that waits for another writer when the time is
         over ends with the busy timeout.
         """
-        with self.driver.driving:
+        with self._alone("run_until_idle"):
             deadline = None if timeout is None else self.clock.now() + to_span(timeout)
             return self.driver.run(deadline=deadline)
 
@@ -188,8 +190,13 @@ class Engine(Upkeep):
         next verb that drives. Ends only for `stop`, KeyboardInterrupt and the like, StorageCorrupt, SchemaTooNew, EngineClosed
         (the store was closed meanwhile), and what a listener, a source (but SourceError) or a clock of your own raises.
         """
-        with self.driver.driving:
+        with self._alone("run_forever"):
             self.driver.run(forever=True)
+
+    def _alone(self, verb: str) -> threading.RLock:
+        """What only one thread has at a time; raises WouldDeadlock inside what the driver itself has called."""
+        refuse_callers(self.turns, verb)
+        return self.driver.driving
 
     def stop(self) -> None:
         """Ask whoever runs `run_forever` or `run_until_idle` in another thread to return."""
@@ -207,20 +214,31 @@ class Engine(Upkeep):
                     raise
                 return False  # whoever drives waits for the store
 
-        while not ended():
-            if self.driver.driving.acquire(blocking=False):
-                try:
-                    in_time = self.driver.run(until=ended, deadline=deadline)
-                finally:
-                    self.driver.driving.release()
-                if not ended():
-                    raise ResultTimeout(self._why_not(workflow_id, in_time=in_time))
-            else:
-                self._await_driver(workflow_id, deadline)
+        if not ended():
+            caller = caller_of(self.turns)
+            with self.driver.waiting.of(caller, workflow_id) as check:
+                self._wait(workflow_id, lambda: check() or ended(), deadline, inside=caller)
         workflow = self.get(workflow_id)
         if workflow.status is not WorkflowStatus.COMPLETED:
             raise WorkflowFailed(workflow)
         return workflow.output_data
+
+    def _wait(self, workflow_id: str, ended: Callable[[], bool], deadline: int | None, *, inside: Caller | None) -> None:
+        while not ended():
+            if not self.driver.driving.acquire(blocking=False):
+                self._await_driver(workflow_id, deadline)
+                continue
+            try:
+                in_time = self.driver.run(until=ended, deadline=deadline)
+            except ClockError as error:
+                if inside is None or not inside.inline:
+                    raise
+                text = f"result() inside {inside.what} would wait for itself: time stands still while it runs"
+                raise WouldDeadlock(f"{text}, and {workflow_id} needs it to pass") from error
+            finally:
+                self.driver.driving.release()
+            if not ended():
+                raise ResultTimeout(self._why_not(workflow_id, in_time=in_time))
 
     def _await_driver(self, workflow_id: str, deadline: int | None) -> None:
         """Another thread drives: sleep until something was committed."""
@@ -254,6 +272,7 @@ class Engine(Upkeep):
 
     def close(self) -> None:
         """Stop whoever drives, and release the store; idempotent."""
+        refuse_callers(self.turns, "close")
         if not self.driver.driving.acquire(blocking=False):
             self.stop()
             self.driver.driving.acquire()

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from conductorlite.engine import Queries
+from conductorlite.engine.callers import Caller, called_by
 from conductorlite.errors import InvalidInput, SourceError
 from conductorlite.ports import EventSource
 
@@ -44,7 +45,8 @@ class Listening:
             if self._resting.get(number, 0) > self._engine.clock.now():
                 continue
             try:
-                found = self._handle(self._sources[number], limit)
+                with called_by(Caller(turns=self._engine.turns, what="an event source")):
+                    found = self._handle(self._sources[number], limit)
             except SourceError:
                 self._resting[number] = self._engine.clock.now() + _REST_MS
                 continue

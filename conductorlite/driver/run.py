@@ -38,7 +38,8 @@ class Run:
         If nobody in this process drives the engine, the calling thread does meanwhile: it takes turns and runs workers. On a
         virtual clock the timeout is virtual. Raises WorkflowFailed when the execution ended otherwise, ResultTimeout when it
         did not end in time, when the engine was told to stop meanwhile, or, on a virtual clock, with nothing left that could
-        move it.
+        move it. Inside a worker's function it raises WouldDeadlock when the execution waits for that function, or needs room that
+        only functions hold which wait too.
         """
         return self._engine.wait(self.workflow_id, timeout=timeout)
 

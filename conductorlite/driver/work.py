@@ -13,6 +13,7 @@ from conductorlite.driver.listening import Listening
 from conductorlite.driver.outages import Outages
 from conductorlite.driver.reports import Reports
 from conductorlite.driver.resting import GLANCE_MS, Rest
+from conductorlite.driver.waiting import Waiting
 from conductorlite.driver.workshop import Call, Workshop
 from conductorlite.engine import Keeping
 from conductorlite.errors import ClockError, InvariantBroken, NotFound, Parked, StaleLease, StorageError
@@ -44,6 +45,7 @@ class Work:
         self.workers = workers if workers is not None else Workers()
         self.driving = threading.RLock()
         self.workshop = Workshop(engine, self.workers)
+        self.waiting = Waiting(engine, self.workers, self.workshop)
         self.outages = Outages(engine.clock)
         self.reports = Reports(engine)
         self.listening = Listening(engine, sources)

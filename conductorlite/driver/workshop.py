@@ -12,6 +12,7 @@ import attrs
 
 from conductorlite.clock import VirtualClock
 from conductorlite.engine import Queries
+from conductorlite.engine.callers import Caller, called_by
 from conductorlite.executions import Task, TaskResult
 from conductorlite.worker import Deferred, Pool, Worker, Workers, call
 from conductorlite.worker.calls import call_async, raised
@@ -45,6 +46,8 @@ class Call:
     reports: int = 1
     #: When its function ended, epoch ms.
     ended_at: int | None = None
+    #: Whether the thread that drives waits for it.
+    inline: bool = False
     lost: bool = False
 
 
@@ -84,11 +87,16 @@ class Workshop:
 
     def run(self, worker: Worker, task: Task) -> TaskResult | Deferred:
         """Run a function while this thread waits; a virtual clock stands still meanwhile."""
-        clock = self._engine.clock
-        with clock.held() if isinstance(clock, VirtualClock) else nullcontext():
-            if not worker.is_async:
-                return call(worker, task, self._engine)
-            result = self._loop.run(partial(call_async, worker, task, self._engine))
+        clock, running = self._engine.clock, Call(worker=worker, task=task, inline=True)
+        self.begin(running)  # it counts, for what it may wait for itself
+        try:
+            with clock.held() if isinstance(clock, VirtualClock) else nullcontext():
+                if not worker.is_async:
+                    with called_by(self._caller(running)):
+                        return call(worker, task, self._engine)
+                result = self._loop.run(partial(self._carry_async, running))
+        finally:
+            self.end(running)
         if isinstance(result, KeyboardInterrupt | SystemExit):
             raise result
         return raised(task, result) if isinstance(result, BaseException) else result
@@ -109,15 +117,21 @@ class Workshop:
                 self._pool = Pool(self._workers.concurrency or _THREADS, self._engine.turns.wake)
             running.job = self._pool.submit(partial(self._carry, running))
 
+    def _caller(self, running: Call) -> Caller:
+        what = f"worker {running.worker.task_type!r}"
+        return Caller(turns=self._engine.turns, what=what, task=running.task, inline=running.inline)
+
     def _carry(self, running: Call) -> TaskResult | Deferred:
         try:
-            return call(running.worker, running.task, self._engine)
+            with called_by(self._caller(running)):
+                return call(running.worker, running.task, self._engine)
         finally:
             running.ended_at = self._engine.clock.now()
 
     async def _carry_async(self, running: Call) -> TaskResult | Deferred:
         try:
-            return await call_async(running.worker, running.task, self._engine)
+            with called_by(self._caller(running)):
+                return await call_async(running.worker, running.task, self._engine)
         finally:
             running.ended_at = self._engine.clock.now()
 

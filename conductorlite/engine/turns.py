@@ -21,6 +21,7 @@ from conductorlite.decisions import Decision, Event, EventKind, Outcome
 from conductorlite.definitions import Semantics
 from conductorlite.engine.archived import missing
 from conductorlite.engine.asked import Along, Listener, Start, Taken
+from conductorlite.engine.callers import Caller, called_by
 from conductorlite.engine.deciding import Deciding
 from conductorlite.engine.keys import refuse_letter, refuse_start, replaced, start_letter, strategy_of
 from conductorlite.engine.locking import acquire
@@ -364,8 +365,10 @@ class Turns(Deciding):
     def announce(self, decision: Decision) -> None:
         """Wake sleepers and tell listeners of a committed decision."""
         self.wake()
-        for listener in tuple(self.listeners):
-            listener(decision.workflow, decision.history)
+        if self.listeners:
+            with called_by(Caller(turns=self, what="a listener")):
+                for listener in tuple(self.listeners):
+                    listener(decision.workflow, decision.history)
 
     def wake(self) -> None:
         """Wake everybody who waits for something to change."""

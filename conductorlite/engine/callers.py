@@ -1,0 +1,65 @@
+"""Whose code is running: a worker's function, a listener, a source. What it asks of the engine that runs it may wait for itself.
+
+Kept in a context variable, so that it is known in the function's thread and in the coroutines it awaits or begins; a thread that a
+function starts by itself is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from conductorlite.errors import WouldDeadlock
+
+if TYPE_CHECKING:
+    from conductorlite.engine.turns import Turns
+    from conductorlite.executions import Task
+
+__all__ = ["Caller", "called_by", "caller_of", "refuse_callers"]
+
+
+@attrs.define(slots=True, eq=False)
+class Caller:
+    """Code of the user's that an engine has called and that has not returned yet."""
+
+    turns: Turns
+    what: str
+    #: The task of a worker's function.
+    task: Task | None = None
+    #: Whether the thread that drives waits for it.
+    inline: bool = False
+    running: bool = True
+
+
+_CALLERS: Final[ContextVar[tuple[Caller, ...]]] = ContextVar("conductorlite_callers", default=())
+
+
+@contextmanager
+def called_by(caller: Caller) -> Iterator[Caller]:
+    """While inside, that code is running in this thread or coroutine."""
+    token = _CALLERS.set((*_CALLERS.get(), caller))
+    try:
+        yield caller
+    finally:
+        caller.running = False
+        _CALLERS.reset(token)
+
+
+def caller_of(turns: Turns) -> Caller | None:
+    """The innermost code that this engine has called and that is running here; None when nobody but the user is."""
+    for caller in reversed(_CALLERS.get()):
+        if caller.turns is turns and caller.running:
+            return caller
+    return None
+
+
+def refuse_callers(turns: Turns, verb: str) -> None:
+    """Raise WouldDeadlock when a verb that waits for running functions is asked for by one of them."""
+    caller = caller_of(turns)
+    if caller is not None:
+        text = "call it outside of workers, listeners and sources"
+        raise WouldDeadlock(f"{verb}() inside {caller.what} would wait for itself: {text}")
