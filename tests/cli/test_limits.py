@@ -80,6 +80,7 @@ def test_a_key_that_is_none(shell: Shell) -> None:
     )
 
 
+@pytest.mark.trap("core-38")
 @pytest.mark.parametrize(("semantics", "status"), [(Semantics.ORKES, "PENDING"), (Semantics.OSS, "SCHEDULED")])
 def test_the_status_of_a_limited_task(semantics: Semantics, status: str) -> None:
     """PENDING is Orkes' status; under OSS a document and an expression say SCHEDULED, and the engine's own rows PENDING."""

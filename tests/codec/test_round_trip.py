@@ -131,6 +131,7 @@ def test_defaults_are_left_out_and_identity_is_written() -> None:
     assert defn.to_json() == {"name": "w", "version": 1, "tasks": [task], "schemaVersion": 2}
 
 
+@pytest.mark.trap("tasks-8")
 def test_not_given_differs_from_every_explicit_value() -> None:
     """An explicit zero, false or empty map in a field whose default is None is written."""
     task_def = TaskDef(name="t", retry_count=0, enforce_schema=False, timeout_ms=0)
@@ -161,6 +162,7 @@ def test_the_order_of_cases_and_maps_is_kept() -> None:
     assert list(read.input_parameters) == ["y", "b"]
 
 
+@pytest.mark.trap("tasks-69")
 def test_nothing_is_shared_with_the_caller() -> None:
     """Changing the mapping that was read, or the one that was written, leaves the definition as it was."""
     document: dict[str, Any] = {"name": "w", "variables": {"list": [1]}}

@@ -55,6 +55,7 @@ def _task(ref: str, kind: str, **fields: Any) -> WorkflowTask:
     return WorkflowTask(name=ref, task_reference_name=ref, type=kind, **fields)
 
 
+@pytest.mark.trap("core-15")
 def test_an_ended_task_was_updated_when_it_ended() -> None:
     """The end of a task is its last update, not the poll before it."""
     bench = _Bench(_simple("a"))
@@ -63,6 +64,7 @@ def test_an_ended_task_was_updated_when_it_ended() -> None:
     assert bench.report(task).updated_at == 5_000
 
 
+@pytest.mark.trap("core-25")
 def test_failed_names_are_those_of_final_failures() -> None:
     """A failure that a retry made good is not named; a timeout that ended the workflow is."""
     policy = {"timeout_policy": TimeoutPolicy.RETRY, "timeout_ms": 5_000, "response_timeout_ms": 0}
@@ -76,6 +78,7 @@ def test_failed_names_are_those_of_final_failures() -> None:
     assert (workflow.failed_refs, workflow.failed_task_names) == (("b",), ("b",))
 
 
+@pytest.mark.trap("core-21")
 def test_the_reason_quotes_the_tasks_own_status() -> None:
     """A workflow that failed over a task says with which status that task ended."""
     bench = _Bench(_simple("a"))
@@ -85,6 +88,7 @@ def test_the_reason_quotes_the_tasks_own_status() -> None:
     assert bench.run.workflow.reason == expected
 
 
+@pytest.mark.trap("core-15")
 def test_retry_clears_what_told_of_the_failure() -> None:
     """An execution that is reopened has no end, no reason, no failed names and no output until it ends again."""
     bench = _Bench(_simple("a"))
@@ -97,6 +101,7 @@ def test_retry_clears_what_told_of_the_failure() -> None:
     assert after.output_data == {}
 
 
+@pytest.mark.trap("core-35", "tasks-9", "tasks-71")
 def test_a_join_ends_with_the_turn_of_its_last_branch() -> None:
     """A JOIN ends in the turn in which its last branch does; nothing polls it. Its output appears then, whole."""
     fork = _task("f", "FORK_JOIN", fork_tasks=[[_simple("a")], [_simple("b")]])
@@ -125,6 +130,7 @@ def test_a_loops_rounds_are_in_its_output_when_it_ends() -> None:
     assert (output["1"]["a"], output["2"]["a"], output["iteration"]) == ({"n": 1}, {"n": 2}, 2)
 
 
+@pytest.mark.trap("core-31")
 def test_no_report_is_lost_to_a_busy_lock() -> None:
     """A report that finds the lock taken lies in the inbox until the execution's next turn."""
     lock = InProcessLock()
@@ -165,6 +171,7 @@ def test_deep_nesting_of_loops_prints_every_round() -> None:
     assert [ref for ref in refs if ref.startswith("x")] == ["x__1__1", "x__1__2", "x__2__1", "x__2__2"]
 
 
+@pytest.mark.trap("core-42", "tasks-74")
 @pytest.mark.parametrize("verb", ["retry", "resume"])
 def test_a_verb_that_does_not_fit_is_a_conflict(verb: str) -> None:
     """A running execution can be neither retried nor resumed, and both are told apart from one that does not exist."""

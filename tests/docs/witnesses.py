@@ -19,7 +19,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @cache
-def tests_of(path: Path) -> dict[str, Function]:
+def collected_of(path: Path) -> dict[str, Function]:
     """The tests that pytest collects of a file: a name defined twice is the later one, and what is in a function is none."""
     body = tree_of(path).body
     body = [*body, *(node for one in body if isinstance(one, ast.ClassDef) and _collected(path, one) for node in one.body)]
@@ -88,10 +88,10 @@ def fault(named: str) -> str | None:
     if not path.is_file():
         return f"{file} is not there"
     if not test:
-        running = [name for name in tests_of(path) if fault(f"{file}::{name}") is None]
+        running = [name for name in collected_of(path) if fault(f"{file}::{name}") is None]
         suites = [node for node in tree_of(path).body if isinstance(node, ast.ClassDef) and "Conformance" in ast.unparse(node)]
         return None if running or suites else f"{file} has no test that is run"
-    function = tests_of(path).get(test)
+    function = collected_of(path).get(test)
     if function is None:
         return f"{named} is not there"
     if _LEFT_OUT & marks_of(path, function):

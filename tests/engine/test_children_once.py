@@ -41,6 +41,7 @@ def ready(bench: Bench) -> Bench:
     return bench
 
 
+@pytest.mark.trap("tasks-44")
 def test_the_child_claims_its_key(ready: Bench) -> None:
     """The key, filled in from an expression, is the child's, and another start with it is refused or gets the child."""
     ready.start(below("${workflow.input.how}", "order-${workflow.input.n}"), {"n": 7, "how": "FAIL"})

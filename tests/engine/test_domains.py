@@ -66,6 +66,7 @@ def test_a_clock_at_its_beginning(store: Backend) -> None:
     engine.close()
 
 
+@pytest.mark.trap("core-37")
 @pytest.mark.parametrize(
     ("polled", "after_s", "queue"),
     [
@@ -86,6 +87,7 @@ def test_a_list_picks_who_polled_lately(bench: Bench, polled: list[str | None], 
     assert queue_of(bench, {"*": "eu, NO_DOMAIN, ap, us"}) == [queue]
 
 
+@pytest.mark.trap("core-37")
 def test_the_domain_is_chosen_at_each_scheduling(bench: Bench) -> None:
     """A retry and the next round of a loop go where workers are then; who polls gets them."""
     body = simple("a", {"retry_count": 1, "retry_delay_s": 20, "retry_logic": "FIXED"})
@@ -167,6 +169,7 @@ def test_bad_domains(bench: Bench, given: Any) -> None:
 # ---------------------------------------------------------------------- poll data
 
 
+@pytest.mark.trap("core-37")
 def test_polls_are_recorded(bench: Bench) -> None:
     """Type, domain, worker and instant of the last poll are known, also of one that found nothing."""
     bench.engine.poll("a", worker_id="w1")

@@ -13,6 +13,7 @@ from conductorlite import TaskDef, TaskStatus, WorkflowDef, WorkflowStatus
 # -- DYNAMIC -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.trap("tasks-1")
 @pytest.mark.parametrize(("who", "name"), [("a", "a"), ("  a ", "a"), (5, "5"), ("a b", "a b"), ("MINE", "MINE")])
 def test_it_is_a_workers_task(bench: Bench, who: Any, name: str) -> None:
     """The name in the input, as text, is that of a task which workers poll for; the input is passed on, the flow goes on."""
@@ -76,6 +77,7 @@ def test_names_that_stand_for_nothing(bench: Bench, who: Any, said: str) -> None
     assert said in (bench.task("d").reason or "")
 
 
+@pytest.mark.trap("tasks-6")
 def test_the_definition_of_the_resolved_name_counts(bench: Bench) -> None:
     """Retries and templates are those registered for the name it has, not for the placeholder's."""
     placeholder = TaskDef(name="d", retry_count=0, input_template={"from": "placeholder"})

@@ -74,6 +74,7 @@ def test_names_and_types_of_branches(bench: Bench, given: Json, ref: str, task_t
     assert (task.task_type, task.name) == (task_type, name)
 
 
+@pytest.mark.trap("tasks-20")
 @pytest.mark.parametrize("version", [1, "1", None, ""])
 def test_one_workflow_for_each_input(bench: Bench, version: Any) -> None:
     """With forkTaskWorkflow each branch is a sub-workflow; the version may be a number, a text, or left out."""
@@ -145,6 +146,7 @@ def test_the_list_wins_over_the_other_shapes(bench: Bench) -> None:
     assert bench.order() == ["f", "a", "j"]
 
 
+@pytest.mark.trap("tasks-19")
 def test_data_is_not_evaluated(bench: Bench) -> None:
     """An expression in the data is text; a key that configures tasks is just a key."""
     data = {"x": "${workflow.input.secret}", "deep": ["${a}", {"b": "$${c}"}], "optional": True, "startDelay": 9}
@@ -155,6 +157,7 @@ def test_data_is_not_evaluated(bench: Bench) -> None:
     assert bench.take("b").input_data == data
 
 
+@pytest.mark.trap("tasks-5")
 def test_registered_definitions_are_taken(bench: Bench) -> None:
     """A branch's task has the definition registered under its name, at the instant of the fork; else the defaults of any."""
     bench.start(workflow(node("first"), *same([1, 2], forkTaskName="a")))
@@ -170,6 +173,7 @@ def test_registered_definitions_are_taken(bench: Bench) -> None:
 # -- names -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.trap("tasks-18")
 def test_a_second_fork_of_the_same_task(bench: Bench) -> None:
     """The branches of a second fork of the same task bear the fork's reference; those of a fork of another task do not."""
     again, other = same([3], "g", "k", forkTaskName="a"), same([4], "h", "l", forkTaskName="b")
@@ -178,6 +182,7 @@ def test_a_second_fork_of_the_same_task(bench: Bench) -> None:
     assert bench.order() == ["f", "_a_0", "_a_1", "j", "g", "_g_a_0", "k", "h", "_b_0", "l"]
 
 
+@pytest.mark.trap("tasks-18")
 def test_each_round_forks_for_itself(bench: Bench) -> None:
     """In a loop every round has its own branches under the same names, and may have more or fewer."""
     body = same("${l.output.loopItem}", forkTaskName="a")
@@ -221,6 +226,7 @@ BRANCHES: dict[str, tuple[Any, list[str], list[str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.trap("tasks-21")
 @pytest.mark.parametrize("around", ["nothing", "a loop", "a SWITCH", "a fork", "a dynamic fork"])
 @pytest.mark.parametrize("name", BRANCHES)
 def test_what_a_branch_may_be(bench: Bench, name: str, around: str) -> None:

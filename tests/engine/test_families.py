@@ -62,6 +62,7 @@ ONE = flow(
 )
 
 
+@pytest.mark.trap("core-29", "tasks-39")
 def test_a_child_runs_and_its_output_is_the_tasks(bench: Bench) -> None:
     """The child gets the task's input, its output is added to the task's, and the flow goes on."""
     bench.start(flow(sub("c", ONE, input_parameters={"n": "${workflow.input.n}"}), simple("z")), {"n": 3}, priority=7)
@@ -74,6 +75,7 @@ def test_a_child_runs_and_its_output_is_the_tasks(bench: Bench) -> None:
     assert bench.engine.check() == []
 
 
+@pytest.mark.trap("tasks-38")
 def test_three_deep(bench: Bench) -> None:
     """A child's child is heard of through every level."""
     middle = flow(sub("m", ONE), name="middle", output_parameters={"answer": "${m.output.answer}"})
@@ -85,6 +87,7 @@ def test_three_deep(bench: Bench) -> None:
     assert bench.workflow.output_data == {"answer": "deep"}
 
 
+@pytest.mark.trap("core-28", "tasks-40")
 def test_the_version_is_pinned_at_the_start(bench: Bench) -> None:
     """A version registered after the parent's start is not what its child runs on."""
     bench.engine.register(attrs.evolve(ONE, version=1))
@@ -96,6 +99,7 @@ def test_the_version_is_pinned_at_the_start(bench: Bench) -> None:
     assert (child.version, child.tasks[0].ref) == (1, "work")
 
 
+@pytest.mark.trap("core-30")
 def test_what_cannot_be_started(bench: Bench) -> None:
     """A sub-workflow that is not registered, or in a circle, is refused at the parent's start."""
     with pytest.raises(DefinitionNotFound, match="nowhere"):
@@ -106,6 +110,7 @@ def test_what_cannot_be_started(bench: Bench) -> None:
     assert list(bench.engine.workflow_ids()) == []
 
 
+@pytest.mark.trap("tasks-41")
 @pytest.mark.parametrize(
     ("report", "status", "parent"),
     [("FAILED", "FAILED", "FAILED"), ("CANCELED", "CANCELED", "TERMINATED")],
@@ -121,6 +126,7 @@ def test_a_childs_failure_is_its_tasks(bench: Bench, report: str, status: str, p
     assert "out of paper" in (bench.task("c").reason or "")
 
 
+@pytest.mark.trap("tasks-41", "tasks-42")
 def test_every_attempt_has_a_child_of_its_own(bench: Bench) -> None:
     """A failed child is retried, after the delay, as a new execution; a late end of the old one changes nothing."""
     bench.start(flow(sub("c", ONE, retry_count=1, task_definition=task_def("c", retry_delay_s=5))))
@@ -192,6 +198,7 @@ def test_children_of_a_loop(bench: Bench) -> None:
 MOURN = flow(simple("mourn", input_parameters={"all": "${workflow.input}"}), name="mourn")
 
 
+@pytest.mark.trap("core-23", "core-44", "tasks-76")
 @pytest.mark.parametrize("name", ["mourn", "$workflow.input.who", "${workflow.input.who}"])
 def test_a_failed_execution_is_compensated(bench: Bench, name: str) -> None:
     """The failure workflow gets the input of the failed one, its id, reason, status, failed task, and all of it."""
@@ -226,6 +233,7 @@ def test_a_failure_workflow_that_is_not_there_is_told(bench: Bench, name: str) -
     assert list(bench.engine.workflow_ids()) == [bench.workflow_id]
 
 
+@pytest.mark.trap("core-43", "tasks-45")
 def test_who_is_not_compensated(bench: Bench) -> None:
     """Neither the terminate verb nor the end of a parent starts a failure workflow."""
     bench.engine.register(MOURN)
@@ -240,6 +248,7 @@ def test_who_is_not_compensated(bench: Bench) -> None:
 # -- TERMINATE and SET_VARIABLE ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.trap("core-22", "core-23", "tasks-45", "tasks-46", "tasks-77")
 @pytest.mark.parametrize("status", ["COMPLETED", "FAILED", "TERMINATED"])
 def test_terminate(bench: Bench, status: str) -> None:
     """TERMINATE ends the workflow at once with its status, reason and output; what is open is canceled."""
@@ -292,6 +301,7 @@ def test_variables_have_a_limit(bench: Bench) -> None:
 # -- keepLastN and asyncComplete ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.trap("tasks-31")
 def test_keep_last_n(bench: Bench) -> None:
     """Of a loop with keepLastN only the last rounds stay, in the rows and in the output, inner loops included."""
     inner = rounds("i", [noop("q")], 2)

@@ -76,6 +76,7 @@ def simples(*refs: str, **fields: Any) -> list[WorkflowTask]:
 # -- DECISION --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.trap("tasks-22")
 @pytest.mark.parametrize(
     ("value", "case", "scheduled"),
     [
@@ -117,6 +118,7 @@ def test_a_decision_whose_script_fails(bench: Bench) -> None:
     assert bench.status_of_workflow() is WorkflowStatus.FAILED
 
 
+@pytest.mark.trap("tasks-24")
 def test_an_optional_decision_whose_script_fails_is_passed_over(bench: Bench) -> None:
     """`optional` holds for a DECISION: what follows it is scheduled."""
     task = decision("d", {"a": simples("a")}, case_expression="$.case.x.y", optional=True)
@@ -173,6 +175,7 @@ def test_an_exclusive_join_behind_a_switch(bench: Bench, case: str, taken: str) 
                                 "e": "COMPLETED", "n": "SCHEDULED"}  # fmt: skip
 
 
+@pytest.mark.trap("tasks-17")
 def test_the_first_to_end_is_taken(bench: Bench) -> None:
     """Of branches that run side by side the first to end ends it, not the first of the list; the others go on."""
     definition = flow(fork("f", simples("a"), simples("b"), [exclusive("e", "a", "b"), *simples("n")]), join("j", "a", "b", "n"))
@@ -237,6 +240,7 @@ def test_none_that_was_scheduled(bench: Bench) -> None:
     assert bench.status_of_workflow() is WorkflowStatus.FAILED
 
 
+@pytest.mark.trap("tasks-17")
 def test_one_that_is_still_to_come_in_another_branch(bench: Bench) -> None:
     """A task that another branch has not reached yet is waited for, and the default is not taken before."""
     other = [*simples("x"), switch("s", {"a": simples("a")}), *simples("y")]
@@ -331,6 +335,7 @@ def test_a_human_that_is_refused_or_late(bench: Bench) -> None:
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
 
 
+@pytest.mark.trap("core-36", "tasks-55")
 def test_a_workflow_times_out_while_a_human_waits(bench: Bench) -> None:
     """Timers go on: Conductor takes such a workflow out of its queue, and nothing times out."""
     bench.start(flow(human("h"), timeout_ms=30_000, timeout_policy=WorkflowTimeoutPolicy.TIME_OUT_WF))
@@ -370,6 +375,7 @@ def test_a_lambda_in_full_javascript(bench: Bench) -> None:
     )
 
 
+@pytest.mark.trap("tasks-53")
 def test_a_lambda_that_fails_may_be_retried(bench: Bench) -> None:
     """An error in the script is FAILED, with its words in `error`, and is tried again as often as its definition says."""
     bench.start(flow(lambda_("return $.n.x.y", task_def("f", retry_count=2, retry_delay_s=0))))
@@ -405,6 +411,7 @@ def test_a_lambda_that_does_not_compile_is_refused(bench: Bench) -> None:
 # -- JSON_JQ_TRANSFORM -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.trap("tasks-52")
 @pytest.mark.parametrize(
     ("query", "results"),
     [

@@ -47,6 +47,7 @@ def _statuses(engine: Engine, *ids: str) -> list[str]:
     return [str(engine.get(one).tasks[0].status) for one in ids]
 
 
+@pytest.mark.trap("core-38")
 def test_a_freed_slot_is_given_on_at_once(bench: Bench) -> None:
     """No waiter is put off for a minute: it is offered at the instant at which the slot is free."""
     limits = {"concurrent_exec_limit": 1}
@@ -58,6 +59,7 @@ def test_a_freed_slot_is_given_on_at_once(bench: Bench) -> None:
     assert (task.ref, task.due_at) == ("b", T0 + 3_000)
 
 
+@pytest.mark.trap("core-38")
 def test_a_slot_is_held_from_the_offer_to_the_end(bench: Bench) -> None:
     """SCHEDULED tasks hold slots too, so none is handed out beyond the limit; a delayed retry holds none."""
     definition = flow(_limited("a", concurrent_exec_limit=1, retry_delay_s=10, retry_count=1))
@@ -131,6 +133,7 @@ def test_an_operator_is_not_limited(bench: Bench) -> None:
     assert engine.limits() == []
 
 
+@pytest.mark.trap("core-50")
 def test_a_workflow_beyond_its_limit_is_running_with_a_first_task_pending(bench: Bench) -> None:
     """As Orkes says; the end of one lets in the next in the order in which they were started."""
     engine = bench.engine

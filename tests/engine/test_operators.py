@@ -181,6 +181,7 @@ VECTORS: dict[str, tuple[list[WorkflowTask], dict[str, Any], list[str], list[tup
 }
 
 
+@pytest.mark.trap("core-22", "tasks-25", "tasks-32", "tasks-77")
 @pytest.mark.parametrize("cut", [False, True], ids=["whole", "cut"])
 @pytest.mark.parametrize("vector", list(VECTORS))
 def test_next_task(new_bench: NewBench, vector: str, cut: bool) -> None:
@@ -197,6 +198,7 @@ def test_next_task(new_bench: NewBench, vector: str, cut: bool) -> None:
 # -- FORK_JOIN and JOIN --------------------------------------------------------------------------------------
 
 
+@pytest.mark.trap("tasks-12")
 def test_join_output(bench: Bench) -> None:
     """A JOIN puts out what each joined task put out under its reference; tasks without output leave no key."""
     bench.start(flow(fork("f", s("a"), s("b"), s("c")), join("j", "a", "b", "c")))
@@ -210,6 +212,7 @@ def test_join_output(bench: Bench) -> None:
     assert bench.workflow.output_data == {"a": {"n": 1}, "c": {"n": 3}}
 
 
+@pytest.mark.trap("core-35")
 def test_join_waits_for_retries(bench: Bench) -> None:
     """A failed attempt that is tried again is no arrival."""
     bench.start(flow(fork("f", [simple("a", {"retry_delay_s": 5})], s("b")), join("j", "a", "b")))
@@ -221,6 +224,7 @@ def test_join_waits_for_retries(bench: Bench) -> None:
     assert (bench.statuses()["j"], bench.task("j").output_data) == ("COMPLETED", {"a": {"n": 1}})
 
 
+@pytest.mark.trap("tasks-16")
 def test_join_with_an_optional_failure(bench: Bench) -> None:
     """An optional failure makes the JOIN COMPLETED_WITH_ERRORS, naming the task; the workflow completes."""
     bench.start(flow(fork("f", [simple("a", NEVER_RETRIED, optional=True)], s("b")), join("j", "a", "b"), *s("z")))
@@ -233,6 +237,7 @@ def test_join_with_an_optional_failure(bench: Bench) -> None:
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
 
 
+@pytest.mark.trap("tasks-14")
 def test_join_with_a_permissive_failure(bench: Bench) -> None:
     """A permissive failure lets other branches finish; then the JOIN is FAILED with its reason, the workflow too."""
     bench.start(flow(fork("f", [simple("a", NEVER_RETRIED, permissive=True)], s("b")), join("j", "a", "b"), *s("z")))
@@ -244,6 +249,7 @@ def test_join_with_a_permissive_failure(bench: Bench) -> None:
     assert "z" not in bench.statuses()
 
 
+@pytest.mark.trap("tasks-15")
 def test_join_of_canceled_branches(bench: Bench) -> None:
     """When every weighty failure is a cancellation the JOIN is CANCELED and the workflow TERMINATED."""
     bench.start(flow(fork("f", [simple("a", NEVER_RETRIED, permissive=True)], s("b")), join("j", "a", "b")))
@@ -253,6 +259,7 @@ def test_join_of_canceled_branches(bench: Bench) -> None:
     assert bench.status_of_workflow() is WorkflowStatus.TERMINATED
 
 
+@pytest.mark.trap("tasks-14")
 def test_failure_in_a_branch(bench: Bench) -> None:
     """A branch that fails for good ends the workflow at once: the other branch and the JOIN are CANCELED."""
     bench.start(flow(fork("f", s("a"), s("b")), join("j", "a", "b")))
@@ -262,6 +269,7 @@ def test_failure_in_a_branch(bench: Bench) -> None:
     assert bench.workflow.failed_refs == ("a",)
 
 
+@pytest.mark.trap("core-22")
 def test_join_on_some(bench: Bench) -> None:
     """A JOIN waits for what it lists, once each; a branch it does not list goes on beside what follows."""
     bench.start(flow(fork("f", s("a"), s("b")), join("j", "a", "a"), *s("z")))
@@ -288,6 +296,7 @@ def test_second_join_on_a_slow_branch(bench: Bench) -> None:
     assert bench.task("k").output_data == {"b": {"n": 2}, "j": {"a": {"n": 1}}}
 
 
+@pytest.mark.trap("tasks-11")
 def test_join_in_a_loop(bench: Bench) -> None:
     """A JOIN in a loop joins the tasks of its own round, and puts out their printed references."""
     bench.start(flow(rounds("l", [fork("f", s("a"), s("b")), join("j", "a", "b")])))
@@ -314,6 +323,7 @@ def test_wide_fork_over_several_turns(new_bench: NewBench) -> None:
 # -- SWITCH --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.trap("tasks-22", "tasks-25", "tasks-77")
 @pytest.mark.parametrize(
     ("value", "case", "following"),
     [
@@ -338,6 +348,7 @@ def test_switch(bench: Bench, value: object, case: str, following: str) -> None:
     assert ("hasChildren" in task.input_data) == (following != "z")
 
 
+@pytest.mark.trap("tasks-23")
 def test_switch_on_a_missing_value(bench: Bench) -> None:
     """A parameter that is not given at all is the text `null`."""
     bench.start(flow(switch("S", {"null": s("n")}, s("d"), input_parameters={}), *s("z")))
@@ -365,6 +376,7 @@ def test_switch_with_a_failing_script(bench: Bench) -> None:
     assert "nothing" in (bench.workflow.reason or "")
 
 
+@pytest.mark.trap("tasks-24")
 def test_optional_switch_with_a_failing_script(bench: Bench) -> None:
     """An optional SWITCH whose expression fails is passed over."""
     task = switch("S", {"x": s("a")}, evaluator_type="javascript", expression="$.nothing.deeper == 1", optional=True)
@@ -375,6 +387,7 @@ def test_optional_switch_with_a_failing_script(bench: Bench) -> None:
 # -- DO_WHILE ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.trap("tasks-29")
 def test_loop_runs_at_least_once(bench: Bench) -> None:
     """The condition is asked after the round; a condition that is not positive ends the loop."""
     bench.start(flow(rounds("l", s("a"), loop_condition="false"), *s("z")))
@@ -382,6 +395,7 @@ def test_loop_runs_at_least_once(bench: Bench) -> None:
     assert bench.task("l").output_data == {"1": {"a": {"n": 1}}, "iteration": 1}
 
 
+@pytest.mark.trap("tasks-28", "tasks-30")
 @pytest.mark.parametrize(
     ("condition", "count"),
     [
@@ -416,6 +430,7 @@ def test_loop_with_a_failing_condition(bench: Bench) -> None:
     assert bench.status_of_workflow() is WorkflowStatus.FAILED
 
 
+@pytest.mark.trap("tasks-33")
 def test_loop_over_items(bench: Bench) -> None:
     """A loop over a list gives each round its item and index, to the body, and to itself."""
     body = simple("a", NEVER_RETRIED, input_parameters={"item": "${l.output.loopItem}", "n": "${l.output.loopIndex}",
@@ -428,6 +443,7 @@ def test_loop_over_items(bench: Bench) -> None:
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
 
 
+@pytest.mark.trap("tasks-36")
 @pytest.mark.parametrize(("value", "count"), [([], 0), (None, 0), ("one", 1), ({"k": 1}, 1), ([None], 1), ([1, 2, 3], 3)])
 def test_items(bench: Bench, value: object, count: int) -> None:
     """A list gives its length, null none, anything else one round; an empty loop puts out iteration 0."""
@@ -453,6 +469,7 @@ def test_items_of_input_parameters(bench: Bench) -> None:
     assert bench.task("l").output_data["iteration"] == 2
 
 
+@pytest.mark.trap("core-34", "tasks-32")
 def test_nested_loops(bench: Bench) -> None:
     """Nested loops print both rounds, and each loop puts out its own rounds."""
     bench.start(flow(rounds("l", [rounds("inner", s("x"))])))
@@ -466,6 +483,7 @@ def test_nested_loops(bench: Bench) -> None:
     assert bench.task("l").iteration == 2
 
 
+@pytest.mark.trap("tasks-28")
 def test_newest_round_is_seen(bench: Bench) -> None:
     """Inside and after a loop a task's own name means its newest round."""
     bench.start(
@@ -489,6 +507,7 @@ def test_permissive_failure_in_a_loop(bench: Bench) -> None:
     assert bench.status_of_workflow() is WorkflowStatus.FAILED
 
 
+@pytest.mark.trap("tasks-35")
 def test_failure_in_a_loop(bench: Bench) -> None:
     """A task that fails for good in a loop ends the workflow; the loop is CANCELED."""
     bench.start(flow(rounds("l", s("a"))))
@@ -496,6 +515,7 @@ def test_failure_in_a_loop(bench: Bench) -> None:
     assert bench.statuses() == {"l": "CANCELED", "a__1": "FAILED"}
 
 
+@pytest.mark.trap("core-32", "tasks-37")
 def test_long_loop_of_pure_operators(new_bench: NewBench) -> None:
     """A loop that never waits for anybody runs over many turns, one round after another."""
     bench = new_bench(bounds=Bounds(steps=50))
@@ -547,6 +567,7 @@ def test_wait_for_a_report(bench: Bench) -> None:
     assert bench.workflow.output_data == {"go": True}
 
 
+@pytest.mark.trap("tasks-54")
 @pytest.mark.parametrize(
     "inputs",
     [{"duration": "soon"}, {"until": "tomorrow"}, {"duration": 5}, {"duration": {"seconds": 5}}],
@@ -561,6 +582,7 @@ def test_bad_wait(bench: Bench, inputs: dict[str, Any]) -> None:
     assert named in (bench.task("w").reason or "")
 
 
+@pytest.mark.trap("core-29")
 def test_noop(bench: Bench) -> None:
     """NOOPs are over at once; a workflow of nothing else completes with its start."""
     bench.start(flow(noop("a"), noop("b")))
@@ -605,6 +627,7 @@ def test_start_at_the_past(bench: Bench) -> None:
     assert bench.statuses() == {"t": "SCHEDULED"}
 
 
+@pytest.mark.trap("core-30")
 def test_bad_starts(bench: Bench) -> None:
     """Both `at` and `delay`, a priority out of range and an unreadable instant are refused; nothing is stored."""
     for options in ({"at": T0, "delay": 1}, {"priority": 100}, {"priority": -1}, {"at": "soon"}, {"delay": -5}):
@@ -636,6 +659,7 @@ def test_output_parameters_of_a_failed_workflow(bench: Bench) -> None:
     assert bench.workflow.output_data == {"a": 1, "b": None, "why": "FAILED"}
 
 
+@pytest.mark.trap("core-24")
 def test_output_of_the_task_scheduled_last(bench: Bench) -> None:
     """Without outputParameters it is the output of the task scheduled, not ended, last."""
     bench.start(flow(fork("f", s("a"), s("b")), join("j", "a"), *s("z")))
@@ -662,6 +686,7 @@ def test_variables(bench: Bench) -> None:
     assert bench.workflow.variables.fresh() == {"v": [1]}
 
 
+@pytest.mark.trap("tasks-60")
 def test_task_id_and_what_is_known_of_the_workflow(bench: Bench) -> None:
     """`${CPEWF_TASK_ID}` is the attempt's id; the workflow tells its id, name, version, status and correlation."""
     wanted = ("workflowId", "workflowType", "version", "status", "correlationId", "parentWorkflowId")
@@ -672,6 +697,7 @@ def test_task_id_and_what_is_known_of_the_workflow(bench: Bench) -> None:
     assert task.input_data == {"id": task.task_id, **dict(zip(wanted, values, strict=True))}
 
 
+@pytest.mark.trap("tasks-59")
 def test_environment(new_bench: NewBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names resolve to what the engine was given; nothing of the process environment ever does."""
     monkeypatch.setenv("LEAK", "secret")

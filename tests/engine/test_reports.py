@@ -20,6 +20,7 @@ def assert_ignored(bench: Bench, task: Task, status: str = "COMPLETED", *, lease
     assert bench.engine.task_logs(task.task_id) == []
 
 
+@pytest.mark.trap("core-14")
 @pytest.mark.parametrize("lease", [True, False])
 @pytest.mark.parametrize("status", ["COMPLETED", "FAILED", "IN_PROGRESS", "CANCELED"])
 def test_late(bench: Bench, status: str, lease: bool) -> None:
@@ -30,6 +31,7 @@ def test_late(bench: Bench, status: str, lease: bool) -> None:
     assert_ignored(bench, task, status, lease=lease)
 
 
+@pytest.mark.trap("core-14")
 @pytest.mark.parametrize("lease", [True, False])
 def test_duplicate(bench: Bench, lease: bool) -> None:
     """A second report on the same attempt is ignored."""
@@ -49,6 +51,7 @@ def test_late_for_a_superseded_attempt(bench: Bench) -> None:
     assert bench.task("t").status is TaskStatus.IN_PROGRESS
 
 
+@pytest.mark.trap("core-14")
 @pytest.mark.parametrize("how", ["COMPLETED", "TERMINATED", "FAILED"])
 def test_for_an_ended_workflow(bench: Bench, how: str) -> None:
     """A report for an execution that has ended is ignored."""
@@ -108,6 +111,7 @@ def test_never_polled_and_put_off(bench: Bench) -> None:
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
 
 
+@pytest.mark.trap("core-10")
 def test_in_progress_without_a_callback(bench: Bench) -> None:
     """IN_PROGRESS with callback 0 puts the task back at once, for any worker, with what was reported so far."""
     bench.start(flow(simple("t", QUIET)))
@@ -120,6 +124,7 @@ def test_in_progress_without_a_callback(bench: Bench) -> None:
     assert second.output_data == {"done": 10}
 
 
+@pytest.mark.trap("core-10", "core-40", "tasks-70")
 def test_in_progress_with_a_callback(bench: Bench) -> None:
     """IN_PROGRESS with a callback hides the task that long, to the millisecond."""
     bench.start(flow(simple("t", QUIET)))
@@ -131,6 +136,7 @@ def test_in_progress_with_a_callback(bench: Bench) -> None:
     assert bench.take("t").callback_after_ms == 0
 
 
+@pytest.mark.trap("core-13", "tasks-70")
 def test_outputs_are_replaced(bench: Bench) -> None:
     """Each report replaces the output of the one before."""
     bench.start(flow(simple("t", QUIET)))
@@ -139,6 +145,7 @@ def test_outputs_are_replaced(bench: Bench) -> None:
     assert bench.task("t").output_data == {"b": 2}
 
 
+@pytest.mark.trap("core-20", "core-21")
 def test_canceled(bench: Bench) -> None:
     """A worker that reports CANCELED ends the workflow TERMINATED, without a retry."""
     bench.start(flow(simple("t", QUIET)))
@@ -149,6 +156,7 @@ def test_canceled(bench: Bench) -> None:
     assert bench.statuses() == {"t": "CANCELED"}
 
 
+@pytest.mark.trap("core-17")
 def test_reports_while_paused(bench: Bench) -> None:
     """A paused workflow takes reports; what follows from them waits."""
     bench.start(flow(simple("t", QUIET), simple("z")))

@@ -33,6 +33,7 @@ def fail_until_the_end(bench: Bench, status: str = "FAILED") -> list[float]:
 ORKES, OSS = Semantics.ORKES, Semantics.OSS
 
 
+@pytest.mark.trap("core-2", "core-3")
 @pytest.mark.parametrize(
     ("semantics", "logic", "scale", "seconds"),
     [
@@ -58,6 +59,7 @@ def test_delays(new_bench: NewBench, semantics: Semantics, logic: str, scale: in
     assert bench.status_of_workflow() is WorkflowStatus.FAILED
 
 
+@pytest.mark.trap("core-3")
 @pytest.mark.parametrize(
     ("logic", "seconds"),
     [
@@ -81,6 +83,7 @@ def test_cap_between(bench: Bench) -> None:
     assert fail_until_the_end(bench) == [0, 10, 30, 55, 80]
 
 
+@pytest.mark.trap("core-3")
 def test_jitter(new_bench: NewBench) -> None:
     """Jitter is 0 to backoffJitterMs on top of the cap, differs by attempt, and is the same for the same seed."""
     definition = {"retry_count": 12, "retry_delay_s": 10, "max_retry_delay_s": 4, "backoff_jitter_ms": 1500}
@@ -101,6 +104,7 @@ def test_jitter(new_bench: NewBench) -> None:
     assert once == [4_000 + jitter(policy, "a", "w1", "t", attempt, 0) for attempt in range(12)]
 
 
+@pytest.mark.trap("core-7")
 def test_total_timeout_ends_retries(bench: Bench) -> None:
     """No retry is scheduled once totalTimeoutSeconds have passed since the first scheduling; the task's end decides."""
     definition = {"retry_count": 9, "retry_delay_s": 10, "total_timeout_s": 25}
@@ -126,6 +130,7 @@ def test_total_timeout_ends_retries(bench: Bench) -> None:
     ]
 
 
+@pytest.mark.trap("core-7")
 def test_total_timeout_is_not_restarted_by_retries(bench: Bench) -> None:
     """The total counts from the first scheduling over all attempts; policy RETRY finds no budget left."""
     definition = {"retry_count": 9, "retry_delay_s": 1, "total_timeout_s": 10, "timeout_policy": "RETRY"}
@@ -146,12 +151,14 @@ def test_override_of_the_workflow_task(bench: Bench, override: int, attempts: in
     assert len(fail_until_the_end(bench)) == attempts
 
 
+@pytest.mark.trap("core-27")
 def test_override_without_a_task_definition(bench: Bench) -> None:
     """The override also counts where no task definition is given: 60 s apart, as by default."""
     bench.start(flow(simple("t", retry_count=1)))
     assert fail_until_the_end(bench) == [0, 60]
 
 
+@pytest.mark.trap("core-27", "tasks-5")
 def test_defaults(bench: Bench) -> None:
     """Without any definition a task is tried four times, 60 s apart."""
     bench.start(flow(simple("t")))
@@ -171,6 +178,7 @@ def test_no_retries(bench: Bench) -> None:
     assert workflow.output_data == {"half": 1}
 
 
+@pytest.mark.trap("core-20")
 @pytest.mark.parametrize(
     ("status", "end"),
     [("FAILED_WITH_TERMINAL_ERROR", WorkflowStatus.FAILED), ("CANCELED", WorkflowStatus.TERMINATED)],
@@ -182,6 +190,7 @@ def test_never_retried(bench: Bench, status: str, end: WorkflowStatus) -> None:
     assert bench.status_of_workflow() is end
 
 
+@pytest.mark.trap("core-1")
 def test_success_after_failures(bench: Bench) -> None:
     """A task that succeeds at last leaves no trace in the workflow's failed names, and its last output counts."""
     bench.start(flow(simple("t", {"retry_count": 2, "retry_delay_s": 1})))
@@ -194,6 +203,7 @@ def test_success_after_failures(bench: Bench) -> None:
     assert [task.attempt for task in workflow.tasks] == [0, 1]
 
 
+@pytest.mark.trap("core-1", "core-52")
 def test_input_of_a_retry(bench: Bench) -> None:
     """The input of a retry is resolved anew, `${CPEWF_TASK_ID}` with the new id, over the old one."""
     task = simple("t", {"retry_count": 1, "retry_delay_s": 0, "input_template": {"from_template": 1}},
@@ -210,6 +220,7 @@ def test_input_of_a_retry(bench: Bench) -> None:
 # -- optional and permissive ---------------------------------------------------------------------------------
 
 
+@pytest.mark.trap("core-19", "tasks-16")
 @pytest.mark.parametrize("status", ["FAILED", "FAILED_WITH_TERMINAL_ERROR", "CANCELED"])
 def test_optional(bench: Bench, status: str) -> None:
     """An optional task is retried first; then it is COMPLETED_WITH_ERRORS and the flow goes on."""
@@ -225,6 +236,7 @@ def test_optional(bench: Bench, status: str) -> None:
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
 
 
+@pytest.mark.trap("core-19", "tasks-72")
 def test_permissive(bench: Bench) -> None:
     """A permissive task is retried first; then it stays FAILED, the flow goes on, the workflow ends FAILED."""
     bench.start(flow(simple("t", {"retry_count": 1, "retry_delay_s": 5}, permissive=True), simple("z")))
@@ -241,6 +253,7 @@ def test_permissive(bench: Bench) -> None:
     assert bench.statuses() == {"t": "FAILED", "z": "COMPLETED"}
 
 
+@pytest.mark.trap("core-19", "tasks-72")
 def test_permissive_failures_are_all_named(bench: Bench) -> None:
     """At the end the reason has a fragment for each permissive failure, separated by a full stop."""
     bench.start(flow(*[simple(ref, {"retry_count": 0}, permissive=True) for ref in ("a", "b")], simple("z")))
@@ -263,6 +276,7 @@ def test_permissive_that_recovers(bench: Bench) -> None:
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
 
 
+@pytest.mark.trap("core-19")
 def test_both_flags(bench: Bench) -> None:
     """A task that is optional and permissive is treated as optional."""
     bench.start(flow(simple("t", {"retry_count": 0}, permissive=True, optional=True), simple("z")))
@@ -275,6 +289,7 @@ def test_both_flags(bench: Bench) -> None:
 # -- saturation, and the arithmetic alone --------------------------------------------------------------------
 
 
+@pytest.mark.trap("core-4")
 def test_saturation(bench: Bench) -> None:
     """A delay too long for Conductor's 32-bit seconds saturates instead of wrapping to nothing."""
     definition = {"retry_count": 1, "retry_logic": "EXPONENTIAL_BACKOFF", "retry_delay_s": 2_000_000_000,

@@ -175,6 +175,7 @@ def sub(params: Json, **fields: Any) -> Json:
     return node("c", "SUB_WORKFLOW", subWorkflowParam=params, **{"retryCount": 0, **fields})
 
 
+@pytest.mark.trap("tasks-40")
 def test_a_sub_workflow_by_name(ready: Bench) -> None:
     """Name, priority and domains may be expressions; the version is the highest when it is scheduled."""
     params = {"name": "${a.output.which}", "priority": "${a.output.p}", "taskToDomain": {"work": "${a.output.d}"}}

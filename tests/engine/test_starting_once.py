@@ -107,6 +107,7 @@ def test_a_taken_id_leaves_the_key_free(bench: Bench) -> None:
     bench.start(ORDER, workflow_id="w2", idempotency_key="k")
 
 
+@pytest.mark.trap("tasks-44")
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "two sqlite connections"])
 def test_of_many_at_once_one_begins(tmp_path: Path, kind: str) -> None:
     """Twelve threads that start with one key begin one execution, and all get its id."""
@@ -188,6 +189,7 @@ def test_a_start_workflow_whose_key_is_taken(bench: Bench, strategy: Idempotency
     assert ids(bench) == [first.workflow_id, bench.workflow_id]
 
 
+@pytest.mark.trap("tasks-44")
 def test_a_start_workflow_claims_its_key(bench: Bench) -> None:
     """The execution it begins holds the key, from one that has ended if the strategy says so; an empty key is none."""
     bench.engine.register(ORDER)

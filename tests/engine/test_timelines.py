@@ -5,11 +5,13 @@ Sources: Conductor's task life cycle page, and Orkes' Handling Failures page.
 
 from __future__ import annotations
 
+import pytest
 from engine_kit import Bench, flow, simple
 
 from conductorlite import WorkflowStatus
 
 
+@pytest.mark.trap("core-40")
 def test_retry_after_a_failure(bench: Bench) -> None:
     """T1 is polled at 0 and fails at 10; its retry is offered 5 s later, at 15 and not before."""
     bench.start(flow(simple("t1", {"retry_count": 3, "retry_delay_s": 5})))
@@ -112,6 +114,7 @@ def test_timeout_with_callbacks(bench: Bench) -> None:
     ]
 
 
+@pytest.mark.trap("core-16")
 def test_response_timeout(bench: Bench) -> None:
     """The worker dies: T1 is TIMED_OUT 20 s after its poll, and its retry is offered at 25, not at 24.999."""
     bench.start(flow(simple("t1", {"response_timeout_s": 20, "retry_count": 3, "retry_delay_s": 5})))
@@ -136,6 +139,7 @@ def test_response_timeout(bench: Bench) -> None:
     ]
 
 
+@pytest.mark.trap("core-8")
 def test_the_timeline_is_on_the_agenda(bench: Bench) -> None:
     """Everything of the examples that happens by itself stands on the agenda with its instant."""
     definition = {"response_timeout_s": 20, "timeout_s": 30, "poll_timeout_s": 60, "retry_delay_s": 5}

@@ -32,6 +32,7 @@ def begin(bench: Bench, kind: str, policy: str, **fields: Any) -> None:
     bench.at(20)
 
 
+@pytest.mark.trap("core-5")
 @pytest.mark.parametrize("kind", ["poll", "task"])
 def test_retry(bench: Bench, kind: str) -> None:
     """RETRY: the attempt is TIMED_OUT at 20 s, not a millisecond early, and tried again after its delay."""
@@ -45,6 +46,7 @@ def test_retry(bench: Bench, kind: str) -> None:
     assert bench.statuses() == {"t": "COMPLETED", "z": "SCHEDULED"}
 
 
+@pytest.mark.trap("core-21")
 @pytest.mark.parametrize("kind", ["poll", "task"])
 def test_retry_exhausted(bench: Bench, kind: str) -> None:
     """RETRY without budget left ends the workflow TIMED_OUT."""
@@ -60,6 +62,7 @@ def test_total_timeout_leaves_nothing_to_retry(bench: Bench) -> None:
     assert bench.journal()[-2:] == ["20 t TIMED_OUT", "20 workflow TIMED_OUT"]
 
 
+@pytest.mark.trap("core-5", "tasks-73")
 @pytest.mark.parametrize("kind", ["poll", "task", "total"])
 @pytest.mark.parametrize("flags", [{}, {"optional": True}, {"permissive": True}])
 def test_time_out_wf(bench: Bench, kind: str, flags: dict[str, Any]) -> None:
@@ -80,6 +83,7 @@ def test_time_out_wf_cancels_the_rest(bench: Bench) -> None:
     assert bench.poll("b") is None
 
 
+@pytest.mark.trap("core-5", "core-6")
 @pytest.mark.parametrize("policy", ["RETRY", "TIME_OUT_WF", "ALERT_ONLY"])
 def test_response_timeout_ignores_the_policy(bench: Bench, policy: str) -> None:
     """A response timeout means a dead worker: the retry rules apply, whatever the policy says."""
@@ -125,6 +129,7 @@ def test_total_alert_on_a_retry(bench: Bench) -> None:
 # -- from when a timeout counts ------------------------------------------------------------------------------
 
 
+@pytest.mark.trap("core-9")
 def test_poll_timeout_counts_from_the_offer(bench: Bench) -> None:
     """With a start delay the poll timeout begins when the task is offered, once."""
     bench.start(flow(simple("t", {"poll_timeout_s": 20, "timeout_policy": "RETRY", "retry_count": 0}, start_delay_ms=7_000)))
@@ -136,6 +141,7 @@ def test_poll_timeout_counts_from_the_offer(bench: Bench) -> None:
     assert bench.statuses() == {"t": "TIMED_OUT"}
 
 
+@pytest.mark.trap("core-11", "core-12")
 def test_poll_timeout_after_a_callback(bench: Bench) -> None:
     """A task that puts itself off is offered anew: its poll timeout counts from there."""
     bench.start(flow(simple("t", {"poll_timeout_s": 20, "timeout_policy": "RETRY", "retry_count": 0})))
@@ -147,6 +153,7 @@ def test_poll_timeout_after_a_callback(bench: Bench) -> None:
     assert bench.statuses() == {"t": "TIMED_OUT"}
 
 
+@pytest.mark.trap("core-12")
 def test_response_timeout_counts_from_each_poll(bench: Bench) -> None:
     """While a task waits out its callback nobody has to respond; each poll starts the response timeout again."""
     bench.start(flow(simple("t", {"response_timeout_s": 20, "timeout_s": 0, "retry_count": 0})))
@@ -159,6 +166,7 @@ def test_response_timeout_counts_from_each_poll(bench: Bench) -> None:
     assert bench.statuses() == {"t": "TIMED_OUT"}
 
 
+@pytest.mark.trap("core-9")
 def test_task_timeout_counts_from_the_first_poll(bench: Bench) -> None:
     """timeoutSeconds counts from the first poll of an attempt, and anew for the next attempt, without its delay."""
     definition = {"timeout_s": 20, "timeout_policy": "RETRY", "retry_count": 1, "retry_delay_s": 5}
@@ -227,6 +235,7 @@ def test_only_the_default_response_timeout_shrinks_to_the_timeout(
 # -- signs of life -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.trap("core-10")
 def test_extend_lease(bench: Bench) -> None:
     """A sign of life starts the response timeout again, and nothing else: the task's timeout stays."""
     bench.start(flow(simple("t", {"response_timeout_s": 20, "timeout_s": 50, "timeout_policy": "RETRY", "retry_count": 0})))
@@ -276,6 +285,7 @@ def timed(*tasks: Any, policy: str = "TIME_OUT_WF") -> Any:
 PATIENT = {"poll_timeout_s": 0, "response_timeout_s": 0, "timeout_s": 0, "retry_count": 0}
 
 
+@pytest.mark.trap("core-8")
 def test_workflow_timeout(bench: Bench) -> None:
     """TIME_OUT_WF ends the workflow to the second; no task is blamed, open ones are canceled."""
     bench.start(timed(simple("t", PATIENT)))
@@ -324,6 +334,7 @@ def test_workflow_timeout_while_paused(bench: Bench) -> None:
     assert bench.journal()[-3:] == ["0 workflow PAUSED", "60 t CANCELED", "60 workflow TIMED_OUT"]
 
 
+@pytest.mark.trap("core-18")
 def test_workflow_timeout_restarts_with_resume(bench: Bench) -> None:
     """Resuming starts the workflow's clock again."""
     bench.start(timed(simple("t", PATIENT)))
@@ -337,6 +348,7 @@ def test_workflow_timeout_restarts_with_resume(bench: Bench) -> None:
     assert bench.status_of_workflow() is WorkflowStatus.TIMED_OUT
 
 
+@pytest.mark.trap("core-18")
 def test_workflow_timeout_restarts_with_retry(bench: Bench) -> None:
     """Retrying starts the workflow's clock again, also after it had run out."""
     bench.start(timed(simple("t", PATIENT)))
@@ -401,6 +413,7 @@ def test_orkes_defaults(new_bench: NewBench) -> None:
     assert (task.response_timeout_at, task.timeout_at) == (start + 600_000, start + 3_600_000)
 
 
+@pytest.mark.trap("core-27")
 def test_oss_defaults(new_bench: NewBench) -> None:
     """Conductor OSS: response 3600 s, no poll and no task timeout."""
     bench = new_bench(semantics=Semantics.OSS)
@@ -411,6 +424,7 @@ def test_oss_defaults(new_bench: NewBench) -> None:
     assert (task.response_timeout_at, task.timeout_at) == (start + 3_600_000, None)
 
 
+@pytest.mark.trap("core-16")
 @pytest.mark.parametrize("semantics", list(Semantics))
 def test_zero_means_never(new_bench: NewBench, semantics: Semantics) -> None:
     """A timeout of 0 is none, under either semantics."""
@@ -429,6 +443,7 @@ def test_semantics_stay_with_the_execution(new_bench: NewBench) -> None:
     assert bench.task("t").due_at == bench.clock.now() + 10_000
 
 
+@pytest.mark.trap("tasks-7")
 def test_operators_never_time_out_by_themselves(bench: Bench) -> None:
     """Without a definition of their name operators have no timers but the end of a WAIT, whatever the semantics."""
     tasks = [noop("n"), switch("s", {"x": [noop("in")]}), rounds("l", [noop("body")], 2), wait("w")]
@@ -437,6 +452,7 @@ def test_operators_never_time_out_by_themselves(bench: Bench) -> None:
     assert bench.statuses()["w"] == "IN_PROGRESS"
 
 
+@pytest.mark.trap("tasks-7")
 def test_an_operator_with_a_definition(bench: Bench) -> None:
     """A WAIT whose name has a registered definition has the timeouts written there."""
     bench.engine.register(task_def("w", timeout_s=20, timeout_policy="RETRY", retry_count=0))

@@ -46,6 +46,7 @@ def finish(bench: Bench, most: int = 100) -> None:
 # -- pause and resume ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.trap("core-17")
 def test_paused_tasks_are_handed_out(bench: Bench) -> None:
     """A queued task of a paused workflow is handed out, its report is taken, its successor waits for the resumption."""
     bench.start(flow(*s("a", "b")))
@@ -298,6 +299,7 @@ def paused(bench: Bench) -> None:
     bench.engine.pause(bench.workflow_id)
 
 
+@pytest.mark.trap("core-42", "core-43", "tasks-47", "tasks-74")
 @pytest.mark.parametrize(
     ("verb", "state"),
     [
@@ -317,6 +319,7 @@ def test_conflicts(bench: Bench, verb: str, state: Callable[[Bench], None]) -> N
     assert bench.journal() == journal
 
 
+@pytest.mark.trap("core-43")
 def test_terminate_twice(bench: Bench) -> None:
     """Terminating what is terminated changes nothing, not even the reason."""
     bench.start(flow(*s("a")))
@@ -343,6 +346,7 @@ def test_id_is_taken(bench: Bench) -> None:
     assert bench.workflow.input_data == {"n": 1}
 
 
+@pytest.mark.trap("core-33")
 @pytest.mark.parametrize("state", [running, paused, completed, failed, timed_out, terminated])
 def test_decide_changes_nothing_by_itself(bench: Bench, state: Callable[[Bench], None]) -> None:
     """A turn over nothing that is due changes nothing."""
@@ -372,6 +376,7 @@ def test_results(bench: Bench) -> None:
 # -- retry ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.trap("core-1", "core-41")
 def test_retry_in_a_sequence(bench: Bench) -> None:
     """The failed task gets a new attempt, at once, and the workflow forgets its failure; what succeeded stays."""
     bench.start(flow(*s("a", "b", "c"), output_parameters={"b": "${b.output.n}"}))
@@ -391,6 +396,7 @@ def test_retry_in_a_sequence(bench: Bench) -> None:
     assert [task.ref for task in bench.workflow.tasks] == ["a", "b", "b", "c"]
 
 
+@pytest.mark.trap("core-41")
 def test_retry_gives_a_fresh_budget(bench: Bench) -> None:
     """After the verb a task has its whole retry budget and its whole total timeout again."""
     definition = {"retry_count": 1, "retry_delay_s": 5, "total_timeout_s": 100, "timeout_policy": "RETRY"}
@@ -703,6 +709,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
 UNLUCKY = {"retry_count": 3, "retry_delay_s": 13, "poll_timeout_s": 20, "timeout_policy": "RETRY"}
 
 
+@pytest.mark.trap("tasks-58")
 def test_parked_after_three_turns(bench: Bench, broken: Callable[[bool], None]) -> None:
     """A turn that breaks an invariant is rolled back; the third parks the execution, with the reason, still RUNNING."""
     bench.start(flow(simple("bad", UNLUCKY)))
@@ -733,6 +740,7 @@ def test_parked_after_three_turns(bench: Bench, broken: Callable[[bool], None]) 
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
 
 
+@pytest.mark.trap("tasks-58")
 def test_parked_by_a_timer(bench: Bench, broken: Callable[[bool], None]) -> None:
     """A timer that breaks an invariant parks its execution, neither stops the driver nor spins, and harms no other."""
     bench.start(flow(simple("good", {**UNLUCKY, "retry_delay_s": 12}), name="other"))
@@ -791,6 +799,7 @@ def test_paused_and_parked(bench: Bench, broken: Callable[[bool], None]) -> None
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
 
 
+@pytest.mark.trap("tasks-58")
 def test_any_error_in_a_turn_is_a_broken_invariant(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """An exception nobody foresaw counts like a broken invariant of that execution, and is named."""
     bench.start(flow(*s("a", "b")))

@@ -59,6 +59,7 @@ def test_replace(row: dict[str, Any]) -> None:
     assert json.dumps([row["template"], row["context"]]) == before
 
 
+@pytest.mark.trap("tasks-66")
 @pytest.mark.parametrize("row", PARAMS["task_input_template"], ids=lambda row: row["id"])
 def test_task_input_template(row: dict[str, Any]) -> None:
     """A TaskDef's inputTemplate fills absent keys before, and null ones after, rendering."""
@@ -97,11 +98,13 @@ def test_json_expand_leaves_what_is_no_json_to_be_kept(text: str) -> None:
     assert expanded(nested) == nested
 
 
+@pytest.mark.trap("core-26", "tasks-67")
 def test_workflow_input_template_fills_an_empty_input_too() -> None:
     """Unlike Conductor, an empty input gets the template as any other."""
     assert apply_workflow_input_template({}, {"a": "${x}"}) == {"a": "${x}"}
 
 
+@pytest.mark.trap("tasks-54")
 @pytest.mark.parametrize(
     "row", [row for row in WAIT["durations"] if row["input"] not in DEVIATIONS], ids=lambda row: repr(row["input"])
 )
@@ -124,6 +127,7 @@ def test_durations_that_deviate() -> None:
             parse_duration(text)
 
 
+@pytest.mark.trap("tasks-54")
 @pytest.mark.parametrize("row", WAIT["dates"], ids=lambda row: repr(row["input"]))
 @pytest.mark.parametrize(
     ("key", "zone"), [("epochMs_defaultZoneUTC", "UTC"), ("epochMs_defaultZoneAmericaNewYork", "America/New_York")]

@@ -81,6 +81,7 @@ def _render(template: Json, document: Json = _DOCUMENT, **variables: str) -> Jso
 _DEVIATING: list[tuple[str, Json]] = [("${HOME}", None), ("${user.dir}", None), ("${PATH}", None)]
 
 
+@pytest.mark.trap("tasks-59")
 @pytest.mark.parametrize(("text", "expected"), _INFERRED + _DEVIATING, ids=lambda value: str(value)[:50])
 def test_not_verified(text: str, expected: Json) -> None:
     """What the reference leaves open, and the one place we differ on purpose, stays as it is."""
@@ -88,6 +89,7 @@ def test_not_verified(text: str, expected: Json) -> None:
     assert json.dumps(_render(text)) == json.dumps(expected)
 
 
+@pytest.mark.trap("tasks-61", "tasks-62", "tasks-63", "tasks-64", "tasks-65", "tasks-68")
 @pytest.mark.parametrize(("text", "expected"), _VERIFIED, ids=lambda value: str(value)[:50])
 def test_verified(text: str, expected: Json) -> None:
     """Each behaviour that was run on Conductor's own resolver comes out the same."""

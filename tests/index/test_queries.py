@@ -47,6 +47,7 @@ def found(query: str, words: str = "*", sort: str = "startTime:ASC") -> list[Any
     return ids
 
 
+@pytest.mark.trap("core-48")
 @pytest.mark.parametrize(
     ("query", "ids"),
     [
@@ -113,6 +114,7 @@ def test_what_a_free_text_means(words: str, ids: int) -> None:
     assert len(found("", words)) == ids
 
 
+@pytest.mark.trap("core-48")
 @pytest.mark.parametrize(
     ("query", "position", "what"),
     [

@@ -64,6 +64,7 @@ def test_task_input_at_the_soft_barrier(new_bench: Any, storage: PayloadStorage,
     assert bench.take("a").input_data == given
 
 
+@pytest.mark.trap("core-49")
 @pytest.mark.parametrize(("offset", "past"), AROUND)
 def test_task_input_at_the_hard_barrier(new_bench: Any, storage: PayloadStorage, offset: int, past: bool) -> None:
     """An attempt with an input past 4 KB fails for good with both sizes, and the workflow with it, at once."""
@@ -128,6 +129,7 @@ def test_workflow_output_at_the_soft_barrier(new_bench: Any, storage: PayloadSto
     assert run.result() == output
 
 
+@pytest.mark.trap("core-49")
 @pytest.mark.parametrize(("offset", "past"), AROUND)
 def test_workflow_output_at_the_hard_barrier(new_bench: Any, storage: PayloadStorage, offset: int, past: bool) -> None:
     """A workflow whose output is past 4 KB is FAILED with both sizes, also when its output is that of its last task."""

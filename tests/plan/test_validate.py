@@ -297,6 +297,7 @@ BAD: list[tuple[dict[str, Any], str, str, str]] = [
 ]
 
 
+@pytest.mark.trap("core-51", "tasks-31")
 @pytest.mark.parametrize(("document", "severity", "path", "message"), BAD)
 def test_a_rule_is_reported_alone_and_at_its_place(document: Any, severity: str, path: str, message: str) -> None:
     """Each bad definition breaks one rule, and only that one is reported."""
@@ -305,6 +306,7 @@ def test_a_rule_is_reported_alone_and_at_its_place(document: Any, severity: str,
     assert message in row[2]
 
 
+@pytest.mark.trap("tasks-34")
 def test_all_problems_are_reported_at_once() -> None:
     """Errors and warnings of several levels come in one list."""
     inner = workflow(task("x", type="EVENT"), schemaVersion=3)

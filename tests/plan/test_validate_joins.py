@@ -112,6 +112,7 @@ BAD: list[tuple[list[dict[str, Any]], str, str, str]] = [
 ]
 
 
+@pytest.mark.trap("tasks-13")
 @pytest.mark.parametrize(("tasks", "severity", "path", "message"), BAD)
 def test_a_join_that_cannot_complete_is_reported(tasks: list[dict[str, Any]], severity: str, path: str, message: str) -> None:
     """Each bad fork or join is one problem, at the reference that causes it."""

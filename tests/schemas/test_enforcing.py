@@ -88,6 +88,7 @@ def test_an_output_that_breaks_the_schema_fails_the_task_for_good(engine: Engine
     assert engine.check() == []
 
 
+@pytest.mark.trap("core-50")
 def test_what_fits_goes_on(engine: Engine) -> None:
     """All four, all satisfied."""
     strict = TaskDef(name="t", input_schema=schema(), output_schema=schema(), enforce_schema=True)

@@ -46,6 +46,7 @@ def test_workers_expressions_and_programs_get_the_values(backend: Backend) -> No
         assert engine.check() == []
 
 
+@pytest.mark.trap("core-50")
 def test_what_is_shown_is_masked(backend: Backend) -> None:
     """`masked=True`, and `explain`: inputs, outputs and variables of the workflow and its tasks, at any depth."""
     with Engine(backend, clock=VirtualClock(0)) as engine:

@@ -62,6 +62,7 @@ def test_the_task_id_and_the_template_are_known(engine: Engine) -> None:
     assert workflow.task("i").output.value == {"result": workflow.task("i").task_id + "x"}
 
 
+@pytest.mark.trap("tasks-53")
 @pytest.mark.parametrize(
     ("inputs", "reason"),
     [
@@ -86,6 +87,7 @@ def test_errors_are_final(engine: Engine, inputs: dict[str, Any], reason: str) -
     assert task.output.value == {"error": task.reason}
 
 
+@pytest.mark.trap("tasks-53")
 def test_a_time_out_is_tried_again(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A script that ran out of time is FAILED, and evaluated again as often as the task may be retried."""
     calls: list[str] = []

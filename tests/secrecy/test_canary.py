@@ -57,6 +57,7 @@ def _everything(backend: MemoryBackend) -> bytes:
     return "\n".join(texts).encode("utf-8", "surrogatepass")
 
 
+@pytest.mark.trap("tasks-56")
 def test_nothing_of_a_secret_is_written(
     store: tuple[Backend, Callable[[], bytes]],
     tmp_path: Path,

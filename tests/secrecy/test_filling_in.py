@@ -75,6 +75,7 @@ def test_a_worker_receives_the_value_and_the_store_the_name(engine: Engine, writ
     assert [value for value in ("alpha", "bob", "12345") if value in stored] == []
 
 
+@pytest.mark.trap("tasks-56")
 @pytest.mark.parametrize("hostile", ["${workflow.secrets.A}", "x ${workflow.secrets.A}", "${workflow.secrets.B}"])
 def test_data_that_looks_like_a_secret_is_data(engine: Engine, hostile: str) -> None:
     """Whoever writes an input reads no secret: only what the definition names, where it names it, is filled in."""
@@ -251,6 +252,7 @@ def test_out_of_the_environment(backend: Backend, monkeypatch: pytest.MonkeyPatc
 _S = "${workflow.secrets.A}"
 
 
+@pytest.mark.trap("tasks-56")
 @pytest.mark.parametrize(
     ("definition", "path"),
     [

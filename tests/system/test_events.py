@@ -122,6 +122,7 @@ def test_a_refused_message_is_retried(error: Exception) -> None:
     assert (len(again.ids), len(set(again.ids))) == (2, 1)
 
 
+@pytest.mark.trap("tasks-48")
 def test_a_retry_waits_for_its_delay() -> None:
     """The second attempt is published when the retry delay is over, not before."""
     sink = Broken(SinkError("away"), 1)
@@ -134,6 +135,7 @@ def test_a_retry_waits_for_its_delay() -> None:
         assert len(sink.ids) == 2
 
 
+@pytest.mark.trap("tasks-49")
 def test_async_complete_publishes_once() -> None:
     """With asyncComplete the task stays open after its message, and later turns do not publish it again."""
     sink = MemorySink()

@@ -57,6 +57,7 @@ def test_the_input_itself_may_be_the_request(server: Server) -> None:
     assert task.output_data["response"]["body"] == {}
 
 
+@pytest.mark.trap("tasks-51")
 @pytest.mark.parametrize(
     ("body", "kept"),
     [
@@ -142,6 +143,7 @@ def test_the_address_is_taken_as_written(server: Server) -> None:
     assert server.received[0].path == "/a%20b/%7Bc%7D?q=x%20y"
 
 
+@pytest.mark.trap("tasks-51")
 @pytest.mark.parametrize("status", [400, 404, 500, 503])
 def test_another_status_fails_and_keeps_the_reply(server: Server, status: int) -> None:
     """A status beyond 2xx fails the task, retriable, and the whole reply stays readable."""
@@ -319,6 +321,7 @@ def test_json_that_cannot_be_kept_fails_the_task(server: Server) -> None:
     assert "the reply cannot be kept: $.response.body" in task.reason
 
 
+@pytest.mark.trap("tasks-50")
 def test_async_complete_leaves_the_task_open(server: Server) -> None:
     """With asyncComplete the reply is kept and the task stays open; the entry of the input of that name has no say."""
     request = {"uri": server.answers({"ticket": 1}), "method": "GET", "asyncComplete": False}

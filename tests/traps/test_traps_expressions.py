@@ -6,6 +6,7 @@ import pytest
 from engine_kit import Bench, flow, simple
 
 
+@pytest.mark.trap("tasks-60")
 @pytest.mark.parametrize("name", ["createTime", "startTime", "priority", "name", "taskToDomain"])
 def test_what_cannot_be_read_of_the_workflow(bench: Bench, name: str) -> None:
     """As in Conductor these are null, though the execution has them."""
@@ -14,6 +15,7 @@ def test_what_cannot_be_read_of_the_workflow(bench: Bench, name: str) -> None:
     assert bench.task("a").input_data == {"got": None, "type": "flow"}
 
 
+@pytest.mark.trap("tasks-68")
 def test_keys_are_not_filled_in(bench: Bench) -> None:
     """Expressions are in values; and what a value turns out to be is no expression, even if it looks like one."""
     task = simple("a", input_parameters={"${workflow.input.k}": "${workflow.input.v}"})
@@ -21,6 +23,7 @@ def test_keys_are_not_filled_in(bench: Bench) -> None:
     assert bench.task("a").input_data == {"${workflow.input.k}": "${workflow.input.k}"}
 
 
+@pytest.mark.trap("tasks-69")
 def test_what_a_worker_changes_is_its_own(bench: Bench) -> None:
     """The input that two tasks read from one place is a copy for each of them, and what was reported is a copy, too."""
     both = {"list": "${workflow.input.list}"}

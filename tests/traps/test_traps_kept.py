@@ -25,6 +25,7 @@ def _twice(bench: Bench, definition: WorkflowDef) -> None:
     assert bench.workflow.input_data == {"card": "4711"}
 
 
+@pytest.mark.trap("core-50")
 @pytest.mark.parametrize(
     "fields",
     [
@@ -42,6 +43,7 @@ def test_kept_of_a_workflow(bench: Bench, fields: dict[str, Any]) -> None:
     _twice(bench, flow(simple("a"), **fields))
 
 
+@pytest.mark.trap("core-50")
 @pytest.mark.parametrize(
     "fields",
     [
@@ -58,6 +60,7 @@ def test_kept_of_a_task(bench: Bench, fields: dict[str, Any]) -> None:
     _twice(bench, flow(simple("a", **fields)))
 
 
+@pytest.mark.trap("core-50")
 @pytest.mark.parametrize(
     "fields",
     [

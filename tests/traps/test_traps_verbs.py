@@ -29,6 +29,7 @@ def _child(**fields: object) -> WorkflowTask:
     )
 
 
+@pytest.mark.trap("core-45", "tasks-57")
 def test_a_restart_begins_with_the_definitions_variables(bench: Bench) -> None:
     """What the first run had set is gone, as its tasks and the names of what failed are; the id and its beginning stay."""
     bench.start(flow(simple("a", _ONCE), _set(n=2), simple("b", _ONCE), variables={"n": 1}))
@@ -43,6 +44,7 @@ def test_a_restart_begins_with_the_definitions_variables(bench: Bench) -> None:
     assert bench.statuses() == {"a": "SCHEDULED"}
 
 
+@pytest.mark.trap("core-45", "tasks-57")
 def test_a_rerun_from_a_task_keeps_variables_and_counts_attempts_anew(bench: Bench) -> None:
     """The task gets a row with a fresh budget behind what stays; what was set before it stays set."""
     bench.start(flow(_set(n=2), simple("a", {"retry_count": 1, "retry_delay_s": 0}), variables={"n": 1}))
@@ -55,6 +57,7 @@ def test_a_rerun_from_a_task_keeps_variables_and_counts_attempts_anew(bench: Ben
     assert [row.seq for row in bench.workflow.tasks] == sorted(row.seq for row in bench.workflow.tasks)
 
 
+@pytest.mark.trap("core-18")
 def test_a_rerun_starts_the_workflows_clock_again(bench: Bench) -> None:
     """Else an execution that timed out would time out again at once."""
     policy = WorkflowTimeoutPolicy.TIME_OUT_WF
@@ -68,6 +71,7 @@ def test_a_rerun_starts_the_workflows_clock_again(bench: Bench) -> None:
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
 
 
+@pytest.mark.trap("core-46")
 def test_a_rerun_leaves_the_other_branches_alone(bench: Bench) -> None:
     """What comes after a task is what follows it in the flow, not what was scheduled later."""
     bench.start(flow(fork("f", [simple("a"), simple("a2")], [simple("b"), simple("b2")]), join("j", "a2", "b2")))
@@ -79,6 +83,7 @@ def test_a_rerun_leaves_the_other_branches_alone(bench: Bench) -> None:
     assert bench.statuses() == expected
 
 
+@pytest.mark.trap("tasks-75")
 def test_what_is_skipped_at_the_head_of_a_branch_or_case_does_not_stop_it(bench: Bench) -> None:
     """The flow goes on behind a skipped head of a fork's branch and of a SWITCH's case."""
     bench.start(flow(simple("a"), fork("f", [simple("p"), simple("p2")]), join("j", "p2"),
@@ -90,6 +95,7 @@ def test_what_is_skipped_at_the_head_of_a_branch_or_case_does_not_stop_it(bench:
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
 
 
+@pytest.mark.trap("core-13", "tasks-70")
 def test_a_signal_lays_its_output_over_what_is_there(bench: Bench) -> None:
     """A report replaces the output, a signal by reference adds to it."""
     bench.start(flow(wait("w", duration="10s")))
@@ -98,6 +104,7 @@ def test_a_signal_lays_its_output_over_what_is_there(bench: Bench) -> None:
     assert bench.task("w").output_data == {"a": 1, "b": 2}
 
 
+@pytest.mark.trap("core-42")
 def test_a_completed_workflow_that_is_not_restartable(bench: Bench) -> None:
     """Restarting it is a conflict; one that failed may be restarted all the same."""
     bench.start(flow(simple("a", _ONCE), restartable=False))
@@ -108,6 +115,7 @@ def test_a_completed_workflow_that_is_not_restartable(bench: Bench) -> None:
         bench.engine.restart(bench.workflow_id)
 
 
+@pytest.mark.trap("core-28")
 def test_the_input_of_a_retried_sub_workflow_is_rendered_again(bench: Bench) -> None:
     """Every attempt's child gets the input as it is when the attempt is scheduled."""
     bench.engine.register(WorkflowDef(name="child", tasks=[simple("x", _ONCE)]))
@@ -122,6 +130,7 @@ def test_the_input_of_a_retried_sub_workflow_is_rendered_again(bench: Bench) -> 
     assert [given[task.sub_workflow_id or ""] for task in bench.workflow.tasks] == inputs
 
 
+@pytest.mark.trap("tasks-43")
 @pytest.mark.parametrize("optional", [False, True])
 def test_a_childs_retry_reopens_what_its_failure_had_ended(bench: Bench, optional: bool) -> None:
     """The parent runs again with the siblings that were canceled; a parent that bears the failure is left as it is."""
@@ -144,6 +153,7 @@ def test_a_childs_retry_reopens_what_its_failure_had_ended(bench: Bench, optiona
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
 
 
+@pytest.mark.trap("core-28", "tasks-39")
 def test_what_a_child_inherits(bench: Bench) -> None:
     """Correlation id and domains are the parent's; its id follows from the attempt that starts it."""
     bench.engine.register(WorkflowDef(name="child", tasks=[simple("x")]))
@@ -168,6 +178,7 @@ def test_pausing_a_parent_leaves_its_children_running(bench: Bench) -> None:
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
 
 
+@pytest.mark.trap("tasks-35")
 def test_a_loop_that_failed_goes_on_in_its_round(bench: Bench) -> None:
     """A retry goes on in the round that failed, under its printed name, and does not begin at round 1."""
     bench.start(flow(rounds("l", [simple("a", _ONCE)])))
