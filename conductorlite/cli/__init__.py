@@ -10,7 +10,8 @@
     scheduling schedules stored, shown, paused, filled
     commands   the commands themselves: running, looking, acting
 
-Nothing here is imported before `main` is called, and nothing is read from the process environment.
+Nothing here is imported before `main` is called, and only CONDUCTORLITE_DB and CONDUCTORLITE_PAYLOADS are read from the
+process environment.
 """
 
 from __future__ import annotations

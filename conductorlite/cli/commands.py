@@ -18,7 +18,8 @@ from conductorlite.cli.messages import MESSAGES
 from conductorlite.cli.moving import MOVING
 from conductorlite.cli.reading import read_definition, read_input, read_task_defs, read_workers, with_system_workers
 from conductorlite.cli.scheduling import SCHEDULING
-from conductorlite.cli.shared import Setting, command_options
+from conductorlite.cli.shared import OutputClosed, Setting, SharedGroup, command_options
+from conductorlite.cli.showing import discard_output
 from conductorlite.cli.upkeep import UPKEEP
 from conductorlite.clock import to_span
 from conductorlite.codec.executions import workflow_to_json
@@ -34,18 +35,33 @@ from conductorlite.secrets import EnvironmentSecrets
 __all__ = ["program", "run_command"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "terminal_width": 100})
+@click.group(
+    cls=SharedGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "terminal_width": 100}
+)
 @click.version_option(package_name="conductorlite", message="%(package)s %(version)s")
 def program() -> None:
     """Run and look at workflows that are kept in a SQLite database.
 
-    Exit codes: 0 ok, 1 the execution failed or something was found, 2 usage, 3 not found, 4 conflict, 5 storage, 6 not in
-    time, 70 internal error, 130 interrupted, 143 terminated.
+    The options below may also follow the name of a command. Exit codes: 0 ok, 1 the execution failed or something was found,
+    2 usage, 3 not found, 4 conflict, 5 storage, 6 not in time, 70 internal error, 130 interrupted, 141 nobody reads the
+    answer, 143 terminated.
     """
 
 
 def run_command(arguments: Sequence[str]) -> int:
     """Run the program on arguments and return its exit code; nothing is raised."""
+    try:
+        code = _run(arguments)
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        return code
+    except (BrokenPipeError, OutputClosed):
+        discard_output()
+        return int(Exit.PIPE)
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
         code = program.main(list(arguments), prog_name="conductorlite", standalone_mode=False)
         return int(code) if isinstance(code, int) else 0
@@ -60,9 +76,6 @@ def run_command(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("conductorlite: interrupted", err=True)
         return int(Exit.INTERRUPTED)
-    except BrokenPipeError:
-        sys.stderr.close()
-        return int(Exit.OK)
 
 
 _INPUT = click.option("--input", "given", metavar="JSON|@FILE", help="The workflow's input: a JSON object, or @ and a file.")

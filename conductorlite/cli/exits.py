@@ -32,6 +32,7 @@ class Exit(IntEnum):
     TIMEOUT = 6
     INTERNAL = 70
     INTERRUPTED = 130
+    PIPE = 141
     TERMINATED = 143
 
     @property
@@ -50,6 +51,7 @@ _MEANINGS = {
     Exit.TIMEOUT: "`run --timeout`: the execution did not end in time; it goes on with the next `run`",
     Exit.INTERNAL: "an error that should not happen; `--debug` shows where",
     Exit.INTERRUPTED: "Ctrl-C; running tasks were finished, the execution goes on with the next `run`",
+    Exit.PIPE: "whoever reads the answer has closed it, as `head` does; what a command changes is done",
     Exit.TERMINATED: "SIGTERM; likewise",
 }
 

@@ -10,7 +10,7 @@ import click
 
 from conductorlite.canonical import canonical
 from conductorlite.cli.reading import read_document
-from conductorlite.cli.shared import Setting, command_options
+from conductorlite.cli.shared import Setting, SharedGroup, command_options
 from conductorlite.cli.showing import instant
 from conductorlite.clock import to_instant
 from conductorlite.driver import Engine
@@ -21,7 +21,7 @@ __all__ = ["SCHEDULING"]
 _NAME = click.argument("name", metavar="NAME")
 
 
-@click.group("schedule")
+@click.group("schedule", cls=SharedGroup)
 def schedule() -> None:
     """Schedules: what is started by cron, at intervals, or once.
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["Screen", "instant", "iso", "one_line"]
+__all__ = ["Screen", "discard_output", "instant", "iso", "one_line"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -35,6 +38,18 @@ _COLOURS = {
     "error": "red",
     "warning": "yellow",
 }
+
+
+def discard_output() -> None:
+    """Have what nobody reads go nowhere: the interpreter flushes its streams at its end, and would tell of a closed pipe."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            with suppress(OSError, ValueError):
+                os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def one_line(text: object) -> str:
@@ -62,6 +77,14 @@ def _moment(at: int) -> datetime | None:
         return None
 
 
+class _Console(Console):
+    """A console that tells of a closed pipe like every other stream."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise BrokenPipeError: rich ends the process."""
+        raise BrokenPipeError
+
+
 @attrs.frozen(kw_only=True)
 class Screen:
     """Where answers go. `json` is what was asked for on the command line."""
@@ -72,7 +95,7 @@ class Screen:
     @classmethod
     def standard(cls, as_json: bool) -> Screen:
         """Standard output."""
-        return cls(console=Console(highlight=False, soft_wrap=True), json=as_json)
+        return cls(console=_Console(highlight=False, soft_wrap=True), json=as_json)
 
     @property
     def rich(self) -> bool:

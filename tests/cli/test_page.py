@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import click
@@ -39,16 +38,3 @@ def test_every_command_and_code_is_told() -> None:
     tables = text.partition("## JSON")[2].partition("## conductorlite")[0]
     assert [name for name in program.commands if f"\n## {name}\n" not in text or f"`{name}`" not in tables] == []
     assert [code for code in Exit if f"\n| {int(code)} | {code.meaning} |\n" not in text] == []
-
-
-def test_every_command_of_the_how_to_exists() -> None:
-    """The how-to names only commands and options that there are."""
-    text = (DOCS / "how-to" / "use-the-command-line.md").read_text(encoding="utf-8")
-    lines = re.findall(r"conductorlite ([\w-]+)([^\n`]*)", "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL)))
-    assert lines
-    for name, rest in lines:
-        command = program.commands[name]
-        if isinstance(command, click.Group):
-            command = command.commands[rest.split()[0]]
-        known = {option for parameter in command.params for option in parameter.opts}
-        assert set(re.findall(r"--[a-z-]+", rest)) <= known, (name, rest)
