@@ -27,7 +27,8 @@ class Block:
 
 def pages() -> list[Path]:
     """Every page of the documentation, the README and its like included."""
-    return [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+    beside = [page for folder in ("examples", "tests") for page in (ROOT / folder).rglob("README.md")]
+    return [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")), *sorted(beside)]
 
 
 def name_of(page: Path) -> str:

@@ -206,3 +206,15 @@ def test_extras_and_variables(page: Path) -> None:
     extras |= set(re.findall(r"'\.\[([\w]+)\]'", text))
     assert extras <= set(project["optional-dependencies"])
     assert {name for name in re.findall(r"\bCONDUCTORLITE_\w+", text) if name not in _everything()} == set()
+
+
+def test_paths_in_code() -> None:
+    """A path of the repository that a comment, docstring or script names is there."""
+    files = [file for folder in ("conductorlite", "docs", "examples", "tests", ".ci") for file in (ROOT / folder).rglob("*")]
+    path = re.compile(r"(?<![\w./-])(?:docs|tests|examples|conductorlite)/[\w/-]+\.(?:md|py|json|toml|sql)\b")
+    missing = []
+    for file in files:
+        if file.suffix in (".py", ".sh", ".toml", "") and file.is_file() and "__pycache__" not in file.parts:
+            text = file.read_text(encoding="utf-8", errors="replace")
+            missing += [f"{name_of(file)}: {named}" for named in path.findall(text) if not (ROOT / named).exists()]
+    assert missing == []
