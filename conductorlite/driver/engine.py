@@ -15,6 +15,7 @@ from conductorlite.driver.loop import Driver
 from conductorlite.driver.outages import passes
 from conductorlite.driver.run import Run
 from conductorlite.engine import AgendaEntry, Upkeep, Where
+from conductorlite.engine.archived import status_of
 from conductorlite.engine.callers import Caller, caller_of, refuse_callers
 from conductorlite.engine.forking import one_process
 from conductorlite.errors import ClockError, InvalidInput, ResultTimeout, StorageError, WorkflowFailed, WouldDeadlock
@@ -143,7 +144,8 @@ class Engine(Upkeep):
 
     def status(self, workflow_id: str) -> WorkflowStatus:
         """Where an execution stands; raises ExecutionNotFound."""
-        return self.execution(workflow_id).status
+        with self.backend.reading() as view:
+            return status_of(view, workflow_id)
 
     # ------------------------------------------------------------------ driving
 

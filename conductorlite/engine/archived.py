@@ -7,10 +7,10 @@ import attrs
 from conductorlite import codec
 from conductorlite.codec.archives import Unpacked, unpacked
 from conductorlite.errors import ExecutionArchived, ExecutionNotFound, StorageCorrupt
-from conductorlite.executions import Workflow
-from conductorlite.ports import ArchiveReads
+from conductorlite.executions import Workflow, WorkflowStatus
+from conductorlite.ports import ArchiveReads, ReadingTransaction
 
-__all__ = ["archived_workflow", "missing", "unarchived"]
+__all__ = ["archived_workflow", "missing", "status_of", "unarchived"]
 
 
 def missing(view: ArchiveReads, workflow_id: str) -> ExecutionNotFound:
@@ -18,6 +18,17 @@ def missing(view: ArchiveReads, workflow_id: str) -> ExecutionNotFound:
     if view.archived(workflow_id) is not None:
         return ExecutionArchived(workflow_id)
     return ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+
+
+def status_of(view: ReadingTransaction, workflow_id: str) -> WorkflowStatus:
+    """Where an execution stands, stored or archived, without reading more of it; raises ExecutionNotFound."""
+    row = view.workflow(workflow_id)
+    if row is not None:
+        return row.status
+    found = view.archived(workflow_id)
+    if found is None:
+        raise missing(view, workflow_id)
+    return WorkflowStatus(found.status)
 
 
 def unarchived(view: ArchiveReads, workflow_id: str) -> Unpacked:

@@ -33,7 +33,11 @@ OWNED: Final = {
 }
 
 #: How a row says that something is not here.
-ABSENT: Final = re.compile(r"\bthere (is|are) no\b|\bno such\b|\bhas no\b|\bwe ship no\b", re.IGNORECASE)
+ABSENT: Final = re.compile(
+    r"\bthere (is|are) (no|none|not)\b|\bno such\b|\bhas no\b|\bwe ship no\b|\bnot (written|supported|available|implemented|here)\b"
+    r"|\bunsupported\b(?! there)|\bmissing here\b|^none$|^not there\b",
+    re.IGNORECASE,
+)
 
 #: Witnesses of what is not here: each looks that it is not.
 LOOKING: Final = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import re
 import shlex
 import tomllib
@@ -17,7 +18,7 @@ import pytest
 from pages import ROOT, blocks, name_of, pages
 from witnesses import tree_of
 
-from conductorlite import AsyncEngine, Engine, Run, TaskContext
+from conductorlite import AsyncEngine, Engine, Run, TaskContext, Workers
 from conductorlite.cli.commands import program
 
 PACKAGE: Final = ROOT / "conductorlite"
@@ -217,4 +218,26 @@ def test_paths_in_code() -> None:
         if file.suffix in (".py", ".sh", ".toml", "") and file.is_file() and "__pycache__" not in file.parts:
             text = file.read_text(encoding="utf-8", errors="replace")
             missing += [f"{name_of(file)}: {named}" for named in path.findall(text) if not (ROOT / named).exists()]
+    assert missing == []
+
+
+def _callables(name: str) -> list[object]:
+    owners: list[object] = [importlib.import_module("conductorlite"), Engine, AsyncEngine, Run, TaskContext, Workers]
+    return [getattr(owner, name) for owner in owners if callable(getattr(owner, name, None))]
+
+
+@pytest.mark.parametrize("page", PRESENT, ids=name_of)
+def test_arguments(page: Path) -> None:
+    """An argument that a page gives by name, as in `Engine(semantics=…)`, is one that the class or the verb takes."""
+    missing = []
+    for named in _named(page):
+        match = re.fullmatch(r"(?:\w+\.)?(\w+)\((.*)\)", named)
+        given = re.findall(r"(?:^|, )(\w+)=", match[2]) if match is not None else []
+        found = _callables(match[1]) if match is not None and given else []
+        taken: set[str] = set()
+        for one in found:
+            parameters = inspect.signature(one).parameters.values()  # type: ignore[arg-type]
+            taken |= set(given) if any(each.kind is each.VAR_KEYWORD for each in parameters) else {each.name for each in parameters}
+        if found and not taken >= set(given):
+            missing.append(named)
     assert missing == []

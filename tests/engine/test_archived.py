@@ -83,7 +83,15 @@ def _ended(bench: Bench) -> dict[str, Any]:
     bench.engine.log(task, "a line")
     bench.report(task)
     bench.do("b")
-    values = {"workflow_id": ONE, "workflow_ids": [ONE], "task": task, "task_id": task.task_id, "ref": "a", "variables": {"x": 1}}
+    values = {
+        "workflow_id": ONE,
+        "workflow_ids": [ONE],
+        "task": task,
+        "task_id": task.task_id,
+        "ref": "a",
+        "variables": {"x": 1},
+        "at": 0,
+    }
     report = TaskResult(workflow_id=ONE, task_id=task.task_id, status=TaskStatus.COMPLETED)
     return {**values, "result": report, "to": DEFINITION, "verb": Engine.retry, "workflow": DEFINITION, "definition": DEFINITION}
 

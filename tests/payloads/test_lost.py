@@ -200,6 +200,7 @@ def test_a_storage_that_cannot_be_reached_is_no_loss(new_bench: Any, storage: Pa
     assert bench.engine.poll("a") == []
     assert bench.task("a").status is TaskStatus.SCHEDULED
     assert bench.task("a").reason == "the storage sulks"
+    assert bench.engine.status(bench.workflow_id) is WorkflowStatus.RUNNING
     with pytest.raises(PayloadUnavailable):
         bench.engine.start(flow(simple("z")), sized(3 * KB, "other"), workflow_id="never")
     assert list(bench.engine.workflow_ids()) == [bench.workflow_id]
