@@ -47,7 +47,6 @@ __all__ = [
 class EventKind(StrEnum):
     """What can happen to a workflow."""
 
-    # verbs
     START = "START"
     PAUSE = "PAUSE"
     RESUME = "RESUME"
@@ -63,7 +62,6 @@ class EventKind(StrEnum):
     POLL = "POLL"
     REPORT = "REPORT"
     EXTEND_LEASE = "EXTEND_LEASE"
-    # time
     WAIT_ENDS = "WAIT_ENDS"
     POLL_TIMEOUT = "POLL_TIMEOUT"
     RESPONSE_TIMEOUT = "RESPONSE_TIMEOUT"
@@ -276,6 +274,8 @@ class Snapshot:
     inbox: tuple[Event, ...] | None = None
     lines: Mapping[str, Line] = attrs.field(factory=dict)
     members: Mapping[tuple[str, str], Member | None] = attrs.field(factory=dict)
+    #: How much driven time is left of default deadlines that are due, ms, by the id of the event; others count by the clock.
+    left: Mapping[str, int] = attrs.field(factory=dict)
     #: When a record is lived again: what limits have answered in this turn, save where nothing came of it.
     admissions: tuple[Admission, ...] | None = None
     live_loaded: bool = False

@@ -26,6 +26,9 @@ LONGEST_DELAY_MS: Final = 2_147_483_647_000
 
 _HOUR: Final = 3_600_000
 
+#: The timeouts that have a default.
+_DEFAULTED: Final = ("timeout_ms", "response_timeout_ms", "poll_timeout_ms")
+
 
 @attrs.frozen(kw_only=True, slots=True)
 class TaskPolicy:
@@ -42,6 +45,13 @@ class TaskPolicy:
     response_timeout_ms: int
     poll_timeout_ms: int
     timeout_policy: TimeoutPolicy
+    #: Names of the timeouts above that nobody wrote: they count only time in which the store was driven.
+    defaults: frozenset[str] = frozenset()
+
+    def default_ms(self, name: str) -> int:
+        """A timeout by its name here, if it is a default that nobody wrote; else 0."""
+        length: int = getattr(self, name) if name in self.defaults else 0
+        return length
 
 
 def task_policy(task: WorkflowTask, semantics: Semantics, *, operator: bool) -> TaskPolicy:
@@ -84,6 +94,7 @@ def _policy(given: TaskDef, retry_count: int | None, retries: int, semantics: Se
         response_timeout_ms=response,
         poll_timeout_ms=poll,
         timeout_policy=given.timeout_policy or TimeoutPolicy.TIME_OUT_WF,
+        defaults=frozenset(name for name in _DEFAULTED if getattr(given, name) is None),
     )
 
 

@@ -71,6 +71,7 @@ class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping, AsyncUpkeep):
         secrets: SecretProvider | None = None,
         name: str | None = None,
         allocation: Literal["shared", "local"] = "shared",
+        downtime_counts: bool = False,
     ) -> None:
         # asyncio is imported by whoever makes one of these, not by whoever imports conductorlite.
         from conductorlite.aio.bridge import Bridge
@@ -95,6 +96,7 @@ class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping, AsyncUpkeep):
             secrets=secrets,
             name=name,
             allocation=allocation,
+            downtime_counts=downtime_counts,
         )
         self._bridge = Bridge(self._engine)
         self._call, self._drive = self._bridge.call, self._bridge.drive

@@ -72,9 +72,10 @@ def on_poll(draft: Draft, event: Event) -> None:
     draft.remove_message(task)
     # Due at one instant, the timer set first fires first: the task's timeout comes before the response's, as in Conductor.
     if timeout_at is not None and task.timeout_at is None:
-        draft.set_timer(polled, EventKind.TASK_TIMEOUT, timeout_at)
+        draft.set_timer(polled, EventKind.TASK_TIMEOUT, timeout_at, default_ms=policy.default_ms("timeout_ms"))
     if polled.response_timeout_at is not None:
-        draft.set_timer(polled, EventKind.RESPONSE_TIMEOUT, polled.response_timeout_at)
+        length = policy.default_ms("response_timeout_ms")
+        draft.set_timer(polled, EventKind.RESPONSE_TIMEOUT, polled.response_timeout_at, default_ms=length)
 
 
 def on_report(draft: Draft, event: Event) -> None:
@@ -181,4 +182,4 @@ def _sign_of_life(draft: Draft, task: Task) -> None:
             draft.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
     task = draft.put(attrs.evolve(task, updated_at=draft.now, response_timeout_at=at))
     if at is not None:
-        draft.set_timer(task, EventKind.RESPONSE_TIMEOUT, at)
+        draft.set_timer(task, EventKind.RESPONSE_TIMEOUT, at, default_ms=draft.node(task).policy.default_ms("response_timeout_ms"))

@@ -3,6 +3,8 @@
 Each deadline is one event, so it fires once and never early. Poll, task and total timeouts follow the task's `timeoutPolicy`; a
 response timeout always leads to the retry rules, because it means a dead worker (Conductor ignores the policy there too).
 While the workflow is paused only its own timeout and the end of a WAIT take effect; the others are held until it resumes.
+Poll, response and task timeouts that nobody wrote count only time in which the store was driven: one that comes due too early is
+dated anew, and the journal tells.
 """
 
 from __future__ import annotations
@@ -49,6 +51,25 @@ def _due(draft: Draft, event: Event, deadline: str) -> Task | None:
     return task
 
 
+def _expired(draft: Draft, event: Event, deadline: str) -> Task | None:
+    """The open attempt whose time is over; None when the event is void, has to wait, or is dated anew.
+
+    What nobody wrote counts only time in which the store was driven: what is left of it is put off.
+    """
+    task = _due(draft, event, deadline)
+    left = draft.snapshot.left.get(event.event_id, 0)
+    if task is None or left <= 0:
+        return task
+    at = draft.now + left
+    moved: dict[str, Any] = {deadline: at}
+    task = draft.put(attrs.evolve(task, **moved))
+    draft.set_timer(task, event.kind, at, default_ms=left)
+    name = deadline.removesuffix("_at")
+    reason = f"it counts driven time, of which {_seconds(left)} are left"
+    draft.journal(HistoryKind.POSTPONED, name, ref=task.ref, attempt=task.attempt, number=left, reason=reason)
+    return None
+
+
 def on_wait_ends(draft: Draft, event: Event) -> None:
     """A WAIT is over."""
     task = _due(draft, event, "wait_until")
@@ -58,7 +79,7 @@ def on_wait_ends(draft: Draft, event: Event) -> None:
 
 def on_poll_timeout(draft: Draft, event: Event) -> None:
     """No worker came for the task in time."""
-    task = _due(draft, event, "poll_timeout_at")
+    task = _expired(draft, event, "poll_timeout_at")
     if task is not None:
         limit = draft.node(task).policy.poll_timeout_ms
         _apply_policy(draft, task, "poll_timeout_at", f"poll timeout: no worker polled it within {_seconds(limit)}")
@@ -66,7 +87,7 @@ def on_poll_timeout(draft: Draft, event: Event) -> None:
 
 def on_task_timeout(draft: Draft, event: Event) -> None:
     """The attempt did not end in time, counted from its first poll."""
-    task = _due(draft, event, "timeout_at")
+    task = _expired(draft, event, "timeout_at")
     if task is not None:
         limit = draft.node(task).policy.timeout_ms
         _apply_policy(draft, task, "timeout_at", f"timeout: it did not end within {_seconds(limit)} of its start")
@@ -82,7 +103,7 @@ def on_total_timeout(draft: Draft, event: Event) -> None:
 
 def on_response_timeout(draft: Draft, event: Event) -> None:
     """The worker gave no sign of life in time."""
-    task = _due(draft, event, "response_timeout_at")
+    task = _expired(draft, event, "response_timeout_at")
     if task is not None:
         limit = draft.node(task).policy.response_timeout_ms
         text = f"Task {task.name!r} ({task.ref}) response timeout: no update within {_seconds(limit)}"

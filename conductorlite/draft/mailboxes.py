@@ -7,8 +7,9 @@ from typing import Any
 
 import attrs
 
-from conductorlite.canonical import Payload
+from conductorlite.canonical import EMPTY, Payload
 from conductorlite.decisions import TIMERS, Event, EventKind, Message, Outcome, Reply, queue_name
+from conductorlite.draft.driven import driven_time
 from conductorlite.draft.view import Item, View
 from conductorlite.executions import Task
 
@@ -23,9 +24,13 @@ class Mailboxes(View):
         self._sequence += 1
         return self._sequence
 
-    def set_timer(self, task: Task, kind: EventKind, at: int) -> None:
-        """Date an event about a task; the row's own deadline field is the caller's to set."""
-        self.post(f"{kind}:{task.ref}", kind, at, ref=task.ref, attempt=task.attempt, generation=task.generation)
+    def set_timer(self, task: Task, kind: EventKind, at: int, *, default_ms: int = 0) -> None:
+        """Date an event about a task; the row's own deadline field is the caller's to set.
+
+        With `default_ms` it is a timeout of that length that nobody wrote: it counts only time in which the store was driven.
+        """
+        counts = driven_time(at - default_ms, default_ms, self.workflow.owner) if default_ms > 0 else EMPTY
+        self.post(f"{kind}:{task.ref}", kind, at, ref=task.ref, attempt=task.attempt, generation=task.generation, data=counts)
 
     def post(self, event_id: str, kind: EventKind, at: int, **fields: Any) -> None:
         """Put an event into the workflow's own inbox, replacing one of the same id."""

@@ -52,6 +52,10 @@ class Engine(Upkeep):
     whenever the program is started; see `take_over` for a program that never comes back. By default ("shared") executions belong
     to all engines on the store.
 
+    Poll, response and task timeouts that nobody wrote count only time in which some engine drove the store, so that a night
+    without a process times nothing out. With `downtime_counts` they count all time while this engine takes the turns, as on
+    Conductor's server. What is written always does.
+
     Nothing runs by itself: no thread is started until the engine is driven by `run_until_idle`, `run_forever`, `Run.result`,
     or, step by step, by `tick`, `settle` and `advance`. Raises StorageErrors when the store cannot be opened.
     """
@@ -77,6 +81,7 @@ class Engine(Upkeep):
         secrets: SecretProvider | None = None,
         name: str | None = None,
         allocation: Literal["shared", "local"] = "shared",
+        downtime_counts: bool = False,
     ) -> None:
         super().__init__(
             store,
@@ -95,6 +100,7 @@ class Engine(Upkeep):
             secrets=secrets,
             name=name,
             allocation=allocation,
+            downtime_counts=downtime_counts,
         )
         self.workers = workers if workers is not None else Workers()
         self.declared_task_defs = self.workers.task_defs

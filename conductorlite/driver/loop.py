@@ -98,9 +98,10 @@ class Driver(Work):
         Returns whether it stopped for one of the first two reasons. With running worker functions left behind at the deadline,
         their leases go on to be honoured by whoever drives next.
         """
-        if self.clock.virtual:
-            return self._run_virtual(until, deadline)
-        return self._run_real(until, deadline, forever)
+        try:
+            return self._run_virtual(until, deadline) if self.clock.virtual else self._run_real(until, deadline, forever)
+        finally:
+            self.engine.driven.rest()
 
     def _run_virtual(self, until: Callable[[], bool] | None, deadline: int | None) -> bool:
         clock = self._virtual("run")
@@ -178,6 +179,7 @@ class Driver(Work):
 
     def _work(self) -> bool:
         """Do what is ready now; whether anything was."""
+        self.engine.driven.look()
         busy = self._collect()
         busy = self._beats_due() or busy
         busy = self._take_turn() or busy

@@ -69,6 +69,7 @@ class Work:
 
         The index is told of changes when nothing else is ready, and else at every so many units.
         """
+        self.engine.driven.look()
         if self.reports.flush() or (self._feeds() and self._feed()):
             return True
         return self._take_turn() or self.listening.take(1) or self._report_due() or self._run_one() or self._feed()

@@ -16,6 +16,7 @@ from conductorlite.definitions import Semantics, TaskDef
 from conductorlite.engine.asked import Listener
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.domains import Polls
+from conductorlite.engine.driven import Driven
 from conductorlite.engine.outside import Outside
 from conductorlite.engine.secrecy import Secrecy
 from conductorlite.engine.turns import Turns
@@ -50,6 +51,7 @@ class Core:
         secrets: SecretProvider | None = None,
         name: str | None = None,
         allocation: Literal["shared", "local"] = "shared",
+        downtime_counts: bool = False,
     ) -> None:
         #: The process in which it was opened; see `one_process`.
         self._pid = os.getpid()
@@ -72,6 +74,8 @@ class Core:
             fencing=fencing,
             outside=Outside(self.backend, storage, payload_codec, limits.barriers),
         )
+        #: For how long the store was driven.
+        self.driven = self.turns.driven = Driven(self.backend, self.clock, self.owner, downtime_counts=downtime_counts)
         #: Whether documents past the soft barrier lie where the backend puts them by itself.
         self._documents_beside = payloads is None
         #: Task definitions of the workers' decorators, by name.
@@ -99,6 +103,7 @@ class Core:
 
     def close(self) -> None:
         """Release the backend; idempotent."""
+        self.driven.note()
         self.backend.close()
 
 

@@ -14,6 +14,7 @@ from conductorlite.decisions import Decision, Embedding, Event, Need, Snapshot
 from conductorlite.definitions import Semantics
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.domains import last_polls
+from conductorlite.engine.driven import Driven
 from conductorlite.engine.outside import Elsewhere, Near, Outside
 from conductorlite.engine.plans import Plans
 from conductorlite.errors import (
@@ -49,6 +50,8 @@ class Deciding(Plans):
         #: What lies in the payload storage.
         self.outside = outside
         self.clock = clock
+        #: For how long the store was driven; None: default deadlines count by the clock. Set by the engine.
+        self.driven: Driven | None = None
         self.environment = dict(environment)
         self.bounds = bounds
         #: How a definition made at run time is embedded; set by the engine.
@@ -78,8 +81,13 @@ class Deciding(Plans):
         ordered = tuple(sorted((*due, *events), key=lambda event: event.order))
         plan = self.plan(view, workflow)
         snapshot = self.snapshot(workflow, ordered)
+        left = self.left(view, ordered, now)
+        if left:
+            snapshot = attrs.evolve(snapshot, left=left)
         if near is not None and (near.payloads or near.lost):
             snapshot = attrs.evolve(snapshot, payloads=dict(near.payloads), lost=dict(near.lost))
+        if near is not None and plan.foreign:
+            self.entering(workflow, ordered, near)
         need = foresee(plan, workflow, ordered)
         grown: dict[tuple[str, ...], Plan] = {}
         while True:
@@ -92,9 +100,17 @@ class Deciding(Plans):
                 return answer
             need = answer
 
+    def entering(self, workflow: Workflow, events: Sequence[Event], near: Near) -> None:
+        """A turn that may run code of somebody else is about to be decided."""
+
     def snapshot(self, workflow: Workflow, events: tuple[Event, ...]) -> Snapshot:
         """What a turn begins with."""
         return Snapshot(workflow=workflow, events=events)
+
+    def left(self, view: ReadingTransaction, events: Sequence[Event], now: int) -> Mapping[str, int]:
+        """How much driven time is left of the default deadlines among the events, ms, by event."""
+        known = {} if self.driven is None else self.driven.left(view, events, now)
+        return {event_id: left for (_, event_id), left in known.items()}
 
     def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
         """The letters of an inbox that a turn at `now` reads."""
@@ -129,6 +145,7 @@ class Deciding(Plans):
             latest=_both(snapshot.latest, loaded.latest),
             payloads=_both(snapshot.payloads, known),
             lost=snapshot.lost,
+            left=snapshot.left,
             definitions=_both(snapshot.definitions, {key: self._resolve(view, *key) for key in need.definitions}),
             polls=_both(snapshot.polls, {kind: last_polls(view, kind) for kind in need.polls}),
             embedded=_both(snapshot.embedded, made),

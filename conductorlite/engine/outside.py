@@ -65,12 +65,15 @@ class Near:
     `put` are keys of what it has put there already: a turn that is fenced out need not put it again.
     """
 
-    __slots__ = ("lost", "payloads", "put")
+    __slots__ = ("deaths", "lost", "mark", "payloads", "put")
 
     def __init__(self) -> None:
         self.payloads: dict[str, Payload] = {}
         self.lost: dict[str, str] = {}
         self.put: set[str] = set()
+        #: The mark of the turn while it is under way, and how many processes have died in it.
+        self.mark: str | None = None
+        self.deaths = 0
 
 
 class Outside:

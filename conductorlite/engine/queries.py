@@ -180,9 +180,11 @@ class Queries(Limits):
         with self.backend.reading() as view:
             standings = self._standings(view, (workflow,), task) | self._standings(view, (row for row, _ in below.values()), None)
             archived = " It is archived." if view.workflow(workflow_id) is None else ""
+            inboxes = (inbox, *(letters for _, letters in below.values()))
+            left = self.driven.left(view, (event for letters in inboxes for event in letters), self.clock.now())
         return in_words(
             workflow, inbox, self.clock.now(), ref=task, history=history, below=below, polls=polls, former=former,
-            standings=standings,
+            standings=standings, left=left,
         ) + archived  # fmt: skip
 
     def _below(self, workflow: Workflow) -> dict[str, tuple[Workflow, Sequence[Event]]]:

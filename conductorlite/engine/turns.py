@@ -8,6 +8,7 @@ listeners told after the commit, never inside.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -51,6 +52,12 @@ _INSIDE: Final = 3
 #: Turns that break an invariant before the workflow is parked.
 _BROKEN_TURNS: Final = 3
 
+#: Processes that die in one turn before the workflow is parked.
+_DEATHS: Final = 3
+
+#: Events that run no script by themselves.
+_QUIET: Final = frozenset({EventKind.POLL, EventKind.EXTEND_LEASE})
+
 #: Turns a verb takes on its own to finish what it began, before the driver has to.
 _FOLLOW_UPS: Final = 1_000
 
@@ -73,6 +80,8 @@ class Turns(Deciding):
         super().__init__(clock, environment=environment, bounds=bounds, outside=lies)
         self.backend = backend
         self.lock = lock
+        #: Turns under way that may end their process.
+        self.marks = backend.marks()
         #: Without it a turn overwrites what another one has committed since it read.
         self.fencing = fencing
         #: Read inside the write transaction: no turn is lost, but others wait while this one decides.
@@ -200,12 +209,19 @@ class Turns(Deciding):
             try:
                 workflow, decision = self._committed(workflow_id, events, started, along, near, inside=inside)
                 break
+            except _Deadly as deadly:
+                self._park_deadly(workflow_id, deadly)
+                return Taken(decision=None, replies={}, parked=str(deadly))
             except Elsewhere as far:
                 # Nobody waits for the store while documents are fetched.
                 self.outside.fetch(near, far.externals)
                 for payload in near.payloads.values():
                     if payload.external is not None:
                         self._payloads.put(payload.external.key, payload)
+            finally:
+                self._leaving(near)
+        if near.deaths and near.mark is not None and self.marks is not None:
+            self.marks.forget(near.mark)
         if decision is None:
             if not events:  # it is due: what lies in its inbox is to be held
                 self.keep(workflow_id)
@@ -364,6 +380,8 @@ class Turns(Deciding):
 
     def announce(self, decision: Decision) -> None:
         """Wake sleepers and tell listeners of a committed decision."""
+        if self.driven is not None:
+            self.driven.committed_at = decision.workflow.updated_at
         self.wake()
         if self.listeners:
             with called_by(Caller(turns=self, what="a listener")):
@@ -375,6 +393,36 @@ class Turns(Deciding):
         with self.committed:
             self.commits += 1
             self.committed.notify_all()
+
+    # ------------------------------------------------------------------ turns that end their process
+
+    def entering(self, workflow: Workflow, events: Sequence[Event], near: Near) -> None:
+        """Mark a turn that may end the process; raises _Deadly for one that did, three times running.
+
+        It is known by its first event, which stays the same however many come after it. A start that is asked for is nobody's to
+        try again.
+        """
+        first = next((event for event in events if event.kind not in _QUIET), None)
+        if self.marks is None or first is None or (workflow.history_seq == 0 and not first.stored):
+            return
+        key = f"{workflow.workflow_id}\0{first.kind}\0{first.ref or ''}"
+        near.deaths = self.marks.deaths(key)
+        if near.deaths >= _DEATHS:
+            raise _Deadly(key, first)
+        near.mark = key  # before it is made: an interruption in between must find it
+        self.marks.begin(key)
+
+    def _leaving(self, near: Near) -> None:
+        """Whatever came of it, the process lives."""
+        if near.mark is not None and self.marks is not None:
+            self.marks.end(near.mark)
+
+    def _park_deadly(self, workflow_id: str, deadly: _Deadly) -> None:
+        with self.backend.writing() as tx:
+            tx.park(workflow_id, _BROKEN_TURNS, str(deadly))
+        if self.marks is not None:
+            self.marks.forget(deadly.key)
+        logging.getLogger("conductorlite").warning("%s is parked: %s", workflow_id, deadly)
 
     # ------------------------------------------------------------------ broken turns
 
@@ -395,6 +443,15 @@ class Turns(Deciding):
                 tx.park(workflow_id, workflow.broken_turns, workflow.parked)
         if events:
             self.wake()
+
+
+class _Deadly(Exception):
+    """Internal: processes have died in a turn, too often for another one to try it."""
+
+    def __init__(self, key: str, event: Event) -> None:
+        self.key = key
+        about = f" of {event.ref!r}" if event.ref else ""
+        super().__init__(f"its turn over {event.kind}{about} ended the process three times running")
 
 
 def _refuse_rejected(decision: Decision | None, started: Start | None) -> None:

@@ -25,6 +25,7 @@ class HistoryKind(StrEnum):
     MIGRATED = "MIGRATED"
     COMPENSATION = "COMPENSATION"
     REPORT = "REPORT"
+    POSTPONED = "POSTPONED"
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -37,7 +38,8 @@ class HistoryEvent:
     payload holds `from` and `to` (version and hash) and `renamed` (printed references before and after), and the `refs` given.
     COMPENSATION: the workflow is compensated and will end with `status`; with a `ref`, that attempt is what is compensated
     now, by the task that `reason` names and whose line follows. REPORT: what was reported on an attempt that stays in its
-    status; `status` is what was reported and `payload` what the attempt has put out so far.
+    status; `status` is what was reported and `payload` what the attempt has put out so far. POSTPONED: a deadline that nobody
+    wrote, named by `status`, came due with `number` ms of driven time left, and was dated anew.
 
     `cause` is JSON that says what came from outside the execution and led to this line and to those after it without one: its
     `kind` and what the lines do not tell of it (`worker`, `callback`, `reason` …), or `from` which execution it came; None when

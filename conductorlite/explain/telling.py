@@ -23,6 +23,7 @@ from conductorlite.executions import (
     printed_ref,
 )
 from conductorlite.explain.admissions import Standing, why_it_waits
+from conductorlite.explain.deadlines import DrivenLeft, next_deadline
 from conductorlite.explain.journal import TAKEN_BACK, dropped, is_taken_back, versions
 from conductorlite.explain.letters import REOPENED_BY, held_letter
 from conductorlite.explain.places import Place, places
@@ -40,12 +41,7 @@ _SHIPPED_IN: Final = "conductorlite.system.system_workers"
 _NOTHING_BELOW: Final[Mapping[str, tuple[Workflow, Sequence[Event]]]] = {}
 _NO_STANDINGS: Final[Mapping[str, Standing]] = {}
 
-_DEADLINES: Final = {
-    "poll_timeout_at": "poll timeout",
-    "response_timeout_at": "response timeout",
-    "timeout_at": "task timeout",
-    "total_timeout_at": "total timeout",
-}
+_COUNTED: Final[DrivenLeft] = {}
 
 
 def explain(
@@ -59,17 +55,19 @@ def explain(
     polls: Iterable[PollData] | None = None,
     former: Sequence[WorkflowDef] = (),
     standings: Mapping[str, Standing] = _NO_STANDINGS,
+    left: DrivenLeft = _COUNTED,
 ) -> str:
     """Why an execution (as `Engine.get` returns it, with the events of its inbox) waits at `now`, or why it ended as it did.
 
     With `ref` (of the definition or as printed) the paragraph is about that task: where it stands, or why it never ran. What is
     not given is not told: `history`, with its payloads, tells what was rerun, moved or dropped; `below` holds the executions that
     open tasks wait for, by id, with their inboxes; `polls` say who asked for tasks of a domain; `former` are definitions that
-    the execution was on before; `standings` tell how tasks and executions, by id, stand to the limits whose slots they wait for.
+    the execution was on before; `standings` tell how tasks and executions, by id, stand to the limits whose slots they wait for;
+    `left` is what is left of deadlines that count driven time.
     """
     case = _Case(
         workflow=workflow, inbox=tuple(inbox), now=now, history=tuple(history), below=below,
-        polls=None if polls is None else tuple(polls), former=former, standings=standings,
+        polls=None if polls is None else tuple(polls), former=former, standings=standings, left=left,
     )  # fmt: skip
     return " ".join(case.of_task(ref) if ref is not None else case.of_workflow())
 
@@ -84,6 +82,7 @@ class _Case:
     polls: tuple[PollData, ...] | None = None
     former: Sequence[WorkflowDef] = ()
     standings: Mapping[str, Standing] = _NO_STANDINGS
+    left: DrivenLeft = _COUNTED
     places: dict[str, Place] = attrs.field(factory=dict)
     last: dict[str, Task] = attrs.field(factory=dict)
     newest: dict[str, Task] = attrs.field(factory=dict)
@@ -303,11 +302,7 @@ class _Case:
 
     def deadline(self, task: Task) -> str:
         """The next deadline of a task, in words."""
-        instants = [(at, name) for field, name in _DEADLINES.items() if (at := getattr(task, field)) is not None]
-        if not instants or self.workflow.status.terminal:
-            return ""
-        at, name = min(instants)
-        return f"; its {name} comes {self.ahead(at)}" if at > self.now else f"; its {name} is {self.ahead(at)}"
+        return "" if self.workflow.status.terminal else next_deadline(task, self.now, self.left)
 
     def waiting(self, task: Task) -> str:
         if task.wait_until is None:
@@ -352,7 +347,7 @@ class _Case:
             return f"; it is {'parked' if workflow.parked is not None else workflow.status}"
         case = _Case(
             workflow=workflow, inbox=tuple(inbox), now=self.now, below=self.below, polls=self.polls,
-            standings=self.standings,
+            standings=self.standings, left=self.left,
         )  # fmt: skip
         first = next(case.open_tasks(), "")
         return f"; there {first.rstrip('.')}" if first else ""

@@ -29,6 +29,7 @@ from conductorlite.expressions import (
 from conductorlite.limits import NO_LIMIT, Terms
 from conductorlite.plan.ahead import Ahead
 from conductorlite.plan.checks_schemas import enforced
+from conductorlite.plan.foreign import runs_foreign_code
 from conductorlite.plan.heralds import find_heralds
 from conductorlite.plan.types import OPERATOR_TYPES
 from conductorlite.plan.validate import validate
@@ -121,6 +122,8 @@ class Plan:
     compensates: bool = False
     #: Whether any node is limited, or may be at run time.
     limited: bool = False
+    #: Whether a turn may run code of somebody else: scripts, expressions that search, schemas.
+    foreign: bool = False
     #: The limit on executions: the template of its key.
     rate_limit_key: Template | None = None
     #: What its input and its output are checked against.
@@ -182,6 +185,9 @@ def compile_plan(
         for ref, place in places.items()
     }
     undoing = dict(_compensations(places, semantics, evaluators))
+    every = {**nodes, **undoing}.values()
+    input_check, output_check = (_checked(definition, schema) for schema in (definition.input_schema, definition.output_schema))
+    checked = any((input_check, output_check, *(node.input_check or node.output_check for node in every)))
     output = compile_template(dict(definition.output_parameters)) if definition.output_parameters else None
     return Plan(
         definition=definition,
@@ -192,10 +198,11 @@ def compile_plan(
         # The end of a branch is not the end of the workflow: the JOIN behind it reads on when all have arrived.
         ahead=Ahead(nodes, output, frozenset(ref for ref, place in places.items() if place.forks)),
         compensates=bool(undoing) or any(place.task.type in _GROWING for place in places.values()),
-        limited=any(node.limit or node.task.type in _GROWING for node in (*nodes.values(), *undoing.values())),
+        limited=any(node.limit or node.task.type in _GROWING for node in every),
+        foreign=runs_foreign_code(definition, (node.task for node in every), checked=checked),
         rate_limit_key=_rate_limit_key(definition),
-        input_check=_checked(definition, definition.input_schema),
-        output_check=_checked(definition, definition.output_schema),
+        input_check=input_check,
+        output_check=output_check,
     )
 
 

@@ -14,11 +14,13 @@ from __future__ import annotations
 from conductorlite.ports.archive import Archived, ArchiveReads, ArchiveWrites
 from conductorlite.ports.backend import Backend, ReadingTransaction, WritingTransaction
 from conductorlite.ports.changes import Change, ChangeReads, ChangeWrites, Feed
+from conductorlite.ports.driven import DrivenReads, DrivenWrites
 from conductorlite.ports.events import EventPlace, EventReads, EventWrites
 from conductorlite.ports.executions import ExecutionFilter, ExecutionReads, ExecutionWrites, Loaded
 from conductorlite.ports.index import IndexDAO, IndexWrites
 from conductorlite.ports.limits import LimitReads, LimitWrites
 from conductorlite.ports.lock import Lock
+from conductorlite.ports.marks import Marks
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
 from conductorlite.ports.owners import OwnerReads, OwnerRow, OwnerWrites
 from conductorlite.ports.payloads import (
@@ -46,6 +48,8 @@ __all__ = [
     "Change",
     "ChangeReads",
     "ChangeWrites",
+    "DrivenReads",
+    "DrivenWrites",
     "EventMessage",
     "EventPlace",
     "EventReads",
@@ -63,6 +67,7 @@ __all__ = [
     "Loaded",
     "Lock",
     "LoosePayload",
+    "Marks",
     "MetadataReads",
     "MetadataWrites",
     "OwnerReads",

@@ -8,9 +8,11 @@ from typing import Protocol
 
 from conductorlite.ports.archive import ArchiveReads, ArchiveWrites
 from conductorlite.ports.changes import ChangeReads, ChangeWrites
+from conductorlite.ports.driven import DrivenReads, DrivenWrites
 from conductorlite.ports.events import EventReads, EventWrites
 from conductorlite.ports.executions import ExecutionReads, ExecutionWrites
 from conductorlite.ports.limits import LimitReads, LimitWrites
+from conductorlite.ports.marks import Marks
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
 from conductorlite.ports.owners import OwnerReads, OwnerWrites
 from conductorlite.ports.payloads import PayloadReads, PayloadStorage, PayloadWrites
@@ -41,6 +43,7 @@ class ReadingTransaction(
     UpkeepReads,
     SchemaReads,
     OwnerReads,
+    DrivenReads,
     Protocol,
 ):
     """One consistent view of the store."""
@@ -60,6 +63,7 @@ class WritingTransaction(
     ArchiveWrites,
     SchemaWrites,
     OwnerWrites,
+    DrivenWrites,
     Protocol,
 ):
     """One atomic, serialised change of the store; sees its own writes."""
@@ -110,6 +114,10 @@ class Backend(Protocol):
 
     def payload_storage(self) -> PayloadStorage | None:
         """Where payloads past the soft barrier lie unless the engine is told otherwise; None: all of them in the store."""
+        ...
+
+    def marks(self) -> Marks | None:
+        """Where turns under way are marked; None where nothing outlives the process. Closed with the backend."""
         ...
 
     def compact(self) -> None:

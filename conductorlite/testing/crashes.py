@@ -155,6 +155,10 @@ class _Life:
         self.histories: dict[str, Sequence[HistoryEvent]] = {}
 
     @property
+    def _owner(self) -> str:
+        return str(self._options.get("name", "")) if self._options.get("allocation") == "local" else ""
+
+    @property
     def writes(self) -> int:
         return len(self.journal)
 
@@ -174,12 +178,15 @@ class _Life:
                 on_commit=None if disturbed else self._remember(inner),
                 keep_open=True,
             )
+            begun = clock.now()
             try:
                 self._run(faulty, clock, workers)
             except Crash:
                 if not store.in_memory:
                     inner.close()
                 inner = store.inner()
+                with inner.writing() as tx:  # real time does not jump: all but its last seconds would be noted
+                    tx.note_driven(self._owner, begun, clock.now())
                 self._reopen(inner, clock, workers)
                 self._run(FaultyBackend(inner, keep_open=True), clock, workers)
             self.journal = faulty.journal

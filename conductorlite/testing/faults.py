@@ -14,7 +14,7 @@ from typing import Any, Final, final
 
 from conductorlite.decisions import Decision
 from conductorlite.errors import EngineClosed, StorageError
-from conductorlite.ports import Backend, PayloadStorage, ReadingTransaction, WritingTransaction
+from conductorlite.ports import Backend, Marks, PayloadStorage, ReadingTransaction, WritingTransaction
 
 __all__ = ["Crash", "FaultyBackend"]
 
@@ -122,6 +122,10 @@ class FaultyBackend:
     def payload_storage(self) -> PayloadStorage | None:
         """The inner backend's."""
         return self.inner.payload_storage()
+
+    def marks(self) -> Marks | None:
+        """The inner backend's."""
+        return self.inner.marks()
 
     def compact(self) -> None:
         """The inner backend's."""

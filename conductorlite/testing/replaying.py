@@ -186,6 +186,7 @@ class _Player:
         self.clock.set(clock)
         lines = [line for step in turn for line in step.lines]
         self.turns.used = [hashed for line in lines for hashed in parse(line.cause or "{}").get("used", ())]
+        self.turns.postponed = [line for line in lines if line.kind is HistoryKind.POSTPONED]
         self.act(workflow_id, turn, self.done[workflow_id] + len(lines))
         if steps and steps[0].cause.get("kind") is not None:
             self.settle(workflow_id, steps[0])
@@ -431,12 +432,13 @@ def _text(line: HistoryEvent) -> str:
 
 
 def _timed_out(event: Event, lines: Sequence[HistoryEvent]) -> bool:
-    """Whether the lines tell of the response timeout that a letter is about."""
+    """Whether the lines tell of the response timeout that a letter is about, or of its being put off."""
     return any(
-        line.kind is HistoryKind.TASK
-        and line.status == TaskStatus.TIMED_OUT
-        and (line.ref, line.attempt) == (event.ref, event.attempt)
-        and " response timeout: " in (line.reason or "")
+        (line.ref, line.attempt) == (event.ref, event.attempt)
+        and (
+            (line.kind is HistoryKind.TASK and line.status == TaskStatus.TIMED_OUT and " response timeout: " in (line.reason or ""))
+            or (line.kind is HistoryKind.POSTPONED and line.status == "response_timeout")
+        )
         for line in lines
     )
 

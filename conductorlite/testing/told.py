@@ -12,7 +12,7 @@ from conductorlite.decisions import Admission, Event, Snapshot
 from conductorlite.engine.asked import Start
 from conductorlite.engine.turns import Turns
 from conductorlite.errors import NotFound
-from conductorlite.executions import Workflow
+from conductorlite.executions import HistoryEvent, Workflow
 from conductorlite.ports import ReadingTransaction
 
 __all__ = ["FreeClock", "ToldTurns"]
@@ -35,6 +35,8 @@ class ToldTurns(Turns):
     known: Mapping[str, str] = {}
     #: The executions of the record, as they had begun.
     recorded: Mapping[str, Workflow] = {}
+    #: Lines of the turn to come that put a default deadline off.
+    postponed: Sequence[HistoryEvent] = ()
     #: What limits have answered in the lines to come.
     admissions: tuple[Admission, ...] = ()
 
@@ -45,6 +47,12 @@ class ToldTurns(Turns):
     def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
         """The letters chosen for this turn."""
         return self.letters
+
+    def left(self, view: ReadingTransaction, events: Sequence[Event], now: int) -> Mapping[str, int]:
+        """How much driven time is left of deadlines, as the lines of the record tell; of others nothing."""
+        told = {(line.status, line.ref, line.attempt): line.number or 0 for line in self.postponed}
+        names = {event.event_id: (str(event.kind).removeprefix("TASK_").lower(), event.ref, event.attempt) for event in events}
+        return {event_id: told[name] for event_id, name in names.items() if name in told}
 
     def one(self, workflow_id: str, events: Sequence[Event], started: Start | None = None) -> frozenset[str]:
         """Take one turn and none of those that follow from it; ids of the events it came to."""

@@ -69,6 +69,9 @@ class MemoryBackend:
         """One in memory, that belongs to this store."""
         return self._payloads
 
+    def marks(self) -> None:
+        """None: a store in memory ends with its process."""
+
     def compact(self) -> None:
         """Nothing: what was deleted is gone."""
 

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Final
 
 from conductorlite.backends.memory.changes import MemoryChangeReads
+from conductorlite.backends.memory.driven import MemoryDrivenReads
 from conductorlite.backends.memory.events import MemoryEventReads
 from conductorlite.backends.memory.limits import LimitRows
 from conductorlite.backends.memory.ordered import Ordered
@@ -39,6 +40,7 @@ class MemoryReads(
     MemoryUpkeepReads,
     MemorySchemaReads,
     MemoryOwnerReads,
+    MemoryDrivenReads,
 ):
     """One consistent view: the backend's lock is held while its block lasts."""
 

@@ -106,6 +106,8 @@ class Store:
         self.schedule_names: Ordered[tuple[str]] = Ordered()
         self.schema_defs: dict[tuple[str, int], str] = {}
         self.counters: dict[str, int] = {"registry": 0}
+        #: Ends of the stretches in which drivers drove, by owner and beginning.
+        self.driven: dict[tuple[str, int], int] = {}
         #: The feed, if there is one, under "feed"; number of each note by workflow id, reference, attempt; and in their order.
         self.feed: dict[str, Feed] = {}
         self.noted: dict[tuple[str, str, int], int] = {}

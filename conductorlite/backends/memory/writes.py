@@ -8,6 +8,7 @@ from typing import Final
 
 import attrs
 
+from conductorlite.backends.memory.driven import MemoryDrivenWrites
 from conductorlite.backends.memory.events import MemoryEventWrites
 from conductorlite.backends.memory.limits import LimitRowsWritten
 from conductorlite.backends.memory.ordered import Ordered
@@ -88,6 +89,7 @@ class MemoryWrites(
     MemoryArchiveWrites,
     MemorySchemaWrites,
     MemoryOwnerWrites,
+    MemoryDrivenWrites,
 ):
     """One atomic change; sees its own writes."""
 

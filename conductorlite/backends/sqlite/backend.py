@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, final
 
 from conductorlite.backends.sqlite.copying import copy
 from conductorlite.backends.sqlite.counting import Counts
+from conductorlite.backends.sqlite.marks import FileMarks
 from conductorlite.backends.sqlite.opening import Settings, open_reader, open_writer, translated
 from conductorlite.backends.sqlite.reads import SQLiteReads
 from conductorlite.backends.sqlite.writes import SQLiteWrites
@@ -72,6 +73,7 @@ class SQLiteBackend:
             max_size_bytes=max_size_bytes,
             counts=self.counts,
         )
+        self._marks = FileMarks(self.path)
         self._pid = os.getpid()
         self._closed = False
         self._current = _Current()
@@ -110,6 +112,10 @@ class SQLiteBackend:
         from conductorlite.payloads import LocalPayloads
 
         return LocalPayloads(f"{self.path}.payloads")
+
+    def marks(self) -> FileMarks:
+        """A folder beside the database, `orders.db.marks` for `orders.db`; made when it is needed."""
+        return self._marks
 
     def commits(self) -> int:
         """How many changes were committed through this object."""
@@ -168,6 +174,7 @@ class SQLiteBackend:
             with suppress(sqlite3.Error):  # another process still reads or writes: its checkpoint will do
                 writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._closed = True
+            self._marks.close()
             while self._idle:
                 self._idle.pop().close()
             writer.close()

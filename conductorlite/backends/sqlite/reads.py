@@ -10,6 +10,7 @@ from typing import Final
 from conductorlite.backends.sqlite import statements as sql
 from conductorlite.backends.sqlite.archive import SQLiteArchiveReads
 from conductorlite.backends.sqlite.changes import SQLiteChangeReads
+from conductorlite.backends.sqlite.driven import SQLiteDrivenReads
 from conductorlite.backends.sqlite.events import SQLiteEventReads
 from conductorlite.backends.sqlite.limits import LimitRows
 from conductorlite.backends.sqlite.owners import SQLiteOwnerReads
@@ -42,6 +43,7 @@ class SQLiteReads(
     SQLiteUpkeepReads,
     SQLiteSchemaReads,
     SQLiteOwnerReads,
+    SQLiteDrivenReads,
 ):
     """One consistent view of the store; valid until its block ends."""
 

@@ -250,3 +250,13 @@ REMOVE: Final = tuple(
 COLD: Final = frozenset(
     {QUEUE_SIZES, POLLS, WORKFLOW_DEFS, TASK_DEFS, EVENT_HANDLERS, UNOWNED, OWN_THE_REST, OWN_SCHEDULES, OWNERS, OWNERS_OF_LETTERS}
 )
+
+DRIVEN: Final = "SELECT since, until FROM driven WHERE owner = ? AND until > ? ORDER BY since"
+NOTE_DRIVEN: Final = (
+    "INSERT INTO driven (owner, since, until) VALUES (?, ?, ?) "
+    "ON CONFLICT (owner, since) DO UPDATE SET until = max(until, excluded.until)"
+)
+FORGET_DRIVEN: Final = (
+    "DELETE FROM driven WHERE owner = ? AND since <= "
+    "(SELECT since FROM driven WHERE owner = ? ORDER BY since DESC LIMIT 1 OFFSET ?)"
+)

@@ -10,6 +10,7 @@ import attrs
 from conductorlite.backends.sqlite import statements as sql
 from conductorlite.backends.sqlite.archive import SQLiteArchiveWrites
 from conductorlite.backends.sqlite.changes import SQLiteChangeWrites
+from conductorlite.backends.sqlite.driven import SQLiteDrivenWrites
 from conductorlite.backends.sqlite.events import SQLiteEventWrites
 from conductorlite.backends.sqlite.limits import LimitRowsWritten
 from conductorlite.backends.sqlite.opening import translated
@@ -47,6 +48,7 @@ class SQLiteWrites(
     SQLiteArchiveWrites,
     SQLiteSchemaWrites,
     SQLiteOwnerWrites,
+    SQLiteDrivenWrites,
 ):
     """One atomic change of the store; sees its own writes. Valid until its block ends."""
 

@@ -18,6 +18,7 @@ import pytest
 
 from conductorlite.ports import Backend
 from conductorlite.testing.conformance.changes import ChangeConformance
+from conductorlite.testing.conformance.driven import DrivenConformance
 from conductorlite.testing.conformance.events import EventConformance
 from conductorlite.testing.conformance.executions import ExecutionConformance
 from conductorlite.testing.conformance.indexes import IndexConformance
@@ -37,6 +38,7 @@ __all__ = ["BackendConformance", "IndexConformance", "LockConformance", "Payload
 
 class BackendConformance(
     ChangeConformance,
+    DrivenConformance,
     EventConformance,
     ExecutionConformance,
     LimitConformance,
