@@ -78,6 +78,7 @@ from conductorlite.errors import (
     WouldDeadlock,
 )
 from conductorlite.executions import (
+    Cause,
     HistoryEvent,
     HistoryKind,
     PollData,
@@ -116,7 +117,7 @@ from conductorlite.schedules import (
 )
 from conductorlite.search import SearchResult, TaskSummary, WorkflowSummary
 from conductorlite.secrets import EnvironmentSecrets
-from conductorlite.worker import TaskContext, Workers
+from conductorlite.worker import TaskContext, TaskLogFilter, Workers, current_task
 
 __version__ = "0.1.0"
 
@@ -130,6 +131,7 @@ __all__ = [
     "Barriers",
     "Bounds",
     "BulkReport",
+    "Cause",
     "Clock",
     "ClockError",
     "ConductorliteError",
@@ -218,6 +220,7 @@ __all__ = [
     "TaskDetails",
     "TaskFailedTerminally",
     "TaskLog",
+    "TaskLogFilter",
     "TaskNotFound",
     "TaskResult",
     "TaskStatus",
@@ -238,6 +241,7 @@ __all__ = [
     "WorkflowTask",
     "WorkflowTimeoutPolicy",
     "WouldDeadlock",
+    "current_task",
     "diff",
     "mermaid",
     "plan_migration",

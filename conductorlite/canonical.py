@@ -15,6 +15,7 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.errors import InvalidInput, StorageCorrupt
+from conductorlite.texts import type_name
 
 __all__ = [
     "EMPTY",
@@ -54,11 +55,16 @@ def canonical(value: Any, *, where: str = "$", bounded: bool = True) -> str:
     surrogates, values of any other type, cycles, nesting deeper than `MAX_DEPTH`, and, when `bounded`, for documents past
     `MAX_SIZE`.
     """
-    _check(value, where, MAX_SIZE if bounded else _UNBOUNDED)
+    limit = MAX_SIZE if bounded else _UNBOUNDED
     try:
+        _check(value, where, limit)
         text = _encode(value)
+    except InvalidInput:
+        raise
     except ValueError as error:  # Python refuses integers past 4,300 digits
         raise InvalidInput(f"{where}: {error}") from None
+    except Exception as error:  # of a class of its own, whose methods may do anything
+        raise InvalidInput(f"{where}: cannot be read as JSON: its own methods raise {type_name(error)}") from None
     if not text.isascii():
         try:
             text.encode()
@@ -102,7 +108,9 @@ def _check(value: Any, where: str, limit: int) -> None:  # noqa: C901 - one loop
                     size += len(entry)
                 elif type(entry) not in _SCALARS:
                     stack.append((entry, f"{path}[{index}]", depth + 1))
-        elif not isinstance(item, str | int):
+        elif isinstance(item, str):
+            size += str.__len__(item)
+        elif not isinstance(item, int):
             raise InvalidInput(f"{path}: a {kind.__name__} is not JSON")
     if size > limit:
         raise InvalidInput(f"{where}: larger than {limit // 1024 // 1024} MB")

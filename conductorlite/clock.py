@@ -10,21 +10,16 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Protocol, runtime_checkable
 
 from conductorlite.errors import ClockError, InvalidInput
 from conductorlite.threads import Block, Mutex, within
 
-__all__ = ["Clock", "Instant", "Span", "SystemClock", "VirtualClock", "to_instant", "to_span"]
+__all__ = ["Clock", "Instant", "SystemClock", "VirtualClock", "to_instant"]
 
 #: What public calls accept as a point in time: epoch ms, an aware datetime, or ISO 8601 text (no zone means UTC).
 Instant = int | str | datetime
-
-#: What public calls accept as a length of time: ms, a timedelta, or text such as "90s", "5m", "1d 2h".
-Span = int | str | timedelta
-
-_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def to_instant(value: Instant) -> int:
@@ -43,40 +38,6 @@ def to_instant(value: Instant) -> int:
     if value.tzinfo is None:
         value = value.replace(tzinfo=UTC)
     return round(value.timestamp() * 1000)
-
-
-def to_span(value: Span) -> int:
-    """Milliseconds of `value`; raises InvalidInput when it is no length of time, or a negative one."""
-    if isinstance(value, timedelta):
-        span = round(value / timedelta(milliseconds=1))
-    elif isinstance(value, str):
-        span = _parse_span(value)
-    elif isinstance(value, int) and not isinstance(value, bool):
-        span = value
-    else:
-        raise InvalidInput(f"{value!r} is not a length of time")
-    if span < 0:
-        raise InvalidInput(f"{value!r} is negative")
-    return span
-
-
-def _parse_span(text: str) -> int:
-    total, number, rest = 0.0, "", text.strip()
-    if not rest:
-        raise InvalidInput("an empty text is not a length of time")
-    while rest:
-        size = 0
-        while size < len(rest) and (rest[size].isdigit() or rest[size] == "."):
-            size += 1
-        number, rest = rest[:size], rest[size:].lstrip()
-        size = 0
-        while size < len(rest) and rest[size].isalpha():
-            size += 1
-        unit, rest = rest[:size], rest[size:].lstrip()
-        if unit not in _UNITS or not number or number.count(".") > 1 or number == ".":
-            raise InvalidInput(f"{text!r} is not a length of time such as '90s', '5m' or '1d 2h'")
-        total += float(number) * _UNITS[unit]
-    return round(total)
 
 
 @runtime_checkable

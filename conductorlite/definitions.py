@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from conductorlite.spans import optional_ms, plain_ms
+
 if TYPE_CHECKING:
     from conductorlite.codec import Source
 
@@ -261,7 +263,7 @@ class CacheConfig:
     """Conductor's cacheConfig: stored and written back, without effect there and here."""
 
     key: str | None = None
-    ttl_ms: int | None = None  # ttlInSecond
+    ttl_ms: int | None = attrs.field(default=None, converter=optional_ms)  # ttlInSecond
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
 
@@ -292,18 +294,18 @@ class TaskDef:
     description: str | None = None
     retry_count: int | None = None
     retry_logic: RetryLogic | None = None
-    retry_delay_ms: int | None = None
+    retry_delay_ms: int | None = attrs.field(default=None, converter=optional_ms)
     backoff_scale_factor: int | None = None
-    max_retry_delay_ms: int | None = None
-    backoff_jitter_ms: int | None = None
-    timeout_ms: int | None = None
-    total_timeout_ms: int | None = None
-    response_timeout_ms: int | None = None
-    poll_timeout_ms: int | None = None
+    max_retry_delay_ms: int | None = attrs.field(default=None, converter=optional_ms)
+    backoff_jitter_ms: int | None = attrs.field(default=None, converter=optional_ms)
+    timeout_ms: int | None = attrs.field(default=None, converter=optional_ms)
+    total_timeout_ms: int | None = attrs.field(default=None, converter=optional_ms)
+    response_timeout_ms: int | None = attrs.field(default=None, converter=optional_ms)
+    poll_timeout_ms: int | None = attrs.field(default=None, converter=optional_ms)
     timeout_policy: TimeoutPolicy | None = None
     concurrent_exec_limit: int | None = None
     rate_limit_per_frequency: int | None = None
-    rate_limit_frequency_ms: int | None = None  # rateLimitFrequencyInSeconds
+    rate_limit_frequency_ms: int | None = attrs.field(default=None, converter=optional_ms)  # rateLimitFrequencyInSeconds
     input_keys: Sequence[str] = attrs.field(default=(), converter=_texts)
     output_keys: Sequence[str] = attrs.field(default=(), converter=_texts)
     runtime_metadata: Sequence[str] = attrs.field(default=(), converter=_texts)
@@ -368,7 +370,7 @@ class WorkflowTask:
     input_parameters: Mapping[str, Any] = attrs.field(factory=dict)
     optional: bool = False
     permissive: bool = False
-    start_delay_ms: int = 0
+    start_delay_ms: int = attrs.field(default=0, converter=plain_ms)
     retry_count: int | None = None
     async_complete: bool = False
     task_definition: TaskDef | None = None
@@ -438,7 +440,7 @@ class WorkflowDef:
     workflow_status_listener_sink: str | None = None
     owner_email: str | None = None
     timeout_policy: WorkflowTimeoutPolicy | None = None
-    timeout_ms: int = 0
+    timeout_ms: int = attrs.field(default=0, converter=plain_ms)
     rate_limit_config: RateLimitConfig | None = None
     input_schema: SchemaDef | None = None
     output_schema: SchemaDef | None = None

@@ -50,7 +50,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from conductorlite.definitions import Problem
-    from conductorlite.executions import Workflow
+    from conductorlite.executions import Cause, Workflow
 
 __all__ = [
     "AlreadyExists",
@@ -212,7 +212,16 @@ class EngineClosed(ConductorliteError):
 
 
 class ResultTimeout(ConductorliteError, TimeoutError):
-    """The execution did not end in the time given, or it waits for something that nothing here will send."""
+    """The execution did not end in the time given, or it waits for something that nothing here will send.
+
+    Its text begins with what is waited for, down through sub-workflows; `causes` hold the same as data, and `explain` is the
+    paragraph of `Engine.explain`.
+    """
+
+    def __init__(self, text: str, causes: Sequence[Cause] = (), explain: str = "") -> None:
+        self.causes = tuple(causes)
+        self.explain = explain
+        super().__init__("\n".join(filter(None, [*_told(self.causes), text, explain])))
 
 
 class WouldDeadlock(ConductorliteError):
@@ -220,10 +229,15 @@ class WouldDeadlock(ConductorliteError):
 
 
 class WorkflowFailed(ConductorliteError):
-    """The awaited execution ended FAILED, TIMED_OUT or TERMINATED; `workflow` is the whole execution."""
+    """The awaited execution ended FAILED, TIMED_OUT or TERMINATED; `workflow` is the whole execution.
 
-    def __init__(self, workflow: Workflow) -> None:
+    Its text begins with the root cause, `booking › payment › capture: over the limit`, and the traceback from there. `causes` hold
+    the root cause and what else failed, optional tasks last, each with its own address.
+    """
+
+    def __init__(self, workflow: Workflow, causes: Sequence[Cause] = ()) -> None:
         self.workflow = workflow
+        self.causes = tuple(causes)
         failed = [task for task in workflow.tasks if task.ref in workflow.failed_refs]
         self.task = failed[-1] if failed else None
         text = f"workflow {workflow.name!r} ({workflow.workflow_id}) is {workflow.status}"
@@ -231,9 +245,18 @@ class WorkflowFailed(ConductorliteError):
             text += f": {workflow.reason}"
         if self.task is not None:
             text += f" [task {self.task.ref!r}, {self.task.attempt + 1} attempt(s)]"
-            if self.task.traceback:
+            if self.task.traceback and not self.causes:
                 text += f"\n{self.task.traceback}"
-        super().__init__(text)
+        super().__init__("\n".join([*_told(self.causes), text]))
+
+
+def _told(causes: Sequence[Cause]) -> list[str]:
+    """The root cause with its traceback, then what else failed, a line each."""
+    if not causes:
+        return []
+    root, *others = causes
+    trace = [root.traceback.rstrip()] if root.traceback else []
+    return [str(root), *trace, *(f"{'also, optional' if one.optional else 'also'}: {one}" for one in others)]
 
 
 class ReplayDiverged(ConductorliteError):

@@ -457,7 +457,7 @@ def verbs() -> str:
         "# Verbs",
         "",
         _NOTE,
-        "`Instant` is epoch milliseconds, an aware `datetime` or ISO 8601 text; `Span` is milliseconds, a `timedelta`",
+        "`Instant` is epoch milliseconds, an aware `datetime` or ISO 8601 text; `Span` is a `timedelta`",
         'or text such as `"90s"`, `"5m"`, `"1d 2h"`. Every verb may raise a [StorageError](errors.md#storageerror).',
         "",
         "## Engine",

@@ -13,11 +13,12 @@ from contextlib import asynccontextmanager, suppress
 from itertools import islice
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
-from conductorlite.clock import Span, to_span
 from conductorlite.driver import Engine
+from conductorlite.driver.outcomes import late
 from conductorlite.engine.callers import Caller, caller_of, refuse_callers
-from conductorlite.errors import EngineClosed, ResultTimeout, StorageError, WouldDeadlock
+from conductorlite.errors import EngineClosed, StorageError, WouldDeadlock
 from conductorlite.executions import HistoryEvent, Workflow
+from conductorlite.spans import Span, to_span
 from conductorlite.worker import Pool
 
 __all__ = ["Bridge"]
@@ -242,7 +243,7 @@ class Bridge:
 
     def _outcome(self, workflow_id: str) -> dict[str, Any]:
         if not self._engine.status(workflow_id).terminal:
-            raise ResultTimeout(self._engine._why_not(workflow_id))
+            raise late(self._engine, workflow_id)
         return self._engine.wait(workflow_id)
 
     def _leave(self, workflow_id: str, ended: asyncio.Future[None]) -> None:

@@ -14,7 +14,7 @@ from conductorlite.aio.keeping import AsyncKeeping
 from conductorlite.aio.run import AsyncRun
 from conductorlite.aio.schedules import AsyncSchedules
 from conductorlite.aio.upkeep import AsyncUpkeep
-from conductorlite.clock import Clock, Instant, Span
+from conductorlite.clock import Clock, Instant
 from conductorlite.decider import Barriers, Bounds
 from conductorlite.definitions import IdempotencyStrategy, SchemaDef, Semantics, TaskDef, WorkflowDef
 from conductorlite.driver import Engine
@@ -33,6 +33,7 @@ from conductorlite.executions import (
 from conductorlite.invariants import Finding
 from conductorlite.migration import MigrationPlan
 from conductorlite.ports import Backend, EventSource, ExternalStorageLocation, Lock, PayloadCodec, PayloadStorage, SecretProvider
+from conductorlite.spans import Span
 from conductorlite.worker import Workers
 
 __all__ = ["AsyncEngine"]
@@ -321,7 +322,7 @@ class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping, AsyncUpkeep):
         *,
         worker_id: str | None = None,
         count: int = 1,
-        timeout: Span = 0,
+        timeout: Span = "0s",
         domain: str | None = None,
     ) -> list[Task]:
         """`Engine.poll`, awaited; no thread waits meanwhile."""

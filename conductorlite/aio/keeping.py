@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from conductorlite.clock import Span
 from conductorlite.driver import Engine
 from conductorlite.engine import IndexHealth, PruneReport
 from conductorlite.ports import Sizes
 from conductorlite.search import SearchResult, TaskSummary, WorkflowSummary
+from conductorlite.spans import Span
 
 if TYPE_CHECKING:  # asyncio is imported by whoever makes an AsyncEngine
     from conductorlite.aio.bridge import Bridge

@@ -21,7 +21,6 @@ from conductorlite.cli.scheduling import SCHEDULING
 from conductorlite.cli.shared import OutputClosed, Setting, SharedGroup, command_options
 from conductorlite.cli.showing import discard_output
 from conductorlite.cli.upkeep import UPKEEP
-from conductorlite.clock import to_span
 from conductorlite.codec.executions import workflow_to_json
 from conductorlite.definitions import IdempotencyStrategy, WorkflowDef
 from conductorlite.driver import Engine
@@ -31,6 +30,7 @@ from conductorlite.expressions import apply_workflow_input_template
 from conductorlite.plan import OPERATOR_TYPES
 from conductorlite.plan.tree import walk
 from conductorlite.secrets import EnvironmentSecrets
+from conductorlite.spans import to_span
 
 __all__ = ["program", "run_command"]
 

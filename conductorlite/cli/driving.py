@@ -20,7 +20,7 @@ from conductorlite.cli.exits import Exit
 from conductorlite.cli.showing import Screen, instant, one_line
 from conductorlite.definitions import WorkflowDef
 from conductorlite.driver import Engine
-from conductorlite.errors import ResultTimeout
+from conductorlite.driver.outcomes import late
 from conductorlite.executions import HistoryEvent, HistoryKind, TaskStatus, Workflow, WorkflowStatus
 
 __all__ = ["drive", "history_line"]
@@ -79,7 +79,7 @@ def _drive(engine: Engine, workflow_id: str, screen: Screen, timeout_ms: int | N
         return Exit.OK
     if stop:
         return Exit.INTERRUPTED if stop[0] == signal.SIGINT else Exit.TERMINATED
-    raise ResultTimeout(f"{workflow_id} did not end in time; `conductorlite explain {workflow_id}` says what it waits for")
+    raise late(engine, workflow_id)
 
 
 @attrs.define(slots=True)

@@ -12,7 +12,6 @@ import click
 from conductorlite.cli.exits import Exit, exit_code
 from conductorlite.cli.shared import Setting, command_options
 from conductorlite.cli.showing import instant, iso
-from conductorlite.clock import to_span
 from conductorlite.definitions import property_name
 from conductorlite.driver import Engine
 from conductorlite.engine import BulkReport
@@ -113,7 +112,7 @@ def archive(setting: Setting, workflow_ids: tuple[str, ...]) -> Exit:
 def prune(setting: Setting, older_than: str, keep_failed: bool, archiving: bool, name: str | None, limit: int | None) -> Exit:
     """Delete executions that ended long ago. Nothing is deleted by itself."""
     with setting.engine() as engine:
-        report = engine.prune(to_span(older_than), keep_failed=keep_failed, archive=archiving, name=name, limit=limit)
+        report = engine.prune(older_than, keep_failed=keep_failed, archive=archiving, name=name, limit=limit)
     for one, error in report.failed.items():
         setting.screen.note(f"conductorlite: {one}: {error}")
     if setting.json:

@@ -8,19 +8,22 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Literal
 
-from conductorlite.clock import Clock, Instant, Span, to_instant, to_span
+from conductorlite.clock import Clock, Instant, to_instant
 from conductorlite.decider import Barriers, Bounds
-from conductorlite.definitions import IdempotencyStrategy, Semantics, WorkflowDef
+from conductorlite.definitions import IdempotencyStrategy, Semantics, TaskDef, WorkflowDef
 from conductorlite.driver.loop import Driver
+from conductorlite.driver.notices import Notices
 from conductorlite.driver.outages import passes
+from conductorlite.driver.outcomes import failed, late
 from conductorlite.driver.run import Run
 from conductorlite.engine import AgendaEntry, Upkeep, Where
 from conductorlite.engine.archived import status_of
 from conductorlite.engine.callers import Caller, caller_of, refuse_callers
 from conductorlite.engine.forking import one_process
-from conductorlite.errors import ClockError, InvalidInput, ResultTimeout, StorageError, WorkflowFailed, WouldDeadlock
+from conductorlite.errors import ClockError, InvalidInput, StorageError, WouldDeadlock
 from conductorlite.executions import WorkflowStatus
 from conductorlite.ports import Backend, EventSource, Lock, PayloadCodec, PayloadStorage, SecretProvider
+from conductorlite.spans import Span, to_span
 from conductorlite.worker import Workers
 
 __all__ = ["Engine"]
@@ -105,6 +108,7 @@ class Engine(Upkeep):
         self.workers = workers if workers is not None else Workers()
         self.declared_task_defs = self.workers.task_defs
         self.driver = Driver(self, self.workers, event_sources)
+        self._news = Notices(self._notices, self._polls, self.workers)
 
     def start(
         self,
@@ -141,7 +145,17 @@ class Engine(Upkeep):
             idempotency_key=idempotency_key,
             idempotency_strategy=idempotency_strategy,
         )
+        self._news.tell()
         return Run(self, workflow_id)
+
+    def register(self, *definitions: WorkflowDef | TaskDef, overwrite: bool = True) -> None:
+        """Register workflow and task definitions, all or none; warnings are logged, as are tasks that no worker here serves.
+
+        Raises InvalidDefinition with every error of all of them, and AlreadyExists for a workflow of the same name and version
+        when `overwrite` is False. `conductorlite.validate` returns errors and warnings.
+        """
+        super().register(*definitions, overwrite=overwrite)
+        self._news.tell()
 
     def run(self, workflow_id: str) -> Run:
         """A handle on an execution that exists; raises ExecutionNotFound."""
@@ -173,7 +187,7 @@ class Engine(Upkeep):
         if (span is None) == (to is None):
             raise InvalidInput("give a span or `to`, not both")
         with self._alone("advance"):
-            until = to_instant(to) if to is not None else self.clock.now() + to_span(span if span is not None else 0)
+            until = to_instant(to) if to is not None else self.clock.now() + to_span(span if span is not None else "0s")
             self.driver.advance(until)
 
     def run_until_idle(self, timeout: Span | None = None) -> bool:
@@ -183,6 +197,7 @@ class Engine(Upkeep):
         run in threads meanwhile. Errors of the store as with `run_forever`; a call that waits for another writer when the time is
         over ends with the busy timeout.
         """
+        self._news.tell(driving=True)
         with self._alone("run_until_idle"):
             deadline = None if timeout is None else self.clock.now() + to_span(timeout)
             return self.driver.run(deadline=deadline)
@@ -198,6 +213,7 @@ class Engine(Upkeep):
         next verb that drives. Ends only for `stop`, KeyboardInterrupt and the like, StorageCorrupt, SchemaTooNew, EngineClosed
         (the store was closed meanwhile), and what a listener, a source (but SourceError) or a clock of your own raises.
         """
+        self._news.tell(driving=True)
         with self._alone("run_forever"):
             self.driver.run(forever=True)
 
@@ -223,12 +239,13 @@ class Engine(Upkeep):
                 return False  # whoever drives waits for the store
 
         if not ended():
+            self._news.tell(driving=True)
             caller = caller_of(self.turns)
             with self.driver.waiting.of(caller, workflow_id) as check:
                 self._wait(workflow_id, lambda: check() or ended(), deadline, inside=caller)
         workflow = self.get(workflow_id)
         if workflow.status is not WorkflowStatus.COMPLETED:
-            raise WorkflowFailed(workflow)
+            raise failed(self, workflow)
         return workflow.output_data
 
     def _wait(self, workflow_id: str, ended: Callable[[], bool], deadline: int | None, *, inside: Caller | None) -> None:
@@ -246,32 +263,17 @@ class Engine(Upkeep):
             finally:
                 self.driver.driving.release()
             if not ended():
-                raise ResultTimeout(self._why_not(workflow_id, in_time=in_time))
+                raise late(self, workflow_id, in_time=in_time)
 
     def _await_driver(self, workflow_id: str, deadline: int | None) -> None:
         """Another thread drives: sleep until something was committed."""
         with self.turns.committed:
             now = self.clock.now()
             if deadline is not None and now >= deadline:
-                raise ResultTimeout(self._why_not(workflow_id))
+                raise late(self, workflow_id)
             self.clock.wait(self.turns.committed, min(now + 100, deadline) if deadline is not None else now + 100)
             if self.clock.virtual:
                 self.turns.committed.wait(0.05)
-
-    def _why_not(self, workflow_id: str, *, in_time: bool = False) -> str:
-        try:
-            workflow = self.get(workflow_id)
-        except StorageError as error:
-            return f"{workflow_id} did not end in time, and where it stands cannot be read: {error}"
-        waiting = [f"{task.ref} ({task.task_type}) is {task.status}" for task in workflow.tasks if not task.status.terminal]
-        what = "did not end in time"
-        if in_time:
-            what = "cannot go on by itself" if self.clock.virtual else "was still open when the engine was told to stop"
-        parked = f"; it is parked: {workflow.parked}" if workflow.parked else ""
-        if workflow.owner != self.owner:
-            owner = f"engine {workflow.owner!r}" if workflow.owner else "all engines, and this one keeps to its own"
-            what = f"{what} (it belongs to {owner})"
-        return f"{workflow_id} {what}: {workflow.status}, {', '.join(waiting) or 'no open task'}{parked}"
 
     def agenda(self, limit: int = 100) -> list[AgendaEntry]:
         """The next things that will happen by themselves, soonest first: timers, delays, reports of running workers."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from conductorlite.engine import Queries
 from conductorlite.engine.callers import Caller, called_by
+from conductorlite.engine.logs import log_store
 from conductorlite.errors import InvalidInput, SourceError
 from conductorlite.ports import EventSource
 
@@ -47,7 +48,8 @@ class Listening:
             try:
                 with called_by(Caller(turns=self._engine.turns, what="an event source")):
                     found = self._handle(self._sources[number], limit)
-            except SourceError:
+            except SourceError as error:
+                log_store(f"event source {type(self._sources[number]).__name__}", error)
                 self._resting[number] = self._engine.clock.now() + _REST_MS
                 continue
             if found:
@@ -62,6 +64,7 @@ class Listening:
                 self._engine.publish(message.event, message.payload, message_id=message.message_id)
             except InvalidInput as error:
                 source.reject(message, str(error))
+                log_store(f"message {message.message_id!r} of event {message.event!r} was rejected", error)
             else:
                 source.ack(message)
         return bool(messages)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 
+from conductorlite.decisions import Outcome
 from conductorlite.engine import Keeping
+from conductorlite.engine.logs import about_task
 from conductorlite.errors import Conflict, EngineClosed, InvalidInput, InvariantBroken, NotFound, StorageError
-from conductorlite.executions import Task, TaskResult, TaskStatus
+from conductorlite.executions import Task, TaskResult
+from conductorlite.worker.calls import refused
 
 __all__ = ["Reports"]
 
@@ -17,19 +21,19 @@ class Reports:
     def __init__(self, engine: Keeping) -> None:
         self._engine = engine
         #: Results, and lines for the logs of tasks.
-        self._in_hand: deque[tuple[Task, TaskResult | str, int]] = deque()
+        self._in_hand: deque[tuple[Task, TaskResult | str, int, bool]] = deque()
 
     def __len__(self) -> int:
         return len(self._in_hand)
 
-    def add(self, task: Task, result: TaskResult, times: int = 1) -> None:
-        """Take a result in hand, and report all that is in hand; raises as `flush` does."""
-        self._in_hand.extend([(task, result, self._engine.clock.now())] * times)
+    def add(self, task: Task, result: TaskResult, times: int = 1, *, lost: bool = False) -> None:
+        """Take a result in hand, and report all that is in hand; raises as `flush` does. Of a lost lease was told already."""
+        self._in_hand.extend([(task, result, self._engine.clock.now(), lost)] * times)
         self.flush()
 
     def log(self, task: Task, text: str) -> None:
         """Take a line for a task's log in hand; it is kept with the next `flush`."""
-        self._in_hand.append((task, text, 0))
+        self._in_hand.append((task, text, 0, True))
 
     def flush(self) -> bool:
         """Report all that is in hand, oldest first; whether there was anything.
@@ -39,11 +43,11 @@ class Reports:
         found = bool(self._in_hand)
         while self._in_hand:
             try:
-                task, said, at = self._in_hand[0]
+                task, said, at, lost = self._in_hand[0]
                 if isinstance(said, str):
                     self._engine.log(task, said)
                 else:
-                    self.report(task, said, at)
+                    self.report(task, said, at, lost=lost)
             except (StorageError, EngineClosed):
                 raise  # kept: the store could not be written
             except Exception:
@@ -52,22 +56,20 @@ class Reports:
             self._in_hand.popleft()
         return found
 
-    def report(self, task: Task, result: TaskResult, at: int | None) -> None:
+    def report(self, task: Task, result: TaskResult, at: int | None, *, lost: bool = False) -> None:
         """Report one result of a function that ended at an instant (epoch ms); one that the engine refuses for good is dropped.
 
         Raises StorageErrors: then it is to be kept.
         """
         try:
-            self._engine.report(task, result, at=at)
-        except (Conflict, InvariantBroken, NotFound):
-            return  # the lease is somebody else's, or the execution was removed while the function ran
+            taken = self._engine.report(task, result, at=at)
+            ignored = [reply.message for reply in taken.replies.values() if reply.outcome is Outcome.IGNORED]
+            if ignored and not lost:
+                about_task(task, f"its report comes too late and is dropped: {ignored[0]}")
+        except (Conflict, InvariantBroken, NotFound) as error:
+            # The lease is somebody else's, or the execution was removed while the function ran.
+            if not lost:
+                about_task(task, f"its report is dropped: {error}")
         except InvalidInput as error:
-            text = f"task {task.ref!r} reported something that cannot be kept: {error}"
-            refused = TaskResult(
-                workflow_id=task.workflow_id,
-                task_id=task.task_id,
-                status=TaskStatus.FAILED_WITH_TERMINAL_ERROR,
-                reason=text.encode("utf-8", "replace").decode(),
-                lease=task.lease,
-            )
-            self._engine.report(task, refused, at=at)
+            with suppress(Conflict, InvariantBroken, NotFound):
+                self._engine.report(task, refused(task, result, error), at=at)

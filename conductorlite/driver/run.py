@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from conductorlite.clock import Span
 from conductorlite.executions import Workflow, WorkflowStatus
+from conductorlite.spans import Span
 
 if TYPE_CHECKING:
     from conductorlite.driver.engine import Engine

@@ -16,6 +16,7 @@ from conductorlite.driver.resting import GLANCE_MS, Rest
 from conductorlite.driver.waiting import Waiting
 from conductorlite.driver.workshop import Call, Workshop
 from conductorlite.engine import Keeping
+from conductorlite.engine.logs import about_task
 from conductorlite.errors import ClockError, InvariantBroken, NotFound, Parked, StaleLease, StorageError
 from conductorlite.executions import Task, TaskStatus
 from conductorlite.ports import EventSource
@@ -206,7 +207,7 @@ class Work:
             outcome = running.outcome
             task = running.task
             result = raised(task, outcome) if isinstance(outcome, BaseException) else returned_value(task, outcome)
-            self.reports.add(task, result, running.reports)
+            self.reports.add(task, result, running.reports, lost=running.lost)
         else:
             self._beat(running)
             self._enter(running)
@@ -245,6 +246,7 @@ class Work:
         else:
             running.lost = True
             running.beat_at = None
+            about_task(held, f"worker {running.worker.task_type!r} has lost its lease while it ran; what it returns is dropped")
             if running.report_at is None:
                 # Hung, and nobody waits for it any more: its slot is free again.
                 self.workshop.end(running)

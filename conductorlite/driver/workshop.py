@@ -97,7 +97,7 @@ class Workshop:
                 result = self._loop.run(partial(self._carry_async, running))
         finally:
             self.end(running)
-        if isinstance(result, KeyboardInterrupt | SystemExit):
+        if isinstance(result, KeyboardInterrupt):
             raise result
         return raised(task, result) if isinstance(result, BaseException) else result
 

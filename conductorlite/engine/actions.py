@@ -28,14 +28,12 @@ from conductorlite.handlers import (
     UpdateWorkflowVariables,
 )
 from conductorlite.ports import EventMessage, ReadingTransaction, WritingTransaction
+from conductorlite.texts import REASON_LENGTH
 
 __all__ = ["Acting", "carry_out"]
 
 _MESSAGE: Final = "conductor.event.messageId"
 _EVENT: Final = "conductor.event.name"
-
-#: Longest text of a reason, as in Conductor.
-_REASON_LENGTH: Final = 500
 
 T = TypeVar("T")
 
@@ -154,7 +152,7 @@ def _report(tx: WritingTransaction, acting: Acting, wanted: TaskDetails, status:
     output = {**acting.rendered(dict(wanted.output)), _MESSAGE: acting.message.message_id, _EVENT: acting.message.event}
     data = {"status": status, "output": output}
     if reason is not None:
-        data["reason"] = to_text(reason)[:_REASON_LENGTH]
+        data["reason"] = to_text(reason)[:REASON_LENGTH]
     _post(tx, acting.letter(task.workflow_id, EventKind.REPORT, data, task))
     return said, task.workflow_id
 

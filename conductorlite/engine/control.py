@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from conductorlite.canonical import Payload
-from conductorlite.clock import Instant, Span, to_instant, to_span
+from conductorlite.clock import Instant, to_instant
 from conductorlite.decider import DECIDER_VERSION
 from conductorlite.decisions import EventKind, Outcome
 from conductorlite.definitions import IdempotencyStrategy, WorkflowDef
@@ -19,6 +19,7 @@ from conductorlite.errors import Conflict, InvalidInput, KeyTaken, Parked, Paylo
 from conductorlite.executions import Workflow, WorkflowStatus
 from conductorlite.expressions import apply_workflow_input_template
 from conductorlite.schedules import name_at
+from conductorlite.spans import Span, to_span
 
 __all__ = ["Control", "refuse_parked"]
 
@@ -51,7 +52,7 @@ class Control(Metadata):
         """Start an execution and return its id; `Engine.start` returns a handle instead.
 
         `workflow` is a registered name (the highest `version` by default) or a definition. `at` (epoch ms, datetime or ISO text)
-        or `delay` (ms, timedelta or text such as "90s") dates the first task. `priority` is 0–99, higher first.
+        or `delay` (a timedelta, or text such as "90s") dates the first task. `priority` is 0–99, higher first.
         `task_to_domain` sends tasks to workers of a domain: task type, or `*` for all, to a domain or a list such as
         `"a,b,NO_DOMAIN"`, of which the first one that was polled for within 10 s counts, else the last.
         `idempotency_key` (1 to 255 characters) belongs to one execution of the workflow's name. When another one holds it:

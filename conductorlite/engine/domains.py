@@ -59,6 +59,10 @@ class Polls:
             return ()
         return tuple(self._waiting.values())
 
+    def types(self) -> frozenset[str]:
+        """The task types that were polled for of late."""
+        return frozenset(task_type for task_type, _, _ in (*self._written.copy(), *self._waiting.copy()))
+
     def wrote(self, polls: Sequence[PollData]) -> None:
         """Remember what was written."""
         if len(self._written) > _KNOWN:

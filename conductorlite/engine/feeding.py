@@ -17,6 +17,7 @@ from typing import Final
 import attrs
 
 from conductorlite.clock import Clock
+from conductorlite.engine.logs import log_store
 from conductorlite.errors import ConductorliteError, EngineClosed, InvariantBroken, StorageBusy, StorageCorrupt, StorageError
 from conductorlite.ports import Backend, Change, Feed, IndexDAO, IndexWrites, ReadingTransaction, WritingTransaction
 from conductorlite.search import Document
@@ -105,6 +106,8 @@ class Feeder:
 
     def _failed(self, error: Exception, rest: int) -> None:
         self._failures = min(self._failures + 1, 1_000)
+        if type(error) is not type(self._raised):  # once, not at every try
+            log_store("the index was not told of what changed", error)
         self._raised = error
         self._error = str(error) if isinstance(error, ConductorliteError) else f"{type(error).__name__}: {error}"
         self._retry_at = self._clock.now() + rest

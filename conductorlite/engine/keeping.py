@@ -12,7 +12,6 @@ from typing import Final
 
 import attrs
 
-from conductorlite.clock import Span, to_span
 from conductorlite.codec.archives import archive_text
 from conductorlite.engine.archived import missing
 from conductorlite.engine.exports import definitions_of
@@ -21,6 +20,7 @@ from conductorlite.engine.searching import Searching
 from conductorlite.errors import ConductorliteError, Conflict, ExecutionNotFound, InvalidInput
 from conductorlite.executions import Workflow, WorkflowStatus
 from conductorlite.ports import Archived, ExecutionFilter, ReadingTransaction, Sizes, WritingTransaction
+from conductorlite.spans import Span, to_span
 
 __all__ = ["Keeping", "PruneReport"]
 

@@ -8,9 +8,10 @@ Which task definition counts: the one in the WorkflowTask, then the registered o
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from operator import is_not
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import attrs
 
@@ -28,6 +29,7 @@ from conductorlite.definitions import (
     WorkflowDef,
     WorkflowTask,
 )
+from conductorlite.engine.cache import Cache
 from conductorlite.engine.core import Core
 from conductorlite.errors import (
     AlreadyExists,
@@ -42,7 +44,10 @@ from conductorlite.operators import DEFINITION_HASH
 from conductorlite.plan import OPERATOR_TYPES, Plan, compile_plan, enforced, schema_problems, validate, validate_task_def
 from conductorlite.ports import MetadataReads, SchemaReads
 
-__all__ = ["Embedded", "Metadata"]
+__all__ = ["Embedded", "Metadata", "Notice"]
+
+#: Definitions whose warnings wait to be logged, and those remembered to have been.
+_NOTICES: Final = 1_000
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -56,6 +61,16 @@ class Embedded:
     plan: Plan
 
 
+def _refuse_errors(found: Sequence[Problem]) -> None:
+    errors = [problem for problem in found if problem.severity == "error"]
+    if errors:
+        raise InvalidDefinition(errors)
+
+
+#: A definition that is new to an engine, with its warnings.
+Notice = tuple[WorkflowDef | TaskDef, tuple[Problem, ...]]
+
+
 class _Registry(MetadataReads, SchemaReads, Protocol):
     """What is registered."""
 
@@ -67,6 +82,9 @@ class Metadata(Core):
         super().__init__(*arguments, **options)
         self.turns.resolve = self.resolve
         self.turns.embed = self.embed
+        #: Definitions that are new to this engine, each with its warnings, until somebody logs them.
+        self._notices: deque[Notice] = deque(maxlen=_NOTICES)
+        self._noticed: Cache[str, bool] = Cache(_NOTICES)
 
     def register(self, *definitions: WorkflowDef | TaskDef, overwrite: bool = True) -> None:
         """Register workflow and task definitions, all or none.
@@ -74,10 +92,8 @@ class Metadata(Core):
         Raises InvalidDefinition with every error of all of them, and AlreadyExists for a workflow of the same name and version
         when `overwrite` is False. Warnings are on `conductorlite.validate`.
         """
-        problems = []
-        for definition in definitions:
-            found = validate_task_def(definition) if isinstance(definition, TaskDef) else validate(definition)
-            problems += [problem for problem in found if problem.severity == "error"]
+        found = [self._examined(definition) for definition in definitions]
+        problems = [problem for of_one in found for problem in of_one if problem.severity == "error"]
         if problems:
             raise InvalidDefinition(problems)
         for definition in definitions:
@@ -91,6 +107,19 @@ class Metadata(Core):
                 if not overwrite and tx.workflow_def(definition.name, definition.version) is not None:
                     raise AlreadyExists(f"workflow {definition.name!r} version {definition.version} is registered already")
                 tx.put_workflow_def(definition.name, definition.version, codec.definition_text(definition))
+        for definition, warnings in zip(definitions, found, strict=True):
+            self._notice(definition, codec.definition_text(definition), warnings)
+
+    def _examined(self, definition: WorkflowDef | TaskDef) -> list[Problem]:
+        if isinstance(definition, TaskDef):
+            return validate_task_def(definition)
+        return validate(definition, environment=self.turns.environment)
+
+    def _notice(self, definition: WorkflowDef | TaskDef, text: str, found: Sequence[Problem]) -> None:
+        """Keep the warnings about a definition until they can be logged: each text once."""
+        if self._noticed.get(text) is None:
+            self._noticed.put(text, True)
+            self._notices.append((definition, tuple(problem for problem in found if problem.severity != "error")))
 
     def workflow_def(self, name: str, version: int | None = None) -> WorkflowDef:
         """A registered workflow definition, the highest version by default; raises DefinitionNotFound."""
@@ -149,7 +178,11 @@ class Metadata(Core):
         known = self._embedded.get(key)
         if known is None:
             definition = wanted if isinstance(wanted, WorkflowDef) else codec.workflow_def_from_json(text)
-            known = self._embed(view, definition, self.semantics, text=text if definition is wanted else None)
+            # What is registered has been let in: it may have been by another version of this library, or by another engine.
+            found = validate(definition, environment=self.turns.environment if definition is wanted else None)
+            _refuse_errors(found)
+            known = self._embed(view, definition, self.semantics, text=text if definition is wanted else None, valid=True)
+            self._notice(definition, text, found)
             self._embedded.put(key, known)
         return known
 
@@ -182,11 +215,12 @@ class Metadata(Core):
         semantics: Semantics,
         chain: tuple[str, ...] = (),
         text: str | None = None,
+        *,
+        valid: bool = False,
     ) -> Embedded:
         """A definition with all it needs inside; `text` is its own, if it is known already."""
-        errors = [problem for problem in validate(definition) if problem.severity == "error"]
-        if errors:
-            raise InvalidDefinition(errors)
+        if not valid:
+            _refuse_errors(validate(definition, environment=None))
         label = f"{definition.name}.{definition.version}"
         if label in chain:
             raise InvalidDefinition([Problem(path="$", message=f"sub-workflows in a circle: {' → '.join((*chain, label))}")])

@@ -7,7 +7,6 @@ from itertools import chain
 
 import attrs
 
-from conductorlite.clock import Span, to_span
 from conductorlite.engine.archived import unarchived
 from conductorlite.engine.events import Events
 from conductorlite.engine.outside import PayloadSweep
@@ -15,6 +14,7 @@ from conductorlite.engine.paging import execution_pages
 from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, PayloadUnavailable
 from conductorlite.executions import PollData, Workflow, WorkflowStatus
 from conductorlite.ports import ExecutionFilter, ExternalStorageLocation
+from conductorlite.spans import Span, to_span
 
 __all__ = ["Records"]
 
@@ -98,7 +98,7 @@ class Records(Events):
     def sweep_payloads(self, grace: Span = "1d") -> PayloadSweep:
         """Delete what lies in the payload storage and no execution refers to: what crashes and refused turns have left.
 
-        What was put there, or noticed there for the first time, less than `grace` (ms, timedelta or text) ago by the engine's
+        What was put there, or noticed there for the first time, less than `grace` ago by the engine's
         clock stays: its turn may be about to be committed. `grace=0` is for when nobody else uses the store. The storage must
         belong to this store alone. Raises PayloadUnavailable; what was deleted until then stays deleted.
         """

@@ -22,6 +22,7 @@ from conductorlite.engine.asked import Along, Start, letter
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.domains import checked_domains
 from conductorlite.engine.keys import checked_key, checked_strategy, replaced
+from conductorlite.engine.logs import log_schedule
 from conductorlite.engine.paging import stored_pages
 from conductorlite.engine.records import Records
 from conductorlite.errors import (
@@ -271,13 +272,15 @@ class Schedules(Records):
             taken = Step(progress=attrs.evolve(progress, paused=True, paused_reason=f"cannot be computed: {error}"))
         for workflow_id in taken.terminate:
             self._give_way(name, workflow_id)
+        after = taken.progress
         try:
             if taken.start is None:
                 self._keep(row, schedule, taken.progress, now, consumed)
             else:
-                self._start_for(row, schedule, taken, taken.start, now, consumed)
+                after = self._start_for(row, schedule, taken, taken.start, now, consumed)
         except FencedOut:
             return  # somebody else took the step; if anything is left to do, a letter is still due
+        log_schedule(name, progress, after)
 
     def _give_way(self, name: str, workflow_id: str) -> None:
         try:
@@ -287,7 +290,7 @@ class Schedules(Records):
 
     def _start_for(
         self, row: ScheduleRow, schedule: WorkflowSchedule, taken: Step, instant: int, now: int, consumed: Sequence[str]
-    ) -> None:
+    ) -> Progress:
         """Start for an instant and advance, in one commit; a refused start advances as well, or it would be refused for ever."""
         workflow_id = id_of(schedule.name, instant)
         run = ScheduledRun(scheduled_time=instant, executed_time=now, outcome=ScheduleOutcome.EXECUTED, workflow_id=workflow_id)
@@ -295,7 +298,7 @@ class Schedules(Records):
         along = partial(_advance, row=row, schedule=schedule, progress=after, now=now, consumed=consumed)
         try:
             self._begin_for(schedule, instant, now, lambda tx, _: _discard(along(tx)))
-            return
+            return after
         except KeyTaken as error:
             run = attrs.evolve(run, workflow_id=error.workflow_id)
             if schedule.start_workflow_request.idempotency_strategy is not IdempotencyStrategy.RETURN_EXISTING:
@@ -308,6 +311,7 @@ class Schedules(Records):
             run = attrs.evolve(run, outcome=ScheduleOutcome.FAILED, workflow_id=None, reason=str(error)[:1000])
             after = noted(taken.progress, run)
         self._keep(row, schedule, after, now, consumed)
+        return after
 
     def _is_ours(self, workflow_id: str, name: str) -> bool:
         with self.backend.reading() as view:

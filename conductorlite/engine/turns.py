@@ -26,6 +26,7 @@ from conductorlite.engine.callers import Caller, called_by
 from conductorlite.engine.deciding import Deciding
 from conductorlite.engine.keys import refuse_letter, refuse_start, replaced, start_letter, strategy_of
 from conductorlite.engine.locking import acquire
+from conductorlite.engine.logs import log_decision, log_parked
 from conductorlite.engine.outside import Elsewhere, Near, Outside
 from conductorlite.errors import (
     AlreadyExists,
@@ -383,6 +384,7 @@ class Turns(Deciding):
         if self.driven is not None:
             self.driven.committed_at = decision.workflow.updated_at
         self.wake()
+        log_decision(decision)
         if self.listeners:
             with called_by(Caller(turns=self, what="a listener")):
                 for listener in tuple(self.listeners):
@@ -433,6 +435,8 @@ class Turns(Deciding):
             tries = 1 + (self._unborn.get(workflow_id, 0) if workflow is None else workflow.broken_turns)
             self._unborn = {} if workflow is not None else {**self._unborn, workflow_id: tries}
             tx.park(workflow_id, tries, str(error) if tries >= _BROKEN_TURNS else None)
+        if tries == _BROKEN_TURNS:
+            log_parked(workflow_id, str(error))
 
     def keep(self, workflow_id: str, events: Sequence[Event] = ()) -> None:
         """Put letters into the inbox of a parked workflow and hold all of it; of one released meanwhile they are due."""

@@ -8,13 +8,14 @@ from contextlib import suppress
 import attrs
 
 from conductorlite.canonical import Payload
-from conductorlite.clock import Span, to_span
 from conductorlite.decisions import Decision, Event, EventKind, Message, Outcome, queue_name
 from conductorlite.engine.archived import unarchived
 from conductorlite.engine.asked import Along, Taken, letter
 from conductorlite.engine.control import refuse_parked
 from conductorlite.engine.domains import Rider
+from conductorlite.engine.logs import log_store
 from conductorlite.engine.reruns import Reruns
+from conductorlite.engine.results import cut_line, cut_result, kept_result, raw_lines
 from conductorlite.errors import (
     Conflict,
     ExecutionArchived,
@@ -28,18 +29,16 @@ from conductorlite.errors import (
     StorageFull,
     TaskNotFound,
 )
-from conductorlite.executions import REPORTABLE, PollData, Task, TaskLog, TaskResult, TaskStatus, Workflow
+from conductorlite.executions import PollData, Task, TaskLog, TaskResult, TaskStatus, Workflow
 from conductorlite.expressions.scrubbing import Scrubber
 from conductorlite.plan import Node
 from conductorlite.ports import WritingTransaction
+from conductorlite.spans import Span, to_span
 
 __all__ = ["WorkerFace"]
 
 #: Messages looked at for one that can be taken, beyond those asked for.
 _SPARE = 8
-
-#: Longest text of a reason, as in Conductor.
-_REASON_LENGTH = 500
 
 #: When a task is offered again whose documents cannot be had at present.
 _AGAIN_MS = 30_000
@@ -57,12 +56,12 @@ class WorkerFace(Reruns):
         *,
         worker_id: str | None = None,
         count: int = 1,
-        timeout: Span = 0,
+        timeout: Span = "0s",
         domain: str | None = None,
     ) -> list[Task]:
         """Take up to `count` tasks of a type, each under a lease; the list may be shorter, or empty.
 
-        Higher priorities come first, then those offered longest. With `timeout` (ms, timedelta or text) the call waits that
+        Higher priorities come first, then those offered longest. With `timeout` (text or a timedelta) the call waits that
         long for a first task; on a virtual clock, where time does not pass by waiting, it returns at once. The input is
         `task.input_data`; the report must carry `task.lease`. The poll itself is recorded, see `poll_data`: at most once a
         second for a worker, type and domain. A task whose input is lost in the payload storage fails with that reason, and is
@@ -142,6 +141,7 @@ class WorkerFace(Reruns):
                 payload.whole()
             return task
         except PayloadUnavailable as error:
+            log_store(f"the documents of {task.ref!r} of {task.workflow_id} cannot be had, it is offered again in 30 s", error)
             status, reason = TaskStatus.IN_PROGRESS, str(error)
         except PayloadLost as lost:
             status, reason = TaskStatus.FAILED_WITH_TERMINAL_ERROR, str(lost)
@@ -282,28 +282,26 @@ class WorkerFace(Reruns):
         if reply is not None and reply.outcome is Outcome.CONFLICT:
             raise Conflict(f"{task.workflow_id}: {reply.message}")
         if lines and not kept and (reply is None or reply.outcome is Outcome.DONE):
-            self.log(task, *result.logs)
+            self.log(task, *raw_lines(result.logs))
         if self._secrecy is not None and result.status.terminal:
             self._secrecy.forget(task)
         return taken
 
     def report_event(self, task: Task, result: TaskResult, *, merge: bool = False) -> Event:
         """A report as a letter, its output laid over the task's with `merge`; raises InvalidInput."""
-        if result.status not in REPORTABLE:
-            raise InvalidInput(f"{result.status!s} cannot be reported; use one of {', '.join(sorted(REPORTABLE))}")
-        if result.callback_after_ms < 0:
-            raise InvalidInput(f"callback_after_ms {result.callback_after_ms} is negative")
-        if not isinstance(result.output_data, dict):
-            kind = type(result.output_data).__name__
-            raise InvalidInput(f"task {task.ref!r}: output_data must be a dict, not a {kind}")
+        try:
+            result = kept_result(result)
+        except InvalidInput as error:
+            raise InvalidInput(f"task {task.ref!r}: {error}") from None
         scrubber = self._scrubber(task)
         if scrubber is not None:
             result = _scrubbed(task, result, scrubber)
+        result = cut_result(result)
         data = {
             "taskId": task.task_id,
             "status": str(result.status),
             "output": result.output_data,
-            "reason": result.reason[:_REASON_LENGTH] if result.reason else None,
+            "reason": result.reason,
             "traceback": result.traceback,
             "callbackAfterMs": result.callback_after_ms,
             "workerId": result.worker_id,
@@ -360,13 +358,13 @@ class WorkerFace(Reruns):
             if tx.workflow(task.workflow_id) is not None:
                 tx.log(task.workflow_id, kept)
 
-    def _lines(self, task: Task, lines: Sequence[str]) -> list[TaskLog]:
-        texts = [str(line) for line in lines]
+    def _lines(self, task: Task, lines: Sequence[object]) -> list[TaskLog]:
+        texts: Sequence[str] = raw_lines(lines)
         scrubber = self._scrubber(task) if texts else None
         if scrubber is not None:
             texts = [scrubber.text(text) for text in texts]
         now = self.clock.now()
-        return [TaskLog(task_id=task.task_id, at=now, text=text) for text in texts]
+        return [TaskLog(task_id=task.task_id, at=now, text=cut_line(text)) for text in texts]
 
     def task(self, task_id: str) -> Task:
         """One attempt by its id; raises TaskNotFound, also for one of an archived execution: `get` has those."""

@@ -18,6 +18,7 @@ when nothing is live, however a turn was cut.
 
 from __future__ import annotations
 
+from conductorlite.executions.causes import Cause
 from conductorlite.executions.journal import HistoryEvent, HistoryKind, PollData, TaskLog, TaskResult
 from conductorlite.executions.rows import Task, Workflow, changed, printed_ref
 from conductorlite.executions.statuses import (
@@ -37,6 +38,7 @@ __all__ = [
     "TASK_VERB_TRANSITIONS",
     "WORKFLOW_TRANSITIONS",
     "WORKFLOW_VERB_TRANSITIONS",
+    "Cause",
     "HistoryEvent",
     "HistoryKind",
     "PollData",

@@ -10,6 +10,7 @@ import attrs
 
 from conductorlite.canonical import Payload
 from conductorlite.executions.statuses import TaskStatus
+from conductorlite.spans import plain_ms
 
 __all__ = ["HistoryEvent", "HistoryKind", "PollData", "TaskLog", "TaskResult"]
 
@@ -98,7 +99,7 @@ class TaskResult:
     output_data: Mapping[str, Any] = attrs.field(factory=dict)
     reason: str | None = None
     traceback: str | None = None
-    callback_after_ms: int = 0
+    callback_after_ms: int = attrs.field(default=0, converter=plain_ms)
     worker_id: str | None = None
     lease: int | None = None
     logs: Sequence[str] = ()

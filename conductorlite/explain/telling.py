@@ -26,16 +26,16 @@ from conductorlite.explain.admissions import Standing, why_it_waits
 from conductorlite.explain.deadlines import DrivenLeft, next_deadline
 from conductorlite.explain.journal import TAKEN_BACK, dropped, is_taken_back, versions
 from conductorlite.explain.letters import REOPENED_BY, held_letter
+from conductorlite.explain.nulls import nulls
 from conductorlite.explain.places import Place, places
 from conductorlite.explain.words import TOLD, instant_in_words, listed, span_in_words
 from conductorlite.operators.domains import POLLED_LATELY_MS
-from conductorlite.plan import OPERATOR_TYPES, unfolded
+from conductorlite.plan import OPERATOR_TYPES, SHIPPED_TYPES, unfolded
 from conductorlite.policies import task_policy
 
 __all__ = ["explain"]
 
-#: Types whose workers we ship and nobody gets unasked, and where they are: a test compares this with what is there.
-_SHIPPED: Final = frozenset({TaskType.HTTP, TaskType.EVENT, TaskType.KAFKA_PUBLISH})
+#: Where the workers are that we ship and nobody gets unasked.
 _SHIPPED_IN: Final = "conductorlite.system.system_workers"
 
 _NOTHING_BELOW: Final[Mapping[str, tuple[Workflow, Sequence[Event]]]] = {}
@@ -223,7 +223,7 @@ class _Case:
         return [self.last[ref] for ref in dict.fromkeys(self.workflow.failed_refs) if ref in self.last]
 
     def failure(self, task: Task) -> str:
-        return f"{_named(task)} is {task.status} at {self.attempt(task)}{_because(task)}"
+        return "; ".join((f"{_named(task)} is {task.status} at {self.attempt(task)}{_because(task)}", *nulls(self.workflow, task)))
 
     def limited(self) -> str:
         """That the execution waits for a slot of its own."""
@@ -279,7 +279,7 @@ class _Case:
         queue = f"type {task.task_type}" + (f" in domain {task.domain}" if task.domain else "")
         if task.due_at <= self.now:
             again = f", {self.attempt(task)}" if task.attempt > task.first_attempt else ""
-            shipped = f" ({_SHIPPED_IN} has one; include it)" if task.task_type in _SHIPPED else ""
+            shipped = f" ({_SHIPPED_IN} has one; include it)" if task.task_type in SHIPPED_TYPES else ""
             waits = f"waits for a worker of {queue}{shipped} {self.since(task.due_at)}"
             return f"{_named(task)} {waits}{again}{self.unpolled(task)}{self.deadline(task)}"
         if self.attempt_before(task) is not None:
@@ -376,7 +376,8 @@ class _Case:
             yield f"{self.failure(task)}; that was {self.ago(task.ended_at)}."
         else:
             took = span_in_words(max(0, task.ended_at - (task.started_at or task.scheduled_at)))
-            yield f"{_named(task)} is {task.status}: it ended {self.ago(task.ended_at)} after {took}{_because(task)}."
+            told = f"{_named(task)} is {task.status}: it ended {self.ago(task.ended_at)} after {took}{_because(task)}"
+            yield "; ".join((told, *nulls(self.workflow, task))) + "."
 
     def why_not(self, ref: str) -> str:
         """Why a task of the definition has no row: the nearest thing before or around it that has one."""

@@ -8,10 +8,48 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import attrs
 
-__all__ = ["MISSING", "Json", "MappingSource", "Missing", "Source"]
+__all__ = ["MISSING", "TASK_MEMBERS", "WORKFLOW_MEMBERS", "Json", "MappingSource", "Missing", "Source"]
 
 #: A JSON value: dict, list, str, int, float, bool or None.
 Json: TypeAlias = Any
+
+
+#: What `${workflow.…}` and `${<task>.…}` can name, beside `workflow.env` and `workflow.secrets`.
+WORKFLOW_MEMBERS: Final = (
+    "input",
+    "output",
+    "status",
+    "workflowId",
+    "parentWorkflowId",
+    "parentWorkflowTaskId",
+    "workflowType",
+    "version",
+    "correlationId",
+    "reasonForIncompletion",
+    "schemaVersion",
+    "variables",
+)
+
+TASK_MEMBERS: Final = (
+    "input",
+    "output",
+    "taskType",
+    "status",
+    "referenceTaskName",
+    "retryCount",
+    "correlationId",
+    "pollCount",
+    "taskDefName",
+    "scheduledTime",
+    "startTime",
+    "endTime",
+    "workflowInstanceId",
+    "taskId",
+    "reasonForIncompletion",
+    "callbackAfterSeconds",
+    "workerId",
+    "iteration",
+)
 
 
 class Missing(Enum):

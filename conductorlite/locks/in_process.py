@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import final
 
-from conductorlite.clock import Span, to_span
+from conductorlite.spans import Span, to_span
 from conductorlite.threads import Mutex
 
 __all__ = ["InProcessLock"]
@@ -15,7 +15,7 @@ __all__ = ["InProcessLock"]
 class InProcessLock:
     """One object, given to every engine of the process as `lock`. Thread-safe.
 
-    Without a `lease` (ms, timedelta or text) a turn is held until it is given back: a thread always does, unless its process dies,
+    Without a `lease` a turn is held until it is given back: a thread always does, unless its process dies,
     and the lock with it.
     """
 

@@ -12,8 +12,8 @@ from itertools import count
 from pathlib import Path
 from typing import Final, final
 
-from conductorlite.clock import Span, to_span
 from conductorlite.errors import EngineClosed, InvalidInput, StorageBusy, StorageError
+from conductorlite.spans import Milliseconds, Span, to_ms, to_span
 from conductorlite.threads import Mutex
 
 __all__ = ["SQLiteLock"]
@@ -33,7 +33,7 @@ _RELEASE: Final = "DELETE FROM locks WHERE workflow_id = ? AND owner = ? AND tok
 class SQLiteLock:
     """A lock among the processes of one machine, kept in the file `path`, which is made when it is missing.
 
-    A turn is lost when it is held for longer than `lease` (ms, timedelta or text; Conductor's 60 s by default): then somebody else
+    A turn is lost when it is held for longer than `lease` (Conductor's 60 s by default): then somebody else
     may take it, and the fence refuses what the slow one commits. `owner` names the holder to others; by default it is drawn.
     Thread-safe. Raises InvalidInput when the lease is not positive, and StorageError when the file cannot be used.
     """
@@ -44,7 +44,7 @@ class SQLiteLock:
         *,
         owner: str | None = None,
         lease: Span = "60s",
-        busy_timeout_ms: int = 5_000,
+        busy_timeout_ms: Milliseconds = 5_000,
     ) -> None:
         self._lease = to_span(lease)
         if self._lease <= 0:
@@ -53,7 +53,7 @@ class SQLiteLock:
         self.owner: Final = owner or f"{os.getpid()}-{uuid.uuid4().hex[:12]}"
         # Two objects that were given one name are still two.
         self._owner = f"{self.owner}#{uuid.uuid4().hex[:8]}"
-        self._busy_timeout_ms = busy_timeout_ms
+        self._busy_timeout_ms = to_ms(busy_timeout_ms)
         self._tokens = count(1)
         self._guard = Mutex()
         self._pid = os.getpid()

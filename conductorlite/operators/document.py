@@ -10,48 +10,13 @@ from typing import Any, Final
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, printed_ref, shown_status
 from conductorlite.expressions import MISSING, Json, Missing, Reads
+from conductorlite.expressions.sources import TASK_MEMBERS, WORKFLOW_MEMBERS
 from conductorlite.plan import Node
 
 __all__ = ["DraftSource", "rendered", "task_values", "workflow_values"]
 
 #: What a running loop tells of itself without looking at its rounds.
 _LOOP_KEYS: Final = frozenset({"iteration", "loopIndex", "loopItem"})
-
-_WORKFLOW_MEMBERS: Final = (
-    "input",
-    "output",
-    "status",
-    "workflowId",
-    "parentWorkflowId",
-    "parentWorkflowTaskId",
-    "workflowType",
-    "version",
-    "correlationId",
-    "reasonForIncompletion",
-    "schemaVersion",
-    "variables",
-)
-
-_TASK_MEMBERS: Final = (
-    "input",
-    "output",
-    "taskType",
-    "status",
-    "referenceTaskName",
-    "retryCount",
-    "correlationId",
-    "pollCount",
-    "taskDefName",
-    "scheduledTime",
-    "startTime",
-    "endTime",
-    "workflowInstanceId",
-    "taskId",
-    "reasonForIncompletion",
-    "callbackAfterSeconds",
-    "workerId",
-    "iteration",
-)
 
 
 def rendered(draft: Draft, node: Node, iterations: tuple[int, ...], task_id: str | None = None) -> dict[str, Any]:
@@ -92,9 +57,9 @@ class DraftSource:
     def member(self, root: str, member: str) -> Json | Missing:
         """One member of `workflow` or of a task."""
         if root == "workflow":
-            return _workflow_member(self._draft, member) if member in _WORKFLOW_MEMBERS else MISSING
+            return _workflow_member(self._draft, member) if member in WORKFLOW_MEMBERS else MISSING
         task = self._draft.latest(root)
-        if task is None or member not in _TASK_MEMBERS:
+        if task is None or member not in TASK_MEMBERS:
             return MISSING
         if member == "output" and self._wants_rounds(task):
             return loop_output(self._draft, task)
@@ -184,12 +149,12 @@ _FIELDS: Final = {
 
 def workflow_values(draft: Draft) -> dict[str, Json]:
     """The whole `workflow` root."""
-    return {member: _workflow_member(draft, member) for member in _WORKFLOW_MEMBERS}
+    return {member: _workflow_member(draft, member) for member in WORKFLOW_MEMBERS}
 
 
 def task_values(draft: Draft, task: Task) -> dict[str, Json]:
     """The whole root of one task."""
-    return {member: _task_member(draft, task, member) for member in _TASK_MEMBERS}
+    return {member: _task_member(draft, task, member) for member in TASK_MEMBERS}
 
 
 def loop_output(draft: Draft, loop: Task) -> dict[str, Any]:

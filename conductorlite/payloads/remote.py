@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar, final
 from conductorlite.errors import InvalidInput, MissingExtra, PayloadLost, PayloadUnavailable
 from conductorlite.payloads.keys import checked_key, checked_operation
 from conductorlite.ports import ExternalStorageLocation, StoredPayload
+from conductorlite.spans import Seconds, to_seconds
 
 __all__ = ["FsspecPayloads"]
 
@@ -26,7 +27,7 @@ class FsspecPayloads:
     writes in place (`file:`, for which `LocalPayloads` is there).
     """
 
-    def __init__(self, url: str, *, signed_seconds: int = _SIGNED_SECONDS, **options: Any) -> None:
+    def __init__(self, url: str, *, signed_seconds: Seconds = _SIGNED_SECONDS, **options: Any) -> None:
         try:
             from fsspec.core import url_to_fs
         except ImportError:
@@ -42,7 +43,7 @@ class FsspecPayloads:
             raise InvalidInput(f"payload storage {url!r}: give the path of the folder instead")
         self.url = url
         self._root = root.rstrip("/")
-        self._seconds = signed_seconds
+        self._seconds = max(1, to_seconds(signed_seconds) // 1_000)
 
     def put(self, key: str, data: bytes) -> None:
         """Keep bytes in place of what was there."""

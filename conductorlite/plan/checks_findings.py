@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import attrs
@@ -38,6 +38,8 @@ class Scope:
     nodes: tuple[Place, ...]
     by_ref: Mapping[str, Place]
     evaluators: Mapping[str, Evaluator]
+    #: Names that the engine's environment has; None where roots may be known that the definition does not tell.
+    environment: Collection[str] | None = None
 
 
 def blank(text: str | None) -> bool:

@@ -8,7 +8,7 @@ from conductorlite.definitions import TaskType
 from conductorlite.plan.checks_findings import Findings, Scope, has_input
 from conductorlite.plan.tree import Place
 
-__all__ = ["check_dynamic_fork", "check_exclusive_join", "check_fork", "check_join"]
+__all__ = ["check_dynamic_fork", "check_exclusive_join", "check_fork", "check_join", "exclusive"]
 
 
 def check_fork(node: Place, scope: Scope, findings: Findings) -> None:
@@ -107,13 +107,13 @@ def _unreachable(join: Place, target: Place) -> str | None:
         return "is not in the join's loop"
     for (mine_at, mine_index), (other_at, other_index) in zip(join.route, target.route, strict=False):
         if mine_at != other_at:
-            return "is in another case of the same switch" if _exclusive(join, target, mine_at, other_at) else None
+            return "is in another case of the same switch" if exclusive(join, target, mine_at, other_at) else None
         if mine_index != other_index:
             return "comes after the join" if other_index > mine_index else None
     return None
 
 
-def _exclusive(join: Place, target: Place, mine_at: str, other_at: str) -> bool:
+def exclusive(join: Place, target: Place, mine_at: str, other_at: str) -> bool:
     """Whether the two lists, which belong to one task, are two cases of which only one is run."""
     cases = (".decisionCases", ".defaultCase")
     parent: Place | None = join

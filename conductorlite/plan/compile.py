@@ -152,7 +152,7 @@ def compile_plan(
     valid: bool = False,
 ) -> Plan:
     """Validate a definition, unless it is known to be valid, and index it; raises InvalidDefinition with every error there is."""
-    errors = [] if valid else [problem for problem in validate(definition) if problem.severity == "error"]
+    errors = [] if valid else [problem for problem in validate(definition, environment=None) if problem.severity == "error"]
     if errors:
         raise InvalidDefinition(errors)
     places = {place.task.task_reference_name: place for place in _places(definition)}

@@ -1,4 +1,4 @@
-"""Which task types are the decider's own."""
+"""Which task types are the decider's own, and for which there are workers to include."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import Final
 
 from conductorlite.definitions import TaskType
 
-__all__ = ["OPERATOR_TYPES"]
+__all__ = ["OPERATOR_TYPES", "SHIPPED_TYPES"]
+
+#: Types whose workers we ship, and nobody gets unasked.
+SHIPPED_TYPES: Final = frozenset({TaskType.HTTP, TaskType.EVENT, TaskType.KAFKA_PUBLISH})
 
 #: Task types the decider carries out itself; every other type is a worker's.
 OPERATOR_TYPES: Final = frozenset(

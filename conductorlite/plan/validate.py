@@ -8,7 +8,7 @@ can never work. All functions here are pure and raise nothing, whatever a defini
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from conductorlite.canonical import canonical
@@ -23,6 +23,7 @@ from conductorlite.plan.checks_names import check_names, check_workflow_extras
 from conductorlite.plan.checks_references import check_references
 from conductorlite.plan.checks_schemas import check_schemas, check_task_schemas
 from conductorlite.plan.checks_secrets import check_secrets
+from conductorlite.plan.checks_served import check_served
 from conductorlite.plan.checks_shape import examine
 from conductorlite.plan.checks_task_def import check_task_def
 from conductorlite.plan.checks_tasks import check_task
@@ -35,8 +36,18 @@ _LONE_DOLLAR: Final = re.compile(r"\$(?!\{)")
 _FAILURE_WORKFLOW: Final = re.compile(r"\$workflow\.input\.[^.\s]+\Z")
 
 
-def validate(defn: WorkflowDef, evaluators: Mapping[str, Evaluator] = EVALUATORS) -> list[Problem]:
+def validate(
+    defn: WorkflowDef,
+    evaluators: Mapping[str, Evaluator] = EVALUATORS,
+    *,
+    environment: Collection[str] | None = (),
+    served: Collection[str] | None = None,
+) -> list[Problem]:
     """All problems of a workflow definition and its inline ones, errors and warnings mixed.
+
+    `environment` are the names that `${NAME}` may stand for besides tasks; with None unknown roots are only warned of, as in a
+    definition that is made at run time and may name what is around it. `served` are the task types that workers carry out
+    (`Workers.task_types`): with it, tasks are warned of that nobody there would carry out.
 
     If values are not even of their declared types, or payloads are not JSON, or tasks are nested deeper than
     MAX_NESTING, only that is reported: everything else presumes it. Scripts are compiled by `evaluators`, by name.
@@ -58,7 +69,8 @@ def validate(defn: WorkflowDef, evaluators: Mapping[str, Evaluator] = EVALUATORS
                 inner = f"{node.path}.subWorkflowParam.workflowDefinition"
                 needed = held if node.task.type == TaskType.SUB_WORKFLOW else {}  # another is not waited for
                 waiting.append((params.workflow_definition, inner, depth + node.depth, needed))
-        _check_definition(definition, path, nodes, evaluators, findings)
+        _check_definition(definition, path, nodes, evaluators, environment, findings)
+        check_served(nodes, served, findings)
     return findings.problems
 
 
@@ -105,12 +117,17 @@ def _misshapen(value: object, path: str, kind: type[object]) -> list[Problem]:
 
 
 def _check_definition(
-    defn: WorkflowDef, path: str, nodes: tuple[Place, ...], evaluators: Mapping[str, Evaluator], findings: Findings
+    defn: WorkflowDef,
+    path: str,
+    nodes: tuple[Place, ...],
+    evaluators: Mapping[str, Evaluator],
+    environment: Collection[str] | None,
+    findings: Findings,
 ) -> None:
     by_ref: dict[str, Place] = {}
     for node in nodes:
         by_ref.setdefault(node.task.task_reference_name, node)
-    scope = Scope(defn=defn, path=path, nodes=nodes, by_ref=by_ref, evaluators=evaluators)
+    scope = Scope(defn=defn, path=path, nodes=nodes, by_ref=by_ref, evaluators=evaluators, environment=environment)
     _check_workflow(defn, path, findings)
     check_workflow_extras(defn, path, findings)
     check_names(scope, findings)

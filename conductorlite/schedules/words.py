@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from conductorlite.clock import to_instant, to_span
+from conductorlite.clock import to_instant
 from conductorlite.definitions import IdempotencyStrategy, WorkflowDef
+from conductorlite.spans import Milliseconds, to_ms
 
 if TYPE_CHECKING:
     from conductorlite.codec import Source
@@ -80,8 +81,8 @@ def _instant(value: Any) -> int | None:
     return None if value is None or value == 0 else to_instant(value)
 
 
-def _span(value: Any) -> int | None:
-    return None if value is None else to_span(value)
+def _span(value: Milliseconds | None) -> int | None:
+    return None if value is None else to_ms(value)
 
 
 def _zone(value: str | None) -> str:

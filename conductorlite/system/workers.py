@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from conductorlite.clock import Span, to_span
 from conductorlite.definitions import TaskType
 from conductorlite.errors import InvalidInput
+from conductorlite.spans import Span, to_span
 from conductorlite.system.events import event_worker
 from conductorlite.system.http import http_worker
 from conductorlite.system.kafka import kafka_worker
@@ -29,7 +29,7 @@ def system_workers(
     """Workers for HTTP, EVENT and KAFKA_PUBLISH, to `include` in those given to an engine.
 
     `sinks` says who publishes, by scheme: the text before the first colon of an EVENT's destination; KAFKA_PUBLISH uses
-    `kafka`. An HTTP request takes at most `http_deadline` from its connection to the last byte (ms, timedelta or text), or as
+    `kafka`. An HTTP request takes at most `http_deadline` from its connection to the last byte (text or a timedelta), or as
     long as its own connectionTimeOut and readTimeOut together, if that is longer; a reply's body has at most `http_max_body`
     bytes. HTTP tasks need the extra `http`; without it they fail for good and say so.
     Raises InvalidInput for a scheme with a colon, an object that cannot publish, a deadline or size that is not positive.

@@ -22,7 +22,7 @@ __all__ = ["Crash", "FaultyBackend"]
 _WRITES: Final = frozenset(name for name in dir(WritingTransaction) if name[0] != "_") - frozenset(dir(ReadingTransaction))
 
 
-class Crash(BaseException):
+class Crash(KeyboardInterrupt):
     """The process has died. Not an Exception: nothing that handles errors may go on after it."""
 
 

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.clock import Span, to_span
 from conductorlite.errors import InvalidInput, TaskFailedTerminally
 from conductorlite.executions import Task, TaskResult, TaskStatus, Workflow
 from conductorlite.handlers import EventExecution
+from conductorlite.spans import Span, to_span
 from conductorlite.testing.steps import Step, StepKind
 from conductorlite.threads import Mutex
 from conductorlite.worker import Deferred, TaskContext, Worker, Workers, call
@@ -65,7 +65,7 @@ class Script:
         return self
 
     def takes(self, span: Span) -> Script:
-        """Let the steps that follow take a length of virtual time: ms, a timedelta or text such as "90s"."""
+        """Let the steps that follow take a length of virtual time: text such as "90s" or a timedelta."""
         self._takes_ms = to_span(span)
         return self
 

@@ -26,6 +26,7 @@ __all__ = ["World", "undisturbed"]
 _REFUSED: Final = (Conflict, NotFound, StaleLease, StorageBusy, LimitReached, AlreadyExists)
 
 _LEASE_MS: Final = 5_000
+_LEASE: Final = f"{_LEASE_MS}ms"
 
 #: Rounds in which everything must come to its end once the faults have stopped.
 _PATIENCE: Final = 600
@@ -90,7 +91,7 @@ class World:
         self._store = store
         self._workflows = workflows
         self._setup = setup
-        self._lock = InProcessLock(lease=_LEASE_MS) if locked else None
+        self._lock = InProcessLock(lease=_LEASE) if locked else None
         self._local = local
         self._actions = _ACTIONS + _LOCAL_ACTIONS * local
         self._inners: list[Any] = []

@@ -5,19 +5,26 @@ Whatever the function does, the result is a `TaskResult`: nothing it raises gets
 
 from __future__ import annotations
 
+import inspect
 import traceback
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
-from conductorlite.canonical import canonical
+from conductorlite.canonical import canonical, parse
 from conductorlite.codec.values import plain
+from conductorlite.engine.results import RAW_LENGTH, kept_result
 from conductorlite.errors import InvalidInput, TaskFailedTerminally
 from conductorlite.executions import Task, TaskResult, TaskStatus
+from conductorlite.texts import cut, printable, type_name
 from conductorlite.worker.context import TaskContext, TaskFace
+from conductorlite.worker.current import carrying_out
 from conductorlite.worker.registry import Worker
 
-__all__ = ["Deferred", "call", "call_async", "raised", "returned_value"]
+__all__ = ["Deferred", "call", "call_async", "raised", "refused", "returned_value"]
+
+#: Members of an exception group that are looked at.
+_GROUPED: Final = 10_000
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -35,27 +42,33 @@ class Deferred:
 
 
 def call(worker: Worker, task: Task, face: TaskFace) -> TaskResult | Deferred:
-    """Run the function on a polled task and say what to report."""
-    arguments = _arguments(worker, task, face)
-    if isinstance(arguments, TaskResult):
-        return arguments
+    """Run the function on a polled task and say what to report. (KeyboardInterrupt passes: it may be the user's.)"""
     try:
-        returned = worker.function(**arguments)
-    except Exception as error:
+        arguments = _arguments(worker, task, face)
+        if isinstance(arguments, TaskResult):
+            return arguments
+        with carrying_out(task):
+            returned = worker.function(**arguments)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         return raised(task, error)
-    return returned if isinstance(returned, Deferred) else returned_value(task, returned)
+    # Not isinstance: an object may answer that by methods of its own.
+    return returned if type(returned) is Deferred else returned_value(task, returned)
 
 
 async def call_async(worker: Worker, task: Task, face: TaskFace) -> TaskResult | Deferred:
-    """As `call`, for a coroutine function."""
-    arguments = _arguments(worker, task, face)
-    if isinstance(arguments, TaskResult):
-        return arguments
+    """As `call`, for a coroutine function; what ends a loop or cancels passes, and its host makes a report of it."""
     try:
-        returned = await worker.function(**arguments)
+        arguments = _arguments(worker, task, face)
+        if isinstance(arguments, TaskResult):
+            return arguments
+        with carrying_out(task):
+            returned = await worker.function(**arguments)
     except Exception as error:
         return raised(task, error)
-    return returned if isinstance(returned, Deferred) else returned_value(task, returned)
+    # Not isinstance: an object may answer that by methods of its own.
+    return returned if type(returned) is Deferred else returned_value(task, returned)
 
 
 def _arguments(worker: Worker, task: Task, face: TaskFace) -> dict[str, Any] | TaskResult:
@@ -65,32 +78,66 @@ def _arguments(worker: Worker, task: Task, face: TaskFace) -> dict[str, Any] | T
     missing = sorted(takes.required - given.keys())
     if missing:
         names = ", ".join(repr(name) for name in missing)
-        text = f"task {task.ref!r}: the input has no {names}, which worker {worker.task_type!r} needs"
-        return _result(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=text)
+        return _never(task, f"the input has no {names}, which worker {worker.task_type!r} needs", sep=": ")
     try:
         arguments = takes.arguments(given)
     except InvalidInput as error:
-        return _result(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=_clean(f"task {task.ref!r}: {error}"))
+        return _never(task, printable(error, RAW_LENGTH), sep=": ")
     if takes.context is not None:
         arguments[takes.context] = TaskContext(task, face)
     return arguments
 
 
 def returned_value(task: Task, returned: Any) -> TaskResult:
-    """The report for what a function returned: a dict or a record is the output, another value goes under "result"."""
-    if isinstance(returned, TaskResult):
-        return attrs.evolve(returned, workflow_id=task.workflow_id, task_id=task.task_id, lease=task.lease)
+    """The report for what a function returned: a dict or a record is the output, another value goes under "result".
+
+    What is reported is a copy: whatever the function does to its value later, and however the value's own methods behave.
+    """
+    try:
+        if isinstance(returned, TaskResult):
+            return _own_report(task, returned)
+        if inspect.iscoroutine(returned):
+            returned.close()
+            return _never(task, "returned a coroutine that nobody awaits: write `async def`, or await it")
+        if inspect.isawaitable(returned) or inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+            return _never(task, f"returned a {type_name(returned)}: return what it gives instead")
+        return _result(task, TaskStatus.COMPLETED, output_data=_kept(returned))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        text = printable(error, RAW_LENGTH) if isinstance(error, InvalidInput) else f"{type_name(error)}: {printable(error, 200)}"
+        return _never(task, f"returned something that is not JSON: {text}")
+
+
+def _own_report(task: Task, result: TaskResult) -> TaskResult:
+    """A report that a function made itself, with texts for texts; one that cannot be kept fails the task as `refused` says."""
+    whole = attrs.evolve(result, workflow_id=task.workflow_id, task_id=task.task_id, lease=task.lease)
+    try:
+        kept = kept_result(whole)
+        return attrs.evolve(kept, output_data=_kept(kept.output_data))
+    except InvalidInput as error:
+        return refused(task, whole, error)
+
+
+def refused(task: Task, result: TaskResult, error: Exception) -> TaskResult:
+    """The report in place of one that cannot be kept: a failure that may be retried stays one, anything else fails for good."""
+    text = f"task {task.ref!r} reported something that cannot be kept: {printable(error, RAW_LENGTH)}"
+    if not isinstance(result.status, str) or result.status != TaskStatus.FAILED:
+        return _result(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=text)
+    said = f"{printable(result.reason, RAW_LENGTH)} ({text})" if result.reason else text
+    trace = None if result.traceback is None else printable(result.traceback, RAW_LENGTH)
+    return _result(task, TaskStatus.FAILED, reason=said, traceback=trace)
+
+
+def _kept(returned: Any) -> dict[str, Any]:
+    """The output that a returned value is; raises InvalidInput when it cannot be made JSON, and what its own methods raise."""
     output = _output(returned)
     try:
-        canonical(output, where="output")
-    except InvalidInput:
-        try:  # not JSON as it is: records, dates and enums can be made so
-            output = _output(plain(returned))
-            canonical(output, where="output")
-        except (InvalidInput, RecursionError) as error:
-            text = f"task {task.ref!r} returned something that is not JSON: {error}"
-            return _result(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=_clean(text))
-    return _result(task, TaskStatus.COMPLETED, output_data=output)
+        text = canonical(output, where="output")
+    except InvalidInput:  # not JSON as it is: records, dates and enums can be made so
+        text = canonical(_output(plain(returned)), where="output")
+    kept: dict[str, Any] = parse(text)
+    return kept
 
 
 def _output(returned: Any) -> dict[str, Any]:
@@ -99,19 +146,40 @@ def _output(returned: Any) -> dict[str, Any]:
 
 def raised(task: Task, error: BaseException) -> TaskResult:
     """The report for what a function raised, with its traceback."""
-    terminal = isinstance(error, TaskFailedTerminally)
-    text = str(error) if terminal else f"{type(error).__name__}: {error}"
+    terminal = _is_terminal(error)
+    text = printable(error, RAW_LENGTH)
     return _result(
         task,
         TaskStatus.FAILED_WITH_TERMINAL_ERROR if terminal else TaskStatus.FAILED,
-        reason=_clean(text),
-        traceback=_clean("".join(traceback.format_exception(error))),
+        reason=text if isinstance(error, TaskFailedTerminally) else f"{type_name(error)}: {text}",
+        traceback=_traceback(error),
     )
 
 
-def _clean(text: str) -> str:
-    # An exception's text may hold what JSON cannot; losing the report over that would lose the failure.
-    return text.encode("utf-8", "replace").decode()
+def _is_terminal(error: BaseException) -> bool:
+    """Whether a function has said that there is no use in trying again: by itself, or by one of a group."""
+    pending, seen = [error], 0
+    while pending and seen < _GROUPED:
+        one, seen = pending.pop(), seen + 1
+        if isinstance(one, TaskFailedTerminally):
+            return True
+        if isinstance(one, BaseExceptionGroup):
+            pending.extend(BaseExceptionGroup.exceptions.__get__(one))
+    return False
+
+
+def _traceback(error: BaseException) -> str:
+    try:
+        lines = traceback.format_exception(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as problem:
+        lines = [f"{type_name(error)}: {printable(error, RAW_LENGTH)}\n(no traceback: {type_name(problem)} while it was made)\n"]
+    return cut("".join(lines), RAW_LENGTH)
+
+
+def _never(task: Task, problem: str, *, sep: str = " ") -> TaskResult:
+    return _result(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=cut(f"task {task.ref!r}{sep}{problem}", RAW_LENGTH))
 
 
 def _result(task: Task, status: TaskStatus, **fields: Any) -> TaskResult:

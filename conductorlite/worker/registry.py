@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, overload
 
 import attrs
 
-from conductorlite.clock import Span, to_span
-from conductorlite.definitions import RetryLogic, TaskDef, TimeoutPolicy
+from conductorlite.definitions import RetryLogic, Severity, TaskDef, TimeoutPolicy
 from conductorlite.errors import AlreadyExists, InvalidInput
-from conductorlite.worker.signature import Signature, signature
+from conductorlite.plan import validate_task_def
+from conductorlite.spans import Span, to_seconds, to_span
+from conductorlite.texts import did_you_mean
+from conductorlite.worker.signature import Signature, own_name, signature
 
 __all__ = ["Worker", "Workers"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Options of the decorator that are options of a task definition, in seconds as in Conductor.
+#: Options of the decorator that are fields of a task definition, under Conductor's names.
 _SECONDS: Final = {
+    "rate_limit_frequency_seconds": "rate_limit_frequency_ms",
     "retry_delay_seconds": "retry_delay_ms",
     "max_retry_delay_seconds": "max_retry_delay_ms",
     "timeout_seconds": "timeout_ms",
@@ -25,6 +28,8 @@ _SECONDS: Final = {
     "response_timeout_seconds": "response_timeout_ms",
     "poll_timeout_seconds": "poll_timeout_ms",
 }
+
+_CHOICES: Final[dict[str, Callable[[Any], Any]]] = {"retry_logic": RetryLogic, "timeout_policy": TimeoutPolicy}
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -57,7 +62,7 @@ class Workers:
     coroutines; on a virtual one there is no bound).
     `worker_id` is what polled tasks show. `heartbeat=False` turns off the automatic extension of leases for all of them;
     a response timeout then means "took too long" instead of "is dead". `drain` is how long a stopping engine waits for
-    running functions before it abandons their threads (ms, timedelta or text).
+    running functions before it abandons their threads.
     """
 
     def __init__(
@@ -76,6 +81,10 @@ class Workers:
         self.drain_ms = to_span(drain)
         self._by_queue: dict[str, Worker] = {}
 
+    @overload
+    def task(self, name: F, /) -> F: ...
+
+    @overload
     def task(
         self,
         name: str | None = None,
@@ -84,21 +93,34 @@ class Workers:
         heartbeat: bool = True,
         domain: str | None = None,
         **options: Any,
-    ) -> Callable[[F], F]:
-        """Decorator: the function carries out tasks of type `name` (default: its own name).
+    ) -> Callable[[F], F]: ...
+
+    def task(
+        self,
+        name: F | str | None = None,
+        *,
+        concurrency: int | None = None,
+        heartbeat: bool = True,
+        domain: str | None = None,
+        **options: Any,
+    ) -> F | Callable[[F], F]:
+        """Decorator, with or without parentheses: the function carries out tasks of type `name` (default: its own name).
 
         Keyword arguments come from the task's input by name, read as their annotations say; a parameter annotated
         `TaskContext` gets the context. The returned dict or record is the output (another value is put under "result"). An
         `async def` runs on an event loop: the caller's in an AsyncEngine, a private one in an Engine. What it raises fails the
         task and is retried; `TaskFailedTerminally` is not. `options` make a task definition, used where none is registered or
-        embedded: retry_count, retry_logic, retry_delay_seconds, backoff_scale_factor, max_retry_delay_seconds,
-        backoff_jitter_ms, timeout_seconds, total_timeout_seconds, response_timeout_seconds, poll_timeout_seconds,
-        timeout_policy, input_template.
-        Raises InvalidInput for an unknown option, AlreadyExists for a second function of the same type.
+        embedded: the fields of `TaskDef`, and its lengths of time under Conductor's names: retry_delay_seconds,
+        max_retry_delay_seconds, timeout_seconds, total_timeout_seconds, response_timeout_seconds, poll_timeout_seconds,
+        rate_limit_frequency_seconds.
+        Raises InvalidInput for an unknown or wrong option, and for what is no function that can be called with an input;
+        AlreadyExists for a second function of the same type.
         """
+        if name is not None and not isinstance(name, str):
+            return self.task()(name)
 
         def register(function: F) -> F:
-            task_type = name or function.__name__
+            task_type = name or own_name(function)
             self.add(
                 task_type,
                 function,
@@ -122,6 +144,8 @@ class Workers:
         task_def: TaskDef | None = None,
     ) -> None:
         """Let `function` carry out tasks of a type; raises as `task` does."""
+        if not isinstance(task_type, str) or not task_type.strip():
+            raise InvalidInput(f"a worker's task type is a text, not {task_type!r:.80}")
         if concurrency is not None and concurrency < 1:
             raise InvalidInput(f"worker {task_type!r}: concurrency {concurrency} is below 1")
         worker = Worker(
@@ -157,6 +181,11 @@ class Workers:
         return len(self._by_queue)
 
     @property
+    def task_types(self) -> frozenset[str]:
+        """The task types that are carried out, in whatever domain."""
+        return frozenset(worker.task_type for worker in self)
+
+    @property
     def task_defs(self) -> dict[str, TaskDef]:
         """Task definitions the decorators gave, by name."""
         return {worker.task_type: worker.task_def for worker in self if worker.task_def is not None}
@@ -166,14 +195,20 @@ def _task_def(name: str, options: dict[str, Any]) -> TaskDef:
     fields: dict[str, Any] = {}
     known = {field.name for field in attrs.fields(TaskDef)} - {"name", "extra"}
     for option, value in options.items():
-        if option in _SECONDS:
-            fields[_SECONDS[option]] = round(value * 1000)
-        elif option == "retry_logic":
-            fields[option] = RetryLogic(value)
-        elif option == "timeout_policy":
-            fields[option] = TimeoutPolicy(value)
-        elif option in known:
-            fields[option] = value
-        else:
-            raise InvalidInput(f"worker {name!r}: there is no option {option!r}")
-    return TaskDef(name=name, **fields)
+        field = _SECONDS.get(option, option)
+        if field not in known:
+            raise InvalidInput(f"worker {name!r}: there is no option {option!r}{did_you_mean(option, (*known, *_SECONDS))}")
+        if field in fields:
+            raise InvalidInput(f"worker {name!r}: {option} says what another option has said already")
+        try:
+            fields[field] = to_seconds(value) if option in _SECONDS else _CHOICES[option](value) if option in _CHOICES else value
+        except ValueError as error:
+            raise InvalidInput(f"worker {name!r}: {option}: {error}") from None
+    try:
+        made = TaskDef(name=name, **fields)
+    except (InvalidInput, TypeError) as error:
+        raise InvalidInput(f"worker {name!r}: {error}") from None
+    wrong = [problem for problem in validate_task_def(made) if problem.severity is Severity.ERROR]
+    if wrong:
+        raise InvalidInput(f"worker {name!r}: " + "; ".join(f"{problem.path[2:]} {problem.message}" for problem in wrong))
+    return made

@@ -58,7 +58,7 @@ async def _shown(engine: AsyncEngine, expense: str, wait: float = 0) -> JSONResp
     try:
         if wait:
             with contextlib.suppress(ResultTimeout, WorkflowFailed):
-                await engine.wait(expense, timeout=round(wait * 1000))
+                await engine.wait(expense, timeout=f"{wait}s")
         workflow = await engine.get(expense)
     except ExecutionNotFound:
         return JSONResponse({"error": f"there is no expense {expense}"}, 404)

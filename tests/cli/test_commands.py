@@ -84,10 +84,12 @@ def test_watch_shows_the_journal(shell: Shell) -> None:
 
 
 def test_a_timeout_leaves_the_execution_running(shell: Shell) -> None:
-    """`run --timeout` ends with 6, names the way on, and the execution is still RUNNING."""
+    """`run --timeout` ends with 6, says what is waited for, and the execution is still RUNNING."""
     said = shell("run", "waiting.json", "--id", "w1", "--timeout", "300ms")
     assert said.code == 6
-    assert said.err == "conductorlite: w1 did not end in time; `conductorlite explain w1` says what it waits for\n"
+    assert said.err.startswith("conductorlite: waiting › ")
+    assert "w1 did not end in time: RUNNING" in said.err
+    assert shell("explain", "w1").out.split(" RUNNING ")[0] in said.err
     assert shell("list", "--json").json["results"][0]["status"] == "RUNNING"
 
 

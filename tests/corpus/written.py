@@ -460,7 +460,7 @@ def of_templates() -> list[J]:
             "what is not there is null",
             {},
             a="${workflow.input.no.such}",
-            b="${nobody.output.x}",
+            b="${first.output.gone.x}",
             c="is ${workflow.input.no}",
         ),
         read(

@@ -353,7 +353,7 @@ def test_two_engines_drive_at_once(path: Path) -> None:
         thread.start()
     try:
         for run in runs:
-            run.result(timeout=round(PATIENCE * 1000))
+            run.result(timeout=f"{PATIENCE}s")
     finally:
         for engine in engines:
             engine.stop()

@@ -5,7 +5,7 @@ Source of the rules: Conductor's next-task navigation and its FORK_JOIN, JOIN, S
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -609,7 +609,7 @@ def test_start_delay(bench: Bench) -> None:
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
 
 
-@pytest.mark.parametrize("how", [{"delay": "90s"}, {"at": T0 + 90_000}, {"delay": 90_000}])
+@pytest.mark.parametrize("how", [{"delay": "90s"}, {"at": T0 + 90_000}, {"delay": timedelta(seconds=90)}])
 def test_delayed_start(bench: Bench, how: dict[str, Any]) -> None:
     """A start with `at` or `delay` is RUNNING at once, and schedules its first task at that instant."""
     bench.start(flow(*s("t")), **how)

@@ -415,7 +415,7 @@ def test_what_cannot_be_restarted(bench: Bench) -> None:
 
 def test_restart_before_the_first_task(bench: Bench) -> None:
     """An execution that was terminated before it began starts at once when restarted, and one without tasks ends again."""
-    bench.start(PLAIN, delay=100)
+    bench.start(PLAIN, delay="100ms")
     bench.engine.terminate(bench.workflow_id)
     bench.engine.restart(bench.workflow_id)
     assert stand(bench) == "RUNNING: a SCHEDULED"

@@ -27,7 +27,7 @@ from conductorlite import (
 )
 from conductorlite.ports import Backend
 
-TIMEOUT = round(PATIENCE * 1000)
+TIMEOUT = f"{PATIENCE}s"
 NEVER_RETRIED = {"retry_count": 0}
 
 
@@ -235,7 +235,7 @@ def test_registering_workers() -> None:
         Workers().include(workers, workers)
 
     with pytest.raises(InvalidInput, match="does not tell what it takes"):
-        workers.add("u", dict)
+        workers.add("u", min)
     with pytest.raises(InvalidInput, match="0 is below 1"):
         workers.task("u", concurrency=0)(lambda: None)
     with pytest.raises(InvalidInput, match="retry_cuont"):
@@ -468,7 +468,7 @@ def test_result_times_out(store: Backend) -> None:
     with engine_on(store, Workers()) as engine:
         run = engine.start(flow(simple("t")))
         with pytest.raises(ResultTimeout, match=r"did not end in time: RUNNING, t \(t\) is SCHEDULED"):
-            run.result(timeout=50)
+            run.result(timeout="50ms")
         assert run.status is WorkflowStatus.RUNNING
 
 
@@ -520,7 +520,7 @@ def test_long_poll_is_woken_by_a_start(store: Backend) -> None:
 def test_long_poll_times_out(store: Backend) -> None:
     """A long poll that finds nothing returns an empty list when its time is up."""
     with engine_on(store, Workers()) as engine:
-        assert engine.poll("t", timeout=30) == []
+        assert engine.poll("t", timeout="30ms") == []
 
 
 def test_real_timers(store: Backend) -> None:

@@ -22,10 +22,10 @@ def load(script: str) -> ModuleType:
     return module
 
 
-def run(script: str, *arguments: str, folder: Path) -> str:
-    """Run an example as its README says, in a folder; returns what it printed."""
+def run(script: str, *arguments: str, folder: Path, logged: str = "") -> str:
+    """Run an example as its README says, in a folder; returns what it printed. On stderr is what it `logged`, else nothing."""
     command = [sys.executable, str(EXAMPLES / script), *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False)
-    if done.returncode or done.stderr:
+    if done.returncode or bool(done.stderr) != bool(logged) or logged not in done.stderr:
         raise RuntimeError(f"{script} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout

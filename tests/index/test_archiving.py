@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,7 @@ def test_prune_by_age_status_and_name(store: Backend) -> None:
         with pytest.raises(InvalidInput):
             one.prune("1d", limit=0)
         with pytest.raises(InvalidInput):
-            one.prune(-5)
+            one.prune(timedelta(seconds=-5))
         assert one.prune("1h", name="another") == one.prune("30d") == one.prune("1000d")
         assert one.prune("4d", keep_failed=True).removed == ("o1",)
         assert sorted(one.prune("3d").removed) == ["o0", "o2", "o3"]

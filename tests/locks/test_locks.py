@@ -25,7 +25,7 @@ class TestInProcessLock(LockConformance):
 
     def make_locks(self) -> tuple[Lock, Lock]:
         """The same lock twice."""
-        lock = InProcessLock(lease=self.lease_ms)
+        lock = InProcessLock(lease=f"{self.lease_ms}ms")
         return lock, lock
 
 
@@ -38,7 +38,9 @@ class TestSQLiteLock(LockConformance):
 
     def make_locks(self) -> tuple[Lock, Lock]:
         """Two locks on one file, with one name."""
-        return SQLiteLock(self.path, owner="o", lease=self.lease_ms), SQLiteLock(self.path, owner="o", lease=self.lease_ms)
+        return SQLiteLock(self.path, owner="o", lease=f"{self.lease_ms}ms"), SQLiteLock(
+            self.path, owner="o", lease=f"{self.lease_ms}ms"
+        )
 
 
 def test_without_a_lease() -> None:
@@ -126,7 +128,7 @@ def test_each_combination_runs(store: Backend, locked: bool, fencing: bool) -> N
 
 def test_letters_wait_while_a_turn_is_taken(store: Backend) -> None:
     """A verb on a locked execution is left in the inbox and takes effect when the lock is free; polls pass it over."""
-    lock = InProcessLock(lease=1_000)
+    lock = InProcessLock(lease="1s")
     one, other, clock = two(store, lock)
     busy, free = (one.start(CHAIN, {}).workflow_id for _ in range(2))
     token = lock.try_acquire(busy, clock.now())

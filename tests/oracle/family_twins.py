@@ -160,7 +160,7 @@ class FamilyTwins(MovingTwins):
                 workflow_id=f"w{self.started + 1 - index}",
                 idempotency_key="key" if a % 2 else None,
                 idempotency_strategy=strategy,
-                delay=4000 if b % 3 == 0 else None,
+                delay="4s" if b % 3 == 0 else None,
                 task_to_domain={"n0": "d,NO_DOMAIN", "*": "e"} if b % 2 else None,
             ).workflow_id
         except REFUSALS as refused:

@@ -331,7 +331,7 @@ class Twins:
     def _lose(self, index: int, engine: Engine, a: int, b: int) -> object:
         """A worker takes a task and is never heard of again."""
         polled = self._poll(index, engine, a, 0)
-        engine.advance(7500 if polled else 300)
+        engine.advance("7.5s" if polled else "300ms")
         return polled
 
     def _signal(self, index: int, engine: Engine, a: int, b: int) -> object:
@@ -348,7 +348,7 @@ class Twins:
         return at
 
     def _sleep(self, index: int, engine: Engine, a: int, b: int) -> object:
-        engine.advance((1, 999, 2000, 5000, 9000, 20_000, 45_000)[a % 7])
+        engine.advance(f"{(1, 999, 2000, 5000, 9000, 20_000, 45_000)[a % 7]}ms")
         return engine.clock.now()
 
     def _set_back(self, index: int, engine: Engine, a: int, b: int) -> object:

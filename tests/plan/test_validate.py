@@ -69,7 +69,7 @@ VALID = [
     workflow(task("h", type="HTTP", taskDefinition={"inputTemplate": {"http_request": {}}})),
     workflow(task("d", type="DYNAMIC", dynamicTaskNameParam="n", inputParameters={"n": "x"})),
     workflow(task("u", type="my_worker_type")),
-    workflow(task("a", inputParameters={"x": "${b.output} ${workflow.input.x} $${no} ${CPEWF_TASK_ID}"}), task("b")),
+    workflow(task("b"), task("a", inputParameters={"x": "${b.output} ${workflow.input.x} $${no} ${CPEWF_TASK_ID}"})),
     workflow(task(workflowTaskType="SIMPLE", type="SIMPLE")),
     workflow(task(), failureWorkflow="$workflow.input.onFailure"),
     workflow(task(), failureWorkflow="${workflow.input.onFailure}"),
@@ -284,7 +284,7 @@ BAD: list[tuple[dict[str, Any], str, str, str]] = [
         "HTTP needs",
     ),
     # Expressions.
-    (workflow(task(inputParameters={"x": "${gone.output.x}"})), "W", "$.tasks[0].inputParameters.x", "${gone…}"),
+    (workflow(task(inputParameters={"x": "${gone.output.x}"})), "E", "$.tasks[0].inputParameters.x", "${gone…}"),
     (workflow(task(inputParameters={"a b": [0, "${a b.c}"]})), "W", "$.tasks[0].inputParameters['a b'][1]", "null"),
     (
         workflow(task(type="SUB_WORKFLOW", subWorkflowParam={"name": "${gone.output.n}"})),

@@ -60,7 +60,7 @@ def main() -> None:
     """Do as told on the command line."""
     told = json.loads(sys.argv[1])
     stop = Stop(told["stop"])
-    lock = SQLiteLock(told["lock"], lease=told["lease"]) if told["lock"] else None
+    lock = SQLiteLock(told["lock"], lease=f"{told['lease']}ms") if told["lock"] else None
     store = FaultyBackend(
         SQLiteBackend(told["store"]),
         on_writing=lambda: stop("decided"),

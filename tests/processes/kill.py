@@ -169,7 +169,7 @@ def run(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
             starters = [Engine(folder / "store.db", name=name, allocation="local") for name in names]
         span = round(arguments.seconds * 1000 * 0.9)
         for number in range(arguments.executions):
-            delay = span * number // arguments.executions
+            delay = f"{span * number // arguments.executions}ms"
             starters[number % len(starters)].start("family", workflow_id=f"family-{number}", delay=delay)
         crew = Crew(folder, arguments.processes, options, chance)
         try:

@@ -48,7 +48,7 @@ class Place:
 
     def engine(self, *, locked: bool, fencing: bool, lease: int, busy_timeout_ms: int = 5_000) -> Engine:
         """The engine of this process."""
-        lock = SQLiteLock(self.lock, lease=lease) if locked else None
+        lock = SQLiteLock(self.lock, lease=f"{lease}ms") if locked else None
         return Engine(SQLiteBackend(self.store, busy_timeout_ms=busy_timeout_ms), lock=lock, fencing=fencing)
 
 

@@ -297,7 +297,7 @@ def test_a_bad_peer_behind_tls(server: Server) -> None:
 def test_the_requests_own_timeouts_may_be_longer_than_the_deadline() -> None:
     """The deadline never cuts what connectionTimeOut and readTimeOut together allow."""
     with misbehaving(hangs) as uri:
-        assert "nothing was received for 200 ms" in asked(uri, readTimeOut=200, http_deadline=1).reason
+        assert "nothing was received for 200 ms" in asked(uri, readTimeOut=200, http_deadline="1ms").reason
 
 
 def test_compressed_replies_are_bounded(server: Server) -> None:

@@ -73,7 +73,7 @@ def failed_once() -> Life:
     """An execution whose only task failed, was retried, and completed."""
     life = Life(simple("a"))
     life.report(life.take("a"), "FAILED", reason="no route")
-    life.engine.advance(1_000)
+    life.engine.advance("1s")
     life.report(life.take("a"), "COMPLETED", {"x": 7})
     return life
 
@@ -121,20 +121,20 @@ def test_signs_of_life_are_derived() -> None:
     life = Life(simple("a"), simple("b"))
     task = life.take("a")
     for _ in range(4):
-        life.engine.advance(4_000)
+        life.engine.advance("4s")
         assert life.engine.extend_lease(task)
     life.again()
-    life.engine.advance(5_000)
-    life.engine.advance(1_000)
+    life.engine.advance("5s")
+    life.engine.advance("1s")
     assert life.engine.get("w").tasks[0].status is TaskStatus.TIMED_OUT
     life.again()
     kept = life.take("a")
-    life.engine.advance(4_000)
+    life.engine.advance("4s")
     life.engine.extend_lease(kept)
-    life.engine.advance(4_000)
+    life.engine.advance("4s")
     replayed = replay(life.document())
     assert replayed.engine.get("w").task("a").status is TaskStatus.IN_PROGRESS
-    replayed.engine.advance(4_000)
+    replayed.engine.advance("4s")
     assert replayed.engine.get("w").task("a").status is TaskStatus.IN_PROGRESS
     replayed.engine.close()
 
@@ -150,7 +150,7 @@ def test_reports_that_move_no_status() -> None:
     assert [line.payload.value for line in lines if line.kind == "REPORT" and line.payload] == [{"half": 1}]
     assert lines[-1].payload is not None
     assert lines[-1].payload.value == {"so": "far"}
-    life.engine.advance(3_000)
+    life.engine.advance("3s")
     life.report(life.take("a"), "COMPLETED")
     life.again()
 
@@ -169,10 +169,10 @@ def test_a_start_later_and_the_verbs() -> None:
     """A delayed start, pause with what it holds, variables, skip, terminate with a reason, retry, rerun and restart."""
     life = Life(simple("a"), simple("b"), simple("c"), delay="10s")
     engine = life.engine
-    engine.advance(10_000)
+    engine.advance("10s")
     engine.pause("w")
     life.report(life.take("a"))
-    engine.advance(90_000)
+    engine.advance("90s")
     engine.update_variables("w", {"k": [1]})
     engine.resume("w")
     engine.settle()

@@ -78,7 +78,7 @@ def test_a_migration_behind_a_clock_that_was_set_back() -> None:
     timed = node("a", taskDefinition={"name": "a", "pollTimeoutSeconds": 9, "timeoutPolicy": "ALERT_ONLY"})
     engine.start(version(1, timed), workflow_id="w")
     engine.pause("w")
-    engine.advance(9_000)
+    engine.advance("9s")
     clock = engine.clock
     assert isinstance(clock, LooseClock)
     clock.set_back(4_000)
@@ -141,10 +141,10 @@ def test_a_sign_of_life_puts_a_timeout_behind_another() -> None:
     fork = node("f", "FORK_JOIN", forkTasks=[[timed("a")], [timed("b")]])
     engine.start(version(1, fork, node("j", "JOIN", joinOn=["a", "b"])), workflow_id="w")
     (a,) = engine.poll("a")
-    engine.advance(2_000)
+    engine.advance("2s")
     engine.poll("b")
     engine.extend_lease(a)
-    engine.advance(4_000)
+    engine.advance("4s")
     late = [(line.at - T0, line.ref) for line in engine.history("w") if line.status == "TIMED_OUT"]
     assert late == [(6_000, "b"), (6_000, "a")]
     again(engine)

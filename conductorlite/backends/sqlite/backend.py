@@ -23,6 +23,7 @@ from conductorlite.backends.sqlite.reads import SQLiteReads
 from conductorlite.backends.sqlite.writes import SQLiteWrites
 from conductorlite.errors import ConductorliteError, EngineClosed, InvalidInput, InvariantBroken, StorageBusy, StorageError
 from conductorlite.ports import PayloadStorage
+from conductorlite.spans import Milliseconds, to_ms
 from conductorlite.threads import Block, Mutex, within
 
 __all__ = ["SQLiteBackend"]
@@ -53,7 +54,7 @@ class SQLiteBackend:
         path: str | os.PathLike[str],
         *,
         synchronous: Literal["FULL", "NORMAL"] = "FULL",
-        busy_timeout_ms: int = 5000,
+        busy_timeout_ms: Milliseconds = 5000,
         max_size_bytes: int | None = None,
         counting: bool = False,
     ) -> None:
@@ -69,7 +70,7 @@ class SQLiteBackend:
         self._settings = Settings(
             path=self.path,
             synchronous=synchronous,
-            busy_timeout_ms=busy_timeout_ms,
+            busy_timeout_ms=to_ms(busy_timeout_ms),
             max_size_bytes=max_size_bytes,
             counts=self.counts,
         )

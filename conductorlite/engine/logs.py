@@ -1,0 +1,143 @@
+"""What is told to `logging`: after a commit, never inside, one record for one thing. Nothing is configured here.
+
+Records go to the logger `conductorlite` and its children, named by what they are about. Texts come from rows, so secrets were
+taken out of them before they were stored.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from conductorlite.decisions import Decision
+from conductorlite.definitions import TaskType
+from conductorlite.executions import HistoryKind, Task, TaskStatus, Workflow, WorkflowStatus
+from conductorlite.schedules import ScheduledRun, ScheduleOutcome
+from conductorlite.schedules.words import Progress
+
+__all__ = ["about_task", "log_decision", "log_definition", "log_parked", "log_schedule", "log_store", "log_unserved"]
+
+_TASKS: Final = logging.getLogger("conductorlite.tasks")
+_TURNS: Final = logging.getLogger("conductorlite.turns")
+_WORKFLOWS: Final = logging.getLogger("conductorlite.workflows")
+_SCHEDULES: Final = logging.getLogger("conductorlite.schedules")
+_DEFINITIONS: Final = logging.getLogger("conductorlite.definitions")
+_STORE: Final = logging.getLogger("conductorlite.store")
+
+_FAILED: Final = frozenset({TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR, TaskStatus.TIMED_OUT})
+_ENDED_BADLY: Final = frozenset({WorkflowStatus.FAILED, WorkflowStatus.TIMED_OUT})
+
+#: Tasks that fail because one in them, or one they wait for, has failed.
+_CONTAINERS: Final = frozenset({TaskType.DO_WHILE, TaskType.JOIN, TaskType.EXCLUSIVE_JOIN, TaskType.SUB_WORKFLOW})
+
+
+def log_decision(decision: Decision) -> None:
+    """Tell of a committed turn: a warning for each attempt that failed or timed out and each alert, debug for the turn itself."""
+    with suppress(Exception):  # a handler of the user's that raises is no reason to stop
+        workflow = decision.workflow
+        if _TURNS.isEnabledFor(logging.DEBUG):
+            lines = ", ".join(f"{line.kind} {line.ref or ''} {line.status}".replace("  ", " ") for line in decision.history)
+            _TURNS.debug("%s (%s): %s", workflow.name, workflow.workflow_id, lines or "nothing to tell", extra=_about(workflow))
+        if _TASKS.isEnabledFor(logging.WARNING):
+            _warn(workflow, decision)
+
+
+def _warn(workflow: Workflow, decision: Decision) -> None:
+    failed = [line for line in decision.history if line.kind is HistoryKind.TASK and line.status in _FAILED]
+    rows = {(row.ref, row.attempt): row for row in (*decision.inserted, *decision.updated)} if failed else {}
+    told: set[str] = set()
+    for line in failed:
+        row = rows.get((line.ref or "", line.attempt or 0))
+        if row is not None and _follows(row, told):
+            continue
+        told.add(line.reason or "")
+        trace = f"\n{row.traceback.rstrip()}" if row is not None and row.traceback else ""
+        text = f"{_name(workflow)}: {line.ref}, attempt {(line.attempt or 0) + 1}, {line.status}{_why(line.reason)}{trace}"
+        _TASKS.warning("%s", text, extra=_about(workflow, line.ref, line.attempt))
+    for line in decision.history:
+        if line.kind is HistoryKind.ALERT:
+            _TASKS.warning("%s: %s", _name(workflow), line.reason, extra=_about(workflow, line.ref, line.attempt))
+        elif line.kind is HistoryKind.WORKFLOW and line.status in _ENDED_BADLY and not told and not _is_told(workflow):
+            _WORKFLOWS.warning("%s: %s%s", _name(workflow), line.status, _why(line.reason), extra=_about(workflow))
+
+
+def _follows(row: Task, told: set[str]) -> bool:
+    """Whether an attempt failed only because something that was told of has."""
+    if row.task_type not in _CONTAINERS:
+        return False
+    return bool(told) or (row.sub_workflow_id is not None and row.status is not TaskStatus.TIMED_OUT)
+
+
+def _is_told(workflow: Workflow) -> bool:
+    # Its task was told of by an earlier turn: by that of the task's last attempt, or of the last one to be undone.
+    return bool(workflow.failed_refs)
+
+
+def log_parked(workflow_id: str, reason: str) -> None:
+    """Tell that an execution takes no more turns."""
+    with suppress(Exception):
+        extra = {"workflow_id": workflow_id}
+        _WORKFLOWS.warning("%s is parked, resume or terminate it: %s", workflow_id, reason, extra=extra)
+
+
+def about_task(task: Task, text: str) -> None:
+    """A warning about an attempt that no line of its history tells of, such as a lost lease."""
+    with suppress(Exception):
+        about = {"workflow_id": task.workflow_id, "task_ref": task.ref, "task_id": task.task_id, "attempt": task.attempt}
+        _TASKS.warning("%s: %s, attempt %s: %s", task.workflow_id, task.ref, task.attempt + 1, text, extra=about)
+
+
+def log_schedule(name: str, before: Progress, after: Progress) -> None:
+    """Tell of instants at which a schedule has started nothing: missed or refused with a warning, skipped on purpose at info."""
+    with suppress(Exception):
+        if after.paused and not before.paused:
+            _SCHEDULES.warning("schedule %s is paused%s", name, _why(after.paused_reason), extra={"schedule": name})
+        for run in _added(before.recent, after.recent):
+            if run.outcome in (ScheduleOutcome.MISSED, ScheduleOutcome.FAILED):
+                level = logging.WARNING
+            elif run.outcome is ScheduleOutcome.SKIPPED:
+                level = logging.INFO
+            else:
+                continue
+            text = "schedule %s: the start at %s (epoch ms) was %s%s"
+            _SCHEDULES.log(level, text, name, run.scheduled_time, run.outcome, _why(run.reason), extra={"schedule": name})
+
+
+def _added(before: Sequence[ScheduledRun], after: Sequence[ScheduledRun]) -> Iterable[ScheduledRun]:
+    known = set(before)
+    return (run for run in after if run not in known)
+
+
+def log_definition(name: str, problem: str) -> None:
+    """A warning about a definition that is used for the first time."""
+    with suppress(Exception):
+        _DEFINITIONS.warning("%s: %s", name, problem, extra={"workflow_name": name})
+
+
+def log_unserved(name: str, text: str) -> None:
+    """Tell that tasks of a definition wait for a worker that is not here."""
+    with suppress(Exception):
+        _DEFINITIONS.warning("%s: %s", name, text, extra={"workflow_name": name})
+
+
+def log_store(text: str, error: Exception) -> None:
+    """A warning about something outside that did not do what was asked and is asked again: a source, an index, a storage."""
+    with suppress(Exception):
+        _STORE.warning("%s: %s: %s", text, type(error).__name__, error)
+
+
+def _name(workflow: Workflow) -> str:
+    return f"{workflow.name} ({workflow.workflow_id})"
+
+
+def _why(reason: str | None) -> str:
+    return f": {reason}" if reason else ""
+
+
+def _about(workflow: Workflow, ref: str | None = None, attempt: int | None = None) -> dict[str, object]:
+    about: dict[str, object] = {"workflow_id": workflow.workflow_id, "workflow_name": workflow.name}
+    if ref is not None:
+        about |= {"task_ref": ref, "attempt": attempt or 0}
+    return about

@@ -1,0 +1,378 @@
+"""What goes to `logging`: one record for one thing, after the commit, with whose it is; and what a worker's own records carry."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conductorlite import (
+    AsyncEngine,
+    Engine,
+    EnvironmentSecrets,
+    InvariantBroken,
+    SubWorkflowParams,
+    SystemClock,
+    TaskContext,
+    TaskDef,
+    TaskLogFilter,
+    TimeoutPolicy,
+    VirtualClock,
+    Workers,
+    WorkflowDef,
+    WorkflowSchedule,
+    WorkflowTask,
+    WorkflowTimeoutPolicy,
+    current_task,
+)
+from conductorlite.backends.memory import MemoryBackend
+from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.schedules import StartWorkflowRequest
+from conductorlite.testing import ScriptedWorkers
+
+
+def simple(ref: str, **fields: Any) -> WorkflowTask:
+    return WorkflowTask(name=ref, task_reference_name=ref, **fields)
+
+
+def flow(*tasks: WorkflowTask, name: str = "w", **fields: Any) -> WorkflowDef:
+    return WorkflowDef(name=name, tasks=tasks, **fields)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Both stores."""
+    return MemoryBackend() if request.param == "memory" else SQLiteBackend(tmp_path / "x.db", synchronous="NORMAL")
+
+
+@pytest.fixture
+def records(caplog: pytest.LogCaptureFixture) -> Callable[[], list[logging.LogRecord]]:
+    """The warnings of conductorlite so far."""
+    caplog.set_level(logging.WARNING, logger="conductorlite")
+    return lambda: [one for one in caplog.records if one.name.split(".")[0] == "conductorlite"]
+
+
+def boom() -> None:
+    raise ValueError("boom")
+
+
+def texts(records: list[logging.LogRecord]) -> list[str]:
+    return [one.getMessage().splitlines()[0].partition("): ")[2] for one in records]
+
+
+def failing(**options: Any) -> Workers:
+    workers = Workers()
+    workers.task("t", retry_delay_seconds=0, **options)(boom)
+    return workers
+
+
+def test_each_failed_attempt_is_one_warning(store: Any, records: Any) -> None:
+    """With its traceback, and with the ids as attributes; not again for what fails because of it."""
+    child = flow(simple("t"), name="child")
+    sub = simple("s", type="SUB_WORKFLOW", sub_workflow_param=SubWorkflowParams(workflow_definition=child))
+    loop = simple("l", type="DO_WHILE", loop_condition="$.l.iteration < 2", loop_over=[sub])
+    fork = simple("f", type="FORK_JOIN", fork_tasks=[[loop], [simple("n", type="NOOP")]])
+    with Engine(store, workers=failing(retry_count=1), clock=VirtualClock()) as engine:
+        run = engine.start(flow(fork, simple("j", type="JOIN", join_on=["l", "n"])))
+        engine.run_until_idle()
+        assert run.status.value == "FAILED"
+        below = engine.children(run.workflow_id)[0].workflow_id
+    found = records()
+    assert texts(found) == ["t, attempt 1, FAILED: ValueError: boom", "t, attempt 2, FAILED: ValueError: boom"]
+    assert all("Traceback" in one.getMessage() and "raise ValueError" in one.getMessage() for one in found)
+    assert [(one.workflow_id, one.task_ref, one.attempt) for one in found] == [(below, "t", 0), (below, "t", 1)]
+
+
+def test_a_failure_that_is_permitted_is_told(records: Any) -> None:
+    """Once: that it became COMPLETED_WITH_ERRORS is the same thing."""
+    with Engine(workers=failing(retry_count=0), clock=VirtualClock()) as engine:
+        engine.start(flow(simple("t", optional=True))).result()
+    assert texts(records()) == ["t, attempt 1, FAILED: ValueError: boom"]
+
+
+@pytest.mark.parametrize("policy", TimeoutPolicy)
+@pytest.mark.parametrize("which", ["poll_timeout_ms", "response_timeout_ms", "timeout_ms", "total_timeout_ms"])
+def test_each_timeout_is_one_warning(store: Any, records: Any, policy: TimeoutPolicy, which: str) -> None:
+    """Of whatever kind and policy; the end of the execution that it causes is not told again."""
+    options: dict[str, Any] = {"response_timeout_ms": 0, "poll_timeout_ms": 0, "retry_count": 0, which: 5_000}
+    definition = TaskDef(name="t", timeout_policy=policy, **options)
+    with Engine(store, clock=VirtualClock()) as engine:
+        engine.start(flow(simple("t", task_definition=definition)))
+        if which != "poll_timeout_ms":
+            engine.poll("t")
+        engine.advance("10s")
+    (one,) = records()
+    assert "timeout" in one.getMessage()
+    assert one.task_ref == "t"
+
+
+@pytest.mark.parametrize("policy", WorkflowTimeoutPolicy)
+def test_the_timeout_of_a_workflow_is_one_warning(records: Any, policy: WorkflowTimeoutPolicy) -> None:
+    """Ended by it or only alerted."""
+    with Engine(clock=VirtualClock()) as engine:
+        run = engine.start(flow(simple("t"), timeout_ms=5_000, timeout_policy=policy))
+        engine.advance("10s")
+    (one,) = records()
+    assert "workflow timeout" in one.getMessage()
+    assert one.workflow_id == run.workflow_id
+
+
+def test_a_parked_execution_is_one_warning(store: Any, records: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it is parked, and not at each turn that is broken."""
+    with Engine(store, clock=VirtualClock()) as engine:
+        run = engine.start(flow(simple("t", type="WAIT", input_parameters={"duration": "1 s"})))
+
+        def broken(*_: Any, **__: Any) -> Any:
+            raise InvariantBroken("thirteen")
+
+        monkeypatch.setattr(engine.turns, "decide", broken)
+        engine.advance("10s")
+        assert run.workflow.parked == "thirteen"
+    (one,) = records()
+    assert "parked" in one.getMessage()
+    assert one.workflow_id == run.workflow_id
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_report_that_nobody_waits_for_is_one_warning(store: Any, records: Any, *, removed: bool) -> None:
+    """The execution has ended, or is gone, while the function ran."""
+    workers = Workers()
+    with Engine(store, workers=workers, clock=VirtualClock()) as engine:
+        other = Engine(store, clock=engine.clock)
+
+        @workers.task
+        def t(context: TaskContext) -> None:
+            other.terminate(context.workflow_id)
+            if removed:
+                other.remove(context.workflow_id)
+
+        engine.start(flow(simple("t")))
+        engine.run_until_idle()
+    (one,) = records()
+    assert "its report" in one.getMessage()
+    assert one.task_ref == "t"
+
+
+def test_a_lost_lease_is_one_warning(store: Any, records: Any) -> None:
+    """The attempt has timed out while the function ran; what it reports in the end is not told again."""
+    workers = ScriptedWorkers()
+    workers.t.takes("1m").returns({}, times=1).then.takes("0s").returns({})
+    definition = TaskDef(name="t", retry_delay_ms=0, timeout_ms=20_000, timeout_policy=TimeoutPolicy.RETRY)
+    with Engine(store, workers=workers, clock=VirtualClock()) as engine:
+        engine.start(flow(simple("t", task_definition=definition))).result()
+        engine.advance("5m")
+    timed_out, lost = records()
+    assert "timeout" in timed_out.getMessage()
+    assert "has lost its lease" in lost.getMessage()
+    assert (lost.task_ref, lost.attempt) == ("t", 0)
+
+
+def test_a_missed_start_is_one_warning(store: Any, records: Any) -> None:
+    """Of a schedule, told with its name, and once."""
+    with Engine(store, clock=VirtualClock()) as engine:
+        engine.register(flow(simple("t")))
+        engine.save_schedule(
+            WorkflowSchedule(
+                name="s",
+                start_workflow_request=StartWorkflowRequest(name="w"),
+                interval_ms="1h",
+                misfire_grace_ms=timedelta(minutes=1),
+            )
+        )
+        clock = engine.clock
+        assert isinstance(clock, VirtualClock)
+        clock.move_to(clock.now() + 90 * 60_000)  # nobody drives meanwhile
+        engine.settle()
+        engine.settle()
+    (one,) = [one for one in records() if one.name == "conductorlite.schedules"]
+    assert "schedule s: the start at" in one.getMessage()
+    assert "MISSED" in one.getMessage()
+
+
+def test_a_refused_start_is_one_warning(records: Any) -> None:
+    """A schedule of a workflow that nobody has registered."""
+    with Engine(clock=VirtualClock()) as engine:
+        engine.register(flow(simple("t")))
+        engine.save_schedule(
+            WorkflowSchedule(
+                name="s",
+                start_workflow_request=StartWorkflowRequest(name="w", version=7),
+                interval_ms="1h",
+            )
+        )
+        engine.advance("61m")
+    (one,) = [one for one in records() if one.name == "conductorlite.schedules"]
+    assert "FAILED" in one.getMessage()
+
+
+def test_turns_are_told_at_debug(caplog: pytest.LogCaptureFixture) -> None:
+    """One record a turn, and nothing is made of it when nobody asks."""
+    caplog.set_level(logging.DEBUG, logger="conductorlite.turns")
+    with Engine(clock=VirtualClock()) as engine:
+        run = engine.start(flow(simple("t", type="NOOP")))
+    (one,) = caplog.records
+    assert (one.levelname, one.name, one.workflow_id) == ("DEBUG", "conductorlite.turns", run.workflow_id)
+    assert "WORKFLOW COMPLETED" in one.getMessage()
+
+
+def test_nothing_is_configured() -> None:
+    """No handler, level or filter of ours anywhere below `conductorlite`."""
+    names = ["conductorlite", *(name for name in logging.root.manager.loggerDict if name.startswith("conductorlite."))]
+    assert len(names) > 3
+    for name in names:
+        one = logging.getLogger(name)
+        assert (one.handlers, one.level, one.filters, one.propagate) == ([], logging.NOTSET, [], True)
+
+
+class Raising(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        raise ZeroDivisionError("handler")
+
+
+def test_a_handler_that_raises_stops_nothing() -> None:
+    """Not the turn, which is committed, nor the driver."""
+    handler = Raising()
+    logging.getLogger("conductorlite").addHandler(handler)
+    try:
+        with Engine(workers=failing(retry_count=0), clock=VirtualClock()) as engine:
+            run = engine.start(flow(simple("t", optional=True)))
+            engine.run_until_idle()
+            assert run.status.value == "COMPLETED"
+    finally:
+        logging.getLogger("conductorlite").removeHandler(handler)
+
+
+def test_it_is_told_after_the_commit(store: Any, records: Any) -> None:
+    """A handler that looks sees what it is told of."""
+    seen: list[str] = []
+
+    class Looking(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            seen.append(engine.get(record.workflow_id).tasks[0].status.value)  # type: ignore[attr-defined]
+
+    handler = Looking()
+    logging.getLogger("conductorlite").addHandler(handler)
+    try:
+        with Engine(store, workers=failing(retry_count=0), clock=VirtualClock()) as engine:
+            engine.start(flow(simple("t")))
+            engine.run_until_idle()
+    finally:
+        logging.getLogger("conductorlite").removeHandler(handler)
+    assert seen == ["FAILED"]
+
+
+def test_secrets_are_taken_out(records: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is logged is what was stored: scrubbed, also in the traceback."""
+    monkeypatch.setenv("SECRET_KEY", "xyzzy-plugh-42")
+    workers = Workers()
+
+    @workers.task("t", retry_count=0)
+    def t(key: str) -> None:
+        raise ValueError(f"wrong key {key}")
+
+    with Engine(workers=workers, clock=VirtualClock(), secrets=EnvironmentSecrets("SECRET_")) as engine:
+        engine.start(flow(simple("t", input_parameters={"key": "${workflow.secrets.KEY}"})))
+        engine.run_until_idle()
+    (one,) = records()
+    assert "wrong key ***" in one.getMessage()
+    assert "plugh" not in one.getMessage()
+
+
+# -- the worker's own records --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lines() -> Iterator[list[str]]:
+    """What a handler with the filter writes of the user's own logger."""
+    written: list[str] = []
+
+    class Writing(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            written.append(self.format(record))
+
+    handler = Writing()
+    handler.addFilter(TaskLogFilter())
+    handler.setFormatter(logging.Formatter("%(workflow_id)s %(task_ref)s %(task_type)s %(attempt)s %(message)s"))
+    logger = logging.getLogger("users.own")
+    logger.addHandler(handler)
+    yield written
+    logger.removeHandler(handler)
+
+
+def work(attempt: int) -> None:
+    logging.getLogger("users.own").warning("hello")
+    assert current_task() is not None
+    if not attempt:
+        raise ValueError("again")
+
+
+EXPECTED = ["one t t 0 hello", "one t t 1 hello"]
+
+
+@pytest.mark.parametrize("clock", [VirtualClock, SystemClock])
+@pytest.mark.parametrize("kind", ["function", "coroutine"])
+def test_records_of_a_worker_carry_its_task(lines: list[str], kind: str, clock: Any) -> None:
+    """In this thread, in threads of the pool, and on a loop; each of its own task, and nobody else's afterwards."""
+    workers = Workers()
+    if kind == "function":
+
+        @workers.task("t", retry_delay_seconds=0)
+        def t(context: TaskContext) -> None:
+            work(context.attempt)
+    else:
+
+        @workers.task("t", retry_delay_seconds=0)
+        async def t_async(context: TaskContext) -> None:
+            await asyncio.sleep(0)
+            await asyncio.create_task(asyncio.to_thread(work, context.attempt))
+
+    with Engine(workers=workers, clock=clock()) as engine:
+        engine.start(flow(simple("t")), workflow_id="one").result(timeout="20s")
+    logging.getLogger("users.own").warning("outside")
+    assert lines == [*EXPECTED, "- - - - outside"]
+    assert current_task() is None
+
+
+def test_coroutines_side_by_side_know_their_own() -> None:
+    """On the caller's loop of an AsyncEngine."""
+    seen: dict[str, str] = {}
+    workers = Workers()
+    together = asyncio.Barrier(3)
+
+    @workers.task("t")
+    async def t(context: TaskContext) -> None:
+        await together.wait()
+        task = current_task()
+        assert task is not None
+        seen[context.workflow_id] = task.workflow_id
+
+    async def live() -> None:
+        async with AsyncEngine(workers=workers) as engine:
+            runs = [await engine.start(flow(simple("t")), workflow_id=str(number)) for number in range(3)]
+            for run in runs:
+                await run.result(timeout="20s")
+
+    asyncio.run(live())
+    assert seen == {"0": "0", "1": "1", "2": "2"}
+
+
+def test_a_thread_of_its_own_knows_nothing() -> None:
+    """It inherits no context; what the function hands it does."""
+    workers = Workers()
+    seen: list[Any] = []
+
+    @workers.task
+    def t() -> None:
+        thread = threading.Thread(target=lambda: seen.append(current_task()))
+        thread.start()
+        thread.join(20)
+
+    with Engine(workers=workers, clock=VirtualClock()) as engine:
+        engine.start(flow(simple("t"))).result()
+    assert seen == [None]
