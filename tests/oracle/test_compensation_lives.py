@@ -105,7 +105,7 @@ def explore(cases: int) -> Seen:
 
 def test_what_is_undone_had_completed_once_and_in_reverse(capsys: pytest.CaptureFixture[str]) -> None:
     """Never twice, only what completed, last ended first, all of it unless terminated; on both stores the same."""
-    seen = explore(25)
+    seen = explore(60)
     with capsys.disabled():
         print(f" [{seen}]", end="")
     assert seen.compensated >= 10

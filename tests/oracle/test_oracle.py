@@ -107,10 +107,10 @@ def shown(capsys: pytest.CaptureFixture[str]) -> Iterator[list[str]]:
 
 @pytest.mark.trap("core-33", "core-34", "tasks-4", "tasks-32", "tasks-42")
 def test_slices_stores_and_laws_agree(shown: list[str]) -> None:
-    """40 random lives: slice ≡ whole, memory ≡ SQLite, every law after every operation, every execution can end."""
-    tally = explore(40)
+    """60 random lives: slice ≡ whole, memory ≡ SQLite, every law after every operation, every execution can end."""
+    tally = explore(60)
     shown.append(tally.table())
-    assert tally.cases >= 40
+    assert tally.cases >= 60
     assert not [o for o in OPERATORS if not any(tally.matrix[(o, event)] for event in EVENTS)]
 
 
