@@ -43,7 +43,7 @@ def test_it_works_here(tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_it_works_in_an_empty_environment(tmp_path: Path) -> None:
-    """From `python3 -m venv` on, with this package instead of the published one, every command succeeds."""
+    """From `python3 -m venv` on, with this package (or what is asked for) instead of the published one, every command succeeds."""
     _follow(tmp_path)
 
 
@@ -51,7 +51,7 @@ def _follow(folder: Path, left_out: int = 0) -> None:
     """Do what the tutorial says, but for its first commands."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "PYTHON", "VIRTUAL_ENV"))}
     environment["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
-    printed = ""
+    package, printed = os.environ.get("CONDUCTORLITE_PACKAGE"), ""
     for block in STEPS:
         if block.mark == "file":
             assert block.name is not None
@@ -64,7 +64,7 @@ def _follow(folder: Path, left_out: int = 0) -> None:
             if left_out >= 0:
                 continue
             command = re.sub(r"^python3 ", f"{shlex.quote(sys.executable)} ", command)
-            command = re.sub(r"'conductorlite(\[\w+\])?'", lambda name: shlex.quote(f"{ROOT}{name[1] or ''}"), command)
+            command = re.sub(r"'conductorlite(\[\w+\])?'", lambda name: package or shlex.quote(f"{ROOT}{name[1] or ''}"), command)
             done = subprocess.run(["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, check=False)
             assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
             printed = done.stdout

@@ -1,10 +1,12 @@
-"""The wheel: what is in it, and that it works in an empty environment with no extra and with each."""
+"""The source distribution and the wheel made of it: what is in them, and that they work in an empty environment with no extra and
+with each."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -14,7 +16,9 @@ import pytest
 pytestmark = pytest.mark.deep
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT, BUILD = SETTINGS["project"], SETTINGS["build-system"]
+SOURCES = SETTINGS["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
 EXTRAS = PROJECT["optional-dependencies"]
 
 #: What each extra brings, as modules; an extra made of others brings what they bring.
@@ -127,19 +131,45 @@ def _brings(extra: str) -> set[str]:
 def _run(*command: str | Path, cwd: Path, expected: int = 0) -> str:
     """What a command prints on both streams; PYTHON… variables and other environments are kept from it."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    done = subprocess.run([str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=900
+    )
     assert done.returncode == expected, f"{command}\n{done.stdout}{done.stderr}"
     return done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from the repository."""
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution, built from the repository by what pyproject.toml asks for."""
+    folder = tmp_path_factory.mktemp("sdist")
+    _run(sys.executable, "-m", "venv", "env", cwd=folder)
+    python = folder / "env" / ("Scripts" if os.name == "nt" else "bin") / "python"
+    _run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *BUILD["requires"], cwd=folder)
+    build = f"import {BUILD['build-backend']} as backend; backend.build_sdist({str(folder)!r})"
+    _run(python, "-c", build, cwd=ROOT)
+    (built,) = folder.glob("*.tar.gz")
+    return built
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from the source distribution."""
     folder = tmp_path_factory.mktemp("dist")
-    command = ("-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--wheel-dir", folder, ROOT)
+    command = ("-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--wheel-dir", folder, sdist)
     _run(sys.executable, *command, cwd=folder)
     (built,) = folder.glob("*.whl")
     return built
+
+
+def test_what_is_in_the_source_distribution(sdist: Path) -> None:
+    """The package, its tests, examples and documentation; nothing of git, no environment, nothing that a run leaves behind."""
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    listed = _run("git", "ls-files", cwd=ROOT).splitlines()
+    kept = {name for name in listed if name.split("/")[0] in SOURCES}
+    assert kept <= names
+    assert {name.split("/")[0] for name in names} <= {*SOURCES, "PKG-INFO", "pyproject.toml", ".gitignore"}
+    assert not [name for name in names if "__pycache__" in name or name.endswith(".db")]
 
 
 def test_what_is_in_the_wheel(wheel: Path) -> None:
@@ -156,7 +186,14 @@ def test_what_is_in_the_wheel(wheel: Path) -> None:
     assert sorted(EXTRAS) == sorted(line.split(": ")[1] for line in metadata.splitlines() if line.startswith("Provides-Extra"))
 
 
-@pytest.mark.parametrize("extra", ["", *EXTRAS])
+def test_the_tutorial_without_extras(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wheel as it is, and pytest: every command of the tutorial prints what it says."""
+    monkeypatch.setenv("CONDUCTORLITE_PACKAGE", f"{wheel} pytest")
+    test = "tests/docs/test_tutorial.py::test_it_works_in_an_empty_environment"
+    _run(sys.executable, "-m", "pytest", "-q", "-m", "deep", "-p", "no:cacheprovider", test, cwd=ROOT)
+
+
+@pytest.mark.parametrize("extra", ["", *EXTRAS], ids=lambda extra: extra or "none")
 def test_it_works_in_an_empty_environment(wheel: Path, tmp_path: Path, extra: str) -> None:
     """Installed with no extra or with one, workflows run, and what needs an extra that is absent names the pip command."""
     _run(sys.executable, "-m", "venv", "env", cwd=tmp_path)
