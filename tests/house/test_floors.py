@@ -45,3 +45,10 @@ def test_every_module_has_one_row() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("| module | what, and its rule |")[2]
     rows = re.findall(r"^\| `(\w+)` \|", text.partition("\n\n")[0], re.MULTILINE)
     assert sorted(rows) == [name for name in _modules() if name != "__init__"]
+
+
+def test_every_room_is_told_of() -> None:
+    """tests/README.md says of every folder of tests what it shows."""
+    text = (ROOT / "tests" / "README.md").read_text(encoding="utf-8")
+    rooms = {path.parent.name for path in (ROOT / "tests").glob("*/*.py")}
+    assert sorted(room for room in rooms if f"`tests/{room}/`" not in text) == []
