@@ -121,8 +121,8 @@ def explore(count: int) -> Counter[str]:
 
 
 def test_crowds_under_limits_agree() -> None:
-    """20 lives: two stores and a replay agree, no law is broken, and every state of a member was met."""
-    told = explore(20)
+    """60 lives: two stores and a replay agree, no law is broken, and every state of a member was met."""
+    told = explore(60)
     assert all(told[what] for what in ("task WAITING", "task HELD", "workflow WAITING", "workflow HELD")), told
 
 

@@ -135,8 +135,8 @@ def explore(cases: int) -> Counter[tuple[str, str]]:
 
 
 def test_migrated_lives() -> None:
-    """20 random lives: the laws hold in each, safe ones can end, and an append or a rename is never refused."""
-    verdicts = explore(20)
+    """50 random lives: the laws hold in each, safe ones can end, and an append or a rename is never refused."""
+    verdicts = explore(50)
     assert {kind for (kind, verdict), count in verdicts.items() if count and verdict in ("SAFE", "SAFE_WITH_MAP")} >= {
         "same", "append", "rename", "insert", "input",
     }  # fmt: skip

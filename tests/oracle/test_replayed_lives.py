@@ -101,8 +101,8 @@ CAUSES = ("START", "POLL", "REPORT", "PAUSE", "RESUME", "TERMINATE", "RETRY", "R
 
 
 def test_replayed_lives() -> None:
-    """40 random lives come out the same when they are lived again, on memory or SQLite."""
-    told = explore(40)
+    """100 random lives come out the same when they are lived again, on memory or SQLite."""
+    told = explore(100)
     assert [cause for cause in CAUSES if not told[cause]] == []
 
 
