@@ -26,7 +26,17 @@ PAGES: Final = ("compatibility.md", FIELDS, OPERATIONS)
 VERDICTS: Final = {"works", "works: ignored as there", "differs", "ours", "out of scope"}
 
 #: Methods that the engine's own parts call, and no user.
-INTERNAL: Final = {"execution", "fire_schedule", "report", "report_event", "take_message", "embed", "embedded", "resolve"}
+INTERNAL: Final = {
+    "execution",
+    "fire_schedule",
+    "report",
+    "report_event",
+    "sign_of_life",
+    "take_message",
+    "embed",
+    "embedded",
+    "resolve",
+}
 
 #: Classes of definitions, each with a section of its name.
 DEFINITIONS: Final = (
