@@ -20,8 +20,9 @@ Answers go to standard output, remarks and errors to standard error; an error is
 line each). On a terminal tables are coloured; elsewhere they are aligned text. Instants are UTC. The database is
 `conductorlite.db` in the current folder unless `--db` names another, its payload storage
 beside it unless `--payloads` does. `--db`, `--payloads`, `--json` and `--debug` may stand before or after the name of a command;
-after it counts. The environment variables `CONDUCTORLITE_DB` and `CONDUCTORLITE_PAYLOADS` stand in for the options that are not
-given; conductorlite reads no others, and the library that paints terminals honours `NO_COLOR`, `TERM` and their like.
+what stands after it wins. The environment variables `CONDUCTORLITE_DB` and `CONDUCTORLITE_PAYLOADS` stand in for the options that
+are not given; conductorlite reads no others, but those that `run --secrets-prefix` asks for. The library that paints terminals
+honours `NO_COLOR`, `TERM` and their like.
 
 ## Exit codes
 
