@@ -80,7 +80,7 @@ def test_a_night_times_nothing_out(store: Backend, kind: str) -> None:
     _, length, _ = KINDS[kind]
     with Engine(kept_open(store), clock=clock) as engine:
         begun(engine, kind)
-        engine.advance(100_000)
+        engine.advance(f"{100_000}ms")
     clock.move_to(T0 + 8 * HOUR)
     with Engine(kept_open(store), clock=clock) as engine:
         assert f"comes in {'8 min 20 s' if length == 600_000 else '58 min 20 s'} of driven time" in engine.explain("w")
@@ -88,9 +88,9 @@ def test_a_night_times_nothing_out(store: Backend, kind: str) -> None:
         told = [line for line in engine.history("w") if line.kind is HistoryKind.POSTPONED]
         assert (kind, "t", length - 100_000) in [(line.status, line.ref, line.number) for line in told]
         assert engine.check() == []
-        engine.advance(length - 100_001)
+        engine.advance(f"{length - 100_001}ms")
         assert timed_out_at(engine) is None
-        engine.advance(1)
+        engine.advance(f"{1}ms")
         assert timed_out_at(engine) == T0 + 8 * HOUR + length - 100_000
         assert engine.check() == []
         document = engine.export("w")
@@ -173,7 +173,7 @@ def test_a_paused_execution_is_put_off_when_resumed(store: Backend) -> None:
         engine.settle()
         assert timed_out_at(engine) is None
         assert engine.check() == []
-        engine.advance(HOUR)
+        engine.advance(f"{HOUR}ms")
         assert timed_out_at(engine) == T0 + 9 * HOUR
 
 
@@ -182,12 +182,12 @@ def test_a_retry_after_a_delay_counts_from_its_offer(store: Backend) -> None:
     clock = VirtualClock(T0)
     with Engine(kept_open(store), clock=clock) as engine:
         engine.start(flow(simple("t", start_delay_ms=HOUR)), workflow_id="w")
-        engine.advance(HOUR // 2)
+        engine.advance(f"{HOUR // 2}ms")
     clock.move_to(T0 + 2 * HOUR)
     with Engine(kept_open(store), clock=clock) as engine:
-        engine.advance(HOUR - 1)
+        engine.advance(f"{HOUR - 1}ms")
         assert timed_out_at(engine) is None
-        engine.advance(1)
+        engine.advance(f"{1}ms")
         assert timed_out_at(engine) == T0 + 3 * HOUR
 
 
@@ -213,8 +213,8 @@ def lived(store: Backend, kind: str, parts: list[Segment], written: dict[str, An
                 if first:
                     begun(engine, kind, **written)
                 first = False
-                engine.advance(drive)
-            other.advance(longer)
+                engine.advance(f"{drive}ms")
+            other.advance(f"{longer}ms")
             driven.append((at, clock.now()))
             fired = timed_out_at(other)
         if fired is not None:
@@ -356,16 +356,16 @@ def test_only_its_own_engine_drives_what_is_kept_to_itself(store: Backend) -> No
     with named("a") as engine:
         begun(engine, "poll_timeout")
     with named("b") as other:
-        other.advance(8 * HOUR)
+        other.advance(f"{8 * HOUR}ms")
     with named("a") as engine:
         engine.settle()
         assert timed_out_at(engine) is None
     with named("b") as other:
-        other.advance(8 * HOUR)
+        other.advance(f"{8 * HOUR}ms")
         other.take_over("a")
         other.settle()
         assert timed_out_at(other) is None
-        other.advance(HOUR)
+        other.advance(f"{HOUR}ms")
         assert timed_out_at(other) == T0 + 17 * HOUR
 
 
@@ -374,7 +374,7 @@ def test_it_is_kept_in_the_file(tmp_path: Path) -> None:
     clock = VirtualClock(T0)
     with Engine(tmp_path / "w.db", clock=clock) as engine:
         begun(engine, "poll_timeout")
-        engine.advance(HOUR // 2)
+        engine.advance(f"{HOUR // 2}ms")
     with Engine(tmp_path / "w.db", clock=clock) as engine:
         engine.backup(tmp_path / "copy.db")
     clock.move_to(T0 + 8 * HOUR)
