@@ -36,6 +36,7 @@ The tree::
      │    ├── StorageFull             the disk or the quota is full
      │    ├── StorageReadOnly         the database cannot be written
      │    ├── StorageCorrupt          the file is damaged or is not a conductorlite database
+     │    ├── LockUnavailable         the lock of turns fails, and there is no fence to go without it
      │    ├── PayloadLost             a document is missing in the payload storage, or damaged there
      │    ├── PayloadUnavailable      the payload storage cannot be reached, or refuses
      │    └── SchemaTooNew            the database was written by a newer conductorlite
@@ -70,6 +71,7 @@ __all__ = [
     "InvariantBroken",
     "KeyTaken",
     "LimitReached",
+    "LockUnavailable",
     "MissingExtra",
     "NotFound",
     "Parked",
@@ -303,6 +305,10 @@ class StorageReadOnly(StorageError):
 
 class StorageCorrupt(StorageError):
     """The file is damaged, or it is not a conductorlite database."""
+
+
+class LockUnavailable(StorageError):
+    """The lock of turns cannot be reached, or fails, and without a fence no turn goes on without it; nothing was changed."""
 
 
 class PayloadLost(StorageError):

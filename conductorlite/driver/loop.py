@@ -33,6 +33,12 @@ _LOG: Final = logging.getLogger("conductorlite")
 #: Messages asked of a source at once, as in Conductor.
 _MESSAGES: Final = 10
 
+#: How long a living holder of a lock is waited for before virtual time passes, seconds of real time.
+_MOMENT_S: Final = 0.1
+
+#: How long a lock is held before `run_until_idle` gives up on what needs it, ms of virtual time.
+_LOST_MS: Final = 24 * 3_600_000
+
 #: Where messages that cannot be stored are counted as one piece of work.
 _SOURCES: Final = "event sources"
 
@@ -60,12 +66,13 @@ class Driver(Work):
         """
         owner = self.engine.owner
         with self.engine.backend.reading() as view:
-            letter = view.next_letter(owner)
+            letter = _later_letter(view, owner, self.clock.now()) if self._passed_over else view.next_letter(owner)
             only_schedules = idle and letter is not None and letter[1].startswith(ADDRESS) and _only_schedules(view, owner)
             queues = [queue_name(worker.task_type, worker.domain, owner) for worker in self.workers]
             message = view.next_message_at(queues) if queues else None
         now = self.clock.now()
         instants = [at for at in (letter and letter[0], self._timeline[0][0] if self._timeline else None) if at is not None]
+        self._held = self._passed_over or (self._locked and message is not None and message <= now)
         if message is not None and message > now:
             instants.append(message)
         if not self.clock.virtual:  # in virtual time they are on the timeline, and a walk over all would be paid at each instant
@@ -81,11 +88,29 @@ class Driver(Work):
         if until < clock.now():
             raise ClockError(f"time cannot go back from {clock.now()} to {until}")
         self.settle()
-        while (at := self.next_instant()) is not None and at <= until:
+        while (at := self._next_virtual(clock)) is not None and at <= until:
             clock.move_to(max(at, clock.now()))
             self.settle()
         clock.move_to(until)
         self.settle()
+
+    def _next_virtual(self, clock: VirtualClock, *, idle: bool = False) -> int | None:
+        """The next instant, also while somebody else has the lock of what is due: nobody says when it will be free.
+
+        A living holder gives it back in no time, so it is given a moment of real time first. After that virtual time goes on
+        in steps that grow with how long it has been held: the lease of a dead one is over some day.
+        """
+        at, now = self.next_instant(idle=idle), clock.now()
+        if not self._held:
+            self._held_since = -1
+            return at
+        if self._held_since < 0 or self._held_since > now:
+            self._held_since = now
+            with self.engine.turns.committed:
+                self.engine.turns.committed.wait(_MOMENT_S)
+            return now
+        step = now + max(GLANCE_MS, (now - self._held_since) // 8)
+        return step if at is None else min(at, step)
 
     def _virtual(self, verb: str) -> VirtualClock:
         if not isinstance(self.clock, VirtualClock):
@@ -111,7 +136,9 @@ class Driver(Work):
                     break
             else:
                 return True
-            at = self.next_instant(idle=True)
+            at = self._next_virtual(clock, idle=True)
+            if self._held and clock.now() - self._held_since >= _LOST_MS:
+                return False
             if at is None:
                 return True
             if deadline is not None and at > deadline:
@@ -345,6 +372,17 @@ def _result_of(running: Call) -> TaskResult:
     if isinstance(result, Deferred):
         result = ClockError(f"worker {running.worker.task_type!r} takes virtual time, but the engine's clock is real")
     return result if isinstance(result, TaskResult) else raised(running.task, result or InterruptedError("it gave no result"))
+
+
+def _later_letter(view: ReadingTransaction, owner: str, now: int) -> tuple[int, str] | None:
+    """The first letter that is not due yet: when, and to whom."""
+    limit = 64
+    while True:
+        letters = view.upcoming_events(limit, owner)
+        later = [letter for letter in letters if letter.due_at > now]
+        if later or len(letters) < limit:
+            return (later[0].due_at, later[0].workflow_id) if later else None
+        limit *= 4
 
 
 def _only_schedules(view: ReadingTransaction, owner: str) -> bool:

@@ -55,6 +55,10 @@ class Work:
         self._rotation = 0
         #: Whether the last turns that were due are being taken by somebody else.
         self._passed_over = False
+        #: Whether something is due that needs a lock which somebody else has; virtual time: since when (-1: not).
+        self._held = False
+        self._held_since = -1
+        self._locked = engine.turns.lock is not None
         self._unfed = 0
         self._stopping = threading.Event()
         #: Executions that ended while functions run or are being handed out, and whether anybody notes them down.

@@ -1,34 +1,93 @@
-"""Who takes the next turn on an execution, where a lock is used."""
+"""Who takes the next turn on an execution, where a lock is used; and what happens while the lock cannot be."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 from typing import Final
 
 from conductorlite.clock import Clock
 from conductorlite.decisions import Event, EventKind
+from conductorlite.errors import EngineClosed, LockUnavailable
 from conductorlite.ports import Lock
 
-__all__ = ["acquire"]
+__all__ = ["UNLOCKED", "Locking"]
+
+_LOG: Final = logging.getLogger("conductorlite")
 
 #: How long somebody with a letter waits for an execution's lock, as Conductor's lockTimeToTry, and how often it looks, ms.
 _WAIT_MS: Final = 500
 _GLANCE_MS: Final = 10
 
+#: How long a lock that failed is left alone, ms: asking it may take a while.
+_AGAIN_MS: Final = 1_000
 
-def acquire(
-    lock: Lock | None, clock: Clock, committed: threading.Condition, workflow_id: str, events: Sequence[Event]
-) -> int | None:
-    """The token of a turn; None when somebody else has it. A letter is worth a short wait in real time, a poll is not."""
-    if lock is None:
-        return 0
-    began = clock.now()
-    patient = not clock.virtual and any(event.kind is not EventKind.POLL for event in events)
-    while True:
-        now = clock.now()
-        token = lock.try_acquire(workflow_id, now)
-        if token is not None or not patient or now - began >= _WAIT_MS:
-            return token
-        with committed:
-            clock.wait(committed, now + _GLANCE_MS)
+#: In place of a token: a turn without the lock.
+UNLOCKED: Final = object()
+
+
+class Locking:
+    """The lock of an engine, if it has one. With the fence a turn goes on without a lock that fails: only work is saved by it."""
+
+    def __init__(self, lock: Lock | None, clock: Clock, committed: threading.Condition, *, fencing: bool) -> None:
+        self._lock = lock
+        self._clock = clock
+        self._committed = committed
+        self._fencing = fencing
+        self._failed_at: int | None = None
+
+    def acquire(self, workflow_id: str, events: Sequence[Event]) -> object | None:
+        """The token of a turn; None when somebody else has it. A letter is worth a short wait in real time, a poll is not.
+
+        Raises LockUnavailable when the lock fails and there is no fence, EngineClosed when it was closed.
+        """
+        if self._lock is None:
+            return UNLOCKED
+        clock = self._clock
+        began = clock.now()
+        if self._failed_at is not None and self._fencing and 0 <= began - self._failed_at < _AGAIN_MS:
+            return UNLOCKED
+        patient = not clock.virtual and any(event.kind is not EventKind.POLL for event in events)
+        while True:
+            now = clock.now()
+            try:
+                token = self._lock.try_acquire(workflow_id, now)
+            except EngineClosed:
+                raise
+            except Exception as error:
+                return self._failed(error)
+            self._works()
+            if token is not None or not patient or now - began >= _WAIT_MS:
+                return token
+            with self._committed:
+                clock.wait(self._committed, now + _GLANCE_MS)
+
+    def release(self, workflow_id: str, token: object) -> None:
+        """Give a turn back; one that cannot be is free when its lease is over."""
+        if self._lock is None or not isinstance(token, int):
+            return
+        try:
+            self._lock.release(workflow_id, token)
+        except Exception as error:
+            self._tell(error)
+
+    def _failed(self, error: Exception) -> object:
+        if not self._fencing:
+            raise LockUnavailable(f"the lock cannot be used, and there is no fence to go without it: {_words(error)}") from error
+        self._tell(error)
+        return UNLOCKED
+
+    def _tell(self, error: Exception) -> None:
+        if self._failed_at is None:
+            _LOG.warning("the lock cannot be used: %s; turns are taken without it, under the fence", _words(error))
+        self._failed_at = self._clock.now()
+
+    def _works(self) -> None:
+        if self._failed_at is not None:
+            self._failed_at = None
+            _LOG.warning("the lock can be used again")
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

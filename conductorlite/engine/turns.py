@@ -25,7 +25,7 @@ from conductorlite.engine.asked import Along, Listener, Start, Taken
 from conductorlite.engine.callers import Caller, called_by
 from conductorlite.engine.deciding import Deciding
 from conductorlite.engine.keys import refuse_letter, refuse_start, replaced, start_letter, strategy_of
-from conductorlite.engine.locking import acquire
+from conductorlite.engine.locking import Locking
 from conductorlite.engine.logs import log_decision, log_parked
 from conductorlite.engine.outside import Elsewhere, Near, Outside
 from conductorlite.errors import (
@@ -91,6 +91,7 @@ class Turns(Deciding):
         #: Notified after every commit of this engine.
         self.committed = threading.Condition()
         self.commits = 0
+        self._locking = Locking(lock, clock, self.committed, fencing=fencing)
         #: Broken turns of executions that have not begun, and have no row to count them on.
         self._unborn: dict[str, int] = {}
         #: Told in the same commit that an execution has ended which something outside the decider began (`Workflow.event`).
@@ -144,7 +145,7 @@ class Turns(Deciding):
                 continue  # counted on its own row; whoever wrote to it is not to blame
 
     def _take(self, workflow_id: str, events: Sequence[Event], started: Start | None, along: Along | None = None) -> Taken:
-        token = acquire(self.lock, self.clock, self.committed, workflow_id, events)
+        token = self._locking.acquire(workflow_id, events)
         if token is None:
             return self._leave(workflow_id, events)
         near = Near()
@@ -178,8 +179,7 @@ class Turns(Deciding):
                 raise StorageBusy(f"{workflow_id}: others were first {_TRIES} times; it was not started")
             return self._leave(workflow_id, events)
         finally:
-            if self.lock is not None:
-                self.lock.release(workflow_id, token)
+            self._locking.release(workflow_id, token)
 
     def _clear(self, workflow_id: str) -> None:
         """Drop letters to an execution that is gone, or was ended before it began. Its start may be yet to come."""

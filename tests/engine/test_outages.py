@@ -147,6 +147,7 @@ MAIN = WorkflowDef.from_json(
                 ],
             ),
             task("join", type="JOIN", joinOn=["again", "slow", "stuck", "awaited", "kid"]),
+            task("quiet", type="WAIT", inputParameters={"duration": "2 s"}),
         ],
     }
 )
