@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, final
 
 from conductorlite.errors import EngineClosed, InvalidInput, StorageBusy, StorageError
+from conductorlite.files import make_private
 from conductorlite.spans import Milliseconds, Span, to_ms, to_span
 from conductorlite.threads import Mutex
 
@@ -60,6 +61,7 @@ class SQLiteLock:
         self._connection = self._open()
 
     def _open(self) -> sqlite3.Connection:
+        make_private(self.path)
         try:
             connection = sqlite3.connect(
                 self.path, timeout=self._busy_timeout_ms / 1000, isolation_level=None, check_same_thread=False

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import final
 
 from conductorlite.errors import PayloadLost, PayloadUnavailable
+from conductorlite.files import PRIVATE, PRIVATE_FOLDER
 from conductorlite.payloads.keys import checked_key, checked_operation
 from conductorlite.ports import ExternalStorageLocation, StoredPayload
 
@@ -32,7 +33,7 @@ class LocalPayloads:
         try:
             self._make(path.parent)
             try:
-                with part.open("xb") as file:
+                with open(part, "xb", opener=_private) as file:
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
@@ -49,7 +50,7 @@ class LocalPayloads:
         """Make a folder and those above it, each lasting."""
         missing = [one for one in (folder, *folder.parents) if not one.exists()]
         for one in reversed(missing):
-            one.mkdir(exist_ok=True)
+            one.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
             _flush(one.parent)
 
     def get(self, key: str) -> bytes:
@@ -87,6 +88,10 @@ class LocalPayloads:
 
     def _path(self, key: str) -> Path:
         return self.folder / checked_key(key)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, PRIVATE)
 
 
 def _flush(folder: Path) -> None:

@@ -14,6 +14,7 @@ from conductorlite.backends.index.schema import APPLICATION_ID, VERSION, columns
 from conductorlite.backends.index.writing import IndexChange
 from conductorlite.backends.sqlite.opening import translated
 from conductorlite.errors import ConductorliteError, EngineClosed, InvariantBroken, StorageBusy, StorageCorrupt, StorageError
+from conductorlite.files import make_private
 from conductorlite.search import TASKS, WORKFLOWS, Asked, Document, SearchResult, Subject, TaskSummary, WorkflowSummary
 from conductorlite.search.query import Pattern
 from conductorlite.search.results import task_summary, workflow_summary
@@ -77,6 +78,8 @@ class SQLiteIndex:
         return stat.st_dev, stat.st_ino
 
     def _connected(self) -> sqlite3.Connection:
+        if self.path is not None:
+            make_private(self.path)
         connection = sqlite3.connect(self.path or ":memory:", timeout=0, isolation_level=None, check_same_thread=False)
         try:
             connection.execute("PRAGMA trusted_schema = 0")

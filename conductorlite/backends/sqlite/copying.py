@@ -16,6 +16,7 @@ from typing import Final
 
 from conductorlite.backends.sqlite.opening import Settings, open_reader, translated
 from conductorlite.errors import AlreadyExists, PayloadLost, StorageCorrupt, StorageReadOnly
+from conductorlite.files import make_private
 
 __all__ = ["copy"]
 
@@ -62,6 +63,7 @@ def copy(settings: Settings, path: str, *, documents: bool) -> None:
 
 
 def _copy_rows(settings: Settings, part: Path) -> None:
+    make_private(part)
     try:
         with closing(open_reader(settings)) as reader, closing(sqlite3.connect(part, isolation_level=None)) as copied:
             reader.backup(copied)

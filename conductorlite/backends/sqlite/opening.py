@@ -22,6 +22,7 @@ from conductorlite.errors import (
     StorageFull,
     StorageReadOnly,
 )
+from conductorlite.files import make_private
 
 __all__ = ["Settings", "open_reader", "open_writer", "translated"]
 
@@ -84,6 +85,7 @@ def open_writer(settings: Settings) -> sqlite3.Connection:
     path = settings.path
     _check_writable(path)
     made = _check_header(path)
+    make_private(path)
     try:
         connection = _connect(settings)
         try:
