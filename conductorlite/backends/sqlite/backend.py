@@ -20,6 +20,7 @@ from conductorlite.backends.sqlite.counting import Counts
 from conductorlite.backends.sqlite.marks import FileMarks
 from conductorlite.backends.sqlite.opening import Settings, open_reader, open_writer, translated
 from conductorlite.backends.sqlite.reads import SQLiteReads
+from conductorlite.backends.sqlite.schema import refuse_newer
 from conductorlite.backends.sqlite.writes import SQLiteWrites
 from conductorlite.errors import ConductorliteError, EngineClosed, InvalidInput, InvariantBroken, StorageBusy, StorageError
 from conductorlite.ports import PayloadStorage
@@ -171,14 +172,22 @@ class SQLiteBackend:
             return  # a forked child must leave the parent's connections alone
         if self._inside() is not None:
             raise InvariantBroken("close() inside a transaction of the same thread")
-        with suppress(EngineClosed), within(_Alone(self)) as writer:
-            with suppress(sqlite3.Error):  # another process still reads or writes: its checkpoint will do
-                writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._closed = True
-            self._marks.close()
-            while self._idle:
-                self._idle.pop().close()
-            writer.close()
+        try:
+            with suppress(EngineClosed), within(_Alone(self)) as writer:
+                with suppress(sqlite3.Error):  # another process still reads or writes: its checkpoint will do
+                    writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._release()
+                writer.close()
+        except StorageBusy:
+            raise
+        except StorageError:  # the writing connection was thrown away, and the file cannot be opened any more
+            self._release()
+
+    def _release(self) -> None:
+        self._closed = True
+        self._marks.close()
+        while self._idle:
+            self._idle.pop().close()
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
@@ -307,9 +316,16 @@ class _Reading(Block[SQLiteReads]):
         return self.view
 
     def end(self, error: BaseException | None) -> None:
-        self._over(clean=_clean(error))
-        if isinstance(error, sqlite3.Error) and os.getpid() == self._backend._pid:
-            raise translated(error, self._backend.path) from error
+        backend = self._backend
+        failed = isinstance(error, sqlite3.Error) and os.getpid() == backend._pid
+        try:
+            if failed and self.view is not None:
+                with suppress(sqlite3.Error):  # what it knows of rows is not what they are any more
+                    refuse_newer(self.view._connection, backend.path)
+        finally:
+            self._over(clean=_clean(error))
+        if isinstance(error, sqlite3.Error) and failed:
+            raise translated(error, backend.path) from error
 
     def undo(self, error: BaseException | None = None) -> None:
         self._over(clean=self.view is None)
@@ -348,6 +364,8 @@ class _Writing(Block[SQLiteWrites]):
         writer = backend._take_writer(self)
         try:
             writer.execute("BEGIN IMMEDIATE")
+            # Inside the transaction: a newer process may have migrated the file while it is open here.
+            refuse_newer(writer, backend.path)
         except sqlite3.Error as error:
             raise translated(error, backend.path) from error
         self.view = SQLiteWrites(writer, backend.path)

@@ -24,7 +24,7 @@ from conductorlite.backends.sqlite.schema_2 import V2
 from conductorlite.backends.sqlite.schema_3 import V3
 from conductorlite.errors import SchemaTooNew, StorageCorrupt
 
-__all__ = ["APPLICATION_ID", "VERSION", "migrate"]
+__all__ = ["APPLICATION_ID", "VERSION", "migrate", "refuse_newer"]
 
 #: "CLTE" as the big-endian number at byte 68 of the file.
 APPLICATION_ID: Final = 0x434C5445
@@ -73,6 +73,13 @@ def _version(connection: sqlite3.Connection, path: str) -> int:
     if application or version or _number(connection, "SELECT count(*) FROM sqlite_master"):
         raise StorageCorrupt(f"{path}: this is the database of another application (application_id {application})")
     return 0
+
+
+def refuse_newer(connection: sqlite3.Connection, path: str) -> None:
+    """Raise SchemaTooNew when a newer process has migrated the file since it was opened; in the transaction that would write."""
+    version = _number(connection, "PRAGMA user_version")
+    if version > VERSION:
+        raise SchemaTooNew(f"{path}: migrated to schema {version} since it was opened; this conductorlite knows up to {VERSION}")
 
 
 def _number(connection: sqlite3.Connection, sql: str) -> int:
