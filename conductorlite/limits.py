@@ -20,6 +20,7 @@ from typing import Final
 import attrs
 
 __all__ = [
+    "FORGOTTEN",
     "NO_LIMIT",
     "Limit",
     "LimitChange",
@@ -34,6 +35,13 @@ __all__ = [
 ]
 
 
+#: How keys of executions begin: they may be made of an input, and so be as many as there are executions.
+_EXECUTIONS: Final = "workflow:"
+
+#: Where a store keeps the highest fence of the limits it has forgotten, so that one that comes back is taken for another one.
+FORGOTTEN: Final = ""
+
+
 def task_key(name: str) -> str:
     """The key under which the tasks of one definition name are limited."""
     return f"task:{name}"
@@ -41,7 +49,7 @@ def task_key(name: str) -> str:
 
 def workflow_key(name: str) -> str:
     """The key under which executions that share a rate limit key are limited."""
-    return f"workflow:{name}"
+    return f"{_EXECUTIONS}{name}"
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -149,6 +157,12 @@ class LimitChange:
     put: tuple[Member, ...] = ()
     #: Holders that are members no longer.
     gone: tuple[str, ...] = ()
+
+    @property
+    def unused(self) -> bool:
+        """Whether nothing of the limit needs to be kept, if nobody waits: its key may have been made for one execution."""
+        limit = self.limit
+        return limit.key.startswith(_EXECUTIONS) and not (self.put or limit.in_use or limit.reserved or limit.log)
 
 
 def admission(limit: Limit, terms: Terms, now: int) -> int | None:

@@ -255,9 +255,11 @@ def limit_mended(
                     data=Payload.of({"key": limit.key}),
                 ),
             )
+    change = LimitChange(limit=new, gone=tuple(sorted(strangers)))
+    if not told and change.unused and not stay:
+        told.append("it is forgotten: nobody holds a slot of it or waits")
     if not told:
         return None
-    change = LimitChange(limit=new, gone=tuple(sorted(strangers)))
     return change, letters, tuple(Finding(law="slots_are_counted_and_used", workflow_id=limit.key, text=text) for text in told)
 
 

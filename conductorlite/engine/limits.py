@@ -69,8 +69,8 @@ class Limits(Schedules):
         """Up to `limit` limits in order of their keys, without their members; the next page begins `after` the last one's key.
 
         A limit is listed once somebody has asked it for a slot: `task:<name of the task definition>` for `concurrentExecLimit`
-        and `rateLimitPerFrequency`, `workflow:<rate limit key>` for `rateLimitConfig`. Raises InvalidInput when `limit` is
-        below 1.
+        and `rateLimitPerFrequency`; `workflow:<rate limit key>` for `rateLimitConfig`, which may be made of an input, only as long
+        as somebody holds a slot or waits. Raises InvalidInput when `limit` is below 1.
         """
         _positive(limit)
         now = self.clock.now()

@@ -46,5 +46,8 @@ class LimitWrites(Protocol):
     """Changing limits outside a decision."""
 
     def put_limit(self, change: LimitChange) -> None:
-        """Set one limit right; raises FencedOut when its fence differs."""
+        """Set one limit right; raises FencedOut when its fence differs. An unused one (`LimitChange.unused`) is forgotten.
+
+        One that comes back under a key that was forgotten has a higher fence than any there was.
+        """
         ...

@@ -10,7 +10,7 @@ import attrs
 from conductorlite.backends.memory.ordered import Ordered
 from conductorlite.backends.memory.store import Store
 from conductorlite.errors import FencedOut
-from conductorlite.limits import Limit, LimitChange, Line, Member, MemberState
+from conductorlite.limits import FORGOTTEN, Limit, LimitChange, Line, Member, MemberState
 
 __all__ = ["LimitRows", "LimitRowsWritten"]
 
@@ -65,7 +65,8 @@ class LimitRowsWritten(LimitRows):
             stored = store.limits.get(key)
             if (0 if stored is None else stored.fence) != change.limit.fence:
                 raise FencedOut(f"limit {key!r}: another turn committed after fence {change.limit.fence} was read")
-            store.put(store.limits, key, _next(change.limit))
+            fence = stored.fence if stored is not None else store.limits.get(FORGOTTEN, Limit(key=FORGOTTEN)).fence
+            store.put(store.limits, key, attrs.evolve(change.limit, fence=fence + 1))
             for holder in change.gone:
                 self._drop_member(key, holder)
             for member in change.put:
@@ -74,6 +75,18 @@ class LimitRowsWritten(LimitRows):
                 store.put(store.members_of.setdefault(member.workflow_id, {}), (key, member.holder), True)
                 if _waits(member):
                     store.add(store.lines.setdefault(key, Ordered()), member.place)
+            if change.unused and not store.members.get(key):
+                self._forget_limit(key)
+
+    def _forget_limit(self, key: str) -> None:
+        """Delete the row of a limit; whoever has read it is fenced out, also by one that comes back."""
+        store = self._store
+        limit = store.drop(store.limits, key)
+        if limit is not None:
+            known = store.limits.get(FORGOTTEN, Limit(key=FORGOTTEN)).fence
+            store.put(store.limits, FORGOTTEN, Limit(key=FORGOTTEN, fence=max(known, limit.fence)))
+        store.drop(store.members, key)
+        store.drop(store.lines, key)
 
     def _drop_member(self, key: str, holder: str) -> None:
         store = self._store
@@ -90,7 +103,3 @@ class LimitRowsWritten(LimitRows):
 
 def _waits(member: Member) -> bool:
     return member.state is MemberState.WAITING
-
-
-def _next(limit: Limit) -> Limit:
-    return attrs.evolve(limit, fence=limit.fence + 1)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.errors import FencedOut
-from conductorlite.limits import Limit, LimitChange, Line, Member, MemberState
+from conductorlite.limits import FORGOTTEN, Limit, LimitChange, Line, Member, MemberState
 
 __all__ = ["LimitRows", "LimitRowsWritten"]
 
@@ -23,7 +23,15 @@ _STATE: Final = _COLUMNS.index("state")
 _LIMIT: Final = "key, fence, in_use, reserved, log, depth, span_ms, number, alarm, alarm_at"
 LIMIT: Final = f"SELECT {_LIMIT} FROM limits WHERE key = ?"
 LIMITS: Final = f"SELECT {_LIMIT} FROM limits WHERE key > ? ORDER BY key LIMIT ?"
-INSERT_LIMIT: Final = f"INSERT INTO limits ({_LIMIT}) VALUES (?, 1, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+INSERT_LIMIT: Final = (
+    f"INSERT INTO limits ({_LIMIT}) VALUES (?, 1 + coalesce((SELECT fence FROM limits WHERE key = '{FORGOTTEN}'), 0), ?, ?, ?, ?,"
+    " ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+)
+FORGET_LIMIT: Final = "DELETE FROM limits WHERE key = ? AND fence = ? AND NOT EXISTS (SELECT 1 FROM limit_members WHERE key = ?)"
+NOTE_FORGOTTEN: Final = (
+    f"INSERT INTO limits ({_LIMIT}) VALUES ('{FORGOTTEN}', ?, 0, 0, '[]', 0, 0, 0, NULL, NULL)"
+    " ON CONFLICT (key) DO UPDATE SET fence = max(fence, excluded.fence)"
+)
 UPDATE_LIMIT: Final = (
     "UPDATE limits SET fence = fence + 1, in_use = ?, reserved = ?, log = ?, depth = ?, span_ms = ?, number = ?, alarm = ?,"
     " alarm_at = ? WHERE key = ? AND fence = ?"
@@ -106,6 +114,14 @@ class LimitRowsWritten(LimitRows):
                 self._executemany(DROP_MEMBER, [(limit.key, holder) for holder in change.gone])
             if change.put:
                 self._executemany(PUT_MEMBER, [_row(member) for member in change.put])
+            if change.unused:
+                self._forget_limit(limit.key)
+
+    def _forget_limit(self, key: str) -> None:
+        """Delete the row of a limit, unless somebody waits; whoever has read it is fenced out, also by one that comes back."""
+        fence = self._execute(LIMIT, (key,)).fetchone()[1]
+        if self._execute(FORGET_LIMIT, (key, fence, key)).rowcount:
+            self._execute(NOTE_FORGOTTEN, (fence,))
 
 
 def _row(member: Member) -> tuple[Any, ...]:
