@@ -190,10 +190,9 @@ class Driver(Work):
             self._rest.worked(now)
             return None
         at = self.next_instant(idle=not forever and until is None)
-        if at is None and not len(self.workshop) and not forever and until is None:
+        if at is None and not self._passed_over and not len(self.workshop) and not forever and until is None:
             self.outages.clear()
             return True
-        at = None if self._passed_over and at is not None and at <= now else at
         limits = [instant for instant in (at, deadline, self.outages.again_at()) if instant is not None]
         self._sleep(seen, min(limits, default=None))
         return None
