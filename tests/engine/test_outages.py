@@ -53,8 +53,8 @@ PATIENCE = 20.0
 PASSING = (StorageBusy, StorageFull, StorageReadOnly, StorageError, PayloadUnavailable)
 LASTING = (StorageCorrupt, SchemaTooNew, EngineClosed)
 
-#: Where a failure is nobody's business: it can wait, or it is the index's, which is told later.
-QUIET = {"checkpoint", "begin_feed", "forget", "note_stored", "record_polls"}
+#: Where a failure is nobody's business: it can wait, or it is the index's, which is told later; some depend on who is late.
+QUIET = {"checkpoint", "note_driven", "forget_driven", "begin_feed", "forget", "note_stored", "record_polls"}
 
 
 #: Methods of the backend itself; the others are writes inside a transaction.
