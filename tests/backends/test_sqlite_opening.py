@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from conductorlite.backends.sqlite import SQLiteBackend, schema
+from conductorlite.backends.sqlite import SQLiteBackend, opening, schema
 from conductorlite.backends.sqlite.rows import TASK_COLUMNS, WORKFLOW_COLUMNS
 from conductorlite.errors import ConductorliteError, StorageBusy
 from conductorlite.executions import Task, Workflow
@@ -156,4 +156,30 @@ def test_store_is_a_plain_database(tmp_path: Path) -> None:
     other = sqlite3.connect(backend.path)
     assert other.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     other.close()
+    backend.close()
+
+
+def test_others_that_leave_let_the_file_change_to_wal(tmp_path: Path) -> None:
+    """A reader is on the file as it was before: whoever opens it waits for the reader to go, and leaves no transaction open."""
+    path = tmp_path / "store.db"
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.executescript("CREATE TABLE t (a); INSERT INTO t VALUES (1); BEGIN; SELECT * FROM t;")
+    connection = sqlite3.connect(path, isolation_level=None, timeout=20)
+    connection.set_trace_callback(lambda text: reader.rollback() if "EXCLUSIVE" in text and reader.in_transaction else None)
+    opening._enter_wal(connection, str(path))
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert not connection.in_transaction
+    connection.close()
+    reader.close()
+
+
+def test_a_file_that_was_compacted_has_an_empty_log(tmp_path: Path) -> None:
+    """The space of what was deleted is given back: the log, through which the whole file has gone, is cut as well."""
+    backend = SQLiteBackend(tmp_path / "store.db")
+    with backend.writing() as tx:
+        tx.post([event(f"{number}", workflow_id=f"w{number}") for number in range(200)])
+    log = Path(f"{tmp_path / 'store.db'}-wal")
+    assert log.stat().st_size > 0
+    backend.compact()
+    assert log.stat().st_size == 0
     backend.close()

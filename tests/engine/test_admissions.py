@@ -10,6 +10,8 @@ from engine_kit import Bench, flow, simple
 from limits_kit import limited
 
 from conductorlite import TaskStatus
+from conductorlite.canonical import Payload
+from conductorlite.decisions import Event, EventKind
 
 Act = Callable[[Bench], Any]
 
@@ -83,3 +85,29 @@ def test_a_task_put_back_gives_its_slot_to_the_next(bench: Bench) -> None:
     bench.do("a")
     bench.engine.settle()
     assert bench.engine.get(first).task("a").status is TaskStatus.SCHEDULED
+
+
+#: What a letter says that gives a slot to `a`, and is void.
+VOID: dict[str, dict[str, Any]] = {
+    "for nobody": {"holder": "stranger"},
+    "for who waits still": {},
+    "of another limit": {"key": "task:other"},
+    "of another admission": {"number": 99},
+}
+
+
+@pytest.mark.parametrize("name", VOID)
+def test_a_slot_that_is_not_there_lets_nobody_in(bench: Bench, name: str) -> None:
+    """The task waits on, the execution is not parked, and the true slot finds it."""
+    bench.start(flow(limited("a", k=1)))
+    held = bench.take("a")
+    bench.start(flow(limited("a", k=1)))
+    task, now = bench.task("a"), bench.clock.now()
+    said = {"key": "task:a", "holder": task.task_id, "number": 0, **VOID[name]}
+    about: dict[str, Any] = {"ref": "a", "attempt": task.attempt, "generation": task.generation, "data": Payload.of(said)}
+    with bench.engine.backend.writing() as tx:
+        tx.post([Event(workflow_id="w2", event_id="stray", kind=EventKind.GRANTED, due_at=now, posted_at=now, **about)])
+    bench.healthy()
+    assert (bench.task("a").status, bench.workflow.parked, bench.workflow.broken_turns) == (TaskStatus.PENDING, None, 0)
+    bench.report(held)
+    assert bench.task("a").status is TaskStatus.SCHEDULED

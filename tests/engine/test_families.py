@@ -327,6 +327,7 @@ def test_async_complete(bench: Bench) -> None:
     bench.start(flow(task, simple("z")))
     bench.do("CALL", output={"ticket": 7})
     assert bench.statuses() == {"it": "IN_PROGRESS"}
+    assert [entry.kind for entry in bench.engine.agenda()] == ["TASK_TIMEOUT"]
     bench.at(3000)
     assert bench.statuses() == {"it": "IN_PROGRESS"}
     it = bench.task("it")

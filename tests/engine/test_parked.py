@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from engine_kit import Bench, flow, fork, join, simple
+from engine_kit import Bench, flow, fork, join, simple, wait
 
 from conductorlite import Engine, Parked, TaskContext, WorkflowTask
+from conductorlite.decisions import Event, EventKind
 
 
 def offered(ref: str) -> WorkflowTask:
@@ -68,3 +69,28 @@ def test_the_worker_of_a_parked_execution_goes_on(bench: Bench) -> None:
     assert bench.report(task).status == "IN_PROGRESS"
     bench.engine.resume(bench.workflow_id)
     assert bench.statuses() == {"a": "COMPLETED", "b": "SCHEDULED"}
+
+
+DEADLINES = {
+    "WAIT_ENDS": wait("t", duration="1h"),
+    "POLL_TIMEOUT": simple("t", {"poll_timeout_s": 60}),
+    "TOTAL_TIMEOUT": simple("t", {"total_timeout_s": 60}),
+}
+
+
+@pytest.mark.parametrize("kind", [*DEADLINES, "WORKFLOW_TIMEOUT"])
+def test_a_deadline_that_fires_early_parks_the_execution(bench: Bench, kind: str) -> None:
+    """A law that is broken undoes the turn, three times, and is the reason; nothing has become of the deadline."""
+    task = DEADLINES.get(kind, simple("t"))
+    bench.start(flow(task, timeout_ms=60_000))
+    before = bench.journal()
+    about = {"ref": "t"} if kind in DEADLINES else {}
+    event_id = f"{kind}:t" if kind in DEADLINES else kind
+    now = bench.clock.now()
+    early = Event(workflow_id="w1", event_id=event_id, kind=EventKind(kind), due_at=now, posted_at=now, **about)
+    with bench.engine.backend.writing() as tx:
+        tx.post([early])
+    bench.engine.settle()
+    assert "ms early" in str(bench.workflow.parked)
+    assert bench.journal() == before
+    bench.engine.terminate("w1")

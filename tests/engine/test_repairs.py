@@ -22,6 +22,7 @@ from conductorlite import (
     WorkflowStatus,
 )
 from conductorlite.decisions import Decision, EventKind, Outgoing
+from conductorlite.definitions import RateLimitConfig
 from conductorlite.limits import LimitChange, MemberState
 from conductorlite.ports import Backend
 from conductorlite.testing.conformance.samples import event, message, settle
@@ -306,3 +307,24 @@ def _redefine(path: Path, index: str, condition: str) -> None:
     (sql,) = raw.execute("SELECT sql FROM sqlite_master WHERE name = ?", (index,)).fetchone()
     raw.execute("UPDATE sqlite_master SET sql = ? WHERE name = ?", (sql.partition(" WHERE")[0] + condition, index))
     raw.close()
+
+
+def test_an_execution_that_waited_for_a_free_slot_begins(engine: Engine) -> None:
+    """The limit of its key was counted wrongly: told to look again, it lets itself in."""
+    keyed = WorkflowDef(
+        name="keyed", tasks=[simple("c")], rate_limit_config=RateLimitConfig(rate_limit_key="k", concurrent_exec_limit=1)
+    )
+    engine.start(keyed, workflow_id="x")
+    engine.start(keyed, workflow_id="y")
+    settle(engine.backend)
+    with engine.backend.writing() as tx:
+        (held,) = [member for member in tx.members("workflow:k") if member.state is MemberState.HELD]
+        tx.remove(held.workflow_id)
+        tx.put_limit(LimitChange(limit=tx.line("workflow:k", 9).limit, put=(held,)))
+    assert engine.get("y").task("c").status is TaskStatus.PENDING
+    engine.run_until_idle()
+    assert engine.get("y").task("c").status is TaskStatus.PENDING
+    engine.repair()
+    engine.run_until_idle()
+    assert engine.status("y") is WorkflowStatus.COMPLETED
+    assert engine.check() == []

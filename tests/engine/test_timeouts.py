@@ -492,3 +492,34 @@ def test_a_report_on_a_wait_restarts_its_response_timeout(bench: Bench) -> None:
     assert bench.status_of_workflow() is WorkflowStatus.RUNNING
     bench.at(18)
     assert bench.task("w").status is TaskStatus.TIMED_OUT
+
+
+@pytest.mark.parametrize("polled", [True, False])
+def test_a_task_that_is_put_back_has_no_deadline_but_its_poll(bench: Bench, polled: bool) -> None:
+    """Neither that of its last worker, nor that of the offer before: one begins with the new offer."""
+    bench.start(flow(simple("t", {"response_timeout_s": 10, "poll_timeout_s": 100, "timeout_s": 0})))
+    task = bench.take("t") if polled else bench.task("t")
+    bench.at(5)
+    bench.report(task, "IN_PROGRESS", callback_s=20, lease=polled)
+    assert [(entry.kind, entry.at) for entry in bench.engine.agenda()] == [("OFFERED", T0 + 25_000), ("POLL_TIMEOUT", T0 + 125_000)]
+    bench.at(24)
+    assert bench.poll("t") is None
+    bench.at(25)
+    again = bench.take("t")
+    assert (again.lease > task.lease, again.started_at) == (True, T0 + (0 if polled else 25_000))
+
+
+def test_what_was_put_back_is_nobodys(bench: Bench) -> None:
+    """Its last worker is told that it does not hold the task, before and after somebody else has taken it."""
+    bench.start(flow(simple("t", {"response_timeout_s": 10})))
+    task = bench.take("t")
+    bench.report(task, "IN_PROGRESS")
+    with pytest.raises(StaleLease):
+        bench.report(task)
+    other = bench.take("t")
+    with pytest.raises(StaleLease):
+        bench.report(task)
+    with pytest.raises(StaleLease):
+        bench.engine.extend_lease(task)
+    bench.report(other)
+    assert bench.task("t").status is TaskStatus.COMPLETED

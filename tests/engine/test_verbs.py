@@ -845,3 +845,26 @@ def test_listener_can_be_stopped(bench: Bench) -> None:
     stop()
     bench.do("a")
     assert len(heard) == 3
+
+
+@pytest.mark.parametrize("end", ["COMPLETED", "FAILED", "TERMINATED"])
+def test_the_variables_of_what_has_ended_stay(bench: Bench, end: str) -> None:
+    """Setting them is refused, and nothing of it is kept, neither in the row nor in the history."""
+    bench.start(flow(simple("a", {"retry_count": 0}), variables={"v": 1}))
+    if end == "TERMINATED":
+        bench.engine.terminate(bench.workflow_id)
+    else:
+        bench.do("a", end)
+    before = bench.journal()
+    with pytest.raises(Conflict, match=f"the variables of a {end} workflow cannot be changed"):
+        bench.engine.update_variables(bench.workflow_id, {"v": 2})
+    assert (bench.workflow.variables.fresh(), bench.journal()) == ({"v": 1}, before)
+
+
+def test_variables_past_their_limit_stay(bench: Bench) -> None:
+    """What would be too large is refused as a whole."""
+    bench.start(flow(simple("a"), variables={"v": 1}))
+    before = bench.journal()
+    with pytest.raises(Conflict, match="the variables would have"):
+        bench.engine.update_variables(bench.workflow_id, {"v": 2, "w": "x" * 300_000})
+    assert (bench.workflow.variables.fresh(), bench.journal()) == ({"v": 1}, before)

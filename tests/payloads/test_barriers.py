@@ -185,3 +185,20 @@ def test_a_size_is_that_of_utf8(text: str, kb: int, place: str) -> None:
     refusal = barriers.refusal(place, document)
     assert (refusal is not None) == (size > kb * KB)
     assert refusal is None or f"{size} bytes" in refusal
+
+
+@pytest.mark.parametrize(("offset", "past"), [(0, False), (1, True)])
+def test_an_item_of_a_loop_at_the_hard_barrier(new_bench: Any, offset: int, past: bool) -> None:
+    """A loop puts out the item of its round: past the barrier the loop fails for good, and the round does not begin."""
+    bench: Bench = new_bench(barriers={f"max_{place}_payload_size_threshold": 16 for place in ("workflow_input", "task_input")})
+    bare = bytes_of({"iteration": 1, "loopIndex": 0, "loopItem": {"x": "éé"}})
+    item = {"x": "éé" + "a" * (HARD + offset - bare)}
+    loop = WorkflowTask(name="l", task_reference_name="l", type="DO_WHILE", items="${workflow.input.all}", loop_over=[simple("a")])
+    bench.start(flow(loop), {"all": [item]})
+    if past:
+        assert bench.task("l").status is TaskStatus.FAILED_WITH_TERMINAL_ERROR
+        assert f"has {HARD + 1} bytes" in str(bench.task("l").reason)
+        assert (bench.workflow.status, [task.ref for task in bench.workflow.tasks]) == (WorkflowStatus.FAILED, ["l"])
+    else:
+        assert bench.task("l").output_data["loopItem"] == item
+        assert bench.take("a").ref == "a__1"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from payload_kit import KB, Bench, flow, simple, sized
 
-from conductorlite import PayloadLost, PayloadUnavailable, SubWorkflowParams, TaskStatus, WorkflowStatus, WorkflowTask
+from conductorlite import PayloadLost, PayloadUnavailable, SubWorkflowParams, TaskResult, TaskStatus, WorkflowStatus, WorkflowTask
 from conductorlite.ports import PayloadStorage
 
 #: What becomes of an object, and what the reason says of it.
@@ -209,3 +209,30 @@ def test_a_storage_that_cannot_be_reached_is_no_loss(new_bench: Any, storage: Pa
     bench.do("a", BIG)
     bench.do("b")
     assert bench.workflow.status is WorkflowStatus.COMPLETED
+
+
+@pytest.mark.parametrize("stricter", [True, False])
+def test_an_output_that_is_lost_cannot_become_the_workflows(new_bench: Any, stricter: bool) -> None:
+    """A workflow whose last task's output is lost is FAILED where that has to be looked at; where it stays as it is, it is kept."""
+    bench: Bench = new_bench(
+        barriers={
+            "max_workflow_output_payload_size_threshold": 4,
+            "max_task_output_payload_size_threshold": 8 if stricter else 4,
+        }
+    )
+    bench.start(flow(simple("a"), WorkflowTask(name="w", task_reference_name="w", type="WAIT"), name="last"))
+    bench.do("a")
+    wait = bench.task("w")
+    bench.engine.pause(bench.workflow_id)
+    bench.engine.update_task(
+        TaskResult(workflow_id=wait.workflow_id, task_id=wait.task_id, status=TaskStatus.COMPLETED, output_data=BIG)
+    )
+    key = harmed(bench, HARM[0][1], "w")
+    bench.engine.resume(bench.workflow_id)
+    bench.engine.settle()
+    assert bench.workflow.parked is None
+    if stricter:
+        assert bench.workflow.status is WorkflowStatus.FAILED
+        assert f"payload {key} is missing" in str(bench.workflow.reason)
+    else:
+        assert bench.workflow.status is WorkflowStatus.COMPLETED

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductorlite.definitions import Problem, TaskDef, WorkflowDef, WorkflowTask
+from conductorlite.definitions import Problem, SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
 from conductorlite.plan.validate import validate, validate_task_def
 
 #: Values of every kind that a careless author, or a script, might put anywhere.
@@ -91,3 +91,12 @@ def test_nothing_whatever_is_raised(data: st.DataObject) -> None:
     else:
         problems = validate(made if kind is WorkflowDef else WorkflowDef(name="w", tasks=[made]))
     assert all(isinstance(problem, Problem) and problem.path.startswith("$") for problem in problems)
+
+
+@pytest.mark.parametrize("value", [{1, 2}, object(), {"a": {1}}, float("nan")])
+def test_a_value_of_no_declared_type_must_be_json(value: object) -> None:
+    """What may be an expression or anything it stands for is JSON all the same."""
+    params = SubWorkflowParams(name="child", priority=value)
+    task = WorkflowTask(name="s", task_reference_name="s", type="SUB_WORKFLOW", sub_workflow_param=params)
+    paths = [problem.path for problem in validate(WorkflowDef(name="w", tasks=[task]))]
+    assert any(path.startswith("$.tasks[0].subWorkflowParam.priority") for path in paths), paths
