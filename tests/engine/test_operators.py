@@ -732,3 +732,21 @@ def test_ids_are_derived(new_bench: NewBench) -> None:
     assert once == ids("s")
     assert not set(once) & set(ids("other"))
     assert len(set(once)) == 4
+
+
+@pytest.mark.parametrize(
+    "task", [noop("n"), switch("n", {"y": [noop("y")]}, value="x"), wait("n", duration="${workflow.input.no} words")]
+)
+def test_what_ends_at_once_ends_at_its_instant(bench: Bench, task: WorkflowTask) -> None:
+    """Well or not: its times are those of its scheduling."""
+    bench.at(7)
+    bench.start(flow(task))
+    row = bench.task("n")
+    assert (row.scheduled_at, row.started_at, row.ended_at, row.updated_at) == (T0 + 7_000,) * 4
+
+
+def test_what_is_not_begun_has_no_times(bench: Bench) -> None:
+    """Neither when it began nor when it ended."""
+    bench.start(flow(simple("a")))
+    row = bench.task("a")
+    assert (row.scheduled_at, row.started_at, row.ended_at, row.lease, row.poll_count) == (T0, 0, 0, 0, 0)

@@ -63,13 +63,22 @@ class Reach:
         return self.places.get(mutant.name) == [mutant.file, mutant.scope, mutant.before, mutant.after]
 
     def order(self, mutant: Mutant) -> list[str]:
-        """The tests that come to a mutant: quick ones first, and of those the ones that come to few others."""
+        """The tests that come to a mutant: of each test function one case, then of each a second one, and so on.
+
+        Among them quick ones first, and those that come to few other mutants.
+        """
         visits: dict[str, int] = {}
         for tests in self.tests.values():
             for test in tests:
                 visits[test] = visits.get(test, 0) + 1
         found = self.tests.get(mutant.name, set())
-        return sorted(found, key=lambda test: ((self.seconds.get(test, 0.0) + 0.02) * visits[test], test))
+        best = sorted(found, key=lambda test: ((self.seconds.get(test, 0.0) + 0.02) * visits[test], test))
+        cases: dict[str, int] = {}
+        rank: dict[str, int] = {}
+        for test in best:
+            function = test.partition("[")[0]
+            rank[test] = cases[function] = cases.get(function, 0) + 1
+        return sorted(best, key=lambda test: rank[test])
 
 
 def look(reach: Reach, mutants: Sequence[Mutant], tests: Sequence[str], processes: int) -> None:

@@ -202,3 +202,30 @@ def test_an_item_of_a_loop_at_the_hard_barrier(new_bench: Any, offset: int, past
     else:
         assert bench.task("l").output_data["loopItem"] == item
         assert bench.take("a").ref == "a__1"
+
+
+def test_the_input_of_what_ends_at_once_lies_outside(new_bench: Any, storage: PayloadStorage) -> None:
+    """No line of the history tells it, as that of a task that is scheduled: the row alone is its place."""
+    bench: Bench = new_bench(storage, barriers={"workflow_input_payload_size_threshold": 4})
+    switch = WorkflowTask(
+        name="s",
+        task_reference_name="s",
+        type="SWITCH",
+        evaluator_type="value-param",
+        expression="case",
+        decision_cases={"x": [simple("a")]},
+        input_parameters={"case": "x", "y": "${workflow.input.x}"},
+    )
+    bench.start(flow(switch), sized(3 * KB))
+    external = bench.task("s").input.external
+    assert external is not None
+    assert bench.keys() == [external.key]
+
+
+def test_what_has_no_barrier_stays_inside(new_bench: Any, storage: PayloadStorage) -> None:
+    """Variables, and the line of the history that tells of them, are kept in the store however large they are."""
+    bench: Bench = new_bench(storage)
+    bench.start(flow(simple("a")))
+    bench.engine.update_variables(bench.workflow_id, sized(3 * KB))
+    assert bench.keys() == []
+    assert bench.workflow.variables.fresh() == sized(3 * KB)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductorlite.definitions import Problem, SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
+from conductorlite.definitions import MAX_NESTING, Problem, SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
+from conductorlite.plan.checks_shape import examine
 from conductorlite.plan.validate import validate, validate_task_def
 
 #: Values of every kind that a careless author, or a script, might put anywhere.
@@ -100,3 +101,15 @@ def test_a_value_of_no_declared_type_must_be_json(value: object) -> None:
     task = WorkflowTask(name="s", task_reference_name="s", type="SUB_WORKFLOW", sub_workflow_param=params)
     paths = [problem.path for problem in validate(WorkflowDef(name="w", tasks=[task]))]
     assert any(path.startswith("$.tasks[0].subWorkflowParam.priority") for path in paths), paths
+
+
+@pytest.mark.parametrize(("join_on", "problem"), [((), False), (("x",), True)])
+def test_how_far_a_definition_is_looked_into(join_on: tuple[str, ...], problem: bool) -> None:
+    """Four containers for each level that may be nested, and eight more: what is deeper is one problem, and nothing is raised."""
+    leaf = WorkflowTask(name="a", task_reference_name="a", join_on=join_on)
+    inner = [WorkflowTask(name="l", task_reference_name="l", type="DO_WHILE", loop_over=[leaf])]
+    for _ in range(MAX_NESTING + 1):
+        params = SubWorkflowParams(name="w", workflow_definition=WorkflowDef(name="w", tasks=inner))
+        inner = [WorkflowTask(name="s", task_reference_name="s", type="SUB_WORKFLOW", sub_workflow_param=params)]
+    found, _ = examine(WorkflowDef(name="w", tasks=inner), "$", WorkflowDef)
+    assert [one.message for one in found] == [f"tasks are nested deeper than {MAX_NESTING} levels (or cyclic)"] * problem

@@ -71,7 +71,7 @@ class ChangeConformance:
             assert feed == Feed(reader="reader", noting=feed.noting if feed else None)
             tx.note_stored(2)
             assert [one[0] for one in _told(tx)] == ["a", "b"]
-            for _ in range(4):
+            for _ in range(2):
                 tx.note_stored(2)
             assert _told(tx) == [(name, [("t", 0), ("u", 0)], False) for name in ("a", "b", "c")] + [("z", [], False)]
             feed = tx.feed()

@@ -122,17 +122,18 @@ class LookupConformance:
             assert len(tx.inbox("w")) == company
 
     def test_the_last_poll_counts(self, backend: Backend) -> None:
-        """Per type and domain the latest poll is known; an older one that arrives later changes nothing."""
+        """Per type and domain the latest poll is known, of one instant the last; an older one changes nothing."""
         polls = [
             PollData(queue_name="b", worker_id="w1", last_poll_time=5),
             PollData(queue_name="a", domain="eu", worker_id="w1", last_poll_time=5),
             PollData(queue_name="a", worker_id=None, last_poll_time=6),
             PollData(queue_name="a", domain="eu", worker_id="w2", last_poll_time=7),
             PollData(queue_name="a", domain="eu", worker_id="w3", last_poll_time=6),
+            PollData(queue_name="b", worker_id="w2", last_poll_time=5),
         ]
         with backend.writing() as tx:
             tx.record_polls(polls)
         with backend.reading() as view:
-            assert list(view.poll_data(None)) == [polls[2], polls[3], polls[0]]
+            assert list(view.poll_data(None)) == [polls[2], polls[3], polls[5]]
             assert list(view.poll_data("a")) == [polls[2], polls[3]]
             assert list(view.poll_data("c")) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,9 +16,10 @@ from hypothesis import strategies as st
 from conductorlite.backends.memory import MemoryBackend
 from conductorlite.decisions import Decision
 from conductorlite.errors import EngineClosed, FencedOut, InvariantBroken
-from conductorlite.ports import Backend
+from conductorlite.executions import PollData
+from conductorlite.ports import Backend, WritingTransaction
 from conductorlite.testing.conformance.histories import STEP, Act, run
-from conductorlite.testing.conformance.samples import dump, event, started
+from conductorlite.testing.conformance.samples import dump, event, started, task, workflow
 
 __all__ = ["TransactionConformance"]
 
@@ -61,6 +63,33 @@ class TransactionConformance:
             with pytest.raises(InvariantBroken), backend.writing():
                 pass
             assert len(view.inbox("w")) == 2
+
+    def test_what_was_written_before_a_decision_that_fails_stays(self, backend: Backend) -> None:
+        """Of a transaction only the decision that contradicts the store is undone, whatever was written before it."""
+        started(backend)
+        with backend.reading() as view:
+            row = view.workflow("w")
+        assert row is not None
+        firsts: dict[str, Callable[[WritingTransaction], object]] = {
+            "handler": lambda tx: tx.put_event_handler("h", "e", True, "text"),
+            "definition": lambda tx: tx.put_workflow_def("d", 1, "text"),
+            "text": lambda tx: tx.embed("digest", "text"),
+            "letter": lambda tx: tx.post([event("first", workflow_id="other")]),
+            "poll": lambda tx: tx.record_polls([PollData(queue_name="t", domain=None, worker_id="w", last_poll_time=1)]),
+            "decision": lambda tx: tx.apply(Decision(workflow=workflow("second"), created=True)),
+        }
+        for write in firsts.values():
+            with backend.writing() as tx:
+                write(tx)
+                with pytest.raises(InvariantBroken):
+                    tx.apply(Decision(workflow=row, updated=(task("nowhere"),)))
+        with backend.reading() as view:
+            assert view.workflow("w") == row
+            assert [text for text in (view.workflow_def("d", 1), view.definition("digest")) if text != "text"] == []
+            assert view.event_handler("h") is not None
+            assert [one.event_id for one in view.inbox("other")] == ["first"]
+            assert [one.worker_id for one in view.poll_data("t")] == ["w"]
+            assert view.workflow("second") is not None
 
     def test_view_is_consistent(self, backend: Backend) -> None:
         """A view does not change under its reader while another thread writes."""
