@@ -146,11 +146,10 @@ class _Trial:
             given = {"MUTATION_JOBS": str(asked), "MUTATION_RESULTS": str(results)}
             wanted = [*self._tests] or sorted(files)
             pytest_in(tree, ["-p", "fork_server", *wanted], seconds=None, log=BUILD / f"forked-{name}.log", **given)
-        told = {name: (test, honest) for name, test, honest in map(json.loads, results.read_text(encoding="utf-8").splitlines())}
+        told: dict[str, str] = dict(map(json.loads, results.read_text(encoding="utf-8").splitlines()))
         for mutant in mutants:
-            test, honest = told.get(mutant.name, ("", True))
-            if test:
-                self._verdicts.tell(mutant, *(("killed", test) if honest else ("doubtful", f"{test} fails without it too")))
+            if told.get(mutant.name):
+                self._verdicts.tell(mutant, "killed", told[mutant.name])
         return [mutant for mutant in mutants if self._verdicts.of(mutant.name) not in ("killed", "gone")]
 
     def _bound(self, tests: Sequence[str]) -> float:
