@@ -58,10 +58,10 @@ class EventKind(StrEnum):
     VARIABLES = "VARIABLES"
     APPEND = "APPEND"
     MIGRATE = "MIGRATE"
-    # the worker's side
     POLL = "POLL"
     REPORT = "REPORT"
     EXTEND_LEASE = "EXTEND_LEASE"
+    GIVE_BACK = "GIVE_BACK"
     WAIT_ENDS = "WAIT_ENDS"
     POLL_TIMEOUT = "POLL_TIMEOUT"
     RESPONSE_TIMEOUT = "RESPONSE_TIMEOUT"
@@ -72,13 +72,11 @@ class EventKind(StrEnum):
     ADMISSION = "ADMISSION"
     GRANTED = "GRANTED"
     WINDOW_MOVES = "WINDOW_MOVES"
-    # other workflows
     CHILD_ENDED = "CHILD_ENDED"
     STARTED = "STARTED"
     CHILD_REOPENED = "CHILD_REOPENED"
     # a schedule: its timer, and the end of what it waits for; read by the schedule, never by the decider
     SCHEDULE = "SCHEDULE"
-    # the decider's own
     CONTINUE = "CONTINUE"
 
 
@@ -400,6 +398,8 @@ class Outcome(StrEnum):
     IGNORED = "IGNORED"
     #: A limit on executions has no slot for it, and it is not to wait; nothing changed.
     REJECTED = "REJECTED"
+    #: It asked for a task that is handed out alone, and is not alone; nothing changed.
+    ALONE = "ALONE"
     #: It carried an old lease; nothing changed.
     STALE = "STALE"
     #: The verb does not fit the status; nothing changed.

@@ -131,17 +131,20 @@ def nothing_of_the_ended(picture: Picture) -> Iterator[str]:
     for task in picture.attempts:
         if task.status.terminal:
             held = [name for name in DEADLINES if getattr(task, name) is not None]
-            if held or task.lease:
+            if held or task.lease or task.holder:
                 yield f"{task.ref} attempt {task.attempt} is {task.status} with lease {task.lease} and {held}"
+        elif task.holder is not None and not (task.status is TaskStatus.IN_PROGRESS and task.lease):
+            yield f"{task.ref} is {task.status} with lease {task.lease}, and {task.holder} holds it"
         elif ended:
             yield f"{task.ref} is {task.status} in a {picture.workflow.status} workflow"
 
 
 #: What others send may come at any time; it is void in an ended workflow, and gone with the next turn.
 _LETTERS: Final = frozenset(
-    {EventKind.REPORT, EventKind.EXTEND_LEASE, EventKind.POLL, EventKind.PAUSE, EventKind.RESUME, EventKind.TERMINATE,
-     EventKind.RETRY, EventKind.RESTART, EventKind.RERUN, EventKind.SKIP, EventKind.VARIABLES, EventKind.APPEND, EventKind.MIGRATE,
-     EventKind.CHILD_ENDED, EventKind.CHILD_REOPENED, EventKind.STARTED, EventKind.GRANTED, EventKind.WINDOW_MOVES}
+    {EventKind.REPORT, EventKind.EXTEND_LEASE, EventKind.GIVE_BACK, EventKind.POLL, EventKind.PAUSE, EventKind.RESUME,
+     EventKind.TERMINATE, EventKind.RETRY, EventKind.RESTART, EventKind.RERUN, EventKind.SKIP, EventKind.VARIABLES,
+     EventKind.APPEND, EventKind.MIGRATE, EventKind.CHILD_ENDED, EventKind.CHILD_REOPENED, EventKind.STARTED,
+     EventKind.GRANTED, EventKind.WINDOW_MOVES}
 )  # fmt: skip
 
 

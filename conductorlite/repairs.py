@@ -103,8 +103,8 @@ def _ended(mending: _Mending) -> None:
     """What has ended holds no lease and no deadline."""
     for task in mending.picture.attempts:
         held = {name: None for name in DEADLINES if getattr(task, name) is not None}
-        if task.status.terminal and (held or task.lease):
-            mending.change(task, lease=0, **held)
+        if task.status.terminal and (held or task.lease or task.holder):
+            mending.change(task, lease=0, holder=None, **held)
             mending.tell("nothing_of_the_ended", f"{task.ref} attempt {task.attempt}: the lease and {[*held]} are taken back")
 
 

@@ -442,7 +442,19 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 _INTERNAL: Final = frozenset(
-    {"execution", "fire_schedule", "report", "report_event", "sign_of_life", "take_message", "embed", "embedded", "resolve"}
+    {
+        "execution",
+        "fire_schedule",
+        "report",
+        "report_event",
+        "sign_of_life",
+        "take_alone",
+        "take_message",
+        "take_offered",
+        "embed",
+        "embedded",
+        "resolve",
+    }
 )
 
 

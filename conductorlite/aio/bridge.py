@@ -15,6 +15,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from conductorlite.driver import Engine
 from conductorlite.driver.outcomes import late
+from conductorlite.driver.signals import Leaving
 from conductorlite.engine.callers import Caller, caller_of, refuse_callers
 from conductorlite.errors import EngineClosed, StorageError, WouldDeadlock
 from conductorlite.executions import HistoryEvent, Workflow
@@ -85,6 +86,8 @@ class Bridge:
         #: Of those who poll with a timeout, resolved by the next commit.
         self._polling: set[asyncio.Future[None]] = set()
         self._closed = False
+        #: From the first driving on, until it is closed.
+        self._leaving = Leaving()
         self._glancing: asyncio.Task[None] | None = None
         self._seen: int | None = None
         engine.listen(self._committed)
@@ -187,6 +190,7 @@ class Bridge:
             else:
                 order.carry_out()
 
+        self._answer_signals()
         with self._lock:
             self._queued += 1
         self._drives.submit(take_up)
@@ -277,7 +281,12 @@ class Bridge:
         for future in futures:
             _post(future, _fail, error)
 
+    def _answer_signals(self) -> None:
+        if not self._engine.clock.virtual:
+            self._leaving.__enter__()  # once more changes nothing
+
     def _drive_on_behalf(self) -> None:
+        self._answer_signals()
         with self._lock:
             if self._on_behalf or self._closed:
                 return
@@ -329,6 +338,7 @@ class Bridge:
         try:
             await asyncio.shield(order.future)
         finally:
+            self._leaving.__exit__(None, None, None)
             self._verbs.close()
             self._drives.close()
 

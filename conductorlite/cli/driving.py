@@ -21,6 +21,7 @@ from conductorlite.cli.showing import Screen, instant, one_line
 from conductorlite.definitions import WorkflowDef
 from conductorlite.driver import Engine
 from conductorlite.driver.outcomes import late
+from conductorlite.engine import leave_all
 from conductorlite.executions import HistoryEvent, HistoryKind, TaskStatus, Workflow, WorkflowStatus
 
 __all__ = ["drive", "history_line"]
@@ -51,6 +52,7 @@ def drive(engine: Engine, workflow_id: str, screen: Screen, *, timeout_ms: int |
         return _drive(engine, workflow_id, screen, timeout_ms, watch)
     except KeyboardInterrupt:
         # The second signal: closing the engine would wait for what is to be abandoned. The store survives this by design.
+        leave_all()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(Exit.INTERRUPTED)

@@ -82,8 +82,15 @@ class Setting:
             raise NotFound(f"there is no database {str(self.db)!r}; name it with --db")
         allocation: Literal["shared", "local"] = "shared" if name is None else "local"
         owned: dict[str, Any] = {"name": name, "allocation": allocation}
-        with Engine(self.db, workers=workers, payloads=self.payloads, index=index, secrets=secrets, **owned) as engine:
+        kind = _Looking if workers is None else Engine
+        with kind(self.db, workers=workers, payloads=self.payloads, index=index, secrets=secrets, **owned) as engine:
             yield engine
+
+
+class _Looking(Engine):
+    """An engine that drives nothing: what dead processes had in hand it leaves to those that do."""
+
+    _gives_back = False
 
 
 def command_options(database: bool = True) -> Callable[[F], F]:

@@ -260,7 +260,7 @@ def _history(document: Any, where: str) -> tuple[HistoryEvent, ...]:
 
 #: What a cause may say, and of which type.
 _CAUSE: Final[Mapping[str, type]] = {
-    **dict.fromkeys(("kind", "from", "id", "definition", "correlationId", "worker", "workflowId", "error", "reason"), str),
+    **dict.fromkeys(("kind", "from", "id", "definition", "correlationId", "worker", "workflowId", "error", "reason", "why"), str),
     **dict.fromkeys(("at", "clock", "callback"), int),
     **dict.fromkeys(("same", "resume", "parent", "existing"), bool),
     **dict.fromkeys(("used", "slots"), list),

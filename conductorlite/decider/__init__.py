@@ -20,6 +20,7 @@ from conductorlite.decider.compensation import schedule_compensation
 from conductorlite.decider.endings import fail_workflow, leave_limit
 from conductorlite.decider.families import on_child_ended, on_started
 from conductorlite.decider.foresight import foresee
+from conductorlite.decider.holding import ALONE_AFTER, on_give_back
 from conductorlite.decider.migrations import on_migrate
 from conductorlite.decider.progress import advance, executed, schedule_item
 from conductorlite.decider.reopening import on_child_reopened, on_retry
@@ -50,7 +51,7 @@ from conductorlite.executions import WorkflowStatus
 from conductorlite.operators import choose, look_again, next_round, schedule_branch
 from conductorlite.plan import Plan
 
-__all__ = ["DECIDER_VERSION", "Barriers", "Bounds", "decide", "foresee"]
+__all__ = ["ALONE_AFTER", "DECIDER_VERSION", "Barriers", "Bounds", "decide", "foresee"]
 
 #: Raised when the same events would be decided otherwise; stored with each execution.
 DECIDER_VERSION: Final = 1
@@ -70,6 +71,7 @@ _HANDLERS: Final[Mapping[EventKind, Callable[[Draft, Event], None]]] = {
     EventKind.POLL: on_poll,
     EventKind.REPORT: on_report,
     EventKind.EXTEND_LEASE: on_extend_lease,
+    EventKind.GIVE_BACK: on_give_back,
     EventKind.WAIT_ENDS: on_wait_ends,
     EventKind.POLL_TIMEOUT: on_poll_timeout,
     EventKind.RESPONSE_TIMEOUT: on_response_timeout,

@@ -43,6 +43,10 @@ def _poll(draft: Draft, event: Event) -> dict[str, Any]:
     return _given(draft, event, {"workerId": "worker"})
 
 
+def _give_back(draft: Draft, event: Event) -> dict[str, Any]:
+    return _given(draft, event, {"why": "why"})
+
+
 def _report(draft: Draft, event: Event) -> dict[str, Any]:
     names = {"workerId": "worker", "callbackAfterMs": "callback"}
     if draft.value(event.data).get("status") == "IN_PROGRESS":
@@ -58,6 +62,7 @@ def _said(draft: Draft, event: Event) -> dict[str, Any]:
 _TOLD: Final[Mapping[EventKind, Callable[[Draft, Event], dict[str, Any]]]] = {
     EventKind.START: _start,
     EventKind.POLL: _poll,
+    EventKind.GIVE_BACK: _give_back,
     EventKind.REPORT: _report,
     EventKind.TERMINATE: _said,
     EventKind.RETRY: _said,

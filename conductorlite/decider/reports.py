@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from conductorlite.decider.holding import ALONE_AFTER
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.draft import Draft
 from conductorlite.executions import HistoryKind, Task, TaskStatus, changed
@@ -47,6 +48,10 @@ def on_poll(draft: Draft, event: Event) -> None:
     if task.due_at > draft.now:
         draft.reply(event, Outcome.IGNORED, "the task is not due yet")
         return
+    said = draft.value(event.data)
+    if said.get("holder") and task.deaths >= ALONE_AFTER and not said.get("alone"):
+        draft.reply(event, Outcome.ALONE, "whoever had it in hand died, twice: it is handed out alone")
+        return
     policy = draft.node(task).policy
     if task.poll_timeout_at is not None:
         draft.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
@@ -58,8 +63,9 @@ def on_poll(draft: Draft, event: Event) -> None:
         changed(
             task,
             status=TaskStatus.IN_PROGRESS,
-            worker_id=draft.value(event.data).get("workerId"),
+            worker_id=said.get("workerId"),
             lease=draft.next_number(),
+            holder=said.get("holder"),
             poll_count=task.poll_count + 1,
             started_at=started,
             updated_at=draft.now,
@@ -129,7 +135,7 @@ def _handed_over(draft: Draft, task: Task, said: dict[str, Any]) -> None:
     """The worker has done its part: nobody holds the task, and no sign of life is expected any more."""
     if task.response_timeout_at is not None:
         draft.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
-    task = draft.put(attrs.evolve(task, updated_at=draft.now, lease=0, response_timeout_at=None, **said))
+    task = draft.put(attrs.evolve(task, updated_at=draft.now, lease=0, holder=None, response_timeout_at=None, **said))
     _tell(draft, task, TaskStatus.COMPLETED)
 
 
@@ -144,7 +150,7 @@ def _not_yet(draft: Draft, task: Task, callback_after_ms: int, said: dict[str, A
         draft.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
     if task.status is TaskStatus.SCHEDULED and task.poll_timeout_at is not None:
         draft.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
-    given = {"updated_at": draft.now, "lease": 0, "callback_after_ms": callback_after_ms, **said}
+    given = {"updated_at": draft.now, "lease": 0, "holder": None, "callback_after_ms": callback_after_ms, **said}
     task = attrs.evolve(task, response_timeout_at=None, poll_timeout_at=None, **given)
     before = task.status
     task = queue_again(draft, node, task, callback_after_ms)

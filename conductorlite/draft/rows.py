@@ -152,18 +152,21 @@ class Draft(Admissions):
         self._changes["last_ref"] = ref
         return self._task_seq
 
-    def put(self, task: Task, *, verb: bool = False) -> Task:
-        """Replace a row; a change of status is checked and journalled, counters follow. Returns the row as stored."""
+    def put(self, task: Task, *, verb: bool = False, reason: str | None = None) -> Task:
+        """Replace a row; a change of status is checked and journalled, counters follow. Returns the row as stored.
+
+        `reason` is told of a change after which the attempt is open still, and kept in no row.
+        """
         key = (task.ref, task.attempt)
         before = self._rows.get(key)
         if before is None:
             before = self.known(task.ref)
             if before.attempt != task.attempt:
                 raise InvariantBroken(f"task {task.ref!r}: attempt {task.attempt} is not the last one")
-        self._store(before, task, verb=verb)
+        self._store(before, task, verb=verb, reason=reason)
         return task
 
-    def _store(self, before: Task | None, task: Task, *, verb: bool = False) -> None:
+    def _store(self, before: Task | None, task: Task, *, verb: bool = False, reason: str | None = None) -> None:
         self._rows[(task.ref, task.attempt)] = task
         if not task.retried:
             self._last[task.ref] = task
@@ -178,7 +181,7 @@ class Draft(Admissions):
                 task.status,
                 ref=task.ref,
                 attempt=task.attempt,
-                reason=task.reason if task.status.terminal else None,
+                reason=task.reason if task.status.terminal else reason,
                 payload=payload,
             )
         change = task.live - (before is not None and before.live)
@@ -278,6 +281,7 @@ class Draft(Admissions):
             "ended_at": self.now,
             "updated_at": self.now,
             "lease": 0,
+            "holder": None,
             "reason": reason,
             **self._drop_timers(task),
             **fields,
@@ -338,7 +342,8 @@ class Draft(Admissions):
         """End an open attempt because its execution ends: nothing follows from it."""
         self._end_child(task, "it has ended")
         self._leave_queue(task)
-        changes: dict[str, Any] = {"ended_at": self.now, "updated_at": self.now, "lease": 0, **self._drop_timers(task)}
+        gone: dict[str, Any] = {"lease": 0, "holder": None, **self._drop_timers(task)}
+        changes: dict[str, Any] = {"ended_at": self.now, "updated_at": self.now, **gone}
         return self._leave_limit(self.put(attrs.evolve(task, status=TaskStatus.CANCELED, **changes)))
 
     def rename(self, task: Task, new_ref: str, new_base_ref: str) -> None:

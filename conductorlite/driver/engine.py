@@ -63,6 +63,9 @@ class Engine(Upkeep):
     or, step by step, by `tick`, `settle` and `advance`. Raises StorageErrors when the store cannot be opened.
     """
 
+    #: Whether it gives back, when it is opened, what engines had in hand that are gone. Who only looks does not write.
+    _gives_back = True
+
     def __init__(
         self,
         store: str | os.PathLike[str] | Backend | None = None,
@@ -109,6 +112,8 @@ class Engine(Upkeep):
         self.declared_task_defs = self.workers.task_defs
         self.driver = Driver(self, self.workers, event_sources)
         self._news = Notices(self._notices, self._polls, self.workers)
+        if self._gives_back:
+            self.holding.look()
 
     def start(
         self,
@@ -281,14 +286,20 @@ class Engine(Upkeep):
         return sorted(entries, key=lambda entry: (entry.at, entry.workflow_id, entry.ref or "", entry.kind))[:limit]
 
     def close(self) -> None:
-        """Stop whoever drives, and release the store; idempotent."""
+        """Stop whoever drives, give back the tasks that its workers have in hand, and release the store; idempotent.
+
+        Functions that still run in threads are abandoned: what they return is dropped.
+        """
         refuse_callers(self.turns, "close")
         if not self.driver.driving.acquire(blocking=False):
             self.stop()
             self.driver.driving.acquire()
         try:
-            self.driver.close()
-            super().close()
+            try:
+                self.driver.close()
+                self.holding.leave()
+            finally:
+                super().close()
         finally:
             self.driver.driving.release()
 

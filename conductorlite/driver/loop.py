@@ -16,6 +16,7 @@ from typing import Final
 from conductorlite.clock import VirtualClock
 from conductorlite.decisions import queue_name
 from conductorlite.driver.resting import GLANCE_MS
+from conductorlite.driver.signals import Leaving
 from conductorlite.driver.work import Work
 from conductorlite.driver.workshop import Call
 from conductorlite.engine import AgendaEntry
@@ -124,12 +125,16 @@ class Driver(Work):
         their leases go on to be honoured by whoever drives next.
         """
         try:
-            return self._run_virtual(until, deadline) if self.clock.virtual else self._run_real(until, deadline, forever)
+            if self.clock.virtual:
+                return self._run_virtual(until, deadline)
+            with Leaving():
+                return self._run_real(until, deadline, forever)
         finally:
             self.engine.driven.rest()
 
     def _run_virtual(self, until: Callable[[], bool] | None, deadline: int | None) -> bool:
         clock = self._virtual("run")
+        self.engine.holding.look()
         while True:
             while until is None or not until():
                 if not self.tick():
@@ -186,7 +191,7 @@ class Driver(Work):
         now = self.clock.now()
         if deadline is not None and now >= deadline:
             return False
-        if self._work():
+        if self.engine.holding.look() or self._work():
             self._rest.worked(now)
             return None
         at = self.next_instant(idle=not forever and until is None)
@@ -241,7 +246,7 @@ class Driver(Work):
                 if turns.commits != seen:
                     return
             now = self.clock.now()
-            if (until is not None and now >= until) or self._passed_over or self._rest.over(now):
+            if (until is not None and now >= until) or self._passed_over or self.engine.holding.look() or self._rest.over(now):
                 return
 
     def _dispatch(self) -> bool:
@@ -253,7 +258,7 @@ class Driver(Work):
             self.engine.listen(self._note)
         self._handing_out = True  # an execution may end after its task was polled and before its function is among the calls
         try:
-            found = self._polled(_BATCH, threads=True)
+            found = self.handing.take(_BATCH, threads=True)
             for worker, task in found:
                 self.workshop.dispatch(Call(worker=worker, task=task, beat_at=self._next_beat(worker, task)))
         finally:
@@ -335,9 +340,11 @@ class Driver(Work):
             with self.engine.turns.committed:
                 if self.engine.turns.commits == seen:
                     self.clock.wait(self.engine.turns.committed, min(deadline, self.clock.now() + GLANCE_MS))
-        for running in self.workshop:
-            if running.job is None or not running.job.done:  # what has ended stays in hand
-                self._abandon(running)
+        left = [running for running in self.workshop if running.job is None or not running.job.done]  # what has ended stays in hand
+        for running in left:
+            self._abandon(running)
+        with suppress(StorageError):  # else it is given back when the engine is closed
+            self.engine.holding.give_back(running.task for running in left)
         self._report_once()
 
     def _report_once(self) -> None:

@@ -7,12 +7,15 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Iterable
+from contextlib import nullcontext, suppress
 from typing import Final
 
+from conductorlite.driver.handing import Handing
 from conductorlite.driver.listening import Listening
 from conductorlite.driver.outages import Outages
 from conductorlite.driver.reports import Reports
 from conductorlite.driver.resting import GLANCE_MS, Rest
+from conductorlite.driver.signals import Leaving
 from conductorlite.driver.waiting import Waiting
 from conductorlite.driver.workshop import Call, Workshop
 from conductorlite.engine import Keeping
@@ -47,12 +50,12 @@ class Work:
         self.driving = threading.RLock()
         self.workshop = Workshop(engine, self.workers)
         self.waiting = Waiting(engine, self.workers, self.workshop)
+        self.handing = Handing(engine, self.workers, self.workshop)
         self.outages = Outages(engine.clock)
         self.reports = Reports(engine)
         self.listening = Listening(engine, sources)
         self._timeline: list[tuple[int, int, Call]] = []
         self._order = itertools.count()
-        self._rotation = 0
         #: Whether the last turns that were due are being taken by somebody else.
         self._passed_over = False
         #: Whether something is due that needs a lock which somebody else has; virtual time: since when (-1: not).
@@ -140,42 +143,19 @@ class Work:
 
     def _run_one(self) -> bool:
         """Take and run one offered task in this thread."""
-        for worker, task in self._polled(1):
+        for worker, task in self.handing.take(1):
             self._run_inline(worker, task)
             return True
         return False
 
-    def _polled(self, most: int, *, threads: bool = False) -> list[tuple[Worker, Task]]:
-        """Up to `most` tasks for workers that may take one more (with `threads`: as many as there is room for); every type
-        gets its turn."""
-        found: list[tuple[Worker, Task]] = []
-        workers = list(self.workers)
-        limit = self.workers.concurrency
-        room = {kind: self.workshop.room(is_async=kind) for kind in (False, True)} if threads else {}
-        for offset in range(len(workers)):
-            worker = workers[(self._rotation + offset) % len(workers)]
-            own = self.workshop.room_for(worker)
-            free = min(most - len(found), room.get(worker.is_async, most), most if own is None else own)
-            if limit is not None:
-                free = min(free, limit - len(self.workshop) - len(found))
-            if free <= 0:
-                continue
-            try:
-                tasks = self.engine.poll(worker.task_type, worker_id=self.workers.worker_id, count=free, domain=worker.domain)
-            except StorageError:
-                if found:  # what was taken is carried out; the error comes again
-                    break
-                raise
-            found += [(worker, task) for task in tasks]
-            if room:
-                room[worker.is_async] -= len(tasks)
-            if len(found) >= most:
-                break
-        self._rotation += 1
-        return found
-
     def _run_inline(self, worker: Worker, task: Task) -> None:
-        result = self.workshop.run(worker, task)
+        try:
+            with nullcontext() if self.clock.virtual else Leaving():
+                result = self.workshop.run(worker, task)
+        except BaseException:  # interrupted: nobody works at it any more
+            with suppress(StorageError):
+                self.engine.holding.give_back([task])
+            raise
         if isinstance(result, Deferred):
             self._defer(worker, task, result)
         else:

@@ -6,6 +6,7 @@ keeping ◁ upkeep.
 
 from conductorlite.engine.asked import Listener
 from conductorlite.engine.feeding import IndexHealth
+from conductorlite.engine.holding import leave_all
 from conductorlite.engine.keeping import Keeping, PruneReport
 from conductorlite.engine.limits import LimitMember, LimitUse
 from conductorlite.engine.outside import PayloadSweep
@@ -14,11 +15,13 @@ from conductorlite.engine.reruns import BulkReport
 from conductorlite.engine.searching import Where
 from conductorlite.engine.turns import Turns
 from conductorlite.engine.upkeep import EngineShare, RepairReport, Upkeep
+from conductorlite.engine.workface import Hand
 
 __all__ = [
     "AgendaEntry",
     "BulkReport",
     "EngineShare",
+    "Hand",
     "IndexHealth",
     "Keeping",
     "LimitMember",
@@ -31,4 +34,5 @@ __all__ = [
     "Turns",
     "Upkeep",
     "Where",
+    "leave_all",
 ]

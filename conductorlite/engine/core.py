@@ -17,6 +17,7 @@ from conductorlite.engine.asked import Listener
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.domains import Polls
 from conductorlite.engine.driven import Driven
+from conductorlite.engine.holding import Holding
 from conductorlite.engine.outside import Outside
 from conductorlite.engine.secrecy import Secrecy
 from conductorlite.engine.turns import Turns
@@ -80,6 +81,8 @@ class Core:
         self._documents_beside = payloads is None
         #: Task definitions of the workers' decorators, by name.
         self.declared_task_defs: dict[str, TaskDef] = {}
+        #: What its own workers have in hand.
+        self.holding = Holding(self.turns, self.owner)
         self._polls = Polls()
         self._secrecy = None if secrets is None else Secrecy(secrets)
         self._ids = ids or (lambda: str(uuid.uuid4()))

@@ -13,6 +13,7 @@ from conductorlite.engine.archived import unarchived
 from conductorlite.engine.asked import Along, Taken, letter
 from conductorlite.engine.control import refuse_parked
 from conductorlite.engine.domains import Rider
+from conductorlite.engine.holding import Holding
 from conductorlite.engine.logs import log_store
 from conductorlite.engine.reruns import Reruns
 from conductorlite.engine.results import cut_line, cut_result, kept_result, raw_lines
@@ -35,7 +36,7 @@ from conductorlite.plan import Node
 from conductorlite.ports import WritingTransaction
 from conductorlite.spans import Span, to_span
 
-__all__ = ["WorkerFace"]
+__all__ = ["Hand", "WorkerFace"]
 
 #: Messages looked at for one that can be taken, beyond those asked for.
 _SPARE = 8
@@ -45,6 +46,17 @@ _AGAIN_MS = 30_000
 
 #: How long a long poll sleeps before it looks for commits of other processes.
 _GLANCE_MS = 100
+
+
+@attrs.define(slots=True)
+class Hand:
+    """By whose hand tasks are taken: an open engine's, for its own workers."""
+
+    holding: Holding
+    #: Nothing else runs there, and nothing else will until this task has ended.
+    alone: bool = False
+    #: What is offered to it only when it is alone.
+    passed: list[Message] = attrs.field(factory=list)
 
 
 class WorkerFace(Reruns):
@@ -74,11 +86,7 @@ class WorkerFace(Reruns):
         until = self.clock.now() + to_span(timeout)
         while True:
             seen = self.turns.commits
-            now = self.clock.now()
-            poll = PollData(queue_name=task_type, domain=domain or None, worker_id=worker_id, last_poll_time=now)
-            rider = Rider(self._polls.noted(poll))
-            taken = self._take_offered(queue, worker_id, count, rider)
-            self._record(rider)
+            taken = self.take_offered(task_type, worker_id, count, domain)
             now = self.clock.now()
             if taken or now >= until or self.clock.virtual:
                 return taken
@@ -88,6 +96,18 @@ class WorkerFace(Reruns):
                 if self.turns.commits == seen:
                     wake_at = min(until, now + _GLANCE_MS, *([] if next_at is None or next_at <= now else [next_at]))
                     self.clock.wait(self.turns.committed, wake_at)
+
+    def take_offered(
+        self, task_type: str, worker_id: str | None, count: int, domain: str | None, hand: Hand | None = None
+    ) -> list[Task]:
+        """Take up to `count` tasks that are offered now: by a hand, which gives them back if it dies, or by somebody's own."""
+        queue = queue_name(task_type, domain or None, self.owner)
+        now = self.clock.now()
+        poll = PollData(queue_name=task_type, domain=domain or None, worker_id=worker_id, last_poll_time=now)
+        rider = Rider(self._polls.noted(poll))
+        taken = self._take_offered(queue, worker_id, count, rider, hand)
+        self._record(rider)
+        return taken
 
     def _record(self, rider: Rider) -> None:
         """Write polls that no turn has taken along. A busy or full store is no error: a later poll is written instead."""
@@ -101,7 +121,7 @@ class WorkerFace(Reruns):
                 return
         self._polls.wrote(rider.polls)
 
-    def _take_offered(self, queue: str, worker_id: str | None, count: int, along: Along) -> list[Task]:
+    def _take_offered(self, queue: str, worker_id: str | None, count: int, along: Along, hand: Hand | None) -> list[Task]:
         taken: list[tuple[Task, Workflow]] = []
         passed: set[Message] = set()
         spare = 0
@@ -113,7 +133,7 @@ class WorkerFace(Reruns):
             for message in offered:
                 if len(taken) == count:
                     break
-                found = None if message in passed else self.take_message(message, worker_id, along)
+                found = None if message in passed else self.take_message(message, worker_id, along, hand)
                 if found is not None:
                     taken.append(found)
                 else:
@@ -122,6 +142,9 @@ class WorkerFace(Reruns):
                 break
             # Others poll too, or what is offered is void or of parked executions: look further.
             spare = max(_SPARE, 2 * spare)
+        return self._handed_whole(taken)
+
+    def _handed_whole(self, taken: Sequence[tuple[Task, Workflow]]) -> list[Task]:
         whole: list[Task] = []
         for task, row in taken:
             with suppress(TaskNotFound):  # ended and removed by somebody else since
@@ -184,11 +207,21 @@ class WorkerFace(Reruns):
 
         return self._secrecy.scrubber(task, node)
 
-    def take_message(self, message: Message, worker_id: str | None, along: Along | None = None) -> tuple[Task, Workflow] | None:
+    def take_alone(self, message: Message, worker_id: str | None, holding: Holding) -> Task | None:
+        """Take one task that is offered only to a hand that is alone; None when it is offered no more."""
+        found = self.take_message(message, worker_id, None, Hand(holding, alone=True))
+        return None if found is None else next(iter(self._handed_whole([found])), None)
+
+    def take_message(
+        self, message: Message, worker_id: str | None, along: Along | None = None, hand: Hand | None = None
+    ) -> tuple[Task, Workflow] | None:
         """Take one offered task, with its execution's row; None when somebody else has it, or it is void and dropped."""
         now = self.clock.now()
+        said: dict[str, object] = {"workerId": worker_id} if worker_id else {}
+        if hand is not None:
+            said |= {"holder": hand.holding.begin(), "alone": hand.alone}
         event = attrs.evolve(
-            letter(message.workflow_id, EventKind.POLL, now, {"workerId": worker_id} if worker_id else None),
+            letter(message.workflow_id, EventKind.POLL, now, said),
             ref=message.ref,
             attempt=message.attempt,
             generation=message.generation,
@@ -201,6 +234,8 @@ class WorkerFace(Reruns):
                 tx.discard([message])
             return None
         reply = taken.replies.get(event.event_id)
+        if hand is not None and reply is not None and reply.outcome is Outcome.ALONE:
+            hand.passed.append(message)
         if reply is None or reply.outcome is not Outcome.DONE or taken.decision is None:
             return None
         for task in taken.decision.updated:

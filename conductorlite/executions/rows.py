@@ -55,6 +55,10 @@ class Task:
     domain: str | None = None
     #: Number of the lease under which the task is held, by a worker or by a child that was told to go on; 0 when nobody holds it.
     lease: int = 0
+    #: Whose own worker has it under that lease: an open engine of one process. None for one that was polled by hand.
+    holder: str | None = None
+    #: How often the process that had it died without giving it back.
+    deaths: int = 0
     poll_count: int = 0
     scheduled_at: int = 0
     first_scheduled_at: int = 0

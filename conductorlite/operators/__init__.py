@@ -27,7 +27,7 @@ from conductorlite.operators.terminate import schedule_terminate
 from conductorlite.operators.transform import schedule_transform
 from conductorlite.operators.variables import VARIABLES_LIMIT, schedule_set_variable
 from conductorlite.operators.wait import schedule_human, schedule_noop, schedule_wait
-from conductorlite.operators.worker import admitted, ask_now, queue_again, schedule_worker, start_deadlines
+from conductorlite.operators.worker import admitted, ask_now, offer, queue_again, schedule_worker, start_deadlines
 from conductorlite.plan import Node
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "chosen_head",
     "look_again",
     "next_round",
+    "offer",
     "one_less",
     "pass_over_join",
     "queue_again",

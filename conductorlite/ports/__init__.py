@@ -17,6 +17,7 @@ from conductorlite.ports.changes import Change, ChangeReads, ChangeWrites, Feed
 from conductorlite.ports.driven import DrivenReads, DrivenWrites
 from conductorlite.ports.events import EventPlace, EventReads, EventWrites
 from conductorlite.ports.executions import ExecutionFilter, ExecutionReads, ExecutionWrites, Loaded
+from conductorlite.ports.holders import HolderReads, HolderRow, HolderWrites, Life, Presence
 from conductorlite.ports.index import IndexDAO, IndexWrites
 from conductorlite.ports.limits import LimitReads, LimitWrites
 from conductorlite.ports.lock import Lock
@@ -60,8 +61,12 @@ __all__ = [
     "ExecutionWrites",
     "ExternalStorageLocation",
     "Feed",
+    "HolderReads",
+    "HolderRow",
+    "HolderWrites",
     "IndexDAO",
     "IndexWrites",
+    "Life",
     "LimitReads",
     "LimitWrites",
     "Loaded",
@@ -77,6 +82,7 @@ __all__ = [
     "PayloadReads",
     "PayloadStorage",
     "PayloadWrites",
+    "Presence",
     "QueueReads",
     "QueueWrites",
     "ReadingTransaction",

@@ -11,6 +11,7 @@ from conductorlite.ports.changes import ChangeReads, ChangeWrites
 from conductorlite.ports.driven import DrivenReads, DrivenWrites
 from conductorlite.ports.events import EventReads, EventWrites
 from conductorlite.ports.executions import ExecutionReads, ExecutionWrites
+from conductorlite.ports.holders import HolderReads, HolderWrites, Life, Presence
 from conductorlite.ports.limits import LimitReads, LimitWrites
 from conductorlite.ports.marks import Marks
 from conductorlite.ports.metadata import MetadataReads, MetadataWrites
@@ -44,6 +45,7 @@ class ReadingTransaction(
     SchemaReads,
     OwnerReads,
     DrivenReads,
+    HolderReads,
     Protocol,
 ):
     """One consistent view of the store."""
@@ -64,6 +66,7 @@ class WritingTransaction(
     SchemaWrites,
     OwnerWrites,
     DrivenWrites,
+    HolderWrites,
     Protocol,
 ):
     """One atomic, serialised change of the store; sees its own writes."""
@@ -118,6 +121,17 @@ class Backend(Protocol):
 
     def marks(self) -> Marks | None:
         """Where turns under way are marked; None where nothing outlives the process. Closed with the backend."""
+
+    def appear(self) -> Presence:
+        """The presence of an engine that is about to hand out tasks: it ends with the process, or with this store's closing."""
+        ...
+
+    def look(self, place: str) -> Life:
+        """What is known of a holder by the place of its presence."""
+        ...
+
+    def forget(self, place: str) -> None:
+        """Remove what is left of the presence of a holder that is no more."""
         ...
 
     def compact(self) -> None:

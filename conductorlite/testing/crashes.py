@@ -1,9 +1,10 @@
 """`crash_everywhere`: a program, killed before and after each of its writes in turn, must come to the same end.
 
-What may differ is known exactly. A task that was with a worker when the process died is lost: its response timeout
-passes and it is offered again. Where nothing was lost, every reference's lines of the journal are the same to the
-millisecond. Where something was, they are the same but for the lost call itself (one IN_PROGRESS, the TIMED_OUT, the
-SCHEDULED of the attempt in its place), the numbers of attempts and the instants that follow from it.
+What may differ is known exactly. A task that was with a worker of the process when it died is given back, and the same
+attempt is offered again; one that was polled by hand is lost: its response timeout passes. Where there was neither, every
+reference's lines of the journal are the same to the millisecond. Where there was, they are the same but for the lost call
+itself (one IN_PROGRESS, and the SCHEDULED of the attempt given back, or the TIMED_OUT and the SCHEDULED of the attempt in
+its place), the numbers of attempts and the instants that follow from it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import attrs
 
-from conductorlite.canonical import Payload
+from conductorlite.canonical import Payload, parse
 from conductorlite.clock import VirtualClock
 from conductorlite.decisions import Event, Message
 from conductorlite.definitions import WorkflowDef
@@ -33,7 +34,7 @@ from conductorlite.testing.stores import STORES, CountedIds, Store, StoreKind
 
 __all__ = ["crash_everywhere", "start_once"]
 
-#: (workflow id, printed reference, attempt) of a task whose worker died with it.
+#: (workflow id, printed reference, attempt) of a task that was in hand when the process died.
 Lost = tuple[str, str, int]
 
 
@@ -149,7 +150,9 @@ class _Life:
         self.journal: list[str] = []
         self.dumps: dict[int, _Dump] = {}
         self.reopened: _Dump | None = None
+        #: Those that nobody gives back, and those that are given back.
         self.lost: set[Lost] = set()
+        self.returned: set[Lost] = set()
         self.findings: list[str] = []
         self.end: _Dump | None = None
         self.histories: dict[str, Sequence[HistoryEvent]] = {}
@@ -216,14 +219,15 @@ class _Life:
         with self._engine(FaultyBackend(inner, keep_open=True), clock, workers) as engine:
             self.findings += [f"at reopening: {finding}" for finding in engine.check()]
         leases = {
-            (task.workflow_id, task.ref, task.attempt): task.lease
+            (task.workflow_id, task.ref, task.attempt): (task.lease, task.holder)
             for rows in self.reopened.executions.values()
             for task in rows.attempts
             if task.status is TaskStatus.IN_PROGRESS and task.lease
         }
-        self.lost = set(leases)
+        self.lost = {key for key, (_, holder) in leases.items() if holder is None}
+        self.returned = set(leases) - self.lost
         for call in tuple(workers.calls):
-            if leases.get((call.workflow_id, call.ref, call.attempt)) == call.lease:
+            if leases.get((call.workflow_id, call.ref, call.attempt), (0, None))[0] == call.lease:
                 workers[call.task_type].give_back(call)
 
 
@@ -260,7 +264,7 @@ def _ending(life: _Life, workflow_id: str) -> object:
 
 
 def _compare_histories(calm: _Life, shaken: _Life, workflow_id: str, where: str, same_order: bool) -> None:
-    exact = not any(lost[0] == workflow_id for lost in shaken.lost)
+    exact = not any(lost[0] == workflow_id for lost in shaken.lost | shaken.returned)
     wanted, found = calm.histories[workflow_id], shaken.histories[workflow_id]
     if exact and list(wanted) == list(found):
         return
@@ -283,8 +287,11 @@ def _lines(life: _Life, workflow_id: str, exact: bool) -> dict[str, list[str]]:
     names = {task.task_id: task.ref for task in life.end.executions[workflow_id].attempts}
     lines = {}
     for ref, told in events.items():
-        lost = sorted(attempt for where, what, attempt in life.lost if (where, what) == (workflow_id, ref))
-        kept = told if exact else _without(_at_once(told), lost)
+        lost, returned = (
+            sorted(attempt for where, what, attempt in gone if (where, what) == (workflow_id, ref))
+            for gone in (life.lost, life.returned)
+        )
+        kept = told if exact else _without(_at_once(_not_returned(told, returned)), lost)
         lines[ref] = [_text(event, lost, names, exact) for event in kept]
     return lines
 
@@ -301,6 +308,21 @@ def _at_once(told: Sequence[HistoryEvent]) -> list[HistoryEvent]:
             event = attrs.evolve(event, payload=given)
         kept.append(event)
         given = None
+    return kept
+
+
+def _not_returned(told: Sequence[HistoryEvent], returned: Sequence[int]) -> list[HistoryEvent]:
+    """The lines of one reference without the calls that were given back: the poll, and the offer of the same attempt."""
+    kept = list(told)
+    for attempt in returned:
+        offers = [
+            n
+            for n, event in enumerate(kept)
+            if (event.attempt, event.status) == (attempt, TaskStatus.SCHEDULED)
+            and parse(event.cause or "{}").get("kind") == "GIVE_BACK"
+        ]
+        if offers and offers[0] and kept[offers[0] - 1].status == TaskStatus.IN_PROGRESS:
+            del kept[offers[0] - 1 : offers[0] + 1]
     return kept
 
 

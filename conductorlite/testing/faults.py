@@ -14,7 +14,7 @@ from typing import Any, Final, final
 
 from conductorlite.decisions import Decision
 from conductorlite.errors import EngineClosed, StorageError
-from conductorlite.ports import Backend, Marks, PayloadStorage, ReadingTransaction, WritingTransaction
+from conductorlite.ports import Backend, Life, Marks, PayloadStorage, Presence, ReadingTransaction, WritingTransaction
 
 __all__ = ["Crash", "FaultyBackend"]
 
@@ -70,6 +70,7 @@ class FaultyBackend:
         self._on_use = on_use
         self._keep_open = keep_open
         self._closed = False
+        self._presences: list[Presence] = []
 
     @property
     def writes(self) -> int:
@@ -127,6 +128,23 @@ class FaultyBackend:
         """The inner backend's."""
         return self.inner.marks()
 
+    def appear(self) -> Presence:
+        """The inner backend's; ended by a crash."""
+        self._check()
+        presence = self.inner.appear()
+        self._presences.append(presence)
+        return presence
+
+    def look(self, place: str) -> Life:
+        """The inner backend's."""
+        self._check()
+        return self.inner.look(place)
+
+    def forget(self, place: str) -> None:
+        """The inner backend's."""
+        self._check()
+        self.inner.forget(place)
+
     def compact(self) -> None:
         """The inner backend's."""
         self._check("compact")
@@ -173,6 +191,8 @@ class FaultyBackend:
 
     def _crash(self, where: str) -> None:
         self.dead = True
+        for presence in self._presences:
+            presence.die()
         if self._on_crash is not None:
             self._on_crash()
         raise Crash(where)

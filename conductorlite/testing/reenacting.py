@@ -103,7 +103,7 @@ def reenacted(engine: Engine, workflow_id: str, step: Step, definitions: Mapping
 
 
 _ABOUT_TASKS: Final = (
-    *(EventKind.POLL, EventKind.REPORT, EventKind.GRANTED),
+    *(EventKind.POLL, EventKind.REPORT, EventKind.GIVE_BACK, EventKind.GRANTED),
     *(EventKind.STARTED, EventKind.CHILD_ENDED, EventKind.CHILD_REOPENED),
 )
 

@@ -60,16 +60,16 @@ class Workers:
 
     `concurrency` bounds how many run at once in one engine (None, on the system clock: 32 plain functions and 1,000
     coroutines; on a virtual one there is no bound).
-    `worker_id` is what polled tasks show. `heartbeat=False` turns off the automatic extension of leases for all of them;
-    a response timeout then means "took too long" instead of "is dead". `drain` is how long a stopping engine waits for
-    running functions before it abandons their threads.
+    `worker_id` is what polled tasks show: by default a name that no other process has. `heartbeat=False` turns off the
+    automatic extension of leases for all of them; a response timeout then means "took too long" instead of "is dead".
+    `drain` is how long a stopping engine waits for running functions before it abandons their threads.
     """
 
     def __init__(
         self,
         *,
         concurrency: int | None = None,
-        worker_id: str = "conductorlite",
+        worker_id: str | None = None,
         heartbeat: bool = True,
         drain: Span = "30s",
     ) -> None:

@@ -12,7 +12,19 @@ from conductorlite import Engine, Run
 from conductorlite.aio import AsyncEngine, AsyncRun
 
 #: Between the floors of the engine: they take rows and transactions, not what a user holds.
-INSIDE = {"embed", "embedded", "execution", "report", "report_event", "fire_schedule", "resolve", "sign_of_life", "take_message"}
+INSIDE = {
+    "embed",
+    "embedded",
+    "execution",
+    "report",
+    "report_event",
+    "fire_schedule",
+    "resolve",
+    "sign_of_life",
+    "take_alone",
+    "take_message",
+    "take_offered",
+}
 
 #: Where there is an `async` in the words for what is returned.
 TWINS = {"Run": "AsyncRun", "Iterator[str]": "AsyncIterator[str]"}

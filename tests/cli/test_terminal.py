@@ -112,11 +112,12 @@ def test_a_signal_finishes_running_tasks(shell: Shell, number: int, code: int) -
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_a_second_signal_abandons_them(shell: Shell) -> None:
-    """A second Ctrl-C ends the process at once; the store is whole, and the task is still leased."""
+    """A second Ctrl-C ends the process at once; the store is whole, and whoever opens it gives the task back: no death."""
     ended, _ = _interrupted(shell.folder, signal.SIGINT, times=2)
     assert ended == 130
     with shell.engine() as engine:
-        assert engine.get("s1").task("first").status == "IN_PROGRESS"
+        task = engine.get("s1").task("first")
+        assert (task.status, task.attempt, task.deaths) == ("SCHEDULED", 0, 0)
     assert shell("check").code == 0
 
 

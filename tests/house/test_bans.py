@@ -74,8 +74,8 @@ def test_only_the_sandbox_starts_processes() -> None:
 
 
 def test_nothing_is_drawn_by_chance() -> None:
-    """Ids and jitter are derived: only the id of a top-level start may be random, and who holds a lock."""
-    drawn = (PACKAGE / "engine" / "core.py", PACKAGE / "locks" / "sqlite.py")
+    """Ids and jitter are derived: only the id of a top-level start may be random, and who holds a lock, or a task."""
+    drawn = (PACKAGE / "engine" / "core.py", PACKAGE / "engine" / "holding.py", PACKAGE / "locks" / "sqlite.py")
     found = [
         f"{named(path)}:{line} imports {name}"
         for path in python_files()

@@ -81,6 +81,8 @@ class Sieve:
         self._inner = MemoryBackend()
         self._keeps = keeps
 
+        self.appear, self.look, self.forget = self._inner.appear, self._inner.look, self._inner.forget
+
     def reading(self) -> Any:
         """The whole view."""
         return self._inner.reading()

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import final
 
+from conductorlite.backends.memory.holders import MemoryPresence
 from conductorlite.backends.memory.reads import MemoryReads
 from conductorlite.backends.memory.store import Store
 from conductorlite.backends.memory.writes import MemoryWrites
 from conductorlite.errors import EngineClosed, InvalidInput, InvariantBroken
 from conductorlite.payloads.memory import MemoryPayloads
-from conductorlite.ports import PayloadStorage
+from conductorlite.ports import Life, PayloadStorage
 from conductorlite.threads import Block, Mutex, within
 
 __all__ = ["MemoryBackend"]
@@ -34,6 +35,8 @@ class MemoryBackend:
         self._closed = False
         self._pid = os.getpid()
         self._payloads = MemoryPayloads()
+        self._present: dict[str, Life] = {}
+        self._appeared = 0
 
     def reading(self) -> AbstractContextManager[MemoryReads]:
         """A consistent view; inside another transaction of this thread, that one's view."""
@@ -71,6 +74,19 @@ class MemoryBackend:
 
     def marks(self) -> None:
         """None: a store in memory ends with its process."""
+
+    def appear(self) -> MemoryPresence:
+        """The presence of an engine that is about to hand out tasks: it is one of this process."""
+        self._appeared += 1
+        return MemoryPresence(self._present, self._appeared)
+
+    def look(self, place: str) -> Life:
+        """What is known of a holder by the place of its presence."""
+        return self._present.get(place, Life.MISSING)
+
+    def forget(self, place: str) -> None:
+        """Remove what is left of the presence of a holder that is no more."""
+        self._present.pop(place, None)
 
     def compact(self) -> None:
         """Nothing: what was deleted is gone."""

@@ -10,6 +10,7 @@ from typing import Final
 from conductorlite.backends.memory.changes import MemoryChangeReads
 from conductorlite.backends.memory.driven import MemoryDrivenReads
 from conductorlite.backends.memory.events import MemoryEventReads
+from conductorlite.backends.memory.holders import MemoryHolderReads
 from conductorlite.backends.memory.limits import LimitRows
 from conductorlite.backends.memory.ordered import Ordered
 from conductorlite.backends.memory.owners import MemoryOwnerReads
@@ -41,6 +42,7 @@ class MemoryReads(
     MemorySchemaReads,
     MemoryOwnerReads,
     MemoryDrivenReads,
+    MemoryHolderReads,
 ):
     """One consistent view: the backend's lock is held while its block lasts."""
 

@@ -14,7 +14,7 @@ from conductorlite.decisions import Event, Message, MessageKey
 from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.handlers import EventExecution
 from conductorlite.limits import Limit, Member
-from conductorlite.ports import Archived, EventPlace, Feed, RelayItem, ScheduleRow
+from conductorlite.ports import Archived, EventPlace, Feed, HolderRow, RelayItem, ScheduleRow
 
 __all__ = ["Execution", "Store"]
 
@@ -93,6 +93,12 @@ class Store:
         self.loose: dict[str, dict[str, int]] = {}
         self.outbox: dict[int, RelayItem] = {}
         self.outbox_seq = 0
+        #: What was changed, where in it, and what was there: a tuple each, for there are thousands in a large commit.
+        self._undo: list[tuple[Any, Any, object]] = []
+        self._beside()
+
+    def _beside(self) -> None:
+        """What stands beside executions."""
         self.definitions: dict[str, str] = {}
         self.workflow_defs: dict[tuple[str, int], str] = {}
         self.workflow_versions: dict[str, Ordered[tuple[int]]] = {}
@@ -113,10 +119,11 @@ class Store:
         self.noted: dict[tuple[str, str, int], int] = {}
         self.notes: Ordered[tuple[int, str, str, int]] = Ordered()
         self.note_seq = 0
+        self.holders: dict[str, HolderRow] = {}
+        #: (workflow id, reference, attempt) of what each holder has.
+        self.held: dict[str, dict[tuple[str, str, int], bool]] = {}
         self.archive: dict[str, Archived] = {}
         self.archived_ids: Ordered[tuple[str]] = Ordered()
-        #: What was changed, where in it, and what was there: a tuple each, for there are thousands in a large commit.
-        self._undo: list[tuple[Any, Any, object]] = []
 
     # -- changes that can be undone ------------------------------------------------------------------------------------
 

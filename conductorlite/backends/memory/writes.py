@@ -10,6 +10,7 @@ import attrs
 
 from conductorlite.backends.memory.driven import MemoryDrivenWrites
 from conductorlite.backends.memory.events import MemoryEventWrites
+from conductorlite.backends.memory.holders import MemoryHolderWrites
 from conductorlite.backends.memory.limits import LimitRowsWritten
 from conductorlite.backends.memory.ordered import Ordered
 from conductorlite.backends.memory.owners import MemoryOwnerWrites
@@ -90,6 +91,7 @@ class MemoryWrites(
     MemorySchemaWrites,
     MemoryOwnerWrites,
     MemoryDrivenWrites,
+    MemoryHolderWrites,
 ):
     """One atomic change; sees its own writes."""
 
@@ -201,6 +203,7 @@ class MemoryWrites(
             if old is None:
                 continue
             store.drop(store.task_ids, old.task_id)
+            self._hold(old, None)
             self._note(execution.workflow_id, key)
             for keys in (execution.live, execution.failed):
                 if key in keys:
@@ -222,6 +225,7 @@ class MemoryWrites(
         store = self._store
         key = (new.ref, new.attempt)
         store.put(execution.attempts, key, new)
+        self._hold(old, new)
         self._note(new.workflow_id, key)
         if old is None:
             store.put(store.task_ids, new.task_id, (new.workflow_id, new.ref, new.attempt))
@@ -391,6 +395,7 @@ class MemoryWrites(
         execution = self._of(workflow_id)
         for task in execution.attempts.values():
             store.drop(store.task_ids, task.task_id)
+            self._hold(task, None)
         for ref in list(execution.offered):
             self._drop_message((workflow_id, ref))
         for event_id in list(execution.inbox):

@@ -19,11 +19,12 @@ from conductorlite.backends.sqlite.copying import copy
 from conductorlite.backends.sqlite.counting import Counts
 from conductorlite.backends.sqlite.marks import FileMarks
 from conductorlite.backends.sqlite.opening import Settings, open_reader, open_writer, translated
+from conductorlite.backends.sqlite.presence import Presences, SQLitePresence
 from conductorlite.backends.sqlite.reads import SQLiteReads
 from conductorlite.backends.sqlite.schema import refuse_newer
 from conductorlite.backends.sqlite.writes import SQLiteWrites
 from conductorlite.errors import ConductorliteError, EngineClosed, InvalidInput, InvariantBroken, StorageBusy, StorageError
-from conductorlite.ports import PayloadStorage
+from conductorlite.ports import Life, PayloadStorage
 from conductorlite.spans import Milliseconds, to_ms
 from conductorlite.threads import Block, Mutex, within
 
@@ -44,8 +45,10 @@ class SQLiteBackend:
     """A store in one SQLite file, durable at every commit (`synchronous="FULL"`) or at every checkpoint ("NORMAL").
 
     NORMAL never loses consistency, but a power cut may lose the newest commits. `busy_timeout_ms` bounds every wait
-    for another writer, `max_size_bytes` the file. `counting=True` fills `counts`. Opening raises StorageReadOnly,
-    StorageCorrupt, SchemaTooNew, StorageBusy, StorageFull or StorageError, each with the file unchanged.
+    for another writer, `max_size_bytes` the file. `counting=True` fills `counts`. `kernel` tells the running kernel from
+    others (default: its boot id): engines that name the same one see by a lock whether another one's process is alive.
+    Opening raises StorageReadOnly, StorageCorrupt, SchemaTooNew, StorageBusy, StorageFull or StorageError, each with the
+    file unchanged.
     """
 
     one_commit: bool = True
@@ -58,6 +61,7 @@ class SQLiteBackend:
         busy_timeout_ms: Milliseconds = 5000,
         max_size_bytes: int | None = None,
         counting: bool = False,
+        kernel: str | None = None,
     ) -> None:
         name = os.fspath(path)
         if name in ("", ":memory:"):
@@ -76,6 +80,8 @@ class SQLiteBackend:
             counts=self.counts,
         )
         self._marks = FileMarks(self.path)
+        self._presences = Presences(f"{self.path}.holders", kernel)
+        self._appeared: list[SQLitePresence] = []
         self._pid = os.getpid()
         self._closed = False
         self._current = _Current()
@@ -118,6 +124,21 @@ class SQLiteBackend:
     def marks(self) -> FileMarks:
         """A folder beside the database, `orders.db.marks` for `orders.db`; made when it is needed."""
         return self._marks
+
+    def appear(self) -> SQLitePresence:
+        """The presence of an engine that is about to hand out tasks: a locked file in `orders.db.holders` beside the database."""
+        self._check_open()
+        presence = self._presences.appear()
+        self._appeared.append(presence)
+        return presence
+
+    def look(self, place: str) -> Life:
+        """What is known of a holder by the place of its presence."""
+        return self._presences.look(place)
+
+    def forget(self, place: str) -> None:
+        """Remove what is left of the presence of a holder that is no more."""
+        self._presences.forget(place)
 
     def commits(self) -> int:
         """How many changes were committed through this object."""
@@ -186,6 +207,8 @@ class SQLiteBackend:
     def _release(self) -> None:
         self._closed = True
         self._marks.close()
+        for presence in self._appeared:
+            presence.leave()
         while self._idle:
             self._idle.pop().close()
 

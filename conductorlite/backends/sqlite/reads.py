@@ -12,6 +12,7 @@ from conductorlite.backends.sqlite.archive import SQLiteArchiveReads
 from conductorlite.backends.sqlite.changes import SQLiteChangeReads
 from conductorlite.backends.sqlite.driven import SQLiteDrivenReads
 from conductorlite.backends.sqlite.events import SQLiteEventReads
+from conductorlite.backends.sqlite.holders import SQLiteHolderReads
 from conductorlite.backends.sqlite.limits import LimitRows
 from conductorlite.backends.sqlite.owners import SQLiteOwnerReads
 from conductorlite.backends.sqlite.payloads import SQLitePayloadReads
@@ -44,6 +45,7 @@ class SQLiteReads(
     SQLiteSchemaReads,
     SQLiteOwnerReads,
     SQLiteDrivenReads,
+    SQLiteHolderReads,
 ):
     """One consistent view of the store; valid until its block ends."""
 

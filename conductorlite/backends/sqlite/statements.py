@@ -222,6 +222,13 @@ NEXT_LETTER: Final = (
     "SELECT due_at, workflow_id FROM inbox WHERE held = 0 AND owner = ? ORDER BY due_at, workflow_id, event_id LIMIT 1"
 )
 
+# -- holders -----------------------------------------------------------------------------------------------------------
+
+HOLDERS: Final = "SELECT holder, place, lease_until FROM holders ORDER BY holder"
+PUT_HOLDER: Final = "INSERT OR REPLACE INTO holders (holder, place, lease_until) VALUES (?, ?, ?)"
+DROP_HOLDER: Final = "DELETE FROM holders WHERE holder = ?"
+HELD_BY: Final = f"SELECT {_TASK} FROM tasks WHERE holder = ? ORDER BY workflow_id, ref, attempt"
+
 # -- owners ------------------------------------------------------------------------------------------------------------
 
 OWNED: Final = "SELECT workflow_id FROM workflows WHERE owner = ? AND owner <> '' AND workflow_id > ? ORDER BY workflow_id LIMIT ?"
@@ -248,7 +255,10 @@ REMOVE: Final = tuple(
 
 #: Statements that walk a whole index by their nature; none of them belongs to a turn.
 COLD: Final = frozenset(
-    {QUEUE_SIZES, POLLS, WORKFLOW_DEFS, TASK_DEFS, EVENT_HANDLERS, UNOWNED, OWN_THE_REST, OWN_SCHEDULES, OWNERS, OWNERS_OF_LETTERS}
+    {
+        *(QUEUE_SIZES, POLLS, WORKFLOW_DEFS, TASK_DEFS, EVENT_HANDLERS, UNOWNED, OWN_THE_REST, OWN_SCHEDULES),
+        *(OWNERS, OWNERS_OF_LETTERS, HOLDERS),
+    }
 )
 
 DRIVEN: Final = "SELECT since, until FROM driven WHERE owner = ? AND until > ? ORDER BY since"

@@ -12,6 +12,7 @@ from conductorlite.backends.sqlite.archive import SQLiteArchiveWrites
 from conductorlite.backends.sqlite.changes import SQLiteChangeWrites
 from conductorlite.backends.sqlite.driven import SQLiteDrivenWrites
 from conductorlite.backends.sqlite.events import SQLiteEventWrites
+from conductorlite.backends.sqlite.holders import SQLiteHolderWrites
 from conductorlite.backends.sqlite.limits import LimitRowsWritten
 from conductorlite.backends.sqlite.opening import translated
 from conductorlite.backends.sqlite.owners import SQLiteOwnerWrites
@@ -49,6 +50,7 @@ class SQLiteWrites(
     SQLiteSchemaWrites,
     SQLiteOwnerWrites,
     SQLiteDrivenWrites,
+    SQLiteHolderWrites,
 ):
     """One atomic change of the store; sees its own writes. Valid until its block ends."""
 

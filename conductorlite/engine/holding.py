@@ -1,0 +1,252 @@
+"""What an engine's own workers have in hand, and what engines had that are no more.
+
+An engine that hands tasks to its own workers is a *holder*: registered in the store before it hands out the first one, and
+present as long as it is open (`ports.Presence`). Whoever opens or drives the store looks for holders that are gone, and gives
+back what they had: letters to the executions and the end of the holder are one commit, so nothing is given back twice. Where a
+presence cannot be looked at, a holder counts as alive until its lease ends, which a thread of its own renews.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+import weakref
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Final, Literal
+
+from conductorlite.canonical import Payload
+from conductorlite.decisions import Event, EventKind
+from conductorlite.engine.turns import Turns
+from conductorlite.errors import ConductorliteError, InvariantBroken, NotFound, StorageError
+from conductorlite.executions import Task
+from conductorlite.ports import HolderRow, Life, Presence
+from conductorlite.threads import Mutex
+
+__all__ = ["Holding", "leave_all"]
+
+#: How long a holder counts as alive where nobody can look, ms, and how often it says so, in seconds: two may be missed.
+_LEASE_MS: Final = 30_000
+_BEAT_S: Final = 10.0
+
+#: When it is said again after the store was busy, in seconds.
+_AGAIN_S: Final = 1.0
+
+#: How often who drives looks for holders that are gone, ms.
+_LOOK_MS: Final = 500
+
+#: Executions whose turns are taken at once when their tasks are given back; the rest is the driver's.
+_TURNS: Final = 64
+
+#: Why a task is given back.
+Why = Literal["stopped", "died", "silent"]
+
+#: The holders of this process: a signal, like the death it announces, is the whole process's.
+_open: Final[weakref.WeakSet[Holding]] = weakref.WeakSet()
+
+
+def leave_all() -> None:
+    """Have every holder of this process end its presence, as one that goes of its own will: the process is about to end.
+
+    Writes to no store, so that it can be done at any instant, in a signal handler too.
+    """
+    for holding in tuple(_open):
+        holding.vanish()
+
+
+class Holding:
+    """One engine as a holder. Thread-safe."""
+
+    def __init__(self, turns: Turns, owner: str) -> None:
+        self._turns = turns
+        self._backend = turns.backend
+        self._clock = turns.clock
+        self._owner = owner
+        #: Random: process ids and host names are not enough, two containers may share both. In virtual time, which is for tests,
+        #: the lowest number that is free, so that the same program does the same again.
+        self.name: str | None = None if self._clock.virtual else uuid.uuid4().hex[:12]
+        self._presence: Presence | None = None
+        self._mutex = Mutex()
+        self._over = threading.Event()
+        self._looked_at: int | None = None
+
+    @property
+    def worker_id(self) -> str:
+        """The name of its workers, unless they are given another one: of no other process's."""
+        return "conductorlite" if self._clock.virtual else f"conductorlite-{self.name}"
+
+    # ------------------------------------------------------------------ to hold
+
+    def begin(self) -> str:
+        """Be a holder, from the first call on; returns its name. Raises StorageErrors, with nothing changed."""
+        if self._presence is None:
+            with self._mutex.held():
+                if self._presence is None:
+                    self._register()
+        return self.name or ""
+
+    def _register(self) -> None:
+        presence = self._backend.appear()
+        try:
+            with self._backend.writing() as tx:
+                name = self.name or _free({row.holder for row in tx.task_holders()})
+                tx.put_holder(self._row(name, presence))
+        except BaseException:
+            presence.remove()
+            raise
+        self.name, self._presence = name, presence
+        _open.add(self)
+        # Also when the interpreter ends: whoever did not close its engine has not died of a task.
+        weakref.finalize(self, presence.leave)
+        if presence.leased and not self._clock.virtual:
+            threading.Thread(
+                target=_beats, args=(weakref.ref(self), self._over), name="conductorlite-presence", daemon=True
+            ).start()
+
+    def _row(self, name: str, presence: Presence) -> HolderRow:
+        leased = presence.leased and not self._clock.virtual
+        return HolderRow(holder=name, place=presence.place, lease_until=self._clock.now() + _LEASE_MS if leased else None)
+
+    def renew(self) -> None:
+        """Say that it is alive, to those who cannot look; raises StorageErrors."""
+        with self._mutex.held():
+            if self._presence is not None and self.name is not None:
+                with self._backend.writing() as tx:
+                    tx.put_holder(self._row(self.name, self._presence))
+
+    # ------------------------------------------------------------------ to give back
+
+    def give_back(self, tasks: Iterable[Task]) -> None:
+        """Give back tasks that nobody works at any more, each in a turn of its own; raises StorageErrors."""
+        now = self._clock.now()
+        for task in tasks:
+            with suppress(NotFound, InvariantBroken):
+                letter = _letter(task, "stopped", now)
+                if self._turns.take(task.workflow_id, [letter]).parked is not None:
+                    self._turns.keep(task.workflow_id, [letter])
+
+    def leave(self) -> None:
+        """Give back all there is and be a holder no more; idempotent.
+
+        When the store cannot be written, whoever opens or drives it next gives back in its place.
+        """
+        with self._mutex.held():
+            presence, self._presence = self._presence, None
+            self._over.set()
+        if presence is None or self.name is None:
+            return
+        try:
+            addressed = self._returned(self.name, None, "stopped")
+        except ConductorliteError:
+            presence.leave()
+            return
+        except BaseException:
+            presence.leave()
+            raise
+        presence.remove()
+        self._follow(addressed)
+
+    def vanish(self) -> None:
+        """End its presence without a word to the store."""
+        presence = self._presence
+        if presence is not None:
+            presence.leave()
+
+    def look(self) -> bool:
+        """As `recover`, if it is time to look again; when the store cannot be asked, later."""
+        now = self._clock.now()
+        if self._looked_at is not None and 0 <= now - self._looked_at < _LOOK_MS:
+            return False
+        self._looked_at = now
+        try:
+            return self.recover()
+        except StorageError:
+            return False
+
+    def recover(self) -> bool:
+        """Give back what holders had that are gone; whether there was one. Raises StorageErrors."""
+        with self._backend.reading() as view:
+            rows = view.task_holders()
+        found = False
+        for row in rows:
+            why = None if row.holder == self.name and self._presence is not None else self._gone(row)
+            if why is not None:
+                addressed = self._returned(row.holder, row, why)
+                self._backend.forget(row.place)
+                self._follow(addressed)
+                found = True
+        return found
+
+    def _gone(self, row: HolderRow) -> Why | None:
+        """Why a holder is held for gone; None as long as it may be alive."""
+        life = self._backend.look(row.place)
+        if life is Life.LEFT:
+            return "stopped"
+        if life is Life.DEAD or (life is Life.MISSING and row.lease_until is None):
+            return "died"
+        if life is Life.ALIVE or row.lease_until is None:
+            return None
+        return "silent" if row.lease_until <= self._clock.now() else None
+
+    def _returned(self, holder: str, judged: HolderRow | None, why: Why) -> Sequence[str]:
+        """Write to all executions of which a holder had something, and forget it, in one commit; the executions.
+
+        None of it when the holder is not the one that was judged any more: somebody else was first, or it has renewed its lease.
+        """
+        now = self._clock.now()
+        with self._backend.writing() as tx:
+            if judged is not None and judged not in tx.task_holders():
+                return ()
+            letters = [_letter(task, why, now) for task in tx.held_by(holder)]
+            if letters:
+                tx.post(letters)
+            tx.drop_holder(holder)
+        return list(dict.fromkeys(letter.workflow_id for letter in letters))
+
+    def _follow(self, addressed: Sequence[str]) -> None:
+        """Take the turns of the executions that were written to, of as many as need not be left to the driver."""
+        if addressed:
+            self._turns.wake()
+        for workflow_id in addressed[:_TURNS]:
+            # What goes wrong with it is told to whoever takes the next turn on it: the letter stays until it was read.
+            with suppress(NotFound, InvariantBroken, StorageError):
+                with self._backend.reading() as view:
+                    row = view.workflow(workflow_id)
+                if row is not None and row.owner == self._owner:
+                    self._turns.take(workflow_id)
+
+
+def _free(names: set[str]) -> str:
+    number = 1
+    while str(number) in names:
+        number += 1
+    return str(number)
+
+
+def _letter(task: Task, why: Why, now: int) -> Event:
+    return Event(
+        workflow_id=task.workflow_id,
+        event_id=f"{EventKind.GIVE_BACK}:{task.task_id}:{task.lease}",
+        kind=EventKind.GIVE_BACK,
+        due_at=now,
+        posted_at=now,
+        ref=task.ref,
+        attempt=task.attempt,
+        generation=task.generation,
+        data=Payload.of({"taskId": task.task_id, "lease": task.lease, "why": why}),
+    )
+
+
+def _beats(held: weakref.ref[Holding], over: threading.Event) -> None:
+    """Renew a holder's lease until it leaves; keeps nothing alive."""
+    span = _BEAT_S
+    while not over.wait(span):
+        holding = held()
+        if holding is None:
+            return
+        try:
+            holding.renew()
+            span = _BEAT_S
+        except ConductorliteError:
+            span = _AGAIN_S
+        del holding
