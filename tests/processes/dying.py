@@ -34,7 +34,7 @@ def fork(store: str) -> None:
 
 def main(store: str, what: str, kernel: str | None = None) -> None:
     """Do as told."""
-    workers = Workers(drain=0)
+    workers = Workers(drain="0s")
     begun = threading.Event()
 
     @workers.task()

@@ -104,7 +104,7 @@ def test_a_process_that_drives_already_gives_back(tmp_path: Path) -> None:
     workers = Workers()
     with child(store) as dying, Engine(store, workers=workers) as survivor:
         workers.add("work", lambda: {"done": "here"})
-        assert not survivor.run_until_idle(timeout=1)
+        assert not survivor.run_until_idle(timeout="1ms")
         dying.end(signal.SIGKILL)
         assert survivor.run("w").result(timeout="30s") == {"done": "here"}
         assert len(survivor.get("w").tasks) == 1
