@@ -37,7 +37,9 @@ def carried_out(*names: str) -> dict[str, dict[str, Any]]:
 #: Takes seconds and shows what a shorter one of its family shows too: carried out in the deep run.
 LONG = {
     "10 MB of branches",
+    "10,000 branches",
     "10,000 branches, made at run time",
+    "1e18 rounds, python",
     "1e308 rounds",
     "a loop of a variable without an end",
     "a loop of an INLINE without an end",
