@@ -103,10 +103,10 @@ def test_a_value_of_no_declared_type_must_be_json(value: object) -> None:
     assert any(path.startswith("$.tasks[0].subWorkflowParam.priority") for path in paths), paths
 
 
-@pytest.mark.parametrize(("join_on", "problem"), [((), False), (("x",), True)])
-def test_how_far_a_definition_is_looked_into(join_on: tuple[str, ...], problem: bool) -> None:
+@pytest.mark.parametrize(("innermost", "problem"), [(None, False), (SubWorkflowParams(name="x"), True)])
+def test_how_far_a_definition_is_looked_into(innermost: SubWorkflowParams | None, problem: bool) -> None:
     """Four containers for each level that may be nested, and eight more: what is deeper is one problem, and nothing is raised."""
-    leaf = WorkflowTask(name="a", task_reference_name="a", join_on=join_on)
+    leaf = WorkflowTask(name="a", task_reference_name="a", sub_workflow_param=innermost)
     inner = [WorkflowTask(name="l", task_reference_name="l", type="DO_WHILE", loop_over=[leaf])]
     for _ in range(MAX_NESTING + 1):
         params = SubWorkflowParams(name="w", workflow_definition=WorkflowDef(name="w", tasks=inner))
