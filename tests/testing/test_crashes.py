@@ -82,6 +82,7 @@ class Sieve:
         self._keeps = keeps
 
         self.appear, self.look, self.forget = self._inner.appear, self._inner.look, self._inner.forget
+        self.marks = self._inner.marks
 
     def reading(self) -> Any:
         """The whole view."""
