@@ -126,9 +126,12 @@ class Driver(Work):
         """
         try:
             if self.clock.virtual:
-                return self._run_virtual(until, deadline)
-            with Leaving():
-                return self._run_real(until, deadline, forever)
+                ended = self._run_virtual(until, deadline)
+            else:
+                with Leaving():
+                    ended = self._run_real(until, deadline, forever)
+            self.engine.driven.look(last=True)
+            return ended
         finally:
             self.engine.driven.rest()
 

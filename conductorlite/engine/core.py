@@ -6,6 +6,7 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, Literal
 
 import attrs
@@ -21,7 +22,7 @@ from conductorlite.engine.holding import Holding
 from conductorlite.engine.outside import Outside
 from conductorlite.engine.secrecy import Secrecy
 from conductorlite.engine.turns import Turns
-from conductorlite.errors import InvalidInput
+from conductorlite.errors import EngineClosed, InvalidInput, StorageError
 from conductorlite.handlers import EventHandler
 from conductorlite.payloads import open_payloads
 from conductorlite.ports import Backend, Lock, PayloadCodec, PayloadStorage, SecretProvider
@@ -106,8 +107,11 @@ class Core:
 
     def close(self) -> None:
         """Release the backend; idempotent."""
-        self.driven.note()
-        self.backend.close()
+        try:
+            with suppress(StorageError, EngineClosed):
+                self.driven.note()
+        finally:
+            self.backend.close()
 
 
 def checked_name(name: str | None, allocation: str) -> str | None:

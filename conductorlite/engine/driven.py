@@ -16,7 +16,7 @@ import attrs
 from conductorlite.clock import Clock
 from conductorlite.decisions import Event
 from conductorlite.draft import counted
-from conductorlite.errors import EngineClosed, StorageError
+from conductorlite.errors import SchemaTooNew, StorageCorrupt, StorageError
 from conductorlite.ports import Backend, ReadingTransaction
 
 __all__ = ["Driven", "measured"]
@@ -64,17 +64,13 @@ class Driven:
         if clock.virtual:
             self._extend(clock.now())
 
-    def look(self) -> None:
-        """Tell that this engine drives now. Writes to the store once in a while; not to be called inside a transaction."""
+    def look(self, *, last: bool = False) -> None:
+        """Tell that this engine drives now, and when it is the `last` time for a while; not to be called inside a transaction.
+
+        Writes to the store once in a while. Raises what `note` does.
+        """
         self._driving = True
-        self._looked(_NOTED_MS)
-
-    def rest(self) -> None:
-        """Tell that this engine drives no more, until it looks again; as `look` otherwise."""
-        self._looked(_ENDED_MS)
-        self._driving = self._clock.virtual
-
-    def _looked(self, most: int) -> None:
+        most = _ENDED_MS if last else _NOTED_MS
         now = self._clock.now()
         with self._lock:
             self._extend(now)
@@ -84,8 +80,15 @@ class Driven:
         if late:
             self.note()
 
+    def rest(self) -> None:
+        """Tell that this engine drives no more, until it looks again."""
+        self._driving = self._clock.virtual
+
     def note(self) -> None:
-        """Write to the store what it does not know yet; what cannot be written now is when it is noted next."""
+        """Write to the store what it does not know yet; what cannot be written now is when it is noted next.
+
+        Raises StorageCorrupt, SchemaTooNew and EngineClosed, which do not pass.
+        """
         with self._lock:
             if self._clock.virtual:
                 self._extend(self._clock.now())
@@ -98,7 +101,9 @@ class Driven:
                     tx.note_driven(self._owner, drive.begin, end)
                 if not self._tidy:
                     tx.forget_driven(self._owner, _KEPT)
-        except (StorageError, EngineClosed):
+        except StorageError as error:
+            if isinstance(error, StorageCorrupt | SchemaTooNew):
+                raise
             self._failed_at = self._clock.now()
             return
         self._failed_at, self._tidy = None, True
