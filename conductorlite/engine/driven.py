@@ -7,7 +7,6 @@ long as it is open.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -18,6 +17,7 @@ from conductorlite.decisions import Event
 from conductorlite.draft import counted
 from conductorlite.errors import SchemaTooNew, StorageCorrupt, StorageError
 from conductorlite.ports import Backend, ReadingTransaction
+from conductorlite.threads import Mutex
 
 __all__ = ["Driven", "measured"]
 
@@ -51,7 +51,7 @@ class Driven:
         self._clock = clock
         self._owner = owner
         self._downtime_counts = downtime_counts
-        self._lock = threading.Lock()
+        self._lock = Mutex()
         #: What the store does not know whole; the last one goes on.
         self._drives: list[_Drive] = []
         self._driving = clock.virtual
@@ -72,7 +72,7 @@ class Driven:
         self._driving = True
         most = _ENDED_MS if last else _NOTED_MS
         now = self._clock.now()
-        with self._lock:
+        with self._lock.held():
             self._extend(now)
             # Who lives on a virtual clock is not killed on the way: it notes its time when it is closed.
             late = not self._clock.virtual and sum(drive.end - drive.noted for drive in self._drives) >= most
@@ -89,7 +89,7 @@ class Driven:
 
         Raises StorageCorrupt, SchemaTooNew and EngineClosed, which do not pass.
         """
-        with self._lock:
+        with self._lock.held():
             if self._clock.virtual:
                 self._extend(self._clock.now())
             drives = [(drive, drive.end) for drive in self._drives if drive.end > drive.noted]
@@ -107,7 +107,7 @@ class Driven:
             self._failed_at = self._clock.now()
             return
         self._failed_at, self._tidy = None, True
-        with self._lock:
+        with self._lock.held():
             for drive, end in drives:
                 drive.noted = end
             self._drives = [drive for drive in self._drives if drive.end > drive.noted or drive is self._drives[-1]]
@@ -126,7 +126,7 @@ class Driven:
         """For how long drivers of an owner drove between two instants, ms."""
         stretches = list(view.driven(owner, begin))
         if owner == self._owner:
-            with self._lock:
+            with self._lock.held():
                 if self._driving:
                     self._extend(end)
                 stretches += [(drive.begin, drive.end) for drive in self._drives]

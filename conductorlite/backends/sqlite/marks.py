@@ -11,10 +11,11 @@ import contextlib
 import hashlib
 import logging
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+
+from conductorlite.threads import Mutex
 
 __all__ = ["FileMarks"]
 
@@ -36,7 +37,7 @@ class FileMarks:
         self._listed = f"{path}.marks"
         self._folder = Path(self._listed)
         self._pid = os.getpid()
-        self._lock = threading.Lock()
+        self._lock = Mutex()
         self._file: int | None = None
         self._name = self._process = self._store = ""
         self._slots: list[bytes] = []
@@ -44,20 +45,20 @@ class FileMarks:
 
     def deaths(self, key: str) -> int:
         """How many files of dead processes have the mark."""
-        with self._lock:
+        with self._lock.held():
             return sum(1 for _ in self._dead(self._mark(key))) if self._ready() else 0
 
     def begin(self, key: str) -> None:
         """Write the mark into a free place of the file."""
-        with self._lock:
-            if self._ready():
+        with self._lock.held():
+            if self._ready() and self._mark(key) not in self._slots:  # else it was left there by an interruption
                 place = self._slots.index(_FREE) if _FREE in self._slots else len(self._slots)
                 self._slots[place : place + 1] = [self._mark(key)]
                 self._write(place)
 
     def end(self, key: str) -> None:
         """Free the place of the mark."""
-        with self._lock:
+        with self._lock.held():
             mark = self._mark(key)
             if mark in self._slots:
                 place = self._slots.index(mark)
@@ -66,7 +67,7 @@ class FileMarks:
 
     def forget(self, key: str) -> None:
         """Take the mark out of the files of the dead; one without any other goes."""
-        with self._lock:
+        with self._lock.held():
             mark = self._mark(key)
             for path, file, marks in self._dead(mark) if self._ready() else ():
                 with contextlib.suppress(OSError):
@@ -78,7 +79,7 @@ class FileMarks:
 
     def close(self) -> None:
         """Remove the own file, and the folder when nobody else has one; in a forked child nothing."""
-        with self._lock:
+        with self._lock.held():
             file, self._file, self._useless = self._file, None, True
             self._slots.clear()
             if file is None or os.getpid() != self._pid:
