@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import pytest
-from engine_kit import Bench, flow, simple
+from engine_kit import Bench, flow, fork, join, simple
 from limits_kit import limited
 
 from conductorlite import TaskStatus
 from conductorlite.canonical import Payload
 from conductorlite.decisions import Event, EventKind
+from conductorlite.testing import replay
 
 Act = Callable[[Bench], Any]
 
@@ -111,3 +113,15 @@ def test_a_slot_that_is_not_there_lets_nobody_in(bench: Bench, name: str) -> Non
     assert (bench.task("a").status, bench.workflow.parked, bench.workflow.broken_turns) == (TaskStatus.PENDING, None, 0)
     bench.report(held)
     assert bench.task("a").status is TaskStatus.SCHEDULED
+
+
+def test_slots_of_one_turn_are_replayed_in_their_places(bench: Bench) -> None:
+    """Two tasks end in one turn; only the slot of the second lets somebody in: the journal tells whose it was."""
+    first, second = (attrs.evolve(limited(ref, k=1, response_timeout_s=10), optional=True) for ref in "ab")
+    bench.start(flow(fork("f", [first], [second], [limited("c", "b", k=1)]), join("j", "a", "b", "c")))
+    bench.take("a")
+    bench.take("b")
+    bench.at(10)
+    assert bench.statuses()["c"] == "SCHEDULED"
+    bench.healthy()
+    replay(bench.engine.export(bench.workflow_id))  # raises ReplayDiverged at the first line that differs
