@@ -96,7 +96,7 @@ def _task(task: Task, workflow: Workflow | None, node: WorkflowTask | None) -> d
         "endTime": task.ended_at,
         "queueWaitTime": max(0, task.started_at - task.scheduled_at) if task.started_at else 0,
         "startDelayInSeconds": _seconds(task.start_delay_ms),
-        "callbackAfterSeconds": _seconds(task.callback_after_ms),
+        "callbackAfterSeconds": _seconds(task.offered_after_ms),
         "callbackFromWorker": True,
         "iteration": task.iteration,
         "loopOverTask": task.iteration > 0,

@@ -84,7 +84,8 @@ def _end_with(draft: Draft, task: Task, said: Mapping[str, Any]) -> None:
     reason = None
     if not status.successful:
         reason = f"Sub workflow {said['name']}/{said['workflowId']} failure reason: {said['reason'] or said['status']}"
-    output = {**draft.value(task.output), "subWorkflowId": said["workflowId"], **said["output"]}
+    # What the child says of a `subWorkflowId` of its own is about another execution.
+    output = {**draft.value(task.output), **said["output"], "subWorkflowId": said["workflowId"]}
     kept = draft.keep(Payload.of(output, bounded=False))
     draft.close(task, status, output=kept, reason=reason, child_ended=True)
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import attrs
 
-from conductorlite.canonical import EMPTY
 from conductorlite.decider.endings import fail_workflow
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.definitions import TimeoutPolicy, WorkflowTimeoutPolicy
@@ -74,7 +73,8 @@ def on_wait_ends(draft: Draft, event: Event) -> None:
     """A WAIT is over."""
     task = _due(draft, event, "wait_until")
     if task is not None:
-        draft.close(task, TaskStatus.COMPLETED, output=EMPTY)
+        # What was signalled to it while it waited is its output.
+        draft.close(task, TaskStatus.COMPLETED)
 
 
 def on_poll_timeout(draft: Draft, event: Event) -> None:

@@ -85,7 +85,7 @@ class Core:
         #: What its own workers have in hand.
         self.holding = Holding(self.turns, self.owner)
         self._polls = Polls()
-        self._secrecy = None if secrets is None else Secrecy(secrets)
+        self._secrecy = None if secrets is None else Secrecy(secrets, environment or {})
         self._ids = ids or (lambda: str(uuid.uuid4()))
         self._embedded: Cache[Any, Any] = Cache(256)
         self._event_handlers: Cache[str, EventHandler] = Cache(256)

@@ -6,7 +6,7 @@ makes of them be stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -33,8 +33,9 @@ class _Unavailable(Exception):
 class Secrecy:
     """What an engine knows of secrets: where to ask, and what it has handed out to attempts that are not over."""
 
-    def __init__(self, provider: SecretProvider) -> None:
+    def __init__(self, provider: SecretProvider, environment: Mapping[str, str]) -> None:
         self._provider = provider
+        self._environment = environment
         self._held: Cache[str, tuple[Any, ...]] = Cache(_HELD)
 
     def handed(self, task: Task, node: Node) -> Task | TaskResult:
@@ -45,7 +46,9 @@ class Secrecy:
             return task
         try:
             values = {name: secret_value(name, self._text) for name in secret_names(sites)}
-            metadata = {name: self._known(name) for name in metadata_names}
+            named = {name: self._text(name) for name in metadata_names}
+            # What is no secret may be a variable of the engine's environment, as in Conductor; it is not kept secret then.
+            metadata = {name: self._environment[name] if text is None else text for name, text in named.items()}
             text = canonical(filled_in(task.input_data, sites, values))
         except KeyError as missing:
             return _refused(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, f"there is no secret {missing.args[0]!r}")
@@ -54,15 +57,9 @@ class Secrecy:
         except InvalidInput:  # which may quote a value
             reason = "with its secrets filled in, the input cannot be kept as JSON"
             return _refused(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason)
-        secrets = (*values.values(), *metadata.values())
+        secrets = (*values.values(), *(text for text in named.values() if text is not None))
         self._held.put(task.task_id, secrets)
         return attrs.evolve(task, input=Revealed(text, secrets, metadata))
-
-    def _known(self, name: str) -> str:
-        text = self._text(name)
-        if text is None:
-            raise KeyError(name)
-        return text
 
     def _text(self, name: str) -> str | None:
         try:

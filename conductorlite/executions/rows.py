@@ -138,6 +138,11 @@ class Task:
         return data
 
     @property
+    def offered_after_ms(self) -> int:
+        """Conductor's `callbackAfterSeconds`: how long after it was put there its queue offers a task, until it is polled."""
+        return self.callback_after_ms or (self.start_delay_ms if self.status is TaskStatus.SCHEDULED else 0)
+
+    @property
     def runtime_metadata(self) -> dict[str, str]:
         """Conductor's `runtimeMetadata`: the secrets its definition names there, by name; only in what `poll` returns."""
         return dict(self.input.metadata) if isinstance(self.input, Revealed) else {}

@@ -123,7 +123,7 @@ def _task_member(draft: Draft, task: Task, member: str) -> Json:
         case "correlationId":
             return draft.workflow.correlation_id
         case "callbackAfterSeconds":
-            return task.callback_after_ms // 1000
+            return task.offered_after_ms // 1000
         case "status":
             return shown_status(task.status, draft.workflow.semantics)
         case _:

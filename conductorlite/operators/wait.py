@@ -69,15 +69,16 @@ def schedule_human(draft: Draft, node: Node, iterations: tuple[int, ...], previo
 
 def _until(values: dict[str, object], now: int) -> int | None:
     duration, until = (_text(values.get(name)) for name in ("duration", "until"))
-    if duration and until:
+    if duration.strip() and until.strip():
         raise InvalidExpression("WAIT was given both a duration and until")
-    if duration:
-        return now + parse_duration(duration)
-    return parse_until(until, "UTC") if until else None
+    if duration.strip():
+        return now + parse_duration(duration.strip())
+    # Conductor reads the text as it is: blanks around a date are an error.
+    return parse_until(until, "UTC") if until.strip() else None
 
 
 def _text(value: object) -> str:
-    return "" if value is None else to_text(value).strip()
+    return "" if value is None else to_text(value)
 
 
 def schedule_noop(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:

@@ -475,7 +475,7 @@ def test_a_transform_that_does_not_compile_is_refused(bench: Bench, query: str) 
 @pytest.mark.parametrize("query", [".a", "${workflow.input.q}"])
 def test_a_transform_needs_the_extra(bench: Bench, query: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the extra a definition with a JSON_JQ_TRANSFORM is refused, with the command that installs it."""
-    monkeypatch.setattr(jq_module, "jq_installed", lambda: False)
+    monkeypatch.setattr(jq_module, "installed", lambda language: False)
     with pytest.raises(InvalidDefinition, match=r"pip install 'conductorlite\[jq\]'"):
         bench.engine.start(flow(transform(query)))
 

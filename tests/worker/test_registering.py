@@ -85,7 +85,7 @@ def outcome(workers: Workers, task_type: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", [Workers, ScriptedWorkers])
-@pytest.mark.parametrize("function", NAMED, ids=repr)
+@pytest.mark.parametrize("function", NAMED)
 def test_parentheses_make_no_difference(function: Callable[..., Any], kind: type[Workers]) -> None:
     """`@workers.task`, `@workers.task()` and `@workers.task("name")` return the function and register it."""
     for decorate, name in (
@@ -98,7 +98,7 @@ def test_parentheses_make_no_difference(function: Callable[..., Any], kind: type
         assert outcome(workers, worker.task_type) == {"y": 1}
 
 
-@pytest.mark.parametrize("function", NAMELESS, ids=repr)
+@pytest.mark.parametrize("function", NAMELESS)
 def test_what_has_no_name_is_given_one(function: Callable[..., Any]) -> None:
     """A lambda, a partial, an object: with a name they work; without one the decorator says so at once."""
     workers = Workers()
