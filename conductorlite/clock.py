@@ -7,7 +7,6 @@ sleep (a virtual one never does).
 
 from __future__ import annotations
 
-import threading
 import time
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -16,7 +15,7 @@ from typing import Protocol, runtime_checkable
 from conductorlite.errors import ClockError, InvalidInput
 from conductorlite.threads import Block, Mutex, within
 
-__all__ = ["Clock", "Instant", "SystemClock", "VirtualClock", "to_instant"]
+__all__ = ["Clock", "Instant", "SystemClock", "VirtualClock", "Wakeup", "to_instant"]
 
 #: What public calls accept as a point in time: epoch ms, an aware datetime, or ISO 8601 text (no zone means UTC).
 Instant = int | str | datetime
@@ -40,6 +39,14 @@ def to_instant(value: Instant) -> int:
     return round(value.timestamp() * 1000)
 
 
+class Wakeup(Protocol):
+    """What ends a wait before its time."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait up to `timeout` seconds; whether it was woken."""
+        ...
+
+
 @runtime_checkable
 class Clock(Protocol):
     """What the engine asks of time. Implementations must be safe to call from any thread."""
@@ -51,8 +58,8 @@ class Clock(Protocol):
         """Epoch milliseconds."""
         ...
 
-    def wait(self, wakeup: threading.Condition, until: int | None) -> None:
-        """Wait, with `wakeup` held, until it is notified or the clock reads `until`; a virtual clock returns at once."""
+    def wait(self, wakeup: Wakeup, until: int | None) -> None:
+        """Wait until `wakeup` is woken or the clock reads `until`; a virtual clock returns at once."""
         ...
 
 
@@ -68,8 +75,8 @@ class SystemClock:
         """Epoch milliseconds, from the machine."""
         return time.time_ns() // 1_000_000
 
-    def wait(self, wakeup: threading.Condition, until: int | None) -> None:
-        """Wait on the condition until it is notified or the machine's clock reads `until`."""
+    def wait(self, wakeup: Wakeup, until: int | None) -> None:
+        """Wait until `wakeup` is woken or the machine's clock reads `until`."""
         if until is None:
             wakeup.wait(self.LONGEST_WAIT_S)
             return
@@ -108,7 +115,7 @@ class VirtualClock:
                 raise ClockError(f"time cannot go back from {self._now} to {target}")
             self._now = target
 
-    def wait(self, wakeup: threading.Condition, until: int | None) -> None:
+    def wait(self, wakeup: Wakeup, until: int | None) -> None:
         """Return at once: virtual time never passes by waiting."""
 
     def held(self) -> AbstractContextManager[None]:

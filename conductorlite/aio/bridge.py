@@ -7,7 +7,6 @@ Short verbs run in up to four threads. All driving of one AsyncEngine is done by
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import islice
@@ -21,6 +20,7 @@ from conductorlite.errors import EngineClosed, StorageError, WouldDeadlock
 from conductorlite.executions import HistoryEvent, Workflow
 from conductorlite.spans import Span, to_span
 from conductorlite.worker import Pool
+from conductorlite.worker.pool import Job
 
 __all__ = ["Bridge"]
 
@@ -40,31 +40,43 @@ _PAGE: Final = 500
 class _Order(Generic[T]):
     """A call on its way to a thread, and the future of whoever awaits it."""
 
-    def __init__(self, work: Callable[[], T]) -> None:
+    def __init__(self, work: Callable[[], T], unwanted: Callable[[T], None] | None = None) -> None:
         self.future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._work = work
-        self._lock = threading.Lock()
-        self._begun = False
-        self._dropped = False
+        self._unwanted = unwanted
+        #: Who was first, the thread or whoever takes it back: one step of a dict decides.
+        self._fate: dict[str, bool] = {}
 
     def drop(self) -> bool:
         """Take the order back; False when a thread has begun it."""
-        with self._lock:
-            self._dropped = not self._begun
-            return self._dropped
+        return not self._fate.setdefault("begun", False)
 
     def carry_out(self) -> None:
         """Do it in this thread, unless it was taken back."""
-        with self._lock:
-            if self._dropped:
-                return
-            self._begun = True
+        if not self._fate.setdefault("begun", True):
+            return
         try:
             result = self._work()
         except BaseException as error:
-            _post(self.future, _fail, error)
+            self.fail(error)
         else:
-            _post(self.future, _resolve, result)
+            if not _post(self.future, self._resolve, result):
+                self.refuse(result)
+
+    def fail(self, error: BaseException) -> None:
+        """Tell whoever awaits it that it failed."""
+        _post(self.future, _fail, error)
+
+    def refuse(self, result: T) -> None:
+        """Whoever awaited the result does not any more."""
+        if self._unwanted is not None:
+            self._unwanted(result)
+
+    def _resolve(self, future: asyncio.Future[T], result: T) -> None:
+        if future.done():
+            self.refuse(result)
+        else:
+            future.set_result(result)
 
 
 class Bridge:
@@ -75,21 +87,20 @@ class Bridge:
         self._verbs: Pool[None] = Pool(_THREADS, _nothing)
         self._drives: Pool[None] = Pool(1, _nothing)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._lock = threading.Lock()
-        self._awaited: dict[str, set[asyncio.Future[None]]] = {}
-        #: The driving thread drives for those who await, or will when its turn comes.
-        self._on_behalf = False
+        self._awaited: dict[str, dict[asyncio.Future[None], None]] = {}
+        #: What drives for those who await, or will when its turn comes.
+        self._on_behalf: Job[None] | None = None
         #: Blocks of `background()` that are open.
         self._blocks = 0
         #: Driving verbs that wait for the thread.
-        self._queued = 0
+        self._queued: set[object] = set()
         #: Of those who poll with a timeout, resolved by the next commit.
         self._polling: set[asyncio.Future[None]] = set()
         self._closed = False
         #: From the first driving on, until it is closed.
         self._leaving = Leaving()
         self._glancing: asyncio.Task[None] | None = None
-        self._seen: int | None = None
+        self._seen: tuple[int, int] | None = None
         engine.listen(self._committed)
 
     # ------------------------------------------------------------------ calls
@@ -97,8 +108,18 @@ class Bridge:
     async def call(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Await a short verb, done in a thread."""
         order = self._order(lambda: verb(*args, **kwargs))
-        self._verbs.submit(order.carry_out)
+        self._verbs.submit(order.carry_out, order.fail)
         return await self._reply(order)
+
+    async def _take(self, take: Callable[[], list[T]], give_back: Callable[[list[T]], None]) -> list[T]:
+        """Await what is taken; what nobody awaits any more when it comes is given back."""
+        order = self._order(take, lambda taken: self._unwanted(taken, give_back))
+        self._verbs.submit(order.carry_out, order.fail)
+        return await self._reply(order)
+
+    def _unwanted(self, taken: list[T], give_back: Callable[[list[T]], None]) -> None:
+        if taken:
+            self._verbs.submit(lambda: give_back(taken))
 
     async def drive(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Await a verb that drives. Canceled before it began it never begins; later it goes on to its end unattended."""
@@ -145,15 +166,18 @@ class Bridge:
             if not driving.cancelled():
                 driving.result()
 
-    async def poll(self, timeout: Span, take: Callable[[], list[T]]) -> list[T]:
-        """What `take` takes, tried again after each commit until it is something or the time is over."""
+    async def poll(self, timeout: Span, take: Callable[[], list[T]], give_back: Callable[[list[T]], None]) -> list[T]:
+        """What `take` takes, tried again after each commit until it is something or the time is over.
+
+        Canceled, it has taken nothing: what was taken for nobody is given back.
+        """
         clock = self._engine.clock
         until = clock.now() + to_span(timeout)
         while True:
             changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._polling.add(changed)  # before the try: a commit in between is not missed
             try:
-                taken = await self.call(take)
+                taken = await self._take(take, give_back)
                 left = until - clock.now()
                 if taken or left <= 0 or clock.virtual:
                     return taken
@@ -170,30 +194,32 @@ class Bridge:
             for one in page:
                 yield one
 
-    def _order(self, work: Callable[[], T]) -> _Order[T]:
+    def _order(self, work: Callable[[], T], unwanted: Callable[[T], None] | None = None) -> _Order[T]:
         if self._closed:
             raise EngineClosed("the engine was closed")
         if self._loop is None or self._loop.is_closed():
             # Coroutine functions run on the loop that uses the engine.
             self._loop = asyncio.get_running_loop()
             self._engine.driver.workshop.use(self._loop)
-        return _Order(work)
+        return _Order(work, unwanted)
 
     def _order_drive(self, work: Callable[[], T]) -> _Order[T]:
         order = self._order(work)
 
         def take_up() -> None:
-            with self._lock:
-                self._queued -= 1
+            self._queued.discard(order)
             if self._closed:
-                _post(order.future, _fail, EngineClosed("the engine was closed"))
+                order.fail(EngineClosed("the engine was closed"))
             else:
                 order.carry_out()
 
+        def lost(error: BaseException) -> None:
+            self._queued.discard(order)
+            order.fail(error)
+
         self._answer_signals()
-        with self._lock:
-            self._queued += 1
-        self._drives.submit(take_up)
+        self._queued.add(order)
+        self._drives.submit(take_up, lost)
         self._engine.turns.wake()
         return order
 
@@ -201,7 +227,9 @@ class Bridge:
         try:
             return await order.future
         except asyncio.CancelledError:
-            order.drop()
+            future = order.future
+            if not order.drop() and future.done() and not future.cancelled() and future.exception() is None:
+                order.refuse(future.result())  # it came at the same instant
             raise
 
     # ------------------------------------------------------------------ awaiting results
@@ -216,8 +244,7 @@ class Bridge:
             return await self.drive(engine.wait, workflow_id, timeout)
         seconds = None if timeout is None else to_span(timeout) / 1000
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        with self._lock:
-            self._awaited.setdefault(workflow_id, set()).add(ended)
+        self._awaited.setdefault(workflow_id, {})[ended] = None
         try:
             # Asked after the future is in place: a commit in between is not missed.
             if not (await self.call(engine.status, workflow_id)).terminal:
@@ -251,13 +278,11 @@ class Bridge:
         return self._engine.wait(workflow_id)
 
     def _leave(self, workflow_id: str, ended: asyncio.Future[None]) -> None:
-        with self._lock:
-            others = self._awaited.get(workflow_id, set())
-            others.discard(ended)
-            if not others:
-                self._awaited.pop(workflow_id, None)
-            last = not self._awaited
-        if last:
+        others = self._awaited.get(workflow_id, {})
+        others.pop(ended, None)
+        if not others:
+            self._awaited.pop(workflow_id, None)
+        if not self._awaited:
             self._engine.turns.wake()  # whoever drives on behalf of nobody may stop
             if self._glancing is not None and self._glancing.get_loop() is asyncio.get_running_loop():
                 self._glancing.cancel()
@@ -269,17 +294,13 @@ class Bridge:
             _post(future, _resolve, None)
 
     def _release(self, workflow_id: str) -> None:
-        with self._lock:
-            futures = tuple(self._awaited.get(workflow_id, ()))
-        for future in futures:
+        for future in tuple(self._awaited.get(workflow_id, ())):
             _post(future, _resolve, None)
 
     def _release_all(self, error: BaseException) -> None:
-        with self._lock:
-            futures = [future for some in self._awaited.values() for future in some]
-            self._awaited.clear()
-        for future in futures:
-            _post(future, _fail, error)
+        for some in tuple(self._awaited.values()):
+            for future in tuple(some):
+                _post(future, _fail, error)
 
     def _answer_signals(self) -> None:
         if not self._engine.clock.virtual:
@@ -287,23 +308,20 @@ class Bridge:
 
     def _drive_on_behalf(self) -> None:
         self._answer_signals()
-        with self._lock:
-            if self._on_behalf or self._closed:
-                return
-            self._on_behalf = True
-        self._drives.submit(self._drive_while_awaited)
+        if not self._closed and (self._on_behalf is None or self._on_behalf.over):
+            self._on_behalf = self._drives.submit(self._drive_while_awaited, self._release_all)
 
     def _drive_while_awaited(self) -> None:
         driver = self._engine.driver
         try:
-            with driver.driving:
-                driver.run(until=lambda: not self._awaited or self._queued > 0 or self._closed)
+            with driver.drive():
+                driver.run(until=lambda: not self._awaited or bool(self._queued) or self._closed)
         except BaseException as error:
             self._release_all(error)
-        with self._lock:
-            self._on_behalf = bool(self._awaited) and not self._closed
-        if self._on_behalf:  # a driving verb wants the thread: it comes first
-            self._drives.submit(self._drive_while_awaited)
+            return
+        self._on_behalf = None  # before it looks who awaits: who comes later sees it
+        if self._awaited:  # a driving verb wants the thread: it comes first
+            self._drive_on_behalf()
 
     def _glance(self) -> None:
         """Have one task look for what other processes commit; commits of this engine need no looking."""
@@ -315,9 +333,12 @@ class Bridge:
             await asyncio.sleep(_GLANCE)
             with suppress(EngineClosed, StorageError):  # the next look will tell
                 await self.call(self._look)
+            if self._awaited:  # unless somebody does
+                self._drive_on_behalf()
 
     def _look(self) -> None:
-        version = self._engine.backend.data_version()
+        backend = self._engine.backend
+        version = (backend.data_version(), backend.commits())
         if version != self._seen:
             for workflow_id in tuple(self._awaited):
                 if self._engine.status(workflow_id).terminal:
@@ -334,7 +355,7 @@ class Bridge:
         order = self._order(self._engine.close)
         self._closed = True
         self._release_all(EngineClosed("the engine was closed"))
-        self._verbs.submit(order.carry_out)
+        self._verbs.submit(order.carry_out, order.fail)
         try:
             await asyncio.shield(order.future)
         finally:
@@ -343,9 +364,13 @@ class Bridge:
             self._drives.close()
 
 
-def _post(future: asyncio.Future[Any], settle: Callable[[asyncio.Future[Any], Any], None], value: Any) -> None:
-    with suppress(RuntimeError):  # the loop is closed: nobody awaits
+def _post(future: asyncio.Future[Any], settle: Callable[[asyncio.Future[Any], Any], None], value: Any) -> bool:
+    """Settle a future on its loop; False when that is closed: nobody awaits."""
+    try:
         future.get_loop().call_soon_threadsafe(settle, future, value)
+    except RuntimeError:
+        return False
+    return True
 
 
 def _resolve(future: asyncio.Future[Any], value: Any) -> None:

@@ -325,9 +325,9 @@ class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping, AsyncUpkeep):
         timeout: Span = "0s",
         domain: str | None = None,
     ) -> list[Task]:
-        """`Engine.poll`, awaited; no thread waits meanwhile."""
+        """`Engine.poll`, awaited; no thread waits meanwhile. Canceled, it gives back what it has taken."""
         take = partial(self._engine.poll, task_type, worker_id=worker_id, count=count, domain=domain)
-        return await self._bridge.poll(timeout, take)
+        return await self._bridge.poll(timeout, take, self._engine._give_up)
 
     async def update_task(self, result: TaskResult) -> Task:
         """`Engine.update_task`, awaited."""

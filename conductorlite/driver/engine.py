@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Literal
 
@@ -222,10 +222,10 @@ class Engine(Upkeep):
         with self._alone("run_forever"):
             self.driver.run(forever=True)
 
-    def _alone(self, verb: str) -> threading.RLock:
+    def _alone(self, verb: str) -> AbstractContextManager[bool]:
         """What only one thread has at a time; raises WouldDeadlock inside what the driver itself has called."""
         refuse_callers(self.turns, verb)
-        return self.driver.driving
+        return self.driver.drive()
 
     def stop(self) -> None:
         """Ask whoever runs `run_forever` or `run_until_idle` in another thread to return."""
@@ -255,30 +255,28 @@ class Engine(Upkeep):
 
     def _wait(self, workflow_id: str, ended: Callable[[], bool], deadline: int | None, *, inside: Caller | None) -> None:
         while not ended():
-            if not self.driver.driving.acquire(blocking=False):
-                self._await_driver(workflow_id, deadline)
-                continue
             try:
-                in_time = self.driver.run(until=ended, deadline=deadline)
+                with self.driver.drive(timeout=0) as driving:
+                    in_time = driving and self.driver.run(until=ended, deadline=deadline)
             except ClockError as error:
                 if inside is None or not inside.inline:
                     raise
                 text = f"result() inside {inside.what} would wait for itself: time stands still while it runs"
                 raise WouldDeadlock(f"{text}, and {workflow_id} needs it to pass") from error
-            finally:
-                self.driver.driving.release()
-            if not ended():
+            if not driving:
+                self._await_driver(workflow_id, deadline)
+            elif not ended():
                 raise late(self, workflow_id, in_time=in_time)
 
     def _await_driver(self, workflow_id: str, deadline: int | None) -> None:
         """Another thread drives: sleep until something was committed."""
-        with self.turns.committed:
-            now = self.clock.now()
-            if deadline is not None and now >= deadline:
-                raise late(self, workflow_id)
-            self.clock.wait(self.turns.committed, min(now + 100, deadline) if deadline is not None else now + 100)
-            if self.clock.virtual:
-                self.turns.committed.wait(0.05)
+        waiter = self.turns.committed.waiter()
+        now = self.clock.now()
+        if deadline is not None and now >= deadline:
+            raise late(self, workflow_id)
+        self.clock.wait(waiter, min(now + 100, deadline) if deadline is not None else now + 100)
+        if self.clock.virtual:
+            waiter.wait(0.05)
 
     def agenda(self, limit: int = 100) -> list[AgendaEntry]:
         """The next things that will happen by themselves, soonest first: timers, delays, reports of running workers."""
@@ -291,17 +289,19 @@ class Engine(Upkeep):
         Functions that still run in threads are abandoned: what they return is dropped.
         """
         refuse_callers(self.turns, "close")
-        if not self.driver.driving.acquire(blocking=False):
-            self.stop()
-            self.driver.driving.acquire()
+        with self.driver.drive(timeout=0) as driving:
+            if driving:
+                return self._close()
+        self.stop()
+        with self.driver.drive():
+            return self._close()
+
+    def _close(self) -> None:
         try:
-            try:
-                self.driver.close()
-                self.holding.leave()
-            finally:
-                super().close()
+            self.driver.close()
+            self.holding.leave()
         finally:
-            self.driver.driving.release()
+            super().close()
 
     def __enter__(self) -> Engine:
         return self

@@ -107,8 +107,7 @@ class Driver(Work):
             return at
         if self._held_since < 0 or self._held_since > now:
             self._held_since = now
-            with self.engine.turns.committed:
-                self.engine.turns.committed.wait(_MOMENT_S)
+            self.engine.turns.committed.waiter().wait(_MOMENT_S)
             return now
         step = now + max(GLANCE_MS, (now - self._held_since) // 8)
         return step if at is None else min(at, step)
@@ -158,20 +157,20 @@ class Driver(Work):
 
     def stop(self) -> None:
         """Ask a driver in another thread to stop: it takes no more tasks, waits for running functions, returns."""
-        self._stopping.set()
+        self._stopping = True
         self.engine.turns.wake()
 
     def forget_stop(self) -> None:
         """Take back a `stop` that came when the driver it was meant for had just returned."""
-        self._stopping.clear()
+        self._stopping = False
 
     def _run_real(self, until: Callable[[], bool] | None, deadline: int | None, forever: bool) -> bool:
         before, self.outages.patient = self.outages.patient, True
         try:
             while True:
-                if self._stopping.is_set():
+                if self._stopping:
                     self._drain()
-                    self._stopping.clear()
+                    self._stopping = False
                     return True
                 try:
                     over = self._round(until, deadline, forever)
@@ -208,8 +207,7 @@ class Driver(Work):
     def _wait_out(self, deadline: int | None) -> None:
         """Wait before the store is tried again; a commit of anybody here says that it can be."""
         committed, at = self.engine.turns.committed, self.outages.again_at()
-        with committed:
-            self.clock.wait(committed, at if deadline is None or at is None else min(at, deadline))
+        self.clock.wait(committed.waiter(), at if deadline is None or at is None else min(at, deadline))
 
     def _work(self) -> bool:
         """Do what is ready now; whether anything was."""
@@ -242,12 +240,12 @@ class Driver(Work):
         while True:
             now = self.clock.now()
             wake_at = now + self._rest.span(now)
-            with turns.committed:
-                if turns.commits != seen or self._finished():
-                    return
-                self.clock.wait(turns.committed, wake_at if until is None else min(wake_at, until))
-                if turns.commits != seen:
-                    return
+            waiter = turns.committed.waiter()
+            if turns.commits != seen or self._finished():
+                return
+            self.clock.wait(waiter, wake_at if until is None else min(wake_at, until))
+            if turns.commits != seen:
+                return
             now = self.clock.now()
             if (until is not None and now >= until) or self._passed_over or self.engine.holding.look() or self._rest.over(now):
                 return
@@ -340,10 +338,10 @@ class Driver(Work):
                     raise
                 self._wait_out(deadline)
                 continue
-            with self.engine.turns.committed:
-                if self.engine.turns.commits == seen:
-                    self.clock.wait(self.engine.turns.committed, min(deadline, self.clock.now() + GLANCE_MS))
-        left = [running for running in self.workshop if running.job is None or not running.job.done]  # what has ended stays in hand
+            waiter = self.engine.turns.committed.waiter()
+            if self.engine.turns.commits == seen:
+                self.clock.wait(waiter, min(deadline, self.clock.now() + GLANCE_MS))
+        left = [running for running in self.workshop if running.job is None or not running.job.over]  # what has ended stays in hand
         for running in left:
             self._abandon(running)
         with suppress(StorageError):  # else it is given back when the engine is closed

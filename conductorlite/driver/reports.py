@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
+from typing import Final
 
 from conductorlite.decisions import Outcome
 from conductorlite.engine import Keeping
+from conductorlite.engine.asked import Taken
 from conductorlite.engine.logs import about_task
 from conductorlite.errors import Conflict, EngineClosed, InvalidInput, InvariantBroken, NotFound, StorageError
 from conductorlite.executions import Task, TaskResult
 from conductorlite.worker.calls import refused
 
 __all__ = ["Reports"]
+
+#: How often a report is tried whose turn breaks an invariant: the third one parks its execution, which keeps the fourth.
+_TRIES: Final = 4
 
 
 class Reports:
@@ -30,6 +35,10 @@ class Reports:
         """Take a result in hand, and report all that is in hand; raises as `flush` does. Of a lost lease was told already."""
         self._in_hand.extend([(task, result, self._engine.clock.now(), lost)] * times)
         self.flush()
+
+    def tasks(self) -> list[Task]:
+        """Of which something is in hand."""
+        return [task for task, *_ in self._in_hand.copy()]
 
     def log(self, task: Task, text: str) -> None:
         """Take a line for a task's log in hand; it is kept with the next `flush`."""
@@ -62,7 +71,7 @@ class Reports:
         Raises StorageErrors: then it is to be kept.
         """
         try:
-            taken = self._engine.report(task, result, at=at)
+            taken = self._reported(task, result, at)
             ignored = [reply.message for reply in taken.replies.values() if reply.outcome is Outcome.IGNORED]
             if ignored and not lost:
                 about_task(task, f"its report comes too late and is dropped: {ignored[0]}")
@@ -73,3 +82,9 @@ class Reports:
         except InvalidInput as error:
             with suppress(Conflict, InvariantBroken, NotFound):
                 self._engine.report(task, refused(task, result, error), at=at)
+
+    def _reported(self, task: Task, result: TaskResult, at: int | None) -> Taken:
+        for _ in range(_TRIES - 1):
+            with suppress(InvariantBroken):
+                return self._engine.report(task, result, at=at)
+        return self._engine.report(task, result, at=at)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -14,6 +13,7 @@ from conductorlite.engine.callers import Caller
 from conductorlite.errors import WouldDeadlock
 from conductorlite.executions import Task, TaskStatus
 from conductorlite.ports import ReadingTransaction
+from conductorlite.threads import Mutex
 from conductorlite.worker import Worker, Workers
 
 __all__ = ["Waiting"]
@@ -35,7 +35,7 @@ class Waiting:
         self._engine = engine
         self._workers = workers
         self._workshop = workshop
-        self._lock = threading.Lock()
+        self._mutex = Mutex()
         #: By id of the task whose function waits: the executions it is part of, and the one it waits for.
         self._waiting: dict[str, tuple[frozenset[str], str]] = {}
 
@@ -53,7 +53,7 @@ class Waiting:
         if held is None:
             raise WouldDeadlock(f"result() inside {caller.what} would wait for itself: nothing goes on until it returns")
         own = self._family(held.workflow_id)
-        with self._lock:
+        with self._mutex.held():
             if own & self._reached(workflow_id):
                 text = f"{workflow_id} waits for its task {held.ref!r}"
                 raise WouldDeadlock(f"result() inside {caller.what} would wait for itself: {text}")
@@ -61,7 +61,7 @@ class Waiting:
         try:
             yield lambda: self._check(caller, held.task_id, workflow_id)
         finally:
-            with self._lock:
+            with self._mutex.held():
                 self._waiting.pop(held.task_id, None)
 
     def _family(self, workflow_id: str) -> frozenset[str]:
@@ -88,7 +88,7 @@ class Waiting:
         if not self._full():
             return
         blocked = self._blocked(workflow_id)
-        with self._lock:
+        with self._mutex.held():
             # Of several that wait in vain the first gives up: then there is room for the others.
             if blocked is None or not self._full():
                 return
@@ -104,7 +104,7 @@ class Waiting:
 
     def _has_no_room(self, worker: Worker) -> bool:
         every = list(self._workshop)
-        calls = [call for call in every if call.job is None or not call.job.done]  # those that have ended make room
+        calls = [call for call in every if call.job is None or not call.job.over]  # those that have ended make room
         kind = [call for call in calls if call.worker.is_async == worker.is_async]
         own = [call for call in calls if call.worker is worker]
         ended = sum(call.worker.is_async == worker.is_async for call in every) - len(kind)
@@ -139,4 +139,5 @@ class Waiting:
     def _served_elsewhere(self, view: ReadingTransaction, task: Task) -> bool:
         since = self._engine.clock.now() - _POLLED_MS
         polls = view.poll_data(task.task_type)
-        return any(poll.worker_id != self._workers.worker_id and poll.last_poll_time > since for poll in polls)
+        own = self._workers.worker_id or self._engine.holding.worker_id
+        return any(poll.worker_id != own and poll.last_poll_time > since for poll in polls)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import threading
 from collections import deque
 from collections.abc import Iterable
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Final
 
 from conductorlite.driver.handing import Handing
@@ -20,10 +19,11 @@ from conductorlite.driver.waiting import Waiting
 from conductorlite.driver.workshop import Call, Workshop
 from conductorlite.engine import Keeping
 from conductorlite.engine.logs import about_task
-from conductorlite.errors import ClockError, InvariantBroken, NotFound, Parked, StaleLease, StorageError
+from conductorlite.errors import ClockError, ConductorliteError, InvariantBroken, NotFound, Parked, StaleLease, StorageError
 from conductorlite.executions import Task, TaskStatus
 from conductorlite.ports import EventSource
 from conductorlite.schedules import name_at
+from conductorlite.threads import Block, Mutex, within
 from conductorlite.worker import Deferred, Worker, Workers
 from conductorlite.worker.calls import raised, returned_value
 
@@ -47,7 +47,9 @@ class Work:
         self.clock = engine.clock
         # An empty set is falsy, and functions may still be added to it.
         self.workers = workers if workers is not None else Workers()
-        self.driving = threading.RLock()
+        self.driving = Mutex()
+        #: Whether somebody drives, or was interrupted while he did.
+        self._torn = False
         self.workshop = Workshop(engine, self.workers)
         self.waiting = Waiting(engine, self.workers, self.workshop)
         self.handing = Handing(engine, self.workers, self.workshop)
@@ -63,12 +65,31 @@ class Work:
         self._held_since = -1
         self._locked = engine.turns.lock is not None
         self._unfed = 0
-        self._stopping = threading.Event()
+        self._stopping = False
         #: Executions that ended while functions run or are being handed out, and whether anybody notes them down.
         self._over: deque[str] = deque()
         self._noting = False
         self._handing_out = False
         self._rest = Rest(engine, asked=bool(self.listening))
+
+    def drive(self, timeout: float = -1) -> AbstractContextManager[bool]:
+        """A block that drives, told whether it does: not when another thread has driven for `timeout` seconds.
+
+        Who comes after one that was interrupted first sets right what that one has left.
+        """
+        return within(_Driving(self, timeout))
+
+    def mend(self) -> None:
+        """Set right what an interruption has left; raises StorageErrors."""
+        self.outages.patient = False
+        self._handing_out = False
+        self.workshop.mend()
+        in_hand = [*(running.task for running in self.workshop), *self.reports.tasks()]
+        self.engine.holding.give_back_all_but({(task.task_id, task.lease) for task in in_hand})
+        if self.clock.virtual:
+            self._timeline.clear()
+            for running in self.workshop:
+                self._enter(running)
 
     # ------------------------------------------------------------------ one unit of work
 
@@ -242,3 +263,36 @@ class Work:
             return self.engine.extend_lease(held)
         except Parked:  # nothing times out there, and what the function returns will be kept
             return True
+
+
+class _Driving(Block[bool]):
+    """The block of one who drives."""
+
+    __slots__ = ("_inside", "_timeout", "_work")
+
+    def __init__(self, work: Work, timeout: float) -> None:
+        super().__init__()
+        self._work = work
+        self._timeout = timeout
+        self._inside = False
+
+    def begin(self) -> bool:
+        work = self._work
+        self._inside = work.driving.owned()
+        if self._inside:
+            return True
+        if not work.driving.take(self, self._timeout):
+            return False
+        if work._torn:
+            work.mend()
+        work._torn = True
+        return True
+
+    def end(self, error: BaseException | None) -> None:
+        if not self._inside and self._work.driving.mine(self):
+            if error is None or isinstance(error, ConductorliteError):
+                self._work._torn = False
+            self._work.driving.give(self)
+
+    def undo(self, error: BaseException | None = None) -> None:
+        self._work.driving.give(self)

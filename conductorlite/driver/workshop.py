@@ -109,13 +109,33 @@ class Workshop:
 
     def dispatch(self, running: Call) -> None:
         """Begin a call in a thread or on the loop; it counts before its function can do anything."""
-        self.begin(running)
         if running.worker.is_async:
-            running.job = self._loop.submit(partial(self._carry_async, running))
+            running.job = self._loop.job(partial(self._carry_async, running))
+        else:
+            running.job = Job(partial(self._carry, running))
+        self.begin(running)
+        self._start(running.job)
+
+    def _start(self, job: Job[TaskResult | Deferred]) -> None:
+        if isinstance(job, CoroutineJob):
+            self._loop.start(job)
         else:
             if self._pool is None:
                 self._pool = Pool(self._workers.concurrency or _THREADS, self._engine.turns.wake)
-            running.job = self._pool.submit(partial(self._carry, running))
+            self._pool.start(job)
+
+    def mend(self) -> None:
+        """Set right what an interruption of this thread has left: count anew, and begin what was not begun."""
+        for running in tuple(self._calls):
+            if running.inline:  # this thread ran it
+                self._calls.pop(running, None)
+        calls = tuple(self._calls)
+        self._busy = Counter(running.worker.queue for running in calls)
+        self._coroutines_busy = sum(running.worker.is_async for running in calls)
+        for running in calls:
+            job = running.job
+            if job is not None and not job.over:
+                self._start(job)
 
     def _caller(self, running: Call) -> Caller:
         what = f"worker {running.worker.task_type!r}"
@@ -137,7 +157,7 @@ class Workshop:
 
     def finished(self) -> list[Call]:
         """Calls whose function has returned."""
-        return [running for running in self._calls if running.job is not None and running.job.done]
+        return [running for running in tuple(self._calls) if running.job is not None and running.job.over]
 
     def end(self, running: Call) -> None:
         """Count a call as over."""

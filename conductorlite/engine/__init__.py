@@ -1,7 +1,7 @@
 """The verbs, one file per family, each family built on the one before.
 
-metadata ◁ control ◁ migrations ◁ reruns ◁ workface ◁ signals ◁ events ◁ records ◁ schedules ◁ limits ◁ queries ◁ searching ◁
-keeping ◁ upkeep.
+metadata ◁ control ◁ migrations ◁ reruns ◁ reporting ◁ workface ◁ signals ◁ events ◁ records ◁ schedules ◁ limits ◁ queries ◁
+searching ◁ keeping ◁ upkeep.
 """
 
 from conductorlite.engine.asked import Listener

@@ -6,14 +6,14 @@ function starts by itself is not known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextlib import AbstractContextManager, suppress
+from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from conductorlite.errors import WouldDeadlock
+from conductorlite.threads import Block, within
 
 if TYPE_CHECKING:
     from conductorlite.engine.turns import Turns
@@ -38,15 +38,34 @@ class Caller:
 _CALLERS: Final[ContextVar[tuple[Caller, ...]]] = ContextVar("conductorlite_callers", default=())
 
 
-@contextmanager
-def called_by(caller: Caller) -> Iterator[Caller]:
+def called_by(caller: Caller) -> AbstractContextManager[Caller]:
     """While inside, that code is running in this thread or coroutine."""
-    token = _CALLERS.set((*_CALLERS.get(), caller))
-    try:
-        yield caller
-    finally:
-        caller.running = False
-        _CALLERS.reset(token)
+    return within(_Called(caller))
+
+
+class _Called(Block[Caller]):
+    """The block of a call."""
+
+    __slots__ = ("_caller", "_token")
+
+    def __init__(self, caller: Caller) -> None:
+        super().__init__()
+        self._caller = caller
+        self._token: Token[tuple[Caller, ...]] | None = None
+
+    def begin(self) -> Caller:
+        self._token = _CALLERS.set((*_CALLERS.get(), self._caller))
+        return self._caller
+
+    def end(self, error: BaseException | None) -> None:
+        self.undo()
+
+    def undo(self, error: BaseException | None = None) -> None:
+        self._caller.running = False
+        token, self._token = self._token, None
+        if token is not None:
+            with suppress(ValueError):  # a coroutine that is dropped, by somebody else
+                _CALLERS.reset(token)
 
 
 def caller_of(turns: Turns) -> Caller | None:

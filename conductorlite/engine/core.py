@@ -23,6 +23,7 @@ from conductorlite.engine.outside import Outside
 from conductorlite.engine.secrecy import Secrecy
 from conductorlite.engine.turns import Turns
 from conductorlite.errors import EngineClosed, InvalidInput, StorageError
+from conductorlite.executions import Task
 from conductorlite.handlers import EventHandler
 from conductorlite.payloads import open_payloads
 from conductorlite.ports import Backend, Lock, PayloadCodec, PayloadStorage, SecretProvider
@@ -85,6 +86,8 @@ class Core:
         #: What its own workers have in hand.
         self.holding = Holding(self.turns, self.owner)
         self._polls = Polls()
+        #: Tasks that were taken, perhaps, and that nobody got.
+        self._owed: list[Task] = []
         self._secrecy = None if secrets is None else Secrecy(secrets, environment or {})
         self._ids = ids or (lambda: str(uuid.uuid4()))
         self._embedded: Cache[Any, Any] = Cache(256)

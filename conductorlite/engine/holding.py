@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import uuid
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, Literal
 
@@ -21,7 +21,7 @@ from conductorlite.engine.turns import Turns
 from conductorlite.errors import ConductorliteError, InvariantBroken, NotFound, StorageError
 from conductorlite.executions import Task
 from conductorlite.ports import HolderRow, Life, Presence
-from conductorlite.threads import Mutex
+from conductorlite.threads import Mutex, Waiter
 
 __all__ = ["Holding", "leave_all"]
 
@@ -67,7 +67,7 @@ class Holding:
         self.name: str | None = None if self._clock.virtual else uuid.uuid4().hex[:12]
         self._presence: Presence | None = None
         self._mutex = Mutex()
-        self._over = threading.Event()
+        self._over = Waiter()
         self._looked_at: int | None = None
 
     @property
@@ -125,6 +125,13 @@ class Holding:
                 if self._turns.take(task.workflow_id, [letter]).parked is not None:
                     self._turns.keep(task.workflow_id, [letter])
 
+    def give_back_all_but(self, kept: Container[tuple[str, int]]) -> None:
+        """Give back what this holder has and nobody works at; `kept` are ids and leases. Raises StorageErrors."""
+        if self._presence is not None and self.name is not None:
+            with self._backend.reading() as view:
+                held = view.held_by(self.name)
+            self.give_back(task for task in held if (task.task_id, task.lease) not in kept)
+
     def leave(self) -> None:
         """Give back all there is and be a holder no more; idempotent.
 
@@ -132,7 +139,7 @@ class Holding:
         """
         with self._mutex.held():
             presence, self._presence = self._presence, None
-            self._over.set()
+            self._over.wake()
         if presence is None or self.name is None:
             return
         try:
@@ -237,7 +244,7 @@ def _letter(task: Task, why: Why, now: int) -> Event:
     )
 
 
-def _beats(held: weakref.ref[Holding], over: threading.Event) -> None:
+def _beats(held: weakref.ref[Holding], over: Waiter) -> None:
     """Renew a holder's lease until it leaves; keeps nothing alive."""
     span = _BEAT_S
     while not over.wait(span):

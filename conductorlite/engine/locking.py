@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Sequence
 from typing import Final
 
@@ -11,6 +10,7 @@ from conductorlite.clock import Clock
 from conductorlite.decisions import Event, EventKind
 from conductorlite.errors import EngineClosed, LockUnavailable
 from conductorlite.ports import Lock
+from conductorlite.threads import Waiters
 
 __all__ = ["UNLOCKED", "Locking"]
 
@@ -30,7 +30,7 @@ UNLOCKED: Final = object()
 class Locking:
     """The lock of an engine, if it has one. With the fence a turn goes on without a lock that fails: only work is saved by it."""
 
-    def __init__(self, lock: Lock | None, clock: Clock, committed: threading.Condition, *, fencing: bool) -> None:
+    def __init__(self, lock: Lock | None, clock: Clock, committed: Waiters, *, fencing: bool) -> None:
         self._lock = lock
         self._clock = clock
         self._committed = committed
@@ -60,8 +60,7 @@ class Locking:
             self._works()
             if token is not None or not patient or now - began >= _WAIT_MS:
                 return token
-            with self._committed:
-                clock.wait(self._committed, now + _GLANCE_MS)
+            clock.wait(self._committed.waiter(), now + _GLANCE_MS)
 
     def release(self, workflow_id: str, token: object) -> None:
         """Give a turn back; one that cannot be is free when its lease is over."""

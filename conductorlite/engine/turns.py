@@ -9,8 +9,8 @@ listeners told after the commit, never inside.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Final
 
 import attrs
@@ -41,6 +41,7 @@ from conductorlite.errors import (
 from conductorlite.executions import Workflow
 from conductorlite.expressions import apply_workflow_input_template
 from conductorlite.ports import Backend, Lock, ReadingTransaction, WritingTransaction
+from conductorlite.threads import Waiters
 
 __all__ = ["Turns"]
 
@@ -88,10 +89,12 @@ class Turns(Deciding):
         #: Read inside the write transaction: no turn is lost, but others wait while this one decides.
         self.read_inside = False
         self.listeners: list[Listener] = []
-        #: Notified after every commit of this engine.
-        self.committed = threading.Condition()
+        #: Woken after every commit of this engine.
+        self.committed = Waiters()
+        #: Another number after each of them.
         self.commits = 0
         self._locking = Locking(lock, clock, self.committed, fencing=fencing)
+        self._numbers = count(1)
         #: Broken turns of executions that have not begun, and have no row to count them on.
         self._unborn: dict[str, int] = {}
         #: Told in the same commit that an execution has ended which something outside the decider began (`Workflow.event`).
@@ -392,9 +395,8 @@ class Turns(Deciding):
 
     def wake(self) -> None:
         """Wake everybody who waits for something to change."""
-        with self.committed:
-            self.commits += 1
-            self.committed.notify_all()
+        self.commits = next(self._numbers)
+        self.committed.wake()
 
     # ------------------------------------------------------------------ turns that end their process
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from conductorlite.testing.crashes import crash_everywhere, start_once
     from conductorlite.testing.faults import Crash, FaultyBackend
     from conductorlite.testing.history import assert_history, render_history, timeline
+    from conductorlite.testing.interrupts import interrupt_everywhere
     from conductorlite.testing.replaying import Replayed, replay
     from conductorlite.testing.scripted import Call, Script, ScriptedWorkers
     from conductorlite.testing.simulation import Simulated, SimulationFailed, simulate
@@ -43,6 +44,7 @@ __all__ = [
     "assert_history",
     "crash_everywhere",
     "findings",
+    "interrupt_everywhere",
     "render_history",
     "replay",
     "simulate",
@@ -66,6 +68,7 @@ _PLACES: Final = {
     "assert_history": "conductorlite.testing.history",
     "render_history": "conductorlite.testing.history",
     "timeline": "conductorlite.testing.history",
+    "interrupt_everywhere": "conductorlite.testing.interrupts",
     "Replayed": "conductorlite.testing.replaying",
     "replay": "conductorlite.testing.replaying",
     "Call": "conductorlite.testing.scripted",

@@ -7,6 +7,7 @@ not those of the program itself, of its worker functions and of this kit. Left o
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Callable
@@ -45,6 +46,7 @@ class Instants:
         self._numbers = count()
         self._kinds: dict[CodeType, int] = {}
         self._active = False
+        self._collecting = False
 
     @property
     def number(self) -> int:
@@ -52,6 +54,9 @@ class Instants:
         return int(repr(self._numbers)[6:-1])  # count(12)
 
     def __enter__(self) -> Instants:
+        # What the collector calls it calls at instants of its own, and nothing gets out of it.
+        self._collecting = gc.isenabled()
+        gc.disable()
         self._active = True
         if sys.version_info >= (3, 12):
             _monitor(self)
@@ -67,6 +72,8 @@ class Instants:
         else:
             sys.settrace(None)
             threading.settrace(None)
+        if self._collecting:
+            gc.enable()
 
     def step(self, frame: FrameType) -> None:
         """Count one instruction of a frame that is counted, and raise if it is the one."""

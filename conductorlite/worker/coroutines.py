@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from conductorlite.threads import Mutex, Waiter
 from conductorlite.worker.pool import Job
 
 if TYPE_CHECKING:
@@ -18,12 +20,15 @@ __all__ = ["CoroutineJob", "Coroutines"]
 
 T = TypeVar("T")
 
+#: Seconds between looks whether a loop is still there.
+_GLANCE = 1.0
+
 #: Seconds that closing waits for canceled coroutines to end.
 _PATIENCE = 5.0
 
 
 class CoroutineJob(Job[T]):
-    """One call on a loop. `result` is set before `done`, `done` before `ended`."""
+    """One call on a loop. `result` is set before `done`, `done` before `ended` is woken."""
 
     __slots__ = ("ended", "loop", "start", "task")
 
@@ -32,7 +37,12 @@ class CoroutineJob(Job[T]):
         self.start = start
         self.loop = loop
         self.task: asyncio.Task[None] | None = None
-        self.ended = threading.Event()
+        self.ended = Waiter()
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing will come of it any more: it has ended, or its loop has."""
+        return self.done or self.loop.is_closed()
 
 
 class Coroutines(Generic[T]):
@@ -42,7 +52,7 @@ class Coroutines(Generic[T]):
         self._finished = finished
         self._host: asyncio.AbstractEventLoop | None = None
         self._private: tuple[threading.Thread, asyncio.AbstractEventLoop, asyncio.Event] | None = None
-        self._lock = threading.Lock()
+        self._mutex = Mutex()
 
     def use(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run what is submitted from now on on this loop, which is the caller's to run and to close."""
@@ -50,16 +60,26 @@ class Coroutines(Generic[T]):
 
     def submit(self, start: Callable[[], Coroutine[Any, Any, T]]) -> CoroutineJob[T]:
         """Have a coroutine run; `start` is called on the loop."""
-        hosted = self._host is not None and not self._host.is_closed()
-        job = CoroutineJob(start, self._host if hosted and self._host is not None else self._private_loop())
-        job.loop.call_soon_threadsafe(self._begin, job)
+        job = self.job(start)
+        self.start(job)
         return job
+
+    def job(self, start: Callable[[], Coroutine[Any, Any, T]]) -> CoroutineJob[T]:
+        """One call that is not begun yet."""
+        hosted = self._host is not None and not self._host.is_closed()
+        return CoroutineJob(start, self._host if hosted and self._host is not None else self._private_loop())
+
+    def start(self, job: CoroutineJob[T]) -> None:
+        """Begin a call; nothing happens when it was begun."""
+        job.loop.call_soon_threadsafe(self._begin, job)
 
     def run(self, start: Callable[[], Coroutine[Any, Any, T]]) -> T | BaseException:
         """Have a coroutine run and wait for it in this thread; what it raised is returned."""
-        job = self.submit(start)
+        job = self.job(start)
         try:
-            job.ended.wait()
+            self.start(job)
+            while not job.over:
+                job.ended.wait(_GLANCE)
         except BaseException:
             self.abandon(job)
             raise
@@ -75,15 +95,16 @@ class Coroutines(Generic[T]):
 
     def close(self) -> None:
         """Cancel what runs on the private loop and end its thread; idempotent."""
-        with self._lock:
+        with self._mutex.held():
             private, self._private = self._private, None
         if private is not None:
             thread, loop, stopped = private
-            loop.call_soon_threadsafe(stopped.set)
+            with suppress(RuntimeError):  # it has ended
+                loop.call_soon_threadsafe(stopped.set)
             thread.join(_PATIENCE)
 
     def _begin(self, job: CoroutineJob[T]) -> None:
-        if not job.abandoned:
+        if not job.abandoned and job.task is None:
             job.task = job.loop.create_task(_carry(job))
             job.task.add_done_callback(lambda task: self._end(job, task))
 
@@ -91,28 +112,31 @@ class Coroutines(Generic[T]):
         if task.cancelled():  # before its first step
             job.result = InterruptedError("the event loop ended before the coroutine began")
         job.done = True
-        job.ended.set()
+        job.ended.wake()
         if not job.abandoned:
             self._finished()
 
     def _private_loop(self) -> asyncio.AbstractEventLoop:
         import asyncio
 
-        with self._lock:
-            if self._private is None:
-                ready = threading.Event()
+        with self._mutex.held():
+            if self._private is None or self._private[1].is_closed():
+                ready = Waiter()
                 found: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
                 async def live() -> None:
                     stopped = asyncio.Event()
                     found.append((asyncio.get_running_loop(), stopped))
-                    ready.set()
+                    ready.wake()
                     await stopped.wait()
 
                 # asyncio.run cancels what is left and lets it end.
                 thread = threading.Thread(target=lambda: asyncio.run(live()), name="conductorlite-loop", daemon=True)
                 thread.start()
-                ready.wait()
+                while not ready.wait(_GLANCE) and thread.is_alive():
+                    continue
+                if not found:
+                    raise InterruptedError("the thread of the event loop ended before it ran")
                 self._private = (thread, *found[0])
             return self._private[1]
 

@@ -3,13 +3,17 @@
 Daemon threads of our own instead of a ThreadPoolExecutor: an executor joins its threads when the interpreter ends, so that one
 function that never returns would keep the process for ever. Here such a thread is *abandoned*: its lease is void, whatever it
 may still return is dropped, and a fresh thread takes its place.
+
+Nothing is counted, so that no exception between two instructions can make a count wrong: which calls wait, which thread has which
+call, and how many threads there are follows from what is there. A thread that ends otherwise than by itself is replaced.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
+import weakref
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Generic, TypeVar
 
 __all__ = ["Job", "Pool"]
@@ -17,16 +21,37 @@ __all__ = ["Job", "Pool"]
 T = TypeVar("T")
 
 
+class _Worker:
+    """Kept by one thread, and gone with it."""
+
+    __slots__ = ("__weakref__", "abandoned")
+
+    def __init__(self) -> None:
+        self.abandoned = False
+
+
+#: By whom a job was taken; at most one entry, so that one step of a dict decides who is first.
+_Taker = dict[str, "weakref.ref[_Worker] | None"]
+
+
 class Job(Generic[T]):
     """One call in a thread. `result` is set before `done`."""
 
-    __slots__ = ("abandoned", "done", "result", "run")
+    __slots__ = ("abandoned", "begun", "done", "lost", "result", "run", "taker")
 
-    def __init__(self, run: Callable[[], T]) -> None:
+    def __init__(self, run: Callable[[], T], lost: Callable[[BaseException], object] | None = None) -> None:
         self.run = run
+        self.lost = lost
         self.result: T | BaseException | None = None
+        self.taker: _Taker = {}
+        self.begun = False
         self.done = False
         self.abandoned = False
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing will come of it any more."""
+        return self.done
 
 
 class Pool(Generic[T]):
@@ -35,57 +60,107 @@ class Pool(Generic[T]):
     def __init__(self, size: int, finished: Callable[[], None]) -> None:
         self.size = size
         self._finished = finished
-        self._waiting: deque[Job[T]] = deque()
-        self._changed = threading.Condition()
-        self._idle = 0
-        self._threads = 0
+        #: What is not done, in order.
+        self._jobs: dict[Job[T], None] = {}
+        self._workers: set[weakref.ref[_Worker]] = set()
+        self._news: SimpleQueue[None] = SimpleQueue()
         self._closed = False
 
-    def submit(self, run: Callable[[], T]) -> Job[T]:
-        """Have a function run by the next free thread."""
-        job = Job(run)
-        with self._changed:
-            self._waiting.append(job)
-            if self._idle >= len(self._waiting):
-                self._changed.notify()
-            elif self._threads < self.size:
-                self._threads += 1
-                threading.Thread(target=self._work, name="conductorlite-worker", daemon=True).start()
-            else:
-                self._changed.notify()
+    def submit(self, run: Callable[[], T], lost: Callable[[BaseException], object] | None = None) -> Job[T]:
+        """Have a function run by the next free thread; `lost` is told of an exception that came before it or after it."""
+        job = Job(run, lost)
+        self.start(job)
         return job
+
+    def start(self, job: Job[T]) -> None:
+        """Have a job run by the next free thread; nothing happens when it was begun."""
+        self._jobs[job] = None
+        if job.done or job.abandoned:  # perhaps since a moment ago
+            self._jobs.pop(job, None)
+            return
+        self._news.put(None)
+        self._staff()
 
     def abandon(self, job: Job[T]) -> None:
         """Give up on a job that does not return: its thread no longer counts, its result will be dropped."""
-        with self._changed:
-            if not job.done and not job.abandoned:
-                job.abandoned = True
-                self._threads -= 1
+        if not job.done and not job.abandoned:
+            job.abandoned = True
+            taker = job.taker.setdefault("by", None)
+            worker = None if taker is None else taker()
+            if worker is not None:
+                worker.abandoned = True
+            self._jobs.pop(job, None)
+            self._staff()
 
     def close(self) -> None:
         """Let idle threads end; those that run a job end after it."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+        self._closed = True
+        for _ in self._workers.copy():
+            self._news.put(None)
 
-    def _work(self) -> None:
-        while True:
-            with self._changed:
-                self._idle += 1
-                while not self._waiting and not self._closed:
-                    self._changed.wait()
-                self._idle -= 1
-                if not self._waiting:
-                    self._threads -= 1
-                    return
-                job = self._waiting.popleft()
+    def _staff(self) -> None:
+        """Start a thread if there are more jobs than threads."""
+        known = [known() for known in self._workers.copy()]
+        present = sum(worker is not None and not worker.abandoned for worker in known)
+        if present < min(self.size, len(self._jobs)):
+            worker = _Worker()
+            self._workers.add(weakref.ref(worker, self._gone))
+            threading.Thread(target=self._work, args=(worker,), name="conductorlite-worker", daemon=True).start()
+
+    def _gone(self, taker: weakref.ref[_Worker]) -> None:
+        """A thread has ended: what it had in hand is lost, what it would have taken is another one's."""
+        self._workers.discard(taker)
+        self._lose(taker, InterruptedError("the thread of the call has ended"))
+        if self._jobs:
+            self._staff()
+
+    def _work(self, worker: _Worker) -> None:
+        taker = weakref.ref(worker)
+        while not worker.abandoned:
             try:
-                result: T | BaseException = job.run()
-            except BaseException as error:
-                result = error
-            with self._changed:
-                job.result = result
-                job.done = True
-                if job.abandoned:
+                job = self._taken(taker)
+                if job is not None:
+                    self._carry_out(job)
+                elif self._closed:
                     return
+                else:
+                    self._news.get()
+            except BaseException as error:
+                self._lose(taker, error)
+
+    def _taken(self, taker: weakref.ref[_Worker]) -> Job[T] | None:
+        """The first job that nobody has: it is this thread's from now on."""
+        for job in list(self._jobs):
+            if job.taker.setdefault("by", taker) is taker:
+                return job
+        return None
+
+    def _carry_out(self, job: Job[T]) -> None:
+        job.begun = True
+        try:
+            result: T | BaseException = job.run()
+        except BaseException as error:
+            result = error
+        self._end(job, result)
+
+    def _end(self, job: Job[T], result: T | BaseException) -> None:
+        job.result = result
+        job.done = True
+        self._jobs.pop(job, None)
+        if not job.abandoned:
             self._finished()
+
+    def _lose(self, taker: weakref.ref[_Worker], error: BaseException) -> None:
+        """Set right what a thread had in hand when an exception came from elsewhere than from its function."""
+        for job in list(self._jobs):
+            if job.taker.get("by") == taker:
+                if not job.begun:
+                    job.taker = {}  # as good as not taken
+                    self._news.put(None)
+                elif job.done:
+                    self._end(job, job.result if job.result is not None else error)
+                else:
+                    self._end(job, error)
+                    if job.lost is not None:
+                        job.lost(error)
+        self._finished()

@@ -485,8 +485,10 @@ def test_stop_ends_the_wait_for_a_result(store: Backend) -> None:
 
         thread = threading.Thread(target=wait)
         thread.start()
-        while engine.driver.driving.acquire(blocking=False):
-            engine.driver.driving.release()
+        driven = False
+        while not driven:
+            with engine.driver.drive(timeout=0) as mine:
+                driven = not mine
         engine.stop()
         thread.join(PATIENCE)
         assert len(said) == 1

@@ -77,7 +77,7 @@ def engine(store: Path | None) -> Iterator[Engine]:
     held, released = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with engine.driver.driving, engine.turns.committed, engine.backend.writing():
+        with engine.driver.drive(), engine.backend.writing():
             held.set()
             released.wait(PATIENCE)
 

@@ -1,0 +1,28 @@
+"""An engine that was interrupted at any instant goes on; `interrupts.py` does more of it, longer."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import interrupts
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_interrupts(store: str, tmp_path: Path) -> None:
+    """After an exception before any instruction, others can write, the engine comes to the end, and no law is broken."""
+    fuzz = interrupts.Fuzz(store, 7, tmp_path)
+    fuzz.run(12)
+    assert fuzz.wrong == []
+    assert fuzz.figures["raised"] >= 10
+
+
+def test_cancellations() -> None:
+    """An awaited verb that is canceled at any instant leaves nothing in nobody's hands."""
+    cancellations = interrupts.Cancellations(7)
+    asyncio.run(cancellations.run(60))
+    assert cancellations.wrong == []
