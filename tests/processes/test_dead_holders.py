@@ -154,6 +154,7 @@ def _unshared() -> list[str]:
     return []
 
 
+@pytest.mark.deep
 def test_two_namespaces_of_one_kernel(tmp_path: Path) -> None:
     """Two containers on one file, each process number 1: the one sees that the other is alive, and that it has died."""
     under = _unshared()
@@ -171,6 +172,7 @@ def test_two_namespaces_of_one_kernel(tmp_path: Path) -> None:
         assert looked() == {"status": "SCHEDULED", "attempt": 0, "deaths": 1}
 
 
+@pytest.mark.deep
 def test_a_worker_that_kills_its_process(tmp_path: Path) -> None:
     """It does so three times and no more; what else there is goes on, and is done."""
     store = tmp_path / "store.db"
