@@ -105,7 +105,8 @@ def drive(folder: Path, number: int, *, locked: bool, local: bool) -> None:
     """One of the processes: drives until it is killed, or the one that started it has gone."""
 
     def orphaned() -> None:
-        sys.stdin.read()
+        # Past the buffer of `sys.stdin`, which an interpreter that ends while it is waited for does not get.
+        os.read(0, 1)
         os._exit(0)
 
     threading.Thread(target=orphaned, daemon=True).start()
@@ -131,19 +132,19 @@ class Crew:
         with (self.folder / "errors.txt").open("ab") as errors:
             return subprocess.Popen(command, stdin=subprocess.PIPE, stderr=errors)
 
-    def kill_one(self) -> None:
+    def kill_one(self, how: signal.Signals = signal.SIGKILL) -> None:
         """Kill one, at once, and start it again."""
         number = self.chance.randrange(len(self.crew))
-        self._end(number)
+        self._end(number, how)
         self.kills += 1
         self.crew[number] = self._start(number)
 
-    def _end(self, number: int) -> None:
+    def _end(self, number: int, how: signal.Signals = signal.SIGKILL) -> None:
         process = self.crew[number]
         if process.poll() is not None:
             self.errors.append(f"process {number} ended by itself with status {process.returncode}")
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.send_signal(how)
+        process.wait(60)
         if process.stdin is not None:
             process.stdin.close()
 
