@@ -10,6 +10,7 @@ call, and how many threads there are follows from what is there. A thread that e
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -22,11 +23,13 @@ T = TypeVar("T")
 
 
 class _Worker:
-    """Kept by one thread, and gone with it."""
+    """Kept by one thread, and gone with it, or with the exception that ended it."""
 
-    __slots__ = ("__weakref__", "abandoned")
+    __slots__ = ("__weakref__", "abandoned", "ident")
 
     def __init__(self) -> None:
+        #: None until it runs: one that was never started must not count, whatever its starter's frames keep.
+        self.ident: int | None = None
         self.abandoned = False
 
 
@@ -100,12 +103,25 @@ class Pool(Generic[T]):
 
     def _staff(self) -> None:
         """Start a thread if there are more jobs than threads."""
-        known = [known() for known in self._workers.copy()]
-        present = sum(worker is not None and not worker.abandoned for worker in known)
-        if present < min(self.size, len(self._jobs)):
+        if self._present() < min(self.size, len(self._jobs)):
             worker = _Worker()
-            self._workers.add(weakref.ref(worker, self._gone))
-            threading.Thread(target=self._work, args=(worker,), name="conductorlite-worker", daemon=True).start()
+            taker = weakref.ref(worker, self._gone)
+            self._workers.add(taker)
+            threading.Thread(target=self._work, args=(worker, taker), name="conductorlite-worker", daemon=True).start()
+
+    def _present(self) -> int:
+        """How many threads there are; what one had in hand that ended, and whose frames somebody keeps, is set right."""
+        number, running = 0, frozenset(sys._current_frames())
+        for taker in self._workers.copy():
+            worker = taker()
+            if worker is None or worker.ident is None:
+                continue
+            if worker.ident not in running:
+                self._workers.discard(taker)
+                self._lose(taker, InterruptedError("the thread of the call has ended"))
+            elif not worker.abandoned:
+                number += 1
+        return number
 
     def _gone(self, taker: weakref.ref[_Worker]) -> None:
         """A thread has ended: what it had in hand is lost, what it would have taken is another one's."""
@@ -114,8 +130,10 @@ class Pool(Generic[T]):
         if self._jobs:
             self._staff()
 
-    def _work(self, worker: _Worker) -> None:
-        taker = weakref.ref(worker)
+    def _work(self, worker: _Worker, taker: weakref.ref[_Worker]) -> None:
+        worker.ident = threading.get_ident()
+        if self._present() > self.size:
+            return
         while not worker.abandoned:
             try:
                 job = self._taken(taker)

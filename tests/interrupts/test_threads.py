@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,14 @@ from conductorlite.ports import Backend
 from conductorlite.testing.instants import Instants
 from conductorlite.testing.stores import lay_empty_store
 from conductorlite.threads import Mutex, Waiters
+from conductorlite.worker.pool import Pool
 
 #: Exceptions that somebody keeps, and with them the frames they went through.
 KEPT: list[BaseException] = []
 
 
-def everywhere(act: Callable[[], object], whole: Callable[[], object], every: int = 1) -> None:
-    """Interrupt an act before each of its instructions in turn; after each, `whole` must hold."""
+def everywhere(act: Callable[[], object], whole: Callable[[], object], every: int = 1, *, threads: bool = False) -> None:
+    """Interrupt an act before each of its instructions in turn; after each, `whole` must hold. With threads one may not come."""
     act()
     with Instants() as calm:
         act()
@@ -35,7 +37,7 @@ def everywhere(act: Callable[[], object], whole: Callable[[], object], every: in
                 act()
             except KeyboardInterrupt as error:
                 KEPT.append(error)
-        assert interrupted.where is not None
+        assert threads or interrupted.where is not None
         try:
             whole()
         except BaseException as error:
@@ -152,6 +154,29 @@ def test_a_transaction_is_undone(backend: Backend) -> None:
 
     # Opening the file anew is what takes the time.
     everywhere(act, whole, every=61 if isinstance(backend, SQLiteBackend) else 1)
+
+
+def test_a_pool_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever was interrupted, in the thread that submits or in the one that works, its job and the next one are done."""
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    pools: list[Pool[int]] = []
+
+    def done() -> None:
+        job = pools[-1].submit(lambda: 1)
+        until = time.monotonic() + 10
+        while not job.over:
+            assert time.monotonic() < until
+            time.sleep(0)
+
+    def act() -> None:
+        pools.append(Pool(1, lambda: None))
+        done()
+
+    def whole() -> None:
+        done()
+        pools[-1].close()
+
+    everywhere(act, whole, threads=True)
 
 
 def test_an_ordered_set_is_mended() -> None:
