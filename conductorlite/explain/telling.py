@@ -24,7 +24,7 @@ from conductorlite.executions import (
 )
 from conductorlite.explain.admissions import Standing, why_it_waits
 from conductorlite.explain.deadlines import DrivenLeft, next_deadline
-from conductorlite.explain.journal import TAKEN_BACK, dropped, is_taken_back, versions
+from conductorlite.explain.journal import TAKEN_BACK, deaths, dropped, given_back, is_taken_back, versions
 from conductorlite.explain.letters import REOPENED_BY, held_letter
 from conductorlite.explain.nulls import nulls
 from conductorlite.explain.places import Place, places
@@ -252,7 +252,7 @@ class _Case:
         if task.status is TaskStatus.SCHEDULED:
             return self.offered(task)
         worker = f"with worker {task.worker_id}" if task.worker_id else "in progress"
-        return f"{_named(task)} is {worker} {self.since(task.started_at)}, {self.attempt(task)}{self.deadline(task)}"
+        return f"{_named(task)} is {worker} {self.since(task.started_at)}, {self.attempt(task)}{deaths(task)}{self.deadline(task)}"
 
     def pending(self, task: Task) -> str:
         if self.workflow.rate_limited:
@@ -281,7 +281,7 @@ class _Case:
             again = f", {self.attempt(task)}" if task.attempt > task.first_attempt else ""
             shipped = f" ({_SHIPPED_IN} has one; include it)" if task.task_type in SHIPPED_TYPES else ""
             waits = f"waits for a worker of {queue}{shipped} {self.since(task.due_at)}"
-            return f"{_named(task)} {waits}{again}{self.unpolled(task)}{self.deadline(task)}"
+            return f"{_named(task)} {waits}{again}{given_back(task, self.history)}{self.unpolled(task)}{self.deadline(task)}"
         if self.attempt_before(task) is not None:
             return f"{_named(task)} is due for retry {self.ahead(task.due_at)}, {self.delayed(task)}"
         return f"{_named(task)} is offered to workers of {queue} {self.ahead(task.due_at)}, {self.delayed(task)}"

@@ -238,3 +238,25 @@ def test_a_worker_is_told_by_its_name(new_store: Any) -> None:
     with Engine(new_store()) as one, Engine(new_store()) as two:
         assert one.driver.handing.worker_id.startswith("conductorlite-")
         assert one.driver.handing.worker_id != two.driver.handing.worker_id
+
+
+def test_it_is_explained(world: World) -> None:
+    """Who gave it back and why; how many have died; that it waits to be alone, and is."""
+    with world.engine() as engine:
+        engine.start(of(retryCount=0), workflow_id="w")
+        world.hold(engine)
+    offered, deadline = "work waits for a worker of type work since just now", "; its poll timeout comes in 1 h of driven time."
+    died = ", given back: the process of worker 'conductorlite' died"
+    with world.engine(workers=False) as engine:
+        assert engine.explain("w", "work") == (
+            f"{offered}, given back: worker 'conductorlite' stopped before it was done{deadline}"
+        )
+    world.death()
+    with world.engine(workers=False) as engine:
+        assert engine.explain("w", "work") == f"{offered}{died}, after 1 death of its worker's process{deadline}"
+    world.death()
+    with world.engine(workers=False) as engine:
+        assert engine.explain("w", "work") == f"{offered}{died}, alone, after 2 deaths of its worker's process{deadline}"
+    with world.engine() as engine:
+        world.hold(engine)
+        assert "attempt 1 of 1, alone, after 2 deaths of its worker's process; " in engine.explain("w", "work")
