@@ -34,7 +34,7 @@ _DEATHS: Final = frozenset({"died", "silent"})
 
 
 def on_give_back(draft: Draft, event: Event) -> None:
-    """Offer an attempt again whose holder has it no longer, at once and under a lease to come."""
+    """Offer an attempt again whose holder has it no longer, at its old place in the queue and under a lease to come."""
     said = draft.value(event.data)
     task = None if event.ref is None or draft.status.terminal else draft.addressee(event)
     if (
@@ -66,7 +66,6 @@ def _offered(draft: Draft, task: Task, deaths: int) -> Task:
         lease=0,
         holder=None,
         deaths=deaths,
-        due_at=draft.clock,
         updated_at=draft.now,
         response_timeout_at=None,
         poll_timeout_at=None,

@@ -231,11 +231,13 @@ def _free(names: set[str]) -> str:
 
 
 def _letter(task: Task, why: Why, now: int) -> Event:
+    # Before its response timeout, also when that has passed while nobody looked: of who is gone nothing is to be heard.
+    due_at = now if task.response_timeout_at is None else min(now, task.response_timeout_at - 1)
     return Event(
         workflow_id=task.workflow_id,
         event_id=f"{EventKind.GIVE_BACK}:{task.task_id}:{task.lease}",
         kind=EventKind.GIVE_BACK,
-        due_at=now,
+        due_at=due_at,
         posted_at=now,
         ref=task.ref,
         attempt=task.attempt,

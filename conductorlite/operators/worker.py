@@ -148,9 +148,9 @@ def start_deadlines(draft: Draft, node: Node, task: Task, previous: Task | None 
 
 
 def offer(draft: Draft, node: Node, task: Task) -> Task:
-    """Put a SCHEDULED task into its queue at `due_at` and start its poll timeout there."""
+    """Put a SCHEDULED task into its queue at `due_at` and start its poll timeout there, or now if that is past."""
     if node.policy.poll_timeout_ms > 0:
-        at = task.due_at + node.policy.poll_timeout_ms
+        at = max(task.due_at, draft.clock) + node.policy.poll_timeout_ms
         task = draft.put(changed(task, poll_timeout_at=at))
         draft.set_timer(task, EventKind.POLL_TIMEOUT, at, default_ms=node.policy.default_ms("poll_timeout_ms"))
     draft.offer(task)

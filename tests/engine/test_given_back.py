@@ -260,3 +260,34 @@ def test_it_is_explained(world: World) -> None:
     with world.engine() as engine:
         world.hold(engine)
         assert "attempt 1 of 1, alone, after 2 deaths of its worker's process; " in engine.explain("w", "work")
+
+
+def test_it_keeps_its_place(world: World) -> None:
+    """What has begun goes before what was offered later, however long the queue; its poll timeout counts from now."""
+    with world.engine() as engine:
+        engine.start(ONE, workflow_id="w")
+        world.hold(engine)
+        for number in range(3):
+            world.clock.move_to(world.clock.now() + 1_000)
+            engine.start(ONE, workflow_id=f"later-{number}")
+    with world.engine(workers=False) as other:
+        given = other.get("w").task("work")
+        assert given.poll_timeout_at == world.clock.now() + 3_600_000
+        assert other.check() == []
+        other.settle()
+        assert [task.workflow_id for task in other.poll("work", count=2)] == ["w", "later-0"]
+
+
+def test_after_its_response_timeout(world: World) -> None:
+    """Somebody is there only when the timeout has passed: the death comes first, no retry is used up."""
+    first = world.engine()
+    first.start(of(responseTimeoutSeconds=5, retryCount=0), workflow_id="w")
+    world.hold(first)
+    world.die(first)
+    world.clock.move_to(world.clock.now() + 60_000)
+    with world.engine() as other:
+        given = other.get("w").task("work")
+        assert (given.status, given.attempt, given.deaths) == (TaskStatus.SCHEDULED, 0, 1)
+        assert other.check() == []
+        assert other.run("w").result() == {"done": True}
+        assert replay(other.export("w")).lines == len(other.history("w"))
