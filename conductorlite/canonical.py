@@ -59,7 +59,7 @@ def canonical(value: Any, *, where: str = "$", bounded: bool = True) -> str:
     try:
         _check(value, where, limit)
         text = _encode(value)
-    except InvalidInput:
+    except (InvalidInput, MemoryError):
         raise
     except ValueError as error:  # Python refuses integers past 4,300 digits
         raise InvalidInput(f"{where}: {error}") from None

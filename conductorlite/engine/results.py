@@ -33,7 +33,7 @@ def kept_result(result: TaskResult) -> TaskResult:
     """
     try:
         return _kept(result)
-    except InvalidInput:
+    except (InvalidInput, MemoryError):
         raise
     except Exception as error:  # of values of classes of their own, whose methods may do anything
         raise InvalidInput(f"cannot be read: {type_name(error)}: {printable(error, RAW_LENGTH)}") from None

@@ -105,6 +105,8 @@ def returned_value(task: Task, returned: Any) -> TaskResult:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
+        if isinstance(error, MemoryError):
+            return raised(task, error)  # another time there may be more of it
         text = printable(error, RAW_LENGTH) if isinstance(error, InvalidInput) else f"{type_name(error)}: {printable(error, 200)}"
         return _never(task, f"returned something that is not JSON: {text}")
 

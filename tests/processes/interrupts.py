@@ -68,8 +68,8 @@ FORK = WorkflowDef.from_json(
 CHAIN = WorkflowDef.from_json({"name": "chain", "tasks": [_simple("a"), _simple("b")]})
 
 
-class Alarm(BaseException):
-    """What a program's own signal handler raises."""
+class Alarm(KeyboardInterrupt):
+    """What a program's own signal handler raises. (Any other exception may be taken for one of a worker's function.)"""
 
 
 ERRORS: tuple[Callable[[], BaseException], ...] = (KeyboardInterrupt, MemoryError, Alarm)
