@@ -101,6 +101,7 @@ class SQLiteBackend:
 
     def data_version(self) -> int:
         """A number that changes when another connection or process has committed."""
+        self._check_open()
         if self._writer is not None and self._mutex.owned():
             return self._data_version(self._writer)
         with within(_Alone(self)) as writer:
@@ -154,6 +155,7 @@ class SQLiteBackend:
 
         Raises StorageBusy when others use the file, InvariantBroken inside a transaction of this thread.
         """
+        self._check_open()
         if self._inside() is not None:
             raise InvariantBroken("compact() inside a transaction of the same thread")
         with within(_Alone(self)) as writer:
