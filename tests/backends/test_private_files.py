@@ -42,11 +42,11 @@ def test_every_file_is_private(tmp_path: Path) -> None:
         engine.backup(tmp_path / "copy.db")
         engine.archive(run.workflow_id)
         found = modes(tmp_path)
+        wide = {name: oct(mode) for name, mode in found.items() if mode != (0o700 if (tmp_path / name).is_dir() else 0o600)}
     assert {"s.db", "s.db-wal", "s.db-shm", "turns.locks", "copy.db"} <= found.keys()
     assert any("index" in name for name in found)
     assert any(name.startswith("s.db.payloads/") for name in found)
     assert any(name.startswith("copy.db.payloads/") for name in found)
-    wide = {name: oct(mode) for name, mode in found.items() if mode != (0o700 if (tmp_path / name).is_dir() else 0o600)}
     assert wide == {}
 
 

@@ -159,8 +159,10 @@ def test_no_hot_statement_scans(costs: object, crowded: Path) -> None:
     with closing(sqlite3.connect(crowded)) as connection:
         for sql in seen:
             plan = [row[3] for row in connection.execute("EXPLAIN QUERY PLAN " + sql, [None] * sql.count("?"))]
-            # `json_each` unfolds an argument: its rows are the references asked for, none of them in the store.
-            scans = [line for line in plan if "SCAN" in line and line != "SCAN wanted VIRTUAL TABLE INDEX 1:"]
+            # `json_each` unfolds an argument: its rows are the references asked for, none of them in the store. Holders are the
+            # engines that drive the store: all are looked at, whatever the store holds.
+            allowed = ("SCAN wanted VIRTUAL TABLE INDEX 1:", "SCAN holders")
+            scans = [line for line in plan if "SCAN" in line and line not in allowed]
             assert not scans, (sql, plan)
             assert not any("TEMP B-TREE" in line for line in plan), (sql, plan)
 

@@ -25,7 +25,7 @@ def test_waiting_for_a_worker() -> None:
     case = Case(flow(node("a")))
     case.at(120)
     assert case.why() == (
-        "flow (w1) is RUNNING for 2 min. a waits for a worker of type a for 2 min; its poll timeout comes in 58 min."
+        "flow (w1) is RUNNING for 2 min. a waits for a worker of type a for 2 min; its poll timeout comes in 58 min of driven time."
     )
 
 
@@ -34,7 +34,10 @@ def test_with_a_worker() -> None:
     case = Case(flow(retried("a")))
     case.take("a")
     case.at(2)
-    assert case.why("a") == "a is with worker worker-7 for 2 s, attempt 1 of 4; its response timeout comes in 9 min 58 s."
+    assert (
+        case.why("a")
+        == "a is with worker worker-7 for 2 s, attempt 1 of 4; its response timeout comes in 9 min 58 s of driven time."
+    )
 
 
 def test_waiting_for_a_retry() -> None:
@@ -125,7 +128,7 @@ def test_a_sub_workflow() -> None:
     below = case.workflow.task("s").sub_workflow_id
     assert case.why("s") == (
         f"s (SUB_WORKFLOW) waits for its sub-workflow {below}, for 3 s; "
-        "there a waits for a worker of type a for 3 s; its poll timeout comes in 59 min 57 s."
+        "there a waits for a worker of type a for 3 s; its poll timeout comes in 59 min 57 s of driven time."
     )
     assert case.engine.get(below).name == "child"
 
@@ -236,7 +239,7 @@ def test_compensation() -> None:
     assert case.why() == (
         "flow (w1) is RUNNING since just now. It is being compensated and will end FAILED: "
         f"Task {failed} failed with status: FAILED and reason: 'broken'. "
-        "a_compensation (undo) waits for a worker of type undo since just now; its poll timeout comes in 1 h."
+        "a_compensation (undo) waits for a worker of type undo since just now; its poll timeout comes in 1 h of driven time."
     )
     case.do("undo")
     assert case.why() == (

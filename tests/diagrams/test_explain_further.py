@@ -26,7 +26,10 @@ def test_the_deepest_reason() -> None:
         f"s (SUB_WORKFLOW) waits for its sub-workflow {outer}, for 3 s; "
         f"there t (SUB_WORKFLOW) waits for its sub-workflow {inner}, for 3 s; "
     )
-    assert case.why("s") == f"{down}there a waits for a worker of type a for 3 s; its poll timeout comes in 59 min 57 s."
+    assert (
+        case.why("s")
+        == f"{down}there a waits for a worker of type a for 3 s; its poll timeout comes in 59 min 57 s of driven time."
+    )
     assert case.why() == f"flow (w1) is RUNNING for 3 s. {case.why('s')}"
     case.engine.pause(str(inner))
     assert case.why("s") == f"{down}it is PAUSED."
@@ -45,7 +48,7 @@ def test_a_domain_nobody_polls() -> None:
     case.do("z")
     assert case.why("a") == (
         "a waits for a worker of type a in domain eu since just now, for which nobody has ever polled; "
-        "its poll timeout comes in 1 h."
+        "its poll timeout comes in 1 h of driven time."
     )
     later = Case(flow(node("z"), node("a")), task_to_domain={"a": "eu"})
     later.engine.poll("a", domain="eu")
@@ -53,7 +56,7 @@ def test_a_domain_nobody_polls() -> None:
     later.do("z")
     assert later.why("a") == (
         "a waits for a worker of type a in domain eu since just now, for which somebody last polled 1 min ago; "
-        "its poll timeout comes in 1 h."
+        "its poll timeout comes in 1 h of driven time."
     )
 
 
@@ -97,7 +100,7 @@ def test_what_a_rerun_took_back() -> None:
     case.at(5)
     assert case.why() == (
         "flow (w1) is RUNNING for 5 s. It was rerun from a 1 s ago. "
-        "a waits for a worker of type a for 1 s; its poll timeout comes in 59 min 59 s."
+        "a waits for a worker of type a for 1 s; its poll timeout comes in 59 min 59 s of driven time."
     )
     assert case.why("b") == "b has not run again: the execution was rerun from a 1 s ago; a, before it, is SCHEDULED."
     case.engine.terminate("w1")
@@ -119,7 +122,7 @@ def test_what_was_undone() -> None:
     case.do("undo", "FAILED_WITH_TERMINAL_ERROR", reason="gone")
     assert (
         " Undone: d. Could not be undone: c. Left to undo: a. "
-        "b_compensation (undo) waits for a worker of type undo since just now; its poll timeout comes in 1 h."
+        "b_compensation (undo) waits for a worker of type undo since just now; its poll timeout comes in 1 h of driven time."
     ) in case.why()
 
 

@@ -60,7 +60,7 @@ def test_a_slot_of_a_task() -> None:
         f"flow (w3) is RUNNING for 3 s. {ASKS} for 3 s: 1 of 1 slot of task:pay is in use; it is number 2 in the line."
     )
     _do(engine, "pay")
-    assert engine.explain("w2", "a") == f"a (pay) waits for a worker of type pay since just now; {POLLED} 1 h."
+    assert engine.explain("w2", "a") == f"a (pay) waits for a worker of type pay since just now; {POLLED} 1 h of driven time."
 
 
 def test_a_definition_that_allows_less() -> None:
@@ -99,7 +99,7 @@ def test_a_delay() -> None:
     engine.advance("5s")
     _do(engine, "pay", "IN_PROGRESS", callback_after_ms=60_000)
     asks = f"{ASKS} and asks for its slot in 1 min, as its worker asked"
-    assert engine.explain("w1", "a") == f"{asks}; its task timeout comes in 1 h."
+    assert engine.explain("w1", "a") == f"{asks}; its task timeout comes in 1 h of driven time."
     definition = flow(node("b", start_delay_ms=7_000, task_definition=TaskDef(name="b", concurrent_exec_limit=1)))
     engine.start(definition, workflow_id="w2")
     assert engine.explain("w2", "b") == "b is PENDING and asks for its slot in 7 s, after its start delay."

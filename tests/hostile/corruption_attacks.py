@@ -287,7 +287,7 @@ def spoilt_and_used(name: str, folder: Path) -> tuple[str, list[str]]:
                 errors.append(f"{verb}: {type(error).__name__}: {error}")
             except Exception as error:
                 wrong.append(f"{verb}: {type(error).__name__}: {error}")
-            if backend._writer.in_transaction:
+            if backend._writer is not None and backend._writer.in_transaction:
                 wrong.append(f"{verb} left a transaction open")
     seen = sorted(errors, key=lambda text: "StorageCorrupt" not in text)
     return seen[0] if seen else f"opened; {found} laws do not hold" if found else "opened, nothing amiss was met", wrong

@@ -28,7 +28,7 @@ def test_explain_names_the_worker_that_is_not_included(kind: str) -> None:
         engine.advance("5s")
         assert engine.explain(run.workflow_id, "t") == (
             f"t waits for a worker of type {kind} (conductorlite.system.system_workers has one; include it) for 5 s; "
-            "its poll timeout comes in 59 min 55 s."
+            "its poll timeout comes in 59 min 55 s of driven time."
         )
 
 
