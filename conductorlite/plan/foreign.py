@@ -15,8 +15,9 @@ _SCRIPTS: Final = frozenset(
     {TaskType.INLINE, TaskType.LAMBDA, TaskType.JSON_JQ_TRANSFORM, TaskType.DYNAMIC, TaskType.FORK_JOIN_DYNAMIC}
 )
 
-#: Expressions that search their document: filters, wildcards, slices, functions. Some that only look so are found too.
-_SEARCHES: Final = re.compile(r"\$\{[^}]*(?:\.\.|\*|\?|\(|\[[^\]'\"]*[:,])")
+#: Expressions that search their document: filters, wildcards, slices, functions, and what is put together of others. Some that
+#: only look so are found too. Nothing is looked at twice: neither `${` nor `[` is passed over on the way.
+_SEARCHES: Final = re.compile(r"\$\{(?:[^}$]|\$(?!\{))*?(?:\.\.|\*|\?|\(|\$\{|\[[^\]\['\"]*[:,])")
 
 
 def runs_foreign_code(definition: WorkflowDef, tasks: Iterable[WorkflowTask], *, checked: bool) -> bool:
