@@ -157,8 +157,8 @@ def test_an_idle_process_that_was_killed_is_replaced() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is told in other units, and memory is not bounded")
 def test_a_process_that_has_grown_is_replaced() -> None:
     """What a program may still take does not depend on those before it."""
-    limits = Limits(seconds=1.3)
-    assert ask('("x" * 120000000) | length', limits=limits) == [120_000_000]
+    limits = Limits(seconds=60, memory_bytes=400_000_000)
+    assert ask('("x" * 1000000) as $x | [range(120) | $x + "a"] | length', limits=limits) == [120]
     assert not processes._idle["jq", attrs.evolve(limits, seconds=limits.seconds * processes._FIRST)]
 
 
