@@ -58,7 +58,8 @@ def task_policy(task: WorkflowTask, semantics: Semantics, *, operator: bool) -> 
     """The policy of a node from the definition embedded in it.
 
     An *operator* (a task the decider itself carries out, such as WAIT) without a definition of its name never times out, and
-    one with a definition only has the timeouts that are written there: the defaults are meant for workers. Without a definition
+    one with a definition only has the timeouts that are written there: the defaults are meant for workers. It has no response
+    timeout in any case: no worker holds it, and Conductor writes 3600 s into every definition it exports. Without a definition
     only SIMPLE tasks are retried: Conductor makes one with `retryCount` 0 for every other type.
     """
     given = task.task_definition
@@ -77,11 +78,8 @@ def _policy(given: TaskDef, retry_count: int | None, retries: int, semantics: Se
     orkes = semantics is Semantics.ORKES
     timeout = _given(given.timeout_ms, 0 if operator or not orkes else _HOUR)
     poll = _given(given.poll_timeout_ms, 0 if operator or not orkes else _HOUR)
-    response = given.response_timeout_ms
-    if response is None:
-        response = 0 if operator else (600_000 if orkes else _HOUR)
-        if timeout and response > timeout:
-            response = timeout
+    # The default stays what the documents say, also above a shorter timeout: that one comes first unless it only alerts.
+    response = 0 if operator else _given(given.response_timeout_ms, 600_000 if orkes else _HOUR)
     return TaskPolicy(
         retry_count=max(0, _given(retry_count, _given(given.retry_count, retries))),
         retry_logic=given.retry_logic or RetryLogic.FIXED,

@@ -268,7 +268,7 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "backoff_jitter_ms": "added after the cap: 0 up to this, derived from the attempt's identity",
         "timeout_ms": "from the first poll to the end (default by the semantics: 3600 s or none)",
         "total_timeout_ms": "all attempts together, from the first scheduling; 0: none",
-        "response_timeout_ms": "from a poll to the next sign of life (default 600 s or 3600 s, at most the timeout)",
+        "response_timeout_ms": "from a poll to the next sign of life (default 600 s or 3600 s); only of what a worker holds",
         "poll_timeout_ms": "from the instant it is offered to the poll (default 3600 s or none)",
         "timeout_policy": "RETRY, TIME_OUT_WF (default) or ALERT_ONLY, for all but the response timeout",
         "concurrent_exec_limit": "so many of this name at once, across all executions; what is beyond is PENDING; 0: no limit",

@@ -102,9 +102,11 @@ def on_total_timeout(draft: Draft, event: Event) -> None:
 
 
 def on_response_timeout(draft: Draft, event: Event) -> None:
-    """The worker gave no sign of life in time."""
+    """The worker gave no sign of life in time. What no worker holds has such a deadline from an earlier version: it is void."""
     task = _expired(draft, event, "response_timeout_at")
-    if task is not None:
+    if task is not None and draft.node(task).operator:
+        draft.put(attrs.evolve(task, response_timeout_at=None))
+    elif task is not None:
         limit = draft.node(task).policy.response_timeout_ms
         text = f"Task {task.name!r} ({task.ref}) response timeout: no update within {_seconds(limit)}"
         draft.close(task, TaskStatus.TIMED_OUT, reason=text)

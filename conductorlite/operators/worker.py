@@ -126,10 +126,9 @@ def start_deadlines(draft: Draft, node: Node, task: Task, previous: Task | None 
     """Start the timeouts of an operator that is in progress from its scheduling on, where its definition has any."""
     policy = node.policy
     deadlines = {
-        # Due at one instant, the timer set first fires first: total, task, response, as in Conductor.
+        # Due at one instant, the timer set first fires first: total, then task, as in Conductor.
         EventKind.TOTAL_TIMEOUT: total_timeout_at(draft, node, previous),
         EventKind.TASK_TIMEOUT: draft.now + policy.timeout_ms if policy.timeout_ms else None,
-        EventKind.RESPONSE_TIMEOUT: draft.now + policy.response_timeout_ms if policy.response_timeout_ms else None,
     }
     if not any(deadlines.values()):
         return task
@@ -138,7 +137,6 @@ def start_deadlines(draft: Draft, node: Node, task: Task, previous: Task | None 
             task,
             total_timeout_at=deadlines[EventKind.TOTAL_TIMEOUT],
             timeout_at=deadlines[EventKind.TASK_TIMEOUT],
-            response_timeout_at=deadlines[EventKind.RESPONSE_TIMEOUT],
         )
     )
     for kind, at in deadlines.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conductorlite.definitions import RetryLogic, TaskDef, property_name
+from conductorlite.definitions import RetryLogic, TaskDef, TimeoutPolicy, property_name
 from conductorlite.plan.checks_findings import Findings
 from conductorlite.plan.checks_names import check_task_def_extras
 
@@ -25,8 +25,12 @@ _NOT_NEGATIVE: Final = (
 )
 
 
-def check_task_def(task_def: TaskDef, path: str, findings: Findings) -> None:
-    """Add what is wrong with a task definition, embedded or standalone."""
+def check_task_def(task_def: TaskDef, path: str, findings: Findings, *, embedded: bool) -> None:
+    """Add what is wrong with a task definition.
+
+    Timeouts that contradict each other are refused when it is registered, as Conductor's `TaskTimeoutConstraint` does; *embedded*
+    in a task they are accepted as there: whichever is shorter comes first.
+    """
     if not task_def.name.strip():
         findings.error(f"{path}.name", "is empty")
     for field in _NOT_NEGATIVE:
@@ -38,9 +42,15 @@ def check_task_def(task_def: TaskDef, path: str, findings: Findings) -> None:
         findings.error(f"{path}.backoffScaleFactor", f"is {scale}, but must be at least 1")
     elif task_def.retry_logic is RetryLogic.EXPONENTIAL_BACKOFF and scale in (None, 1):
         findings.warn(f"{path}.backoffScaleFactor", "is 1, so the delays of EXPONENTIAL_BACKOFF never grow")
+    if not embedded and task_def.timeout_policy is not TimeoutPolicy.ALERT_ONLY:
+        _check_timeouts(task_def, path, findings)
+    check_task_def_extras(task_def, path, findings)
+
+
+def _check_timeouts(task_def: TaskDef, path: str, findings: Findings) -> None:
+    """One that would never take effect. (Where timeouts only alert, each does, one after another.)"""
     timeout, total = task_def.timeout_ms or 0, task_def.total_timeout_ms or 0
     if 0 < timeout < (task_def.response_timeout_ms or 0):
         findings.error(f"{path}.responseTimeoutSeconds", "is longer than timeoutSeconds, which would always come first")
     if 0 < total < timeout:
         findings.error(f"{path}.timeoutSeconds", "is longer than totalTimeoutSeconds, which would always come first")
-    check_task_def_extras(task_def, path, findings)

@@ -38,7 +38,7 @@ def check_task(node: Place, scope: Scope, findings: Findings) -> None:
     if check is not None:
         check(node, scope, findings)
     if task.task_definition is not None:
-        check_task_def(task.task_definition, f"{node.path}.taskDefinition", findings)
+        check_task_def(task.task_definition, f"{node.path}.taskDefinition", findings, embedded=True)
         check_task_limits(task, task.task_definition, f"{node.path}.taskDefinition", findings)
 
 

@@ -80,7 +80,7 @@ def validate_task_def(task_def: TaskDef, path: str = "$") -> list[Problem]:
     if misshapen:
         return misshapen
     findings = Findings()
-    check_task_def(task_def, path, findings)
+    check_task_def(task_def, path, findings, embedded=False)
     check_task_schemas(task_def, path, findings)
     return findings.problems
 
