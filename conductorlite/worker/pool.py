@@ -14,6 +14,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
@@ -33,8 +34,15 @@ class _Worker:
         self.abandoned = False
 
 
+class _Taker(weakref.ref[_Worker]):
+    """One thread, also after it is gone: a plain reference that was not hashed before cannot be hashed then."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+
 #: By whom a job was taken; at most one entry, so that one step of a dict decides who is first.
-_Taker = dict[str, "weakref.ref[_Worker] | None"]
+_Taken = dict[str, _Taker | None]
 
 
 class Job(Generic[T]):
@@ -46,7 +54,7 @@ class Job(Generic[T]):
         self.run = run
         self.lost = lost
         self.result: T | BaseException | None = None
-        self.taker: _Taker = {}
+        self.taker: _Taken = {}
         self.begun = False
         self.done = False
         self.abandoned = False
@@ -65,7 +73,7 @@ class Pool(Generic[T]):
         self._finished = finished
         #: What is not done, in order.
         self._jobs: dict[Job[T], None] = {}
-        self._workers: set[weakref.ref[_Worker]] = set()
+        self._workers: set[_Taker] = set()
         self._news: SimpleQueue[None] = SimpleQueue()
         self._closed = False
 
@@ -102,12 +110,19 @@ class Pool(Generic[T]):
             self._news.put(None)
 
     def _staff(self) -> None:
-        """Start a thread if there are more jobs than threads."""
-        if self._present() < min(self.size, len(self._jobs)):
+        """Start a thread if there are more jobs than threads; raises RuntimeError when none can be started, and there is none."""
+        present = self._present()
+        if present < min(self.size, len(self._jobs)):
             worker = _Worker()
-            taker = weakref.ref(worker, self._gone)
+            taker = _Taker(worker, self._gone)
             self._workers.add(taker)
-            threading.Thread(target=self._work, args=(worker, taker), name="conductorlite-worker", daemon=True).start()
+            thread = threading.Thread(target=self._work, args=(worker, taker), name="conductorlite-worker", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # too many threads, or the interpreter ends
+                self._workers.discard(taker)
+                if not present:
+                    raise
 
     def _present(self) -> int:
         """How many threads there are; what one had in hand that ended, and whose frames somebody keeps, is set right."""
@@ -123,14 +138,16 @@ class Pool(Generic[T]):
                 number += 1
         return number
 
-    def _gone(self, taker: weakref.ref[_Worker]) -> None:
+    def _gone(self, taker: _Taker) -> None:
         """A thread has ended: what it had in hand is lost, what it would have taken is another one's."""
+        counted = taker in self._workers
         self._workers.discard(taker)
         self._lose(taker, InterruptedError("the thread of the call has ended"))
-        if self._jobs:
-            self._staff()
+        if counted and self._jobs:
+            with suppress(RuntimeError):  # nobody is here to be told; the next job tries again
+                self._staff()
 
-    def _work(self, worker: _Worker, taker: weakref.ref[_Worker]) -> None:
+    def _work(self, worker: _Worker, taker: _Taker) -> None:
         worker.ident = threading.get_ident()
         if self._present() > self.size:
             return
@@ -146,7 +163,7 @@ class Pool(Generic[T]):
             except BaseException as error:
                 self._lose(taker, error)
 
-    def _taken(self, taker: weakref.ref[_Worker]) -> Job[T] | None:
+    def _taken(self, taker: _Taker) -> Job[T] | None:
         """The first job that nobody has: it is this thread's from now on."""
         for job in list(self._jobs):
             if job.taker.setdefault("by", taker) is taker:
@@ -168,7 +185,7 @@ class Pool(Generic[T]):
         if not job.abandoned:
             self._finished()
 
-    def _lose(self, taker: weakref.ref[_Worker], error: BaseException) -> None:
+    def _lose(self, taker: _Taker, error: BaseException) -> None:
         """Set right what a thread had in hand when an exception came from elsewhere than from its function."""
         for job in list(self._jobs):
             if job.taker.get("by") == taker:

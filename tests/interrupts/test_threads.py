@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,17 @@ from conductorlite.worker.pool import Pool
 
 #: Exceptions that somebody keeps, and with them the frames they went through.
 KEPT: list[BaseException] = []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_told_when_frames_go(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """When what was kept is let go, as at the end of the process at the latest, nothing raises where nobody can catch it."""
+    untold: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda told: untold.append((told.exc_value, told.object)))
+    yield
+    KEPT.clear()
+    gc.collect()
+    assert not untold
 
 
 def everywhere(act: Callable[[], object], whole: Callable[[], object], every: int = 1, *, threads: bool = False) -> None:
@@ -177,6 +190,36 @@ def test_a_pool_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
         pools[-1].close()
 
     everywhere(act, whole, threads=True)
+
+
+def test_a_pool_whose_threads_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has no thread at all is told, once; with one there is nothing to tell: it does the work of those that are not."""
+    tried: list[threading.Thread] = []
+
+    def refused(thread: threading.Thread) -> None:
+        tried.append(thread)
+        raise RuntimeError("can't start new thread")
+
+    pool: Pool[int] = Pool(2, lambda: None)
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refused)
+        with pytest.raises(RuntimeError, match="can't start"):
+            pool.submit(lambda: 1)
+    assert len(tried) == 1
+    waits = threading.Event()
+    jobs = [pool.submit(lambda: int(waits.wait(10)))]
+    while not jobs[0].begun:
+        time.sleep(0)
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refused)
+        jobs += [pool.submit(lambda: 1) for _ in range(3)]
+    waits.set()
+    until = time.monotonic() + 10
+    while not all(job.over for job in jobs):
+        assert time.monotonic() < until
+        time.sleep(0)
+    pool.close()
+    assert [job.result for job in jobs] == [1, 1, 1, 1]
 
 
 def test_an_ordered_set_is_mended() -> None:
