@@ -16,6 +16,7 @@ from conductorlite.driver.notices import Notices
 from conductorlite.driver.outages import passes
 from conductorlite.driver.outcomes import failed, late
 from conductorlite.driver.run import Run
+from conductorlite.driver.signals import Leaving
 from conductorlite.engine import AgendaEntry, Upkeep, Where
 from conductorlite.engine.archived import status_of
 from conductorlite.engine.callers import Caller, caller_of, refuse_callers
@@ -60,7 +61,9 @@ class Engine(Upkeep):
     Conductor's server. What is written always does.
 
     Nothing runs by itself: no thread is started until the engine is driven by `run_until_idle`, `run_forever`, `Run.result`,
-    or, step by step, by `tick`, `settle` and `advance`. Raises StorageErrors when the store cannot be opened.
+    or, step by step, by `tick`, `settle` and `advance`. Opened in the main thread with a real clock, it answers SIGTERM and SIGHUP
+    where nobody else does, so that the process still dies of them, but not of the tasks it has in hand. Raises StorageErrors when
+    the store cannot be opened.
     """
 
     #: Whether it gives back, when it is opened, what engines had in hand that are gone. Who only looks does not write.
@@ -112,8 +115,11 @@ class Engine(Upkeep):
         self.declared_task_defs = self.workers.task_defs
         self.driver = Driver(self, self.workers, event_sources)
         self._news = Notices(self._notices, self._polls, self.workers)
+        self._leaving = Leaving()
         if self._gives_back:
             self.holding.look()
+            if not self.clock.virtual:
+                self._leaving.__enter__()
 
     def start(
         self,
@@ -301,6 +307,7 @@ class Engine(Upkeep):
             self.driver.close()
             self.holding.leave()
         finally:
+            self._leaving.__exit__(None, None, None)
             super().close()
 
     def __enter__(self) -> Engine:

@@ -1,14 +1,16 @@
-"""Signals that end the process while it drives: what it has in hand is left as by somebody who goes of his own will.
+"""Signals that end the process: what it has in hand is left as by somebody who goes of his own will.
 
 Without a handler SIGTERM ends a process like SIGKILL does, and whoever finds its tasks could not tell that from a death they have
-caused. The handler is in place only while the main thread drives, and only where nobody has set one; it writes to no store, and
-the process still dies of the signal.
+caused. Python sets handlers in the main thread only, so one is in place as long as an engine is open that was opened there, and
+while the main thread drives; and only where nobody has set one. It writes to no store, and the process still dies of the signal.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
+import weakref
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Final
 
@@ -19,24 +21,26 @@ __all__ = ["Leaving"]
 #: Signals by which a process is asked to end, as far as there are any here.
 _ENDS: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
+#: Blocks that were entered and not left. An engine that nobody closed is forgotten with its block.
+_within: Final[weakref.WeakSet[Leaving]] = weakref.WeakSet()
+
 
 class Leaving:
-    """A block in which such a signal is answered; inside another one, and outside the main thread, it changes nothing."""
-
-    def __init__(self) -> None:
-        self._set: list[int] = []
+    """A block in which such a signal is answered; entered outside the main thread, it changes nothing."""
 
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():
+            _within.add(self)
             for number in _ENDS:
                 if signal.getsignal(number) is signal.SIG_DFL:
-                    self._set.append(number)
-                    signal.signal(number, _leave)
+                    with suppress(ValueError):  # the main thread of another interpreter of this process
+                        signal.signal(number, _leave)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if threading.current_thread() is threading.main_thread():
-            while self._set:
-                number = self._set.pop()
+        _within.discard(self)
+        # Left in another thread, the handler stays until the next one: it does nothing where nobody holds anything.
+        if not _within and threading.current_thread() is threading.main_thread():
+            for number in _ENDS:
                 if signal.getsignal(number) is _leave:
                     signal.signal(number, signal.SIG_DFL)
 

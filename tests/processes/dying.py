@@ -4,7 +4,9 @@
 
 `hold`: starts `w`, says "begun" from its worker, and is at it until it is ended. `two`: the same with a second engine of the same
 process, which is closed first. `forks`: the same, and a forked child opens an engine of its own on the store, closes it, and ends.
-`exit`: ends without closing anything. `poison`: drives what there is; the task `work` kills its process. `look`: says how the task
+`thread`: the same, with an engine that is opened in the main thread and driven in another one. `elsewhere`: opened there too.
+`handler`: the same, with a handler of the program's own that ends it. `exit`: ends without closing anything.
+`poison`: drives what there is; the task `work` kills its process. `look`: says how the task
 stands when the store has just been opened.
 """
 
@@ -32,6 +34,23 @@ def fork(store: str) -> None:
     os.waitpid(child, 0)
 
 
+#: What is driven in another thread than the main one.
+THREADS = ("thread", "elsewhere", "handler")
+
+
+def hold_in_thread(store: str, what: str, workers: Workers) -> None:
+    """Wait in the main thread while another one drives, and perhaps opens."""
+    opened = Engine(store, workers=workers) if what == "thread" else None
+
+    def hold() -> None:
+        (opened or Engine(store, workers=workers)).start(WORK, workflow_id="w").result()
+
+    if what == "handler":
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    threading.Thread(target=hold, daemon=True).start()
+    threading.Event().wait(60)
+
+
 def main(store: str, what: str, kernel: str | None = None) -> None:
     """Do as told."""
     workers = Workers(drain="0s")
@@ -54,6 +73,8 @@ def main(store: str, what: str, kernel: str | None = None) -> None:
             task = engine.get("w").task("work")
             print(json.dumps({"status": task.status, "attempt": task.attempt, "deaths": task.deaths}))
         return
+    if what in THREADS:
+        hold_in_thread(store, what, workers)
     engine = Engine(SQLiteBackend(store, kernel=kernel), workers=workers)
     if what == "poison":
         engine.run_until_idle()

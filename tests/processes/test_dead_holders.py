@@ -78,6 +78,47 @@ def test_whoever_opens_the_store_gives_back(tmp_path: Path, number: signal.Signa
     assert list(tmp_path.glob("*.holders")) == [], "nothing is left of it"
 
 
+@pytest.mark.parametrize(("what", "code", "deaths"), [("thread", -15, 0), ("elsewhere", -15, 1), ("handler", 143, 0)])
+def test_a_signal_while_another_thread_drives(tmp_path: Path, what: str, code: int, deaths: int) -> None:
+    """No death if the engine was opened in the main thread, or the program ends as by its own will: else nobody could tell."""
+    store = tmp_path / "store.db"
+    with child(store, what) as dying:
+        dying.end(signal.SIGTERM)
+    assert dying.process.returncode == code
+    assert (seen(store).status, seen(store).attempt, seen(store).deaths) == (TaskStatus.SCHEDULED, 0, deaths)
+
+
+HANDLERS = """
+import signal, threading
+from conductorlite import Engine, VirtualClock
+
+def unanswered():
+    return [signal.getsignal(number) is signal.SIG_DFL for number in (signal.SIGTERM, signal.SIGHUP)]
+
+with Engine(clock=VirtualClock()):
+    assert all(unanswered())
+with Engine() as first, Engine():
+    first.run_until_idle()
+    first.close()
+    assert not any(unanswered()), "the second one is open"
+    thread = threading.Thread(target=Engine().close)
+    thread.start()
+    thread.join()
+    assert not any(unanswered())
+assert all(unanswered())
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+with Engine():
+    assert unanswered() == [False, False]
+assert unanswered() == [False, True] and signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+"""
+
+
+def test_a_handler_is_there_as_long_as_an_engine() -> None:
+    """The last one that is closed takes it along; one of the program's own is never touched, and virtual time needs none."""
+    done = subprocess.run([sys.executable, "-c", HANDLERS], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("what", ["two", "forks"])
 def test_a_lock_is_of_one_engine_of_one_process(tmp_path: Path, what: str) -> None:
     """Another engine of the process that is closed, or a forked child that ends, takes nothing of it along."""
