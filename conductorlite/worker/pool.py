@@ -10,7 +10,6 @@ call, and how many threads there are follows from what is there. A thread that e
 
 from __future__ import annotations
 
-import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -23,22 +22,32 @@ __all__ = ["Job", "Pool"]
 T = TypeVar("T")
 
 
-class _Worker:
-    """Kept by one thread, and gone with it, or with the exception that ended it."""
+class _Presence:
+    """Kept by one thread among what is local to it, and by no frame: gone when the thread is, whatever keeps its frames.
 
-    __slots__ = ("__weakref__", "abandoned", "ident")
+    Nothing is asked of the interpreter's list of threads: `sys._current_frames()` locks it while it may collect garbage, and
+    whatever that frees may wait for a thread that begins or ends (seen on Python 3.11: an application stood still).
+    """
 
-    def __init__(self) -> None:
-        #: None until it runs: one that was never started must not count, whatever its starter's frames keep.
-        self.ident: int | None = None
-        self.abandoned = False
+    __slots__ = ("__weakref__",)
 
 
-class _Taker(weakref.ref[_Worker]):
+class _Taker(weakref.ref[_Presence]):
     """One thread, also after it is gone: a plain reference that was not hashed before cannot be hashed then."""
 
-    __slots__ = ()
+    __slots__ = ("abandoned", "begun")
     __hash__ = object.__hash__
+
+    def __init__(self, presence: _Presence, gone: Callable[[_Taker], None]) -> None:
+        super().__init__(presence, gone)  # type: ignore[call-arg]
+        #: Whether it runs: one that was never started must not count, whatever its starter's frames keep.
+        self.begun = False
+        self.abandoned = False
+
+    @property
+    def present(self) -> bool:
+        """Whether the thread runs and takes jobs."""
+        return self.begun and not self.abandoned and self() is not None
 
 
 #: By whom a job was taken; at most one entry, so that one step of a dict decides who is first.
@@ -74,6 +83,7 @@ class Pool(Generic[T]):
         #: What is not done, in order.
         self._jobs: dict[Job[T], None] = {}
         self._workers: set[_Taker] = set()
+        self._here = threading.local()
         self._news: SimpleQueue[None] = SimpleQueue()
         self._closed = False
 
@@ -97,9 +107,8 @@ class Pool(Generic[T]):
         if not job.done and not job.abandoned:
             job.abandoned = True
             taker = job.taker.setdefault("by", None)
-            worker = None if taker is None else taker()
-            if worker is not None:
-                worker.abandoned = True
+            if taker is not None:
+                taker.abandoned = True
             self._jobs.pop(job, None)
             self._staff()
 
@@ -113,10 +122,10 @@ class Pool(Generic[T]):
         """Start a thread if there are more jobs than threads; raises RuntimeError when none can be started, and there is none."""
         present = self._present()
         if present < min(self.size, len(self._jobs)):
-            worker = _Worker()
-            taker = _Taker(worker, self._gone)
+            presence = [_Presence()]
+            taker = _Taker(presence[0], self._gone)
             self._workers.add(taker)
-            thread = threading.Thread(target=self._work, args=(worker, taker), name="conductorlite-worker", daemon=True)
+            thread = threading.Thread(target=self._work, args=(presence, taker), name="conductorlite-worker", daemon=True)
             try:
                 thread.start()
             except RuntimeError:  # too many threads, or the interpreter ends
@@ -125,18 +134,8 @@ class Pool(Generic[T]):
                     raise
 
     def _present(self) -> int:
-        """How many threads there are; what one had in hand that ended, and whose frames somebody keeps, is set right."""
-        number, running = 0, frozenset(sys._current_frames())
-        for taker in self._workers.copy():
-            worker = taker()
-            if worker is None or worker.ident is None:
-                continue
-            if worker.ident not in running:
-                self._workers.discard(taker)
-                self._lose(taker, InterruptedError("the thread of the call has ended"))
-            elif not worker.abandoned:
-                number += 1
-        return number
+        """How many threads there are."""
+        return sum(taker.present for taker in self._workers.copy())
 
     def _gone(self, taker: _Taker) -> None:
         """A thread has ended: what it had in hand is lost, what it would have taken is another one's."""
@@ -147,11 +146,12 @@ class Pool(Generic[T]):
             with suppress(RuntimeError):  # nobody is here to be told; the next job tries again
                 self._staff()
 
-    def _work(self, worker: _Worker, taker: _Taker) -> None:
-        worker.ident = threading.get_ident()
+    def _work(self, presence: list[_Presence], taker: _Taker) -> None:
+        self._here.presence = presence.pop()
+        taker.begun = True
         if self._present() > self.size:
             return
-        while not worker.abandoned:
+        while not taker.abandoned:
             try:
                 job = self._taken(taker)
                 if job is not None:

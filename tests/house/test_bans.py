@@ -73,6 +73,17 @@ def test_only_the_sandbox_starts_processes() -> None:
     assert found == []
 
 
+def test_the_interpreter_is_not_asked_for_its_threads() -> None:
+    """What lists all threads locks the list, and may collect garbage meanwhile: a finalizer may then wait for ever."""
+    found = [
+        f"{named(path)}:{node.lineno} uses {node.attr}"
+        for path in python_files()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Attribute) and node.attr in ("_current_frames", "_current_exceptions")
+    ]
+    assert found == []
+
+
 def test_nothing_is_drawn_by_chance() -> None:
     """Ids and jitter are derived: only the id of a top-level start may be random, and who holds a lock, or a task."""
     drawn = (PACKAGE / "engine" / "core.py", PACKAGE / "engine" / "holding.py", PACKAGE / "locks" / "sqlite.py")
