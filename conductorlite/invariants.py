@@ -155,12 +155,8 @@ def open_tasks_are_reachable(picture: Picture) -> Iterator[str]:
     inbox = {event.event_id: event for event in picture.inbox}
     offered = {message.ref: message for message in picture.messages}
     for task in picture.last.values():
-        if task.status is TaskStatus.SCHEDULED and not picture.undelivered:
-            message = offered.get(task.ref)
-            if message is None:
-                yield f"{task.ref} is SCHEDULED but not offered"
-            elif (message.attempt, message.generation, message.due_at) != (task.attempt, task.generation, task.due_at):
-                yield f"{task.ref} is offered as {message}"
+        if task.status is TaskStatus.SCHEDULED:
+            yield from _will_begin(picture, task, inbox, offered.get(task.ref))
         if task.status.terminal:
             continue
         for name, kind in TIMERS.items():
@@ -175,6 +171,21 @@ def open_tasks_are_reachable(picture: Picture) -> Iterator[str]:
         yield f"the workflow's timeout at {workflow.timeout_at} has no timer"
     if workflow.started_at and workflow.open == 0:
         yield "the workflow is RUNNING with nothing live"
+
+
+def _will_begin(picture: Picture, task: Task, inbox: Mapping[str, Event], message: Message | None) -> Iterator[str]:
+    """A SCHEDULED task is offered to workers; the retry of an operator that is put off has a timer instead."""
+    node = picture.placed(task)
+    if node is not None and node.operator:
+        if f"{EventKind.ADMISSION}:{task.ref}" not in inbox:
+            yield f"{task.ref} is SCHEDULED, and nothing begins it"
+        if message is not None and not picture.undelivered:
+            yield f"{task.ref} is SCHEDULED, and is offered"
+    elif not picture.undelivered:
+        if message is None:
+            yield f"{task.ref} is SCHEDULED but not offered"
+        elif (message.attempt, message.generation, message.due_at) != (task.attempt, task.generation, task.due_at):
+            yield f"{task.ref} is offered as {message}"
 
 
 def letters_are_the_owners(picture: Picture) -> Iterator[str]:

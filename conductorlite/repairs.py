@@ -50,6 +50,11 @@ class _Mending:
         """The last attempts, as they will be."""
         return {task.ref: task for task in sorted(self.rows.values(), key=lambda task: task.attempt)}
 
+    def put_off(self, task: Task) -> bool:
+        """Whether it is the retry of an operator, which is offered to nobody."""
+        node = self.picture.placed(task) if task.status is TaskStatus.SCHEDULED else None
+        return node is not None and node.operator
+
     def change(self, task: Task, **fields: Any) -> None:
         row = attrs.evolve(self.rows[(task.ref, task.attempt)], **fields)
         self.rows[(task.ref, task.attempt)] = self._changed[(task.ref, task.attempt)] = row
@@ -176,6 +181,10 @@ def _timers(mending: _Mending) -> None:
             if at is not None and (timer is None or (timer.due_at != at and not timer.held and timer.due_at < timer.posted_at)):
                 mending.post(f"{kind}:{task.ref}", kind, at, ref=task.ref, attempt=task.attempt, generation=task.generation)
                 mending.tell("open_tasks_are_reachable", f"{task.ref}: {name} at {at} has its timer again")
+        if mending.put_off(task) and f"{EventKind.ADMISSION}:{task.ref}" not in inbox:
+            about = {"ref": task.ref, "attempt": task.attempt, "generation": task.generation}
+            mending.post(f"{EventKind.ADMISSION}:{task.ref}", EventKind.ADMISSION, task.due_at, **about)
+            mending.tell("open_tasks_are_reachable", f"{task.ref}: its retry begins at {task.due_at} again")
     timeout = picture.workflow.timeout_at
     if timeout is not None and EventKind.WORKFLOW_TIMEOUT not in inbox and picture.workflow.compensating is None:
         mending.post(EventKind.WORKFLOW_TIMEOUT, EventKind.WORKFLOW_TIMEOUT, timeout)
@@ -193,7 +202,7 @@ def _messages(mending: _Mending) -> None:
     wanted = {
         task.ref: message_of(task, workflow.priority, workflow.owner)
         for task in mending.last().values()
-        if task.status is TaskStatus.SCHEDULED and not workflow.status.terminal
+        if task.status is TaskStatus.SCHEDULED and not workflow.status.terminal and not mending.put_off(task)
     }
     offered = {message.ref: message for message in picture.messages}
     for ref, message in wanted.items():

@@ -19,7 +19,7 @@ from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, WorkflowStatus
 from conductorlite.expressions import to_text
 from conductorlite.limits import Terms, workflow_key
-from conductorlite.operators import DraftSource, admitted, ask_now
+from conductorlite.operators import DraftSource, admitted, ask_now, begin_retry
 
 __all__ = [
     "REOPENING",
@@ -147,7 +147,7 @@ def _ask_when_resumed(draft: Draft, task: Task | None) -> None:
 
 
 def on_admission(draft: Draft, event: Event) -> None:
-    """A delay is over, or a pause: what is PENDING asks for its slot."""
+    """A delay is over, or a pause: what is PENDING asks for its slot, and the retry of an operator begins."""
     if draft.status is WorkflowStatus.PAUSED:
         draft.hold(event)
         return
@@ -159,15 +159,14 @@ def on_admission(draft: Draft, event: Event) -> None:
             let_in(draft)
         return
     task = draft.addressee(event)
-    if (
-        task is None
-        or draft.status.terminal
-        or (task.status, task.limit_key) != (TaskStatus.PENDING, None)
-        or (task.attempt, task.generation) != (event.attempt, event.generation)
-    ):
+    if task is None or draft.status.terminal or (task.attempt, task.generation) != (event.attempt, event.generation):
+        draft.reply(event, Outcome.IGNORED, "the attempt does not wait any more")
+    elif (task.status, task.limit_key) == (TaskStatus.PENDING, None):
+        ask_now(draft, draft.node(task), task)
+    elif task.status is TaskStatus.SCHEDULED and draft.node(task).operator:
+        begin_retry(draft, task)
+    else:
         draft.reply(event, Outcome.IGNORED, "the attempt does not wait for a slot any more")
-        return
-    ask_now(draft, draft.node(task), task)
 
 
 def on_granted(draft: Draft, event: Event) -> None:

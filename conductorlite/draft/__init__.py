@@ -14,7 +14,7 @@ depth first, then the JOIN); `advance` items are a queue, handled in the order i
 
 from conductorlite.draft.barriers import Barriers
 from conductorlite.draft.driven import counted
-from conductorlite.draft.rows import Draft
+from conductorlite.draft.rows import PUT_OFF, Draft
 from conductorlite.draft.view import Bounds, Item, LostInput
 
-__all__ = ["Barriers", "Bounds", "Draft", "Item", "LostInput", "counted"]
+__all__ = ["PUT_OFF", "Barriers", "Bounds", "Draft", "Item", "LostInput", "counted"]

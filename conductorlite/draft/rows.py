@@ -26,8 +26,11 @@ from conductorlite.executions import (
 from conductorlite.plan import Node
 from conductorlite.policies import derive_id
 
-__all__ = ["Draft"]
+__all__ = ["PUT_OFF", "Draft"]
 
+#: Operators whose retries wait for their delay, SCHEDULED: those that wait for something once they have begun. The others are
+#: evaluated in the decision itself, where Conductor knows no delay.
+PUT_OFF: Final = frozenset({"WAIT", "HUMAN", "SUB_WORKFLOW", "START_WORKFLOW"})
 
 #: What a task becomes that its worker puts back: its output so far is told.
 _OFFERED_AGAIN: Final = frozenset({TaskStatus.SCHEDULED, TaskStatus.PENDING})
@@ -96,6 +99,8 @@ class Draft(Admissions):
             status = TaskStatus.FAILED_WITH_TERMINAL_ERROR
             fields |= {"output": EMPTY, "reason": problem}
         ref = printed_ref(node.ref, iterations)
+        if self.beginning is not None and self.beginning.ref == ref:
+            return self._begin(self.beginning, status, input, fields)
         attempt = 0 if previous is None else previous.attempt + 1
         if previous is not None:
             fields.setdefault("first_scheduled_at", previous.first_scheduled_at)
@@ -125,6 +130,13 @@ class Draft(Admissions):
         self._newest[node.ref] = ref
         self._store(None, task)
         return task
+
+    def _begin(self, task: Task, status: TaskStatus, input: Payload, fields: dict[str, Any]) -> Task:
+        """What would be created stands there already, and its delay is over."""
+        if status.terminal:
+            fields = {**self._drop_timers(task), **fields}
+        changes = {**fields, "status": status, "input": self.keep(input), "updated_at": self.now}
+        return self.put(attrs.evolve(task, **{**changes, "start_delay_ms": task.start_delay_ms}))
 
     def create_ended(self, node: Node, iterations: tuple[int, ...], status: TaskStatus, **fields: Any) -> Task:
         """Add an attempt that is over as soon as it is there, and put what follows from it on the work list."""
@@ -299,7 +311,7 @@ class Draft(Admissions):
     def _leave_queue(self, task: Task) -> None:
         if task.status is TaskStatus.SCHEDULED:
             self.remove_message(task)
-        elif task.status is TaskStatus.PENDING:
+        if task.status is TaskStatus.PENDING or (task.status is TaskStatus.SCHEDULED and task.task_type in PUT_OFF):
             self.cancel_timer(f"{EventKind.ADMISSION}:{task.ref}")
 
     def _leave_limit(self, task: Task) -> Task:
@@ -327,7 +339,7 @@ class Draft(Admissions):
 
     def _end_child(self, task: Task, reason: str) -> None:
         child = task.sub_workflow_id
-        if task.task_type == "START_WORKFLOW" and task.due_at > self.clock:
+        if task.task_type == "START_WORKFLOW" and task.due_at > self.clock and task.status is TaskStatus.IN_PROGRESS:
             child = self.started_id(task)
         if child is None:
             return
@@ -352,7 +364,8 @@ class Draft(Admissions):
         Its message is put under the new name; its letters are the caller's to send on. To be done last in a turn.
         """
         self._renamed.append(Renamed(ref=task.ref, new_ref=new_ref, new_base_ref=new_base_ref))
-        if task.status is TaskStatus.SCHEDULED:
+        node = self.placed(task)
+        if task.status is TaskStatus.SCHEDULED and not (node is not None and node.operator):
             self.remove_message(task)
             self.offer(attrs.evolve(task, ref=new_ref, base_ref=new_base_ref))
         if task.limit_key is not None and not task.status.terminal:

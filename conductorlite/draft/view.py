@@ -77,6 +77,8 @@ class View:
         self.standpoint: tuple[tuple[str, ...], tuple[int, ...]] | None = None
         #: Whether a document that cannot be had is an error at once: while a task's input is made.
         self.strict = False
+        #: The retry of an operator that begins now, as the row it is.
+        self.beginning: Task | None = None
         #: Why something this step has read cannot be had, until a task or the workflow has failed of it.
         self.lost: str | None = None
         #: Which execution has this one end, at this moment.

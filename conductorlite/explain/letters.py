@@ -21,7 +21,7 @@ _HELD: Final = {
     EventKind.TASK_TIMEOUT: "the task timeout of",
     EventKind.TOTAL_TIMEOUT: "the total timeout of",
     EventKind.CONTINUE: "what follows",
-    EventKind.ADMISSION: "the slot of",
+    EventKind.ADMISSION: "the slot or the retry of",
 }
 
 

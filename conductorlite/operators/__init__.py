@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from conductorlite.draft import Draft, LostInput
+import attrs
+
+from conductorlite.decisions import EventKind
+from conductorlite.draft import PUT_OFF, Draft, LostInput
 from conductorlite.errors import InvalidInput
 from conductorlite.executions import Task, TaskStatus
 from conductorlite.operators.do_while import next_round, reopened_loop, resume_loop, schedule_loop, set_round
@@ -27,7 +30,15 @@ from conductorlite.operators.terminate import schedule_terminate
 from conductorlite.operators.transform import schedule_transform
 from conductorlite.operators.variables import VARIABLES_LIMIT, schedule_set_variable
 from conductorlite.operators.wait import schedule_human, schedule_noop, schedule_wait
-from conductorlite.operators.worker import admitted, ask_now, offer, queue_again, schedule_worker, start_deadlines
+from conductorlite.operators.worker import (
+    admitted,
+    ask_now,
+    offer,
+    queue_again,
+    schedule_worker,
+    start_deadlines,
+    total_timeout_at,
+)
 from conductorlite.plan import Node
 
 __all__ = [
@@ -36,6 +47,7 @@ __all__ = [
     "DraftSource",
     "admitted",
     "ask_now",
+    "begin_retry",
     "branches_left",
     "child_start",
     "choose",
@@ -79,7 +91,7 @@ _FIRST: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...]], None]]] = {
     "JSON_JQ_TRANSFORM": schedule_transform,
 }
 
-#: Those that are tried again as the operators they are; a retried one with a delay is a worker's task or a SUB_WORKFLOW.
+#: Those that are tried again as the operators they are.
 _AGAIN: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...], Task], None]]] = {
     "SWITCH": schedule_switch,
     "WAIT": schedule_wait,
@@ -91,6 +103,8 @@ _AGAIN: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...], Task], None]]
     "HUMAN": schedule_human,
     "LAMBDA": schedule_lambda,
     "JSON_JQ_TRANSFORM": schedule_transform,
+    "SUB_WORKFLOW": lambda draft, node, iterations, previous: schedule_sub_workflow(draft, node, iterations, previous, 0),
+    "START_WORKFLOW": lambda draft, node, iterations, previous: schedule_start_workflow(draft, node, iterations, previous, 0),
 }
 
 
@@ -109,7 +123,7 @@ def schedule(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
 
 
 def reschedule(draft: Draft, node: Node, previous: Task, delay_ms: int) -> None:
-    """Schedule the attempt after `previous`, for a worker `delay_ms` from now."""
+    """Schedule the attempt after `previous`, to begin or be offered `delay_ms` from now."""
     _look_from(draft, node, previous.iterations)
     try:
         _schedule_again(draft, node, previous, delay_ms)
@@ -146,14 +160,44 @@ def _schedule_again(draft: Draft, node: Node, previous: Task, delay_ms: int) -> 
             previous,
             lambda found: _schedule_again(draft, found, previous, delay_ms),
         )
+    elif delay_ms > 0 and node.task.type in PUT_OFF:
+        _put_off(draft, node, previous, delay_ms)
     elif again is not None:
         again(draft, node, previous.iterations, previous)
-    elif node.task.type == "SUB_WORKFLOW":
-        schedule_sub_workflow(draft, node, previous.iterations, previous, delay_ms)
-    elif node.task.type == "START_WORKFLOW":
-        schedule_start_workflow(draft, node, previous.iterations, previous, delay_ms)
     else:
         schedule_worker(draft, node, previous.iterations, previous, delay_ms)
+
+
+def _put_off(draft: Draft, node: Node, previous: Task, delay_ms: int) -> None:
+    """Create the row of a retry that begins later: SCHEDULED, and of its deadlines only the total one runs meanwhile."""
+    at = draft.after(delay_ms)
+    task = draft.create(
+        node,
+        previous.iterations,
+        TaskStatus.SCHEDULED,
+        previous=previous,
+        input=previous.input,
+        start_delay_ms=delay_ms,
+        due_at=at,
+        total_timeout_at=total_timeout_at(draft, node, previous),
+        # A WAIT waits for the same instant as before.
+        wait_until=None if previous.wait_until is None else max(previous.wait_until, at),
+    )
+    if task.total_timeout_at is not None:
+        draft.set_timer(task, EventKind.TOTAL_TIMEOUT, task.total_timeout_at)
+    draft.set_timer(task, EventKind.ADMISSION, at)
+    if task.wait_until is not None:
+        draft.set_timer(task, EventKind.WAIT_ENDS, task.wait_until)
+
+
+def begin_retry(draft: Draft, task: Task) -> None:
+    """Begin a retry of an operator whose delay is over, as the row it is."""
+    draft.beginning = task
+    try:
+        before = attrs.evolve(task, attempt=task.attempt - 1, task_id=task.retried_task_id or "")
+        reschedule(draft, draft.node(task), before, 0)
+    finally:
+        draft.beginning = None
 
 
 def scope_is_empty(draft: Draft, ref: str) -> None:

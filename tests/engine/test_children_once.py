@@ -133,7 +133,7 @@ def test_retries_wait_for_the_key(ready: Bench) -> None:
     ready.healthy()
     assert ready.statuses() == {"c": "COMPLETED", "z": "SCHEDULED"}
     assert ready.task("c").output_data == {"subWorkflowId": first.workflow_id, "paid": 3}
-    assert ready.journal_of("c") == ["0 c IN_PROGRESS", "0 c FAILED", "0 c#1 IN_PROGRESS", "5 c#1 COMPLETED"]
+    assert ready.journal_of("c") == ["0 c IN_PROGRESS", "0 c FAILED", "0 c#1 SCHEDULED", "5 c#1 IN_PROGRESS", "5 c#1 COMPLETED"]
 
 
 @pytest.mark.parametrize("resume", [False, True])

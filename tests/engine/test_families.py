@@ -133,7 +133,7 @@ def test_every_attempt_has_a_child_of_its_own(bench: Bench) -> None:
     first = child_of(bench, "c")
     bench.do("work", "FAILED")
     bench.engine.settle()
-    assert bench.statuses() == {"c": "IN_PROGRESS"}
+    assert bench.statuses() == {"c": "SCHEDULED"}
     assert bench.engine.poll("work") == []
     bench.at(5)
     second = child_of(bench, "c")
@@ -167,7 +167,7 @@ def test_a_task_that_times_out_ends_its_child(bench: Bench) -> None:
     child = child_of(bench, "c")
     bench.at(10)
     assert bench.engine.status(child.workflow_id) is WorkflowStatus.TERMINATED
-    assert bench.statuses() == {"c": "IN_PROGRESS"}
+    assert bench.statuses() == {"c": "SCHEDULED"}
     bench.engine.terminate(bench.workflow_id)
     bench.at(100)
     assert sorted(bench.engine.workflow_ids()) == sorted([bench.workflow_id, child.workflow_id])

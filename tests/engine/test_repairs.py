@@ -328,3 +328,24 @@ def test_an_execution_that_waited_for_a_free_slot_begins(engine: Engine) -> None
     engine.run_until_idle()
     assert engine.status("y") is WorkflowStatus.COMPLETED
     assert engine.check() == []
+
+
+def test_a_retry_that_nothing_begins(engine: Engine) -> None:
+    """The retry of a HUMAN that is put off has lost its timer, and is offered to workers: it begins when it is due."""
+    limit = {"name": "h", "timeoutSeconds": 2, "timeoutPolicy": "RETRY", "retryDelaySeconds": 10, "retryCount": 1}
+    human = {"name": "h", "taskReferenceName": "h", "type": "HUMAN", "taskDefinition": limit}
+    engine.start(WorkflowDef.from_json({"name": "human", "tasks": [human]}), workflow_id="w")
+    engine.advance("3s")
+    put_off = engine.get("w").task("h")
+    offered = message("h", 1, "w", queue="HUMAN", task_id=put_off.task_id)
+    plant(engine, engine.get("w"), cancelled=("ADMISSION:h",), outgoing=Outgoing(put=(offered,)))
+    assert {finding.text for finding in engine.check()} == {
+        "h is SCHEDULED, and nothing begins it",
+        "h is SCHEDULED, and is offered",
+    }
+    report = engine.repair("w")
+    settle(engine.backend)
+    assert len(report.done) == 2
+    assert engine.check() == []
+    engine.advance("9s")
+    assert engine.get("w").task("h").status is TaskStatus.IN_PROGRESS
