@@ -140,6 +140,19 @@ def test_a_python_text_of_several_lines_stays_as_it_is() -> None:
     ]
 
 
+def test_long_answers() -> None:
+    """Neither the length of a result nor that of an error is in its way, however it was put together."""
+    script = JavaScript(quick=False)
+    for length in (300, 600, 5_000, 1_000_000):
+        values = {"text": "ü" * length, "items": list(range(length // 10))}
+        assert script.compile("$.text").evaluate(values) == values["text"]
+        assert script.compile("let s = ''; for (const c of $.text) s += c; ({s, all: $.items})").evaluate(values) == {
+            "s": values["text"], "all": values["items"],
+        }  # fmt: skip
+        with pytest.raises(ExpressionFailed, match=r"^Error: ü{300,}"):
+            script.compile("throw new Error($.text)").evaluate(values)
+
+
 def test_a_time_out_is_told_apart() -> None:
     """Only the time limit raises ScriptTimedOut, of a script that looks up as of a call of a built-in that never does."""
     short = JavaScript(limits=Limits(seconds=0.1))
