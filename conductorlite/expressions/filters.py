@@ -1,22 +1,22 @@
-"""`[?(…)]` with Jayway's answers: its comparisons, its operators, its rules for what is not there.
+"""`[?(…)]` as Jayway reads it; what its operators answer stands in `comparisons`.
 
-A path alone asks whether it leads anywhere. In a comparison a definite path that leads nowhere is null, as Conductor configures
-Jayway. Numbers and texts are equal when they are written alike; everything else equals only its own kind, and only numbers are
-less than numbers, texts than texts. Source of the rules: Jayway JsonPath's README, "Filter Operators", and what Conductor answers.
+A path alone asks whether it leads anywhere, from the item, also when it is written with `$`. In a comparison a definite path that
+leads nowhere is null, as Conductor configures Jayway. Source of the rules: Jayway JsonPath's README, "Filter Operators" and
+"Predicates", and what its release 2.9.0 answers.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
-from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Final, Protocol
 
 import attrs
 
-from conductorlite.errors import ExpressionFailed, InvalidExpression
+from conductorlite.errors import InvalidExpression
+from conductorlite.expressions.comparisons import OPERATORS, Budget, Refused, decimal
+from conductorlite.expressions.literals import read_literal, unescape
 from conductorlite.expressions.regexes import BoundedPattern, bounded_pattern
 from conductorlite.expressions.sources import Json
 
@@ -25,20 +25,15 @@ __all__ = ["Filter", "compile_filter"]
 #: Deepest nesting of parentheses and brackets in one filter, and its longest text.
 _MAX_NESTING: Final = 16
 _MAX_LENGTH: Final = 1000
-#: Pairs that `subsetof`, `anyof`, `noneof` and `all` compare.
-_MAX_PAIRS: Final = 1_000_000
 
-_TOKEN: Final = re.compile(
-    r"""\s*(?:(?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
-          | (?P<number>-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.]))
-          | (?P<pattern>/(?:[^/\\]|\\.)*/[a-zA-Z]*)
-          | (?P<path>[@$](?:\.\.?(?:\*|[^\s.\[\]()=<>!&|,~*]+)?(?:\([^()]*\))?
-                          |\[(?:[^\[\]'"]|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")*\])*)
-          | (?P<word>[A-Za-z]+)
-          | (?P<sign>===|!==|==|!=|<=|>=|=~|&&|\|\||[<>!()\[\],{}:]))""",
-    re.VERBOSE | re.DOTALL,
-)
-_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+_QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_BRACKET: Final = re.compile(rf"{_QUOTED.pattern}|[\[\]{{}}]", re.DOTALL)
+_PATTERN: Final = re.compile(r"/((?:[^/\\]|\\.)*)/([dixmsuU]*)", re.DOTALL)
+_INLINE: Final = re.compile(r"\(\?([dixmsuU]+)\)")
+_NUMBER: Final = re.compile(r"[-0-9.eE]*")
+_WORD: Final = re.compile(r"true|false|null")
+_OPERATOR: Final = re.compile(r"[<>=~!]+|[^ <>=~!][^ ]*")
+_NO_ARGUMENTS: Final = re.compile(r"\( *\)")
 _CONSTANTS: Final[Mapping[str, Json]] = {"true": True, "false": False, "null": None}
 _FLAGS: Final = {"i": re.IGNORECASE, "s": re.DOTALL, "m": re.MULTILINE, "x": re.VERBOSE, "d": 0, "u": 0, "U": 0}
 
@@ -46,14 +41,13 @@ _FLAGS: Final = {"i": re.IGNORECASE, "s": re.DOTALL, "m": re.MULTILINE, "x": re.
 class _Path(Protocol):
     """What a filter needs of a compiled path."""
 
-    def evaluate(self, base: Json, skip: int, document: Callable[[], Json]) -> Json: ...
+    def operand(self, base: Json, document: Budget) -> Json: ...
 
-    def leads_somewhere(self, base: Json, document: Callable[[], Json]) -> bool: ...
+    def leads_somewhere(self, base: Json, document: Budget) -> bool: ...
 
 
-_Document = Callable[[], Json]
-_Operand = Callable[[Json, _Document], Json]
-_Test = Callable[[Json, _Document], bool]
+_Operand = Callable[[Json, Budget], Json]
+_Test = Callable[[Json, Budget], bool]
 
 
 @attrs.frozen(kw_only=True)
@@ -64,9 +58,17 @@ class Filter:
     reads_document: bool
     _test: _Test = attrs.field(repr=False, eq=False)
 
-    def select(self, items: list[Json], document: _Document) -> list[Json]:
-        """The items that pass, in order; raises ExpressionFailed when a comparison is too large."""
-        return [item for item in items if self._test(item, document)]
+    def select(self, items: list[Json], document: Budget) -> list[Json]:
+        """The items that pass, in order; raises ExpressionFailed when a comparison cannot be made or is too large."""
+        return [item for item in items if self.passes(item, document)]
+
+    def passes(self, item: Json, document: Budget) -> bool:
+        """Whether one item does."""
+        document.spend(1)
+        try:
+            return self._test(item, document)
+        except Refused:
+            return False
 
 
 def compile_filter(text: str, compile_path: Callable[[str], _Path]) -> Filter:
@@ -78,13 +80,21 @@ def compile_filter(text: str, compile_path: Callable[[str], _Path]) -> Filter:
     return Filter(text=text, reads_document=parser.reads_document, test=test)
 
 
+@attrs.frozen(kw_only=True)
+class _Value:
+    """One side of a comparison: a path's text or what a literal says."""
+
+    path: str = ""
+    unwanted: bool = False
+    literal: Json = None
+
+
 class _Parser:
-    """Recursive descent: `||` over `&&` over `!`, parentheses, and comparisons."""
+    """Recursive descent: `||` over `&&` over `!`, parentheses, and comparisons. Only spaces are blanks."""
 
     def __init__(self, text: str, compile_path: Callable[[str], _Path]) -> None:
         self._text = text
         self._compile_path = compile_path
-        self._tokens = self._split(text)
         self._at = 0
         self._depth = 0
         self.reads_document = False
@@ -92,39 +102,9 @@ class _Parser:
     def filter(self) -> _Test:
         """The whole text."""
         test = self._any()
-        if self._at < len(self._tokens):
-            raise self._error(f"unexpected {self._tokens[self._at][1]!r}")
+        if self._rest():
+            raise self._error(f"unexpected {self._rest()[:20]!r}")
         return test
-
-    def _split(self, text: str) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
-        at = 0
-        while text[at:].strip():
-            token = _TOKEN.match(text, at)
-            if token is None:
-                raise self._error(f"unexpected {text[at:].strip()[:20]!r}")
-            kind = token.lastgroup or ""
-            end = token.end()
-            if kind == "path":
-                end = self._nested(text, end)
-            found.append((kind, text[token.start(kind) : end]))
-            at = end
-        return found
-
-    def _nested(self, text: str, at: int) -> int:
-        """The end of a path that holds filters of its own."""
-        while text[at : at + 1] == "[":
-            depth = 0
-            for bracket in re.finditer(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[\[\]]", text[at:], re.DOTALL):
-                depth += {"[": 1, "]": -1}.get(bracket[0], 0)
-                if depth == 0:
-                    break
-            else:
-                raise self._error("a bracket is not closed")
-            at += bracket.end()
-            rest = _TOKEN.match("@" + text[at:])
-            at += rest.end("path") - 1 if rest is not None and rest.lastgroup == "path" else 0
-        return at
 
     def _any(self) -> _Test:
         tests = [self._all()]
@@ -143,85 +123,126 @@ class _Parser:
         if self._depth > _MAX_NESTING:
             raise InvalidExpression(f"filter nested deeper than {_MAX_NESTING} levels")
         try:
-            if self._took("!"):
+            if self._sees("!") and self._rest()[1:].lstrip(" ")[:1] not in ("$", "@"):
+                self._took("!")
                 inner = self._one()
                 return lambda item, document: not inner(item, document)
             if self._took("("):
                 inner = self._any()
-                self._take(")")
+                if not self._took(")"):
+                    raise self._error("')' expected")
                 return inner
             return self._comparison()
         finally:
             self._depth -= 1
 
     def _comparison(self) -> _Test:
-        kind, text = self._peek()
-        left = self._operand()
-        operator = self._peek()[1]
-        if operator.lower() in _OPERATORS and self._peek()[0] in ("sign", "word"):
-            compare = _OPERATORS[operator.lower()]
-            self._at += 1
-            right = self._operand()
-            return lambda item, document: compare(left(item, document), right(item, document))
-        if kind != "path":
-            raise self._error(f"{text!r} is not compared with anything")
-        path = self._path(text)
-        return lambda item, document: path.leads_somewhere(document() if text[0] == "$" else item, document)
+        left = self._value()
+        found = _OPERATOR.match(self._rest())
+        compare = OPERATORS.get(found[0].lower()) if found is not None else None
+        if found is None or compare is None:
+            if not left.path:
+                raise self._error(f"{self._text[: self._at][-20:]!r} is not compared with anything")
+            path, wanted = self._path(left), not left.unwanted
+            return lambda item, document: path.leads_somewhere(item, document) is wanted
+        self._take(found[0])
+        right = self._value()
+        if isinstance(left.literal, list | dict) and found[0] in ("==", "!=", "===", "!=="):
+            return lambda item, document: found[0][0] == "!"  # Jayway compares such a text with what the other side is
+        first, second = self._operand(left), self._operand(right)
+        return lambda item, document: compare(first(item, document), second(item, document), document)
 
-    def _operand(self) -> _Operand:
-        kind, text = self._peek()
-        if kind == "path":
-            self._at += 1
-            path = self._path(text)
-            if text[0] == "$":
-                self.reads_document = True
-                return lambda item, document: path.evaluate(document(), 0, document)
-            return lambda item, document: path.evaluate(item, 0, document)
-        value = self._literal()
-        return lambda item, document: value
+    def _operand(self, value: _Value) -> _Operand:
+        if not value.path:
+            return lambda item, document: value.literal
+        path = self._path(value)
+        if value.path[0] == "@":
+            return path.operand
+        self.reads_document = True
 
-    def _path(self, text: str) -> _Path:
-        return self._compile_path("$" + text[1:])
+        def read(item: Json, document: Budget) -> Json:
+            if id(path) not in document.found:
+                document.found[id(path)] = path.operand(document(), document)
+            return document.found[id(path)]
 
-    def _literal(self) -> Json:
-        kind, text = self._peek()
+        return read
+
+    def _path(self, value: _Value) -> _Path:
+        return self._compile_path("$" + value.path[1:])
+
+    def _value(self) -> _Value:
+        rest = self._rest()
+        unwanted = rest[:1] == "!"
+        if unwanted:
+            self._take("!")
+            rest = self._rest()
+        if rest[:1] in ("$", "@"):
+            start = self._at
+            self._end_of_path()
+            return _Value(path=self._text[start : self._at], unwanted=unwanted)
+        if unwanted:
+            raise self._error("a path expected after '!'")
+        for kind in (_QUOTED, _PATTERN, _WORD):
+            found = kind.match(rest)
+            if found is not None:
+                self._at += found.end()
+                text = found[0]
+                literal = _CONSTANTS[text] if kind is _WORD else _compiled(text) if kind is _PATTERN else unescape(text[1:-1])
+                return _Value(literal=literal)
+        if rest[:1] in ("[", "{"):
+            end = self._closed(self._at)
+            literal = read_literal(self._text[self._at : end])
+            self._at = end
+            return _Value(literal=literal)
+        found = _NUMBER.match(rest)
+        number = None if found is None else decimal(found[0])
+        if found is None or number is None:
+            raise self._error(f"a value expected instead of {rest[:20]!r}" if rest else "a value expected at the end")
+        self._at += found.end()
+        return _Value(literal=number)
+
+    def _end_of_path(self) -> None:
+        """As Jayway: a path ends at a blank, a sign of comparison or a parenthesis that closes no call without arguments."""
+        text = self._text
         self._at += 1
-        if kind == "text":
-            return _ESCAPE.sub(r"\1", text[1:-1])
-        if kind == "number":
-            number: int | float = json.loads(text)
-            return number
-        if kind == "pattern":
-            return _compiled(text)
-        if text in _CONSTANTS:
-            return _CONSTANTS[text]
-        if text == "[":
-            return self._list()
-        raise self._error(f"a value expected instead of {text!r}" if text else "a value expected at the end")
+        while self._at < len(text):
+            if text[self._at] == "[":
+                self._at = self._closed(self._at)
+            call = _NO_ARGUMENTS.match(text, self._at)
+            if call is not None:
+                self._at = call.end()
+                continue
+            if self._at >= len(text) or text[self._at] in " <>=~!)":
+                return
+            self._at += 1
 
-    def _list(self) -> list[Json]:
-        values: list[Json] = []
-        self._depth += 1
-        if self._depth > _MAX_NESTING:
-            raise InvalidExpression(f"filter nested deeper than {_MAX_NESTING} levels")
-        while not self._took("]"):
-            if values:
-                self._take(",")
-            values.append(self._literal())
-        self._depth -= 1
-        return values
+    def _closed(self, start: int) -> int:
+        """Behind the bracket that closes the one at `start`; quoted ones do not count."""
+        depth = deepest = 0
+        for bracket in _BRACKET.finditer(self._text, start):
+            depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(bracket[0], 0)
+            deepest = max(deepest, depth)
+            if deepest > _MAX_NESTING:
+                raise InvalidExpression(f"filter nested deeper than {_MAX_NESTING} levels")
+            if depth == 0:
+                return bracket.end()
+        raise self._error("a bracket is not closed")
 
-    def _peek(self) -> tuple[str, str]:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ("end", "")
+    def _rest(self) -> str:
+        while self._text[self._at : self._at + 1] == " ":
+            self._at += 1
+        return self._text[self._at :]
 
-    def _took(self, text: str) -> bool:
-        seen = self._peek() == ("sign", text)
-        self._at += seen
+    def _sees(self, sign: str) -> bool:
+        return self._rest().startswith(sign)
+
+    def _took(self, sign: str) -> bool:
+        seen = self._sees(sign)
+        self._at += len(sign) * seen
         return seen
 
-    def _take(self, text: str) -> None:
-        if not self._took(text):
-            raise self._error(f"{text!r} expected")
+    def _take(self, sign: str) -> None:
+        self._at += len(sign)
 
     def _error(self, problem: str) -> InvalidExpression:
         return InvalidExpression(f"filter ?({self._text}): {problem}")
@@ -230,105 +251,10 @@ class _Parser:
 @lru_cache(maxsize=256)
 def _compiled(literal: str) -> BoundedPattern:
     body, _, flags = literal[1:].rpartition("/")
-    if not set(flags) <= _FLAGS.keys():
-        raise InvalidExpression(f"regular expression {literal}: unknown flags {flags!r}")
+    inline = _INLINE.match(body)
+    if inline is not None:
+        body, flags = body[inline.end() :], flags + inline[1]
     bits = 0
     for flag in flags:
         bits |= _FLAGS[flag]
     return bounded_pattern(body.replace("\\/", "/"), bits)
-
-
-# -- comparisons ------------------------------------------------------------------------------------------------------
-
-
-def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _equal(left: Json, right: Json) -> bool:
-    if _is_number(left) and isinstance(right, str) and len(right) < _MAX_LENGTH:
-        try:
-            return Decimal(right) == Decimal(str(left))
-        except InvalidOperation:
-            return False
-    if isinstance(left, str) and _is_number(right):
-        return left == str(right)
-    return _same(left, right)
-
-
-def _same(left: Json, right: Json) -> bool:
-    if _is_number(left) and _is_number(right):
-        return bool(left == right)
-    if type(left) is not type(right):
-        return False
-    if isinstance(left, list | dict):
-        return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
-    return bool(left == right)
-
-
-def _ordered(compare: Callable[[Json, Json], bool]) -> Callable[[Json, Json], bool]:
-    def test(left: Json, right: Json) -> bool:
-        alike = (_is_number(left) and _is_number(right)) or (isinstance(left, str) and isinstance(right, str))
-        return alike and compare(left, right)
-
-    return test
-
-
-def _matches(left: Json, right: Json) -> bool:
-    if isinstance(left, BoundedPattern):
-        left, right = right, left
-    if not isinstance(right, BoundedPattern) or isinstance(left, BoundedPattern):
-        return False
-    texts = left if isinstance(left, list) else [left]
-    return any(right.fullmatch(text if isinstance(text, str) else json.dumps(text)) for text in texts if not isinstance(text, dict))
-
-
-def _in(left: Json, right: Json) -> bool:
-    return isinstance(right, list) and any(_equal(left, item) for item in right)
-
-
-def _contains(left: Json, right: Json) -> bool:
-    if isinstance(left, str):
-        return isinstance(right, str) and right in left
-    return isinstance(left, list) and any(_equal(right, item) for item in left)
-
-
-def _size(left: Json, right: Json) -> bool:
-    return _is_number(right) and isinstance(left, str | list) and len(left) == right
-
-
-def _empty(left: Json, right: Json) -> bool:
-    return isinstance(right, bool) and isinstance(left, str | list | dict) and (not left) is right
-
-
-def _of_lists(test: Callable[[list[Json], list[Json]], bool]) -> Callable[[Json, Json], bool]:
-    def run(left: Json, right: Json) -> bool:
-        if not isinstance(left, list) or not isinstance(right, list):
-            return False
-        if len(left) * len(right) > _MAX_PAIRS:
-            raise ExpressionFailed(f"a filter compares lists of {len(left):,} and {len(right):,} items")
-        return test(left, right)
-
-    return run
-
-
-_OPERATORS: Final[Mapping[str, Callable[[Json, Json], bool]]] = {
-    "==": _equal,
-    "!=": lambda left, right: not _equal(left, right),
-    "===": _same,
-    "!==": lambda left, right: not _same(left, right),
-    "<": _ordered(lambda left, right: left < right),
-    "<=": _ordered(lambda left, right: left <= right),
-    ">": _ordered(lambda left, right: left > right),
-    ">=": _ordered(lambda left, right: left >= right),
-    "=~": _matches,
-    "in": _in,
-    "nin": lambda left, right: not _in(left, right),
-    "contains": _contains,
-    "size": _size,
-    "empty": _empty,
-    "all": _of_lists(lambda left, right: all(_in(item, left) for item in right)),
-    "subsetof": _of_lists(lambda left, right: all(_in(item, right) for item in left)),
-    "anyof": _of_lists(lambda left, right: any(_in(item, right) for item in left)),
-    "noneof": _of_lists(lambda left, right: not any(_in(item, right) for item in left)),
-}

@@ -1,21 +1,22 @@
 """JSONPath with the answers Conductor's library (Jayway) gives: paths are compiled once and evaluated on values.
 
 A *definite* path names one place and answers a value, or None where nothing is; an *indefinite* one (`[*]`, `..`,
-slices, unions of indexes, filters) answers a list. `['a','b']` at the end answers a map of those keys. Functions at
-the end (`.length()`, `.sum()` …) apply to what the path before them found, each result by itself.
+slices, unions of indexes, filters) answers a list. `['a','b']` at the end answers a map of those keys. What functions answer
+stands in `pathfunctions`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final, TypeAlias
 
 import attrs
 
-from conductorlite.errors import ExpressionFailed
+from conductorlite.errors import ExpressionFailed, InvalidExpression
+from conductorlite.expressions.comparisons import Budget, Refused
 from conductorlite.expressions.filters import Filter, compile_filter
+from conductorlite.expressions.pathfunctions import call
 from conductorlite.expressions.pathtext import (
     FilterText,
     Function,
@@ -31,10 +32,36 @@ from conductorlite.expressions.sources import MISSING, Json, Missing
 
 __all__ = ["Path", "compile_path", "walk"]
 
-_Step: TypeAlias = Key | Keys | Indexes | Slice | Wild | Function | Filter
-#: Values that one step may find: beyond any document the engine keeps in one piece, and still under a second. It bounds
-#: what repeated `..` and `[0,0]` would multiply.
+#: Values that one step may find: beyond any document the engine keeps in one piece, and still under a second.
 _MAX_FOUND: Final = 500_000
+#: Paths within filters and arguments within paths.
+_MAX_NESTING: Final = 16
+
+
+class _NotThere(Exception):
+    """What a path that must lead somewhere does not find; internal."""
+
+
+@attrs.frozen(kw_only=True)
+class _Call:
+    """A function with its arguments: values, and paths from the root."""
+
+    name: str
+    arguments: tuple[Json | Path, ...]
+
+    def answer(self, node: Json, document: Budget) -> Json:
+        if self.name in ("length", "size") and self.arguments:
+            first = self.arguments[0]
+            if not isinstance(first, Path):
+                raise ExpressionFailed(f"{self.name}() takes a path")
+            inner = first.children(node, document)
+            if isinstance(inner, list):
+                return len(inner)
+        arguments = [each.operand(document(), document) if isinstance(each, Path) else each for each in self.arguments]
+        return call(self.name, node, arguments)
+
+
+_Step: TypeAlias = Key | Keys | Indexes | Slice | Wild | _Call | Filter
 
 
 @attrs.frozen(kw_only=True)
@@ -42,7 +69,7 @@ class Path:
     """A compiled path.
 
     `steps` is what to do after the `plain` prefix (keys and single indexes, resolved by `walk`); `scans[i]` says that
-    steps[i] is preceded by `..`. `reads_document` says that a filter uses `$`.
+    steps[i] is preceded by `..`. `reads_document` says that a filter or an argument uses the root.
     """
 
     text: str
@@ -55,55 +82,74 @@ class Path:
     @property
     def answers_list(self) -> bool:
         """Whether the answer is the list of all that was found."""
-        return not self.definite and not self._folds
-
-    @property
-    def _folds(self) -> bool:
-        # `$..x.sum()`: a scan at the very start hands its whole list to the function.
-        return not self.plain and len(self.steps) > 1 and self.scans[0] and isinstance(self.steps[-1], Function)
+        return not self.definite
 
     def evaluate(self, base: Json | Missing, skip: int, document: Callable[[], Json]) -> Json:
         """The answer, where `base` is the value that the first `skip` plain steps led to (MISSING: to nothing).
 
-        Never raises: what cannot be evaluated answers None (definite path or function) or an empty list.
+        Never raises: what cannot be evaluated answers None.
         """
         value = walk(base, self.plain[skip:])
         if not self.steps:
             return None if value is MISSING else value
-        calls = isinstance(self.steps[-1], Function)
         try:
-            found = [] if value is MISSING else self._run(value, document)
+            return self._answer(value, Budget(document))
         except (ExpressionFailed, OverflowError, ValueError):
-            return None if calls or self.definite else []
-        if not found:
-            return None if calls or self.definite else []
-        return found if self.answers_list else found[-1]
+            return None
 
-    def leads_somewhere(self, base: Json, document: Callable[[], Json]) -> bool:
-        """Whether the path finds anything, be it null."""
+    def operand(self, base: Json, document: Budget) -> Json:
+        """The answer within another path; raises ExpressionFailed when the whole cannot be evaluated."""
+        last = self.steps[-1] if self.steps else None
+        answer = self._answer(walk(base, self.plain), document)
+        if isinstance(last, _Call) and last.name == "keys" and answer is not None:
+            raise ExpressionFailed("what keys() answers is compared with nothing")
+        return answer
+
+    def leads_somewhere(self, base: Json, document: Budget) -> bool:
+        """Whether all names of the path are there; an indefinite one need not find anything behind them."""
         value = walk(base, self.plain)
+        if value is MISSING:
+            return False
         try:
-            return value is not MISSING and (not self.steps or bool(self._run(value, document)))
-        except (ExpressionFailed, OverflowError, ValueError):
+            return bool(not self.steps or self._run(value, document, strict=True) or not self.definite)
+        except _NotThere:
             return False
 
-    def _run(self, value: Json, document: Callable[[], Json]) -> list[Json]:
+    def children(self, base: Json, document: Budget) -> Json:
+        """What `length()` counts of its argument: what lies below all that is found, below one thing the last of it."""
+        if self.steps and isinstance(self.steps[-1], _Call):
+            return self.operand(base, document)
+        found = self.operand(base, document)
+        if self.definite:
+            below = list(_inner(found))
+            return below[-1] if below else None
+        return [child for each in found for child in _inner(each)]
+
+    def _answer(self, value: Json | Missing, document: Budget) -> Json:
+        if not self.steps:
+            return None if value is MISSING else value
+        found = [] if value is MISSING else self._run(value, document, strict=False)
+        if self.definite:
+            return found[-1] if found else None
+        return found
+
+    def _run(self, value: Json, document: Budget, *, strict: bool) -> list[Json]:
         nodes = [value]
-        last = len(self.steps) - 1
+        early: list[Json] = []
+        definite = True
         for index, (step, scan) in enumerate(zip(self.steps, self.scans, strict=True)):
-            if scan:
-                nodes = _collect(_descendants(node) for node in nodes)
-            if index == last and self._folds:
-                nodes = [nodes]
-            if isinstance(step, Keys) and index < last:
-                nodes = _collect(map(node.get, filter(node.__contains__, step.names)) for node in _maps(nodes))
+            last = index == len(self.steps) - 1
+            document.spend(len(nodes))
+            if isinstance(step, _Call):
+                nodes = _collect(_called(step, node, document, lenient=not self.definite) for node in ([] if scan else nodes))
+                early += [] if last else nodes
+            elif scan:
+                nodes = _collect(_scanned(step, node, document, last=last) for node in nodes)
             else:
-                nodes = _collect(_apply(step, node, document) for node in nodes)
-        return nodes
-
-
-def _maps(nodes: Iterable[Json]) -> Iterable[dict[str, Json]]:
-    return (node for node in nodes if isinstance(node, dict))
+                there = partial(_there, definite=definite) if strict else None
+                nodes = _collect(_apply(step, node, document, last=last, definite=definite, there=there) for node in nodes)
+            definite = definite and not scan and _single(step)
+        return early + nodes
 
 
 def _collect(batches: Iterable[Iterable[Json]]) -> list[Json]:
@@ -132,21 +178,44 @@ def walk(value: Json | Missing, steps: Iterable[str | int]) -> Json | Missing:
 @lru_cache(maxsize=2048)
 def compile_path(text: str) -> Path:
     """Compile a path, with or without a leading `$.`; raises InvalidExpression saying what is wrong and where."""
+    return _compiled(text, 0)
+
+
+def _compiled(text: str, depth: int) -> Path:
+    if depth > _MAX_NESTING:
+        raise InvalidExpression(f"paths nested deeper than {_MAX_NESTING} levels")
     segments = split_path(text)
     count = 0
     while count < len(segments) and _plain(segments[count]) is not None:
         count += 1
     plain = tuple(step for segment in segments[:count] if (step := _plain(segment)) is not None)
-    rest = segments[count:]
-    steps = tuple(compile_filter(segment.text, compile_path) if isinstance(segment, FilterText) else segment for segment in rest)
-    return Path(
-        text=text,
-        plain=plain,
-        steps=steps,
-        scans=tuple(segment.scan for segment in rest),
-        definite=all(_definite(segment, segment is segments[-1]) for segment in rest),
-        reads_document=any(isinstance(step, Filter) and step.reads_document for step in steps),
-    )
+    return _built(text, plain, segments[count:], partial(_compiled, depth=depth + 1))
+
+
+def _built(text: str, plain: tuple[str | int, ...], segments: tuple[Segment, ...], compiled: Callable[[str], Path]) -> Path:
+    steps = tuple(_step(segment, compiled) for segment in segments)
+    scans = tuple(segment.scan for segment in segments)
+    definite = all(_definite(segment, segment is segments[-1]) for segment in segments)
+    path = partial(Path, text=text, plain=plain)
+    reads = any(isinstance(step, Filter) and step.reads_document for step in steps)
+    reads = reads or any(isinstance(step, _Call) and any(isinstance(each, Path) for each in step.arguments) for step in steps)
+    if len(steps) > 1 and not plain and scans[0] and isinstance(steps[-1], _Call):
+        # A function behind a scan from the root is given all that was found, and is asked of the root.
+        at, name = next((index, step.name) for index, step in enumerate(steps) if isinstance(step, _Call))
+        found = path(steps=steps[:at], scans=scans[:at], definite=False, reads_document=reads)
+        asked = _Call(name=name, arguments=(found,))
+        definite = all(_definite(segment, segment is segments[-1]) for segment in segments[at:])
+        return path(steps=(asked, *steps[at + 1 :]), scans=(False, *scans[at + 1 :]), definite=definite, reads_document=True)
+    return path(steps=steps, scans=scans, definite=definite, reads_document=reads)
+
+
+def _step(segment: Segment, compiled: Callable[[str], Path]) -> _Step:
+    if isinstance(segment, FilterText):
+        return compile_filter(segment.text, compiled)
+    if isinstance(segment, Function):
+        arguments = tuple(compiled(each.path) if each.path else each.value for each in segment.arguments or ())
+        return _Call(name=segment.name, arguments=arguments)
+    return segment
 
 
 def _plain(segment: Segment) -> str | int | None:
@@ -167,69 +236,78 @@ def _definite(segment: Segment, last: bool) -> bool:
     return isinstance(segment, Key | Function) or (isinstance(segment, Indexes) and len(segment.indexes) == 1)
 
 
-def _descendants(node: Json) -> Iterable[Json]:
+def _single(step: _Step) -> bool:
+    return isinstance(step, Key | _Call) or (isinstance(step, Indexes) and len(step.indexes) == 1)
+
+
+def _inner(node: Json) -> Iterable[Json]:
+    return node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+
+
+def _descendants(node: Json, document: Budget) -> Iterable[Json]:
     """The node and all maps and lists below it, each before what it holds, in document order."""
     stack = [node]
-    visited = 0
     while stack:
         item = stack.pop()
-        yield item
-        visited += 1
-        if visited > _MAX_FOUND:
-            raise ExpressionFailed(f"`..` visits more than {_MAX_FOUND:,} values")
-        inner = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
-        stack.extend(child for child in reversed(list(inner)) if isinstance(child, dict | list))
+        if isinstance(item, dict | list):
+            document.spend(1)
+            yield item
+            stack.extend(child for child in reversed(list(_inner(item))) if isinstance(child, dict | list))
 
 
-def _apply(step: _Step, node: Json, document: Callable[[], Json]) -> Iterable[Json]:
-    if isinstance(step, Key):
-        return [node[step.name]] if isinstance(node, dict) and step.name in node else []
+def _scanned(step: _Step, node: Json, document: Budget, *, last: bool) -> Iterable[Json]:
+    """What a step finds in a node and below. A filter looks at maps themselves, and into lists that pass it too."""
+    for each in _descendants(node, document):
+        if isinstance(step, Filter):
+            if step.passes(each, document):
+                yield from [each] if isinstance(each, dict) else step.select(each, document)
+        elif not (isinstance(step, Keys) and last) or (isinstance(each, dict) and all(name in each for name in step.names)):
+            yield from _apply(step, each, document, last=last)
+
+
+def _called(step: _Call, node: Json, document: Budget, *, lenient: bool) -> list[Json]:
+    try:
+        return [step.answer(node, document)]
+    except IndexError:
+        if lenient:
+            return []
+        raise ExpressionFailed(f".{step.name}() is out of range") from None
+
+
+def _there(found: bool, *, definite: bool, kind: bool = False) -> None:
+    """Raises when a name is missing, or a value of another kind where the path so far names one place."""
+    if not found and (definite or not kind):
+        raise _NotThere
+
+
+def _apply(
+    step: _Step, node: Json, document: Budget, *, last: bool, definite: bool = False, there: Callable[..., None] | None = None
+) -> Iterable[Json]:
     if isinstance(step, Wild):
-        return node.values() if isinstance(node, dict) else node if isinstance(node, list) else []
-    if isinstance(step, Keys):
-        return [{name: node[name] for name in step.names if name in node}] if isinstance(node, dict) else []
+        return _inner(node)
     if isinstance(step, Filter):
+        if definite and not isinstance(node, dict | list):
+            raise Refused("a filter on what is neither a map nor a list")
         # On a map Jayway tests the map itself, where RFC 9535 tests its values.
-        items = node if isinstance(node, list) else [node] if isinstance(node, dict) else []
-        return step.select(items, document)
-    if isinstance(step, Function):
-        return [_call(step, node)]
-    if not isinstance(node, list):
+        return step.select(node if isinstance(node, list) else [node] if isinstance(node, dict) else [], document)
+    fits = isinstance(node, dict if isinstance(step, Key | Keys) else list)
+    if there is not None:
+        there(fits, kind=True)
+    if not fits:
         return []
+    if isinstance(step, Key | Keys):
+        names = [step.name] if isinstance(step, Key) else step.names
+        if there is not None:
+            there(all(name in node for name in names))
+        found = {name: node[name] for name in names if name in node}
+        return [found] if isinstance(step, Keys) and last else found.values()
     if isinstance(step, Slice):
-        return node[step.start : step.stop : step.step]
-    return [node[index] for index in step.indexes if -len(node) <= index < len(node)]
+        return _sliced(step, node)
+    return [node[index] for index in step.indexes if -len(node) <= index < len(node)] if isinstance(step, Indexes) else []
 
 
-def _call(function: Function, node: Json) -> Json:
-    name = function.name
-    if name in ("length", "size"):
-        return len(node) if isinstance(node, dict | list) else None
-    if name == "keys":
-        return list(node) if isinstance(node, dict) else None
-    if not isinstance(node, list):
-        raise ExpressionFailed(f".{name}() needs a list")
-    if name == "concat":
-        return "".join(item for item in node if isinstance(item, str))
-    if name in ("first", "last", "index"):
-        index = {"first": 0, "last": -1}.get(name, function.argument)
-        if not -len(node) <= index < len(node):
-            raise ExpressionFailed(f".{name}() is out of range")
-        return node[index]
-    numbers = [float(item) for item in node if isinstance(item, int | float) and not isinstance(item, bool)]
-    if not numbers:
-        raise ExpressionFailed(f".{name}() found no numbers")
-    return _aggregate(name, numbers)
-
-
-def _aggregate(name: str, numbers: list[float]) -> float:
-    if name == "sum":
-        return sum(numbers)
-    if name == "min":
-        return min(numbers)
-    if name == "max":
-        return max(numbers)
-    mean = sum(numbers) / len(numbers)
-    if name == "avg":
-        return mean
-    return math.sqrt(sum((number - mean) ** 2 for number in numbers) / len(numbers))
+def _sliced(step: Slice, node: list[Json]) -> list[Json]:
+    if step.start is not None and step.stop is not None:
+        # As Jayway: from one index to the other, negative ones among them counted from the end.
+        return [node[index] for index in range(max(step.start, -len(node)), min(step.stop, len(node)))]
+    return node[step.start : step.stop]

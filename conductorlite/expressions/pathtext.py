@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Final, NoReturn, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 import attrs
 
 from conductorlite.errors import InvalidExpression
+from conductorlite.expressions.literals import read_literal, unescape
+from conductorlite.expressions.sources import Json
 
 __all__ = [
     "MAX_PATH",
+    "Argument",
     "FilterText",
     "Function",
     "Indexes",
@@ -25,16 +28,16 @@ __all__ = [
 #: Longest path in characters, and most segments in one.
 MAX_PATH: Final = 4096
 _MAX_SEGMENTS: Final = 256
-_MAX_INDEX: Final = 2**31 - 1
+_INDEXES: Final = range(-(2**31), 2**31)
 
-_FUNCTIONS: Final = frozenset(("length", "size", "keys", "first", "last", "index", "avg", "max", "min", "sum", "stddev", "concat"))
+_FUNCTIONS: Final = frozenset(
+    ("length", "size", "keys", "first", "last", "index", "avg", "max", "min", "sum", "stddev", "concat", "append")
+)
 _NAME: Final = re.compile(r"[^.\[( ]+")
 _QUOTED: Final = re.compile(r"\s*(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")\s*", re.DOTALL)
 _NUMBERS: Final = re.compile(r"\[([-0-9,: ]+)\]")
 _WILD: Final = re.compile(r"\[\s*\*\s*\]")
 _FILTER_TOKEN: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|(?<=~) ?/(?:[^/\\]|\\.)*/|[\[\]]", re.DOTALL)
-_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 @attrs.frozen(kw_only=True)
@@ -63,11 +66,10 @@ class Indexes:
 
 @attrs.frozen(kw_only=True)
 class Slice:
-    """`[1:3]`, `[:2]`, `[-2:]`, `[::2]`."""
+    """`[1:3]`, `[:2]`, `[-2:]`; Jayway reads past a step."""
 
     start: int | None
     stop: int | None
-    step: int | None
     scan: bool = False
 
 
@@ -87,12 +89,20 @@ class FilterText:
 
 
 @attrs.frozen(kw_only=True)
+class Argument:
+    """Of a function: the text of a path, or a value."""
+
+    path: str = ""
+    value: Json = None
+
+
+@attrs.frozen(kw_only=True)
 class Function:
-    """`.length()`, `.index(2)` …; only `index` has an argument."""
+    """`.length()`, `.index(2)`, `.sum($.x, 1)`; None where nothing stands between the parentheses."""
 
     name: str
-    argument: int = 0
-    scan: ClassVar[bool] = False
+    arguments: tuple[Argument, ...] | None = None
+    scan: bool = False
 
 
 Segment: TypeAlias = Key | Keys | Indexes | Slice | Wild | FilterText | Function
@@ -102,10 +112,10 @@ def split_path(text: str) -> tuple[Segment, ...]:
     """Split a path into segments; the empty path, `$` alone, is the document. Raises InvalidExpression, with place."""
     if len(text) > MAX_PATH:
         raise InvalidExpression(f"path longer than {MAX_PATH} characters: {text[:40]}…")
-    path = text.strip(" ")
+    # As Jayway: what stands before a path is part of it, `${ a}` looks for a key " a" and fails.
+    path = text.rstrip(" ")
     if path[:1] not in ("$", "@"):
-        # As Jayway: blanks are trimmed only around a path that has its root, `${ a}` looks for a key " a" and fails.
-        path = "$." + text.rstrip(" ")
+        path = "$." + path
     return _Splitter(text, path).run()
 
 
@@ -119,15 +129,13 @@ class _Splitter:
 
     def run(self) -> tuple[Segment, ...]:
         path = self._path
-        # Jayway reads past one opening bracket at the very end.
-        if path.endswith("[") and len(path) > 1:
-            path = self._path = path[:-1]
         if path.endswith("."):
             self._fail("it ends with a dot")
         if len(path) > 1 and path[1] not in ".[":
             self._fail("'.' or '[' expected")
         segments: list[Segment] = []
-        while self._position < len(path):
+        # Jayway reads past one character at the very end.
+        while self._position < len(path) - bool(segments):
             segments.append(self._segment())
             if len(segments) > _MAX_SEGMENTS:
                 self._fail(f"it has more than {_MAX_SEGMENTS} segments")
@@ -167,15 +175,47 @@ class _Splitter:
             self._fail("a blank in a name; write ['…'] around it")
         if following != "(":
             return Key(name=found.group(), scan=scan)
-        end = self._path.find(")", self._position)
-        argument = self._path[self._position + 1 : end].strip(" ")
         name = found.group()
-        if end < 0 or scan or name not in _FUNCTIONS:
+        if name not in _FUNCTIONS:
             self._fail(f"there is no function {name}()")
-        if bool(argument) != (name == "index") or (argument and not re.fullmatch(r"-?[0-9]{1,9}", argument)):
-            self._fail(f"{name}() takes {'one whole number' if name == 'index' else 'no argument'} here")
-        self._position = end + 1
-        return Function(name=name, argument=int(argument or 0))
+        if scan and self._path[1:].startswith(f"..{name}("):
+            self._fail(f"{name}() needs something before it")
+        self._position += 1
+        if self._path[self._position : self._position + 1] == ")":
+            # As Jayway, which goes on reading at the parenthesis: what follows finds nothing.
+            return Function(name=name, scan=scan)
+        return Function(name=name, arguments=self._arguments(), scan=scan)
+
+    def _arguments(self) -> tuple[Argument, ...]:
+        """As Jayway: what begins neither as a path, a number, a text nor a map is passed over."""
+        found: list[Argument] = []
+        text = kind = prior = ""
+        parentheses, braces, brackets, quoted = 1, 0, 0, False
+        while self._position < len(self._path):
+            char = self._path[self._position]
+            self._position += 1
+            kind = kind or ("path" if char in "$@" else "value" if char in '{"-0123456789' else "")
+            quoted ^= char == '"' and (not quoted or prior != "\\")
+            parentheses += (char == "(") - (char == ")")
+            braces += (char == "{") - (char == "}")
+            brackets += (char == "[") - (char == "]")
+            if min(braces, brackets) < 0:
+                self._fail(f"an unexpected {char!r}")
+            inside = bool(braces or brackets)
+            if char == ")" and prior == "(" and kind:
+                text += char
+            if char in ")," and not quoted and not inside and parentheses <= 1:
+                if kind:
+                    found.append(Argument(path=text) if kind == "path" else Argument(value=read_literal(text)))
+                text = kind = ""
+                if parentheses == 0:
+                    return tuple(found)
+            if kind and not (char == "," and not inside and parentheses == 1):
+                text += char
+            prior = char
+        if parentheses or braces or brackets:
+            self._fail("the arguments are not closed")
+        return tuple(found)
 
     def _bracket(self, scan: bool) -> Segment:
         wild = _WILD.match(self._path, self._position)
@@ -194,17 +234,17 @@ class _Splitter:
         raise self._error("an index, a quoted name, '*' or a filter expected after '['")
 
     def _numbers(self, text: str, scan: bool) -> Segment:
-        parts = [part.strip() for part in text.split(":" if ":" in text else ",")]
-        if any(part and not re.fullmatch(r"-?[0-9]{1,10}", part) for part in parts):
+        slice_ = ":" in text
+        parts = text.strip(" ").split(":") if slice_ else [part.strip(" ") for part in text.split(",")]
+        if any(part and not re.fullmatch(r"-?[0-9]{1,10}", part) for part in parts[: 2 if slice_ else None]):
             self._fail("a whole number expected between brackets")
-        numbers = [int(part) if part else None for part in parts]
-        if any(number is not None and abs(number) > _MAX_INDEX for number in numbers):
+        numbers = [int(part) if part else None for part in parts[: 2 if slice_ else None]]
+        if any(number is not None and number not in _INDEXES for number in numbers):
             self._fail("an index beyond 32 bits")
-        if ":" in text:
-            padded = [*numbers, None, None]
-            if len(numbers) > 3 or padded[2] == 0:
-                self._fail("a slice is [from:to] or [from:to:step]")
-            return Slice(start=padded[0], stop=padded[1], step=padded[2], scan=scan)
+        if slice_:
+            if numbers == [None, None] or set(text.strip(" ")) & set(", "):
+                self._fail("a slice is [from:], [:to] or [from:to]")
+            return Slice(start=numbers[0], stop=numbers[1], scan=scan)
         indexes = tuple(number for number in numbers if number is not None)
         if len(indexes) != len(numbers):
             self._fail("a number is missing between brackets")
@@ -217,7 +257,7 @@ class _Splitter:
             found = _QUOTED.match(self._path, position + 1)
             if found is None:
                 self._fail("a quoted name is not closed")
-            names.append(_unescape(found.group(1) if found.group(1) is not None else found.group(2)))
+            names.append(unescape(found.group(1) if found.group(1) is not None else found.group(2)))
             position = found.end()
             following = self._path[position : position + 1]
             if following == "]":
@@ -239,13 +279,3 @@ class _Splitter:
                 self._position = token.end()
                 return FilterText(text=inner[1:-1], scan=scan)
         raise self._error("a filter is not closed")
-
-
-def _unescape(text: str) -> str:
-    if "\\" not in text:
-        return text
-    return _ESCAPE.sub(lambda found: _escaped(found.group(1)), text)
-
-
-def _escaped(text: str) -> str:
-    return chr(int(text[1:], 16)) if len(text) == 5 else _ESCAPES.get(text, text)

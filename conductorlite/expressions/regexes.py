@@ -26,6 +26,8 @@ _UNBOUNDED: Final = -1
 #: `{n}`: a repeat, but without a choice of its own.
 _EXACT: Final = -2
 _QUANTIFIER: Final = re.compile(r"[*+?]|\{(\d*)(,?)(\d*)\}")
+#: Where Python warns that it may once read them as Java does: an error for whoever makes errors of warnings.
+_SET_IN_SET: Final = re.compile(r"(?<!\\)(?:\\\\)*\[\^?(?:\[|\]?(?:\\.|[^\]\\])*?(?:--|&&|~~|\|\|))", re.DOTALL)
 _PLAIN_GROUPS: Final = ("(?:", "(?P<")
 
 
@@ -37,9 +39,13 @@ class BoundedPattern:
     fixed: int
     unbounded: int
 
+    def ways(self, text: str) -> int:
+        """How many ways there are at most to match the whole text."""
+        return self.fixed * int((len(text) + 1) ** max(1, self.unbounded))
+
     def fullmatch(self, text: str) -> bool:
         """Whether the whole text matches; raises ExpressionFailed when the text is too long to try in bounded time."""
-        if self.fixed * (len(text) + 1) ** max(1, self.unbounded) > _MAX_WAYS:
+        if self.ways(text) > _MAX_WAYS:
             raise ExpressionFailed(f"a text of {len(text)} characters is too long for /{self.pattern.pattern}/")
         return self.pattern.fullmatch(text) is not None
 
@@ -55,6 +61,8 @@ def bounded_pattern(text: str, flags: int = 0) -> BoundedPattern:
     """Compile `text` (Python's syntax); raises InvalidExpression if it is broken, or could take exponential time."""
     if len(text) > _MAX_LENGTH:
         raise InvalidExpression(f"regular expression longer than {_MAX_LENGTH} characters")
+    if _SET_IN_SET.search(text):
+        raise InvalidExpression(f"regular expression /{text}/ may hold a set in a set, which is read in different ways")
     try:
         pattern = re.compile(text, flags)
     except (re.error, OverflowError, RecursionError) as error:

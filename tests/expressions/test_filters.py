@@ -45,22 +45,22 @@ def found(condition: str) -> Json:
         ("@.id NIN [1]", [2, 3]), ("@.id in $.wanted", [1, 3]), ("@.id in 'x'", []),
         ("@.l size 2", [2]), ("@.s size 3", [1]), ("@.l.length() > 1", [2, 3]), ("@.l.size() == 3", [3]), ("@.s.length() == 3", []),
         ("@.l empty true", [1]), ("@.l empty false", [2, 3]),
-        ("@.s empty true", [3]), ("@.m empty true", [1]), ("@.p empty true", []),
+        ("@.s empty true", [3]), ("@.m empty true", None), ("@.p empty true", []), ("@.l empty 1", []),
         ("@.s contains 'ree'", [2]), ("@.l contains 2", [2, 3]), ("@.p contains 1", []),
         ("@.l anyof [2, 9]", [2, 3]), ("@.l noneof [2, 9]", [1]),
         ("@.l subsetof [1, 2, 3]", [1, 2, 3]), ("@.l subsetof [1, 2]", [1, 2]),
-        ("@.l all [1, 3]", [3]), ("@.s anyof ['red']", []),
+        ("@.l all [1, 3]", []), ("@.s anyof ['red']", []),
         # regular expressions match the whole text
         ("@.s =~ /re/", []), ("@.s =~ /re.*/", [1]), ("@.s =~ /GREEN/i", [2]), ("@.id =~ /[12]/", [1, 2]), ("@.l =~ /3/", [3]),
         # together
         ("@.id == 1 || @.id == 2 && @.s == 'x'", [1]),
         ("(@.id == 1 || @.id == 2) && @.s == 'Green'", [2]), ("!(@.id == 1)", [2, 3]),
         ("@.id <= $.max", [1, 2]), ("@.s == $.name", [1]), ("@['id'] == 3", [3]),
-        ("@.l[-1] == 3", [3]), ("@..v", [2]), (" @.id==1 ", [1]),
+        ("@.l[-1] == 3", [3]), ("@..v", [1, 2, 3]), (" @.id==1 ", [1]),
         ("@.s == 'it\\'s'", []), ("@.id == 1.0", [1]), ("@.id == -1", []), ("@.id == 1e0", [1]),
     ],
 )  # fmt: skip
-def test_what_passes(condition: str, ids: list[int]) -> None:
+def test_what_passes(condition: str, ids: list[int] | None) -> None:
     """Each operator, over every kind of value it may meet."""
     assert found(condition) == ids
 
@@ -70,8 +70,8 @@ def test_what_passes(condition: str, ids: list[int]) -> None:
     [
         ("@.id ==", "a value expected at the end"), ("== 1", "a value expected"), ("@.id = 1", "unexpected"), ("1", "not compared"),
         ("@.id == 1 &&", "a value expected"), ("(@.id == 1", r"'\)' expected"),
-        ("@.id == 1)", r"unexpected '\)'"), ("@.id foo 1", "unexpected 'foo'"),
-        ("@.s =~ /x/q", "unknown flags"), ("@.s =~ /(a+)+$/", "repeats a group"), ("@.id == abc", "a value expected"),
+        ("@.id == 1)", r"unexpected '\)'"), ("@.id foo 1", "unexpected 'foo"),
+        ("@.s =~ /x/q", "unexpected 'q'"), ("@.s =~ /(a+)+$/", "repeats a group"), ("@.id == abc", "a value expected"),
         ("(" * 20 + "@.id" + ")" * 20, "nested deeper"),
         ("@.id in " + "[" * 20 + "]" * 20, "nested deeper"), ("@.id == 1" + " " * 1000, "longer than"),
     ],
@@ -83,9 +83,10 @@ def test_what_is_no_filter(condition: str, problem: str) -> None:
 
 
 def test_large_comparisons_are_bounded() -> None:
-    """Lists that would be compared pair by pair without end find nothing."""
-    document: Json = {"o": [{"l": list(range(5_000))}], "w": list(range(5_000, 10_000))}
-    assert compile_path("$.o[?(@.l anyof $.w)]").evaluate(document, 0, lambda: document) == []
+    """Lists are looked into item by item, not pair by pair; what would look at too much is null."""
+    document: Json = {"o": [{"l": list(range(5_000))}], "w": list(range(4_999, 10_000)), "s": "x" * 1_000_000, "t": ["xy"] * 1_000}
+    assert compile_path("$.o[?(@.l anyof $.w)]").evaluate(document, 0, lambda: document) == document["o"]
+    assert compile_path("$.t[?($.s contains @)]").evaluate(document, 0, lambda: document) is None
 
 
 _VALUES = (
@@ -101,7 +102,8 @@ def test_each_comparison_has_its_opposite(left: Json, right: Json, pair: tuple[s
     def passes(operator: str) -> bool:
         return compile_path(f"$.o[?(@.a {operator} @.b)].id").evaluate(document, 0, lambda: document) == [1]
 
-    assert passes(pair[0]) is not passes(pair[1])
+    # What is no list neither holds a value nor lacks it.
+    assert passes(pair[0]) is not passes(pair[1]) or (pair[0] == "in" and not isinstance(right, list))
     assert not passes("===") or passes("==")
     literal = json.dumps(right)
     same = compile_path(f"$.o[?(@.a == {literal})].id").evaluate(document, 0, lambda: document) == [1]
