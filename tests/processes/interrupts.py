@@ -135,6 +135,8 @@ class Fuzz:
             at, error = draw.randrange(self._instructions[name]), draw.choice(ERRORS)
             self._life(program, virtual, at, error, f"{name} #{number} instruction {at} {error.__name__}")
             self.figures[name] += 1
+            if number % 500 == 499:
+                print(f"{number + 1} interrupts, {len(self.wrong)} wrong", file=sys.stderr, flush=True)
 
     def _life(
         self,

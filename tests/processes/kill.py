@@ -37,16 +37,17 @@ PATIENCE = 120.0
 #: Tasks of one family that act on the world.
 TASKS = 6
 
-_TASK = {"retryCount": 50, "retryDelaySeconds": 0, "responseTimeoutSeconds": 2, "timeoutSeconds": 0, "pollTimeoutSeconds": 0}
 
+def definitions(response_timeout: int = 2) -> tuple[WorkflowDef, WorkflowDef]:
+    """The child and the family; tasks that nobody gives back are offered again after so many seconds."""
 
-def _simple(ref: str) -> dict[str, Any]:
-    return {"name": "act", "taskReferenceName": ref, "taskDefinition": {"name": "act", **_TASK}}
+    def simple(ref: str) -> dict[str, Any]:
+        times = {"responseTimeoutSeconds": response_timeout, "timeoutSeconds": 0, "pollTimeoutSeconds": 0}
+        task_def = {"name": "act", "retryCount": 50, "retryDelaySeconds": 0, **times}
+        return {"name": "act", "taskReferenceName": ref, "taskDefinition": task_def}
 
-
-CHILD = WorkflowDef.from_json({"name": "child", "version": 1, "tasks": [_simple("c1"), _simple("c2")]})
-FAMILY = WorkflowDef.from_json(
-    {
+    child = {"name": "child", "version": 1, "tasks": [simple("c1"), simple("c2")]}
+    family = {
         "name": "family",
         "version": 1,
         "tasks": [
@@ -54,7 +55,7 @@ FAMILY = WorkflowDef.from_json(
                 "name": "fork",
                 "taskReferenceName": "fork",
                 "type": "FORK_JOIN",
-                "forkTasks": [[_simple("a")], [_simple("b")], [_simple("c")]],
+                "forkTasks": [[simple("a")], [simple("b")], [simple("c")]],
             },
             {"name": "join", "taskReferenceName": "join", "type": "JOIN", "joinOn": ["a", "b", "c"]},
             {"name": "wait", "taskReferenceName": "wait", "type": "WAIT", "inputParameters": {"duration": "1s"}},
@@ -64,10 +65,11 @@ FAMILY = WorkflowDef.from_json(
                 "type": "SUB_WORKFLOW",
                 "subWorkflowParam": {"name": "child", "version": 1},
             },
-            _simple("last"),
+            simple("last"),
         ],
     }
-)
+    return WorkflowDef.from_json(child), WorkflowDef.from_json(family)
+
 
 LEDGER = """
 CREATE TABLE calls (workflow_id TEXT NOT NULL, ref TEXT NOT NULL, attempt INTEGER NOT NULL, pid INTEGER NOT NULL);
@@ -113,7 +115,13 @@ def drive(folder: Path, number: int, *, locked: bool, local: bool) -> None:
     lock = SQLiteLock(folder / "locks.db", lease="1s") if locked else None
     allocation: Any = {"name": f"engine-{number}", "allocation": "local"} if local else {}
     with Engine(folder / "store.db", workers=workers(folder), lock=lock, **allocation) as engine:
+        _up(folder, os.getpid()).write_text(engine.driver.handing.worker_id)
         engine.run_forever()
+
+
+def _up(folder: Path, pid: int) -> Path:
+    """The file in which a process that drives says so, by its worker's name."""
+    return folder / f"up-{pid}.txt"
 
 
 class Crew:
@@ -134,7 +142,25 @@ class Crew:
 
     def kill_one(self, how: signal.Signals = signal.SIGKILL) -> None:
         """Kill one, at once, and start it again."""
+        self.kill(self.chance.randrange(len(self.crew)), how)
+
+    def survived(self) -> int:
+        """Whom to kill so that the others survive: waits until they drive."""
         number = self.chance.randrange(len(self.crew))
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            if all(self.worker(other) for other in range(len(self.crew)) if other != number):
+                break
+            time.sleep(0.01)
+        return number
+
+    def worker(self, number: int) -> str:
+        """The worker's name of one that drives; empty as long as it does not."""
+        file = _up(self.folder, self.crew[number].pid)
+        return file.read_text() if file.exists() else ""
+
+    def kill(self, number: int, how: signal.Signals) -> None:
+        """End this one, at once, and start it again."""
         self._end(number, how)
         self.kills += 1
         self.crew[number] = self._start(number)
@@ -162,7 +188,7 @@ def run(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         world.executescript(LEDGER)
     began = time.monotonic()
     with Engine(folder / "store.db") as engine:
-        engine.register(CHILD, FAMILY)
+        engine.register(*definitions())
         options = [*(["--locked"] if arguments.locked else []), *(["--local"] if arguments.local else [])]
         starters = [engine]
         if arguments.local:

@@ -4,10 +4,10 @@
 
 `main` is the job of the README (`examples/index_stdlib`, on a part of the library), `tutorial` the program of the tutorial with
 nothing but defaults, whose first task takes half a second; both are ended by SIGKILL, SIGINT and SIGTERM in turn, and
-run again. `three` is three processes on one file (`kill.py`), one of which is ended, and started again. Measured in ms is the time
-from the moment the store is about to be opened again (with `three`, from the signal: others survive) until each
-attempt that was given back is handed out again, as the history of the store tells it. Printed as JSON; what does not hold ends the
-command with status 1.
+run again. `three` is three processes on one file (`kill.py`), one of which is ended while the others drive, and started again.
+Measured in ms is the time from the moment the store is about to be opened again (with `three`, from the signal: others survive)
+until each attempt that was given back is handed out again, as the history of the store tells it. Printed as JSON; what does not
+hold ends the command with status 1.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
 import kill
 
-from conductorlite import Engine, TaskStatus, WorkflowStatus
+from conductorlite import Engine, HistoryEvent, TaskStatus, WorkflowStatus
 
 #: What kills the index job: its script, and its tables.
 INDEX = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "kill_index.py"))
@@ -45,8 +46,11 @@ GIVEN = "given back: "
 #: Files of the library that the main job looks at.
 FILES = 60
 
-#: Executions that `three` processes work at for each kill, and seconds between kills.
-FAMILIES, EVERY = 6, 1.5
+#: Families that `three` processes have to work at whenever one is killed, and seconds between kills.
+FAMILIES, EVERY = 25, 1.5
+
+#: Their response timeout in seconds: none may be what hands a task out again.
+NEVER = 3_600
 
 
 @attrs.define
@@ -82,8 +86,8 @@ def in_hand(store: Path) -> set[tuple[str, str, int]]:
         return {(workflow_id, ref, attempt) for workflow_id, ref, attempt in rows.execute(asked)}
 
 
-def handed_again(engine: Engine, began: Sequence[int], held: set[tuple[str, str, int]], found: Found) -> None:
-    """Note for each attempt that was given back how long after the last of `began` it was handed out again."""
+def handed_again(engine: Engine, began: Callable[[HistoryEvent], int], held: set[tuple[str, str, int]], found: Found) -> None:
+    """Note for each attempt that was given back how long after an instant it was handed out again, which its line tells `began`."""
     given_back = set()
     for workflow_id in engine.workflow_ids():
         lines = engine.history(workflow_id)
@@ -98,9 +102,7 @@ def handed_again(engine: Engine, began: Sequence[int], held: set[tuple[str, str,
             if again is None:
                 found.problems.append(f"{workflow_id}, {line.ref}: never handed out again")
                 continue
-            # A process that gives back before it ends is measured from the opening after it.
-            start = max((instant for instant in began if instant <= line.at), default=min(began))
-            found.waits.append(max(0, again - start))
+            found.waits.append(max(0, again - began(line)))
     found.in_hand += len(held)
     found.problems += [f"{one}: was in hand, and not given back" for one in sorted(held - given_back)]
     found.problems += [str(finding) for finding in engine.check()]
@@ -198,9 +200,14 @@ def alone(name: str, scratch: Path, times: int, chance: random.Random) -> Found:
         held = in_hand(program.store) if _is_made(program.store) else set()
         program.finish()
         with Engine(program.store) as engine:
-            handed_again(engine, program.opened()[-1:], held, found)
+            # Also what a process gives back before it ends is measured from the opening after it.
+            handed_again(engine, partial(_always, program.opened()[-1]), held, found)
             found.problems += [f"kill {found.kills}: {wrong}" for wrong in account(folder, engine, calm)]
     return found
+
+
+def _always(instant: int, _: HistoryEvent) -> int:
+    return instant
 
 
 def _is_made(store: Path) -> bool:
@@ -211,6 +218,15 @@ def _is_made(store: Path) -> bool:
         return bool(rows.execute("SELECT 1 FROM sqlite_master WHERE name = 'tasks'").fetchall())
 
 
+def work_for(engine: Engine, begun: int) -> int:
+    """Start families until enough of them run, however quick the machine is; how many there are now."""
+    running = sum(name.startswith("family-") for name in engine.workflow_ids(WorkflowStatus.RUNNING))
+    for number in range(begun, begun + FAMILIES - running):
+        engine.start("family", workflow_id=f"family-{number}")
+        begun = number + 1
+    return begun
+
+
 def three(folder: Path, times: int, chance: random.Random) -> Found:
     """Three processes on one file; one of them is ended so many times, and started again."""
     found = Found()
@@ -218,18 +234,19 @@ def three(folder: Path, times: int, chance: random.Random) -> Found:
         world.execute("PRAGMA journal_mode = WAL")
         world.executescript(kill.LEDGER)
     with Engine(folder / "store.db") as engine:
-        engine.register(kill.CHILD, kill.FAMILY)
-        executions = FAMILIES * (times + 1)
-        for number in range(executions):
-            delay = f"{round(1000 * EVERY * number / FAMILIES)}ms"
-            engine.start("family", workflow_id=f"family-{number}", delay=delay)
-        ended = [now()]
+        engine.register(*kill.definitions(NEVER))
+        executions = work_for(engine, 0)
+        ended: dict[str, int] = {}
         crew = kill.Crew(folder, 3, [], chance)
         try:
             for number in range(times):
-                time.sleep(EVERY * chance.uniform(0.5, 1.5))
-                ended.append(now())
-                crew.kill_one(SIGNALS[number % len(SIGNALS)])
+                until = time.monotonic() + EVERY * chance.uniform(0.5, 1.5)
+                while time.monotonic() < until:
+                    executions = work_for(engine, executions)
+                    time.sleep(0.1)
+                victim = crew.survived()
+                ended[crew.worker(victim)] = now()
+                crew.kill(victim, SIGNALS[number % len(SIGNALS)])
                 found.kills += 1
             deadline = time.monotonic() + kill.PATIENCE
             while time.monotonic() < deadline and any(engine.workflow_ids(WorkflowStatus.RUNNING)):
@@ -237,7 +254,7 @@ def three(folder: Path, times: int, chance: random.Random) -> Found:
         finally:
             crew.close()
         found.problems += kill.account(engine, folder, executions)["problems"]
-        handed_again(engine, ended, set(), found)
+        handed_again(engine, lambda line: ended[(line.reason or "").split("'")[1]], set(), found)
         found.in_hand = len(found.waits)
     return found
 
