@@ -221,8 +221,9 @@ class Engine(Upkeep):
         On the system clock a store that is busy, full, read-only or failing, and a payload storage that cannot be reached, are
         waited out: what functions return is kept in hand meanwhile, and the logger `conductorlite` has a warning at first and one
         when it is over. On a virtual clock, where no time passes by waiting, they are raised; what is in hand is reported by the
-        next verb that drives. Ends only for `stop`, KeyboardInterrupt and the like, StorageCorrupt, SchemaTooNew, EngineClosed
-        (the store was closed meanwhile), and what a listener, a source (but SourceError) or a clock of your own raises.
+        next verb that drives. Ends only for `stop`, KeyboardInterrupt and the like, StorageCorrupt, SchemaTooNew, EngineClosed (the
+        store was closed meanwhile), and what a clock of your own raises. What a listener, a source, a payload storage or codec, an
+        index, or a lock beside the fence raises is logged; what a handler of logging raises is not.
         """
         self._news.tell(driving=True)
         with self._alone("run_forever"):

@@ -6,16 +6,20 @@ its records keep it from being acted upon twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, ParamSpec, TypeVar
 
 from conductorlite.engine import Queries
 from conductorlite.engine.callers import Caller, called_by
 from conductorlite.engine.logs import log_store
 from conductorlite.errors import InvalidInput, SourceError
-from conductorlite.ports import EventSource
+from conductorlite.ports import EventMessage, EventSource
+from conductorlite.texts import type_name
 
 __all__ = ["Listening"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 #: How long a source that could not give messages is left alone, ms.
 _REST_MS: Final = 1_000
@@ -39,7 +43,7 @@ class Listening:
     def take(self, limit: int) -> bool:
         """Handle up to `limit` messages of the next source that has any; False when none has.
 
-        Raises StorageErrors; what was not acknowledged is given again.
+        A source that raises anything is left alone for a second. Raises StorageErrors; what was not acknowledged is given again.
         """
         for offset in range(len(self._sources)):
             number = (self._rotation + offset) % len(self._sources)
@@ -48,8 +52,8 @@ class Listening:
             try:
                 with called_by(Caller(turns=self._engine.turns, what="an event source")):
                     found = self._handle(self._sources[number], limit)
-            except SourceError as error:
-                log_store(f"event source {type(self._sources[number]).__name__}", error)
+            except _Failed as failed:
+                log_store(f"event source {type_name(self._sources[number])}", failed.error)
                 self._resting[number] = self._engine.clock.now() + _REST_MS
                 continue
             if found:
@@ -58,13 +62,36 @@ class Listening:
         return False
 
     def _handle(self, source: EventSource, limit: int) -> bool:
-        messages = source.poll(limit)
+        messages = _asked(_polled, source, limit)
         for message in messages:
             try:
                 self._engine.publish(message.event, message.payload, message_id=message.message_id)
             except InvalidInput as error:
-                source.reject(message, str(error))
+                _asked(source.reject, message, str(error))
                 log_store(f"message {message.message_id!r} of event {message.event!r} was rejected", error)
             else:
-                source.ack(message)
+                _asked(source.ack, message)
         return bool(messages)
+
+
+class _Failed(Exception):
+    """Internal: a source has raised, whatever it was; not the store that its messages are for."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+
+def _asked(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    try:
+        return call(*args, **kwargs)
+    except Exception as error:
+        raise _Failed(error) from error
+
+
+def _polled(source: EventSource, limit: int) -> list[EventMessage]:
+    messages = list(source.poll(limit))
+    for message in messages:
+        if not isinstance(message, EventMessage):
+            raise SourceError(f"poll() gave a {type_name(message)} among its messages, not an EventMessage")
+    return messages

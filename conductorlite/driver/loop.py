@@ -8,7 +8,6 @@ exact: nothing due, nothing offered, nothing running, nothing on the agenda.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
@@ -20,6 +19,7 @@ from conductorlite.driver.signals import Leaving
 from conductorlite.driver.work import Work
 from conductorlite.driver.workshop import Call
 from conductorlite.engine import AgendaEntry
+from conductorlite.engine.logs import log_driver
 from conductorlite.errors import ClockError, ConductorliteError, EngineClosed, StorageError
 from conductorlite.executions import HistoryEvent, TaskResult, Workflow
 from conductorlite.ports import ReadingTransaction
@@ -28,8 +28,6 @@ from conductorlite.worker import Deferred
 from conductorlite.worker.calls import raised
 
 __all__ = ["Driver"]
-
-_LOG: Final = logging.getLogger("conductorlite")
 
 #: Messages asked of a source at once, as in Conductor.
 _MESSAGES: Final = 10
@@ -365,7 +363,7 @@ class Driver(Work):
             self._report_once()
         left = len(self.reports) + len(self.workshop.finished())
         if left:
-            _LOG.warning("%d results could not be stored before the engine was closed; their tasks are carried out again", left)
+            log_driver("%d results could not be stored before the engine was closed; their tasks are carried out again", left)
         self.workshop.close()
 
 

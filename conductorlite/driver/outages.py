@@ -6,17 +6,15 @@ cannot be done (its document cannot be fetched, the disk fails below its rows): 
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 import attrs
 
 from conductorlite.clock import Clock
+from conductorlite.engine.logs import log_driver, said
 from conductorlite.errors import SchemaTooNew, StorageBusy, StorageCorrupt, StorageError, StorageFull, StorageReadOnly
 
 __all__ = ["Outages", "passes"]
-
-_LOG: Final = logging.getLogger("conductorlite")
 
 #: The first rest after a failure, ms, and the longest: each is twice as long as the one before.
 _FIRST_MS: Final = 100
@@ -68,7 +66,7 @@ class Outages:
         now = self._clock.now()
         if not self._rests:
             self._since = now
-            _LOG.warning("the driver waits for the store: %s: %s", type(error).__name__, error)
+            log_driver("the driver waits for the store: %s", said(error))
         rest = self._rests.setdefault(address, _Rest(since=now))
         rest.again_at = now + min(_LONGEST_MS, _FIRST_MS << min(rest.failures, 10))
         rest.failures += 1
@@ -111,4 +109,4 @@ class Outages:
 
     def _tell_when_over(self) -> None:
         if not self._rests:
-            _LOG.warning("the store can be used again, after %.1f s; the driver goes on", (self._clock.now() - self._since) / 1000)
+            log_driver("the store can be used again, after %.1f s; the driver goes on", (self._clock.now() - self._since) / 1000)

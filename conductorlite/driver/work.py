@@ -163,11 +163,12 @@ class Work:
         return True
 
     def _run_one(self) -> bool:
-        """Take and run one offered task in this thread."""
+        """Take and run one offered task in this thread; one that fails before it is handed out counts: another may follow."""
+        seen = self.engine.turns.commits
         for worker, task in self.handing.take(1):
             self._run_inline(worker, task)
             return True
-        return False
+        return self.engine.turns.commits != seen
 
     def _run_inline(self, worker: Worker, task: Task) -> None:
         try:

@@ -21,6 +21,7 @@ from conductorlite.errors import EngineClosed, PayloadUnavailable
 from conductorlite.invariants import Finding
 from conductorlite.ports import Backend, Change, IndexDAO
 from conductorlite.search import Document
+from conductorlite.texts import printable
 
 __all__ = ["Comparison"]
 
@@ -40,7 +41,7 @@ class _Hidden(Exception):
     """One side cannot be seen; never leaves this file."""
 
     def __init__(self, cause: Exception) -> None:
-        super().__init__(str(cause))
+        super().__init__(printable(cause, 200))
         self.cause = cause
 
 
@@ -64,7 +65,7 @@ class Comparison:
                 yield from (Finding(law=_LAW, workflow_id=one, text=text) for text in found)
         except _Hidden as hidden:
             self.error = hidden.cause
-            yield Finding(law=_LAW, workflow_id="", text=f"the index cannot be compared: {hidden.cause}")
+            yield Finding(law=_LAW, workflow_id="", text=f"the index cannot be compared: {hidden}")
 
     def _ids(self) -> Iterator[str]:
         """The ids of either side, each once."""

@@ -98,7 +98,7 @@ class Core:
         """Call `listener(workflow, history)` after every commit of this engine; returns a function that stops it.
 
         `workflow` is the row as decided, `history` what the turn added. At most once, in the committing thread, after the
-        commit: it must be quick, and what it raises reaches the caller of the verb.
+        commit: it must be quick, and what it raises is logged (`conductorlite.listeners`), for the commit stands.
         """
         self.turns.listeners.append(listener)
 

@@ -17,7 +17,7 @@ from typing import Final
 import attrs
 
 from conductorlite.clock import Clock
-from conductorlite.engine.logs import log_store
+from conductorlite.engine.logs import log_store, said
 from conductorlite.errors import ConductorliteError, EngineClosed, InvariantBroken, StorageBusy, StorageCorrupt, StorageError
 from conductorlite.ports import Backend, Change, Feed, IndexDAO, IndexWrites, ReadingTransaction, WritingTransaction
 from conductorlite.search import Document
@@ -58,7 +58,7 @@ class IndexHealth:
 class _StoreFailed(Exception):
     """Something is wrong with the store, not with the index; never leaves this file."""
 
-    def __init__(self, cause: StorageError) -> None:
+    def __init__(self, cause: StorageError | EngineClosed) -> None:
         super().__init__(str(cause))
         self.cause = cause
 
@@ -85,13 +85,15 @@ class Feeder:
             return False
         try:
             told = self._meal()
-        except (EngineClosed, InvariantBroken):
+        except InvariantBroken:
             raise
         except StorageBusy as error:
             # Somebody else feeds it, or looks into it.
             self._failed(error, _FIRST_REST // 10)
             return False
         except _StoreFailed as error:
+            if isinstance(error.cause, EngineClosed):
+                raise error.cause from None
             self._failed(error.cause, _FIRST_REST)
             return False
         except StorageCorrupt as error:
@@ -109,7 +111,7 @@ class Feeder:
         if type(error) is not type(self._raised):  # once, not at every try
             log_store("the index was not told of what changed", error)
         self._raised = error
-        self._error = str(error) if isinstance(error, ConductorliteError) else f"{type(error).__name__}: {error}"
+        self._error = str(error) if isinstance(error, ConductorliteError) else said(error)
         self._retry_at = self._clock.now() + rest
 
     def _repair(self) -> None:
@@ -157,7 +159,7 @@ class Feeder:
         try:
             with self._backend.reading() as view:
                 yield view
-        except StorageError as error:
+        except (StorageError, EngineClosed) as error:
             raise _StoreFailed(error) from error
 
     @contextmanager
@@ -165,7 +167,7 @@ class Feeder:
         try:
             with self._backend.writing() as tx:
                 yield tx
-        except StorageError as error:
+        except (StorageError, EngineClosed) as error:
             raise _StoreFailed(error) from error
 
     def _feed(self) -> Feed | None:

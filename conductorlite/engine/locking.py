@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Final
 
 from conductorlite.clock import Clock
 from conductorlite.decisions import Event, EventKind
+from conductorlite.engine.logs import log_driver, said
 from conductorlite.errors import EngineClosed, LockUnavailable
 from conductorlite.ports import Lock
 from conductorlite.threads import Waiters
 
 __all__ = ["UNLOCKED", "Locking"]
-
-_LOG: Final = logging.getLogger("conductorlite")
 
 #: How long somebody with a letter waits for an execution's lock, as Conductor's lockTimeToTry, and how often it looks, ms.
 _WAIT_MS: Final = 500
@@ -73,20 +71,16 @@ class Locking:
 
     def _failed(self, error: Exception) -> object:
         if not self._fencing:
-            raise LockUnavailable(f"the lock cannot be used, and there is no fence to go without it: {_words(error)}") from error
+            raise LockUnavailable(f"the lock cannot be used, and there is no fence to go without it: {said(error)}") from error
         self._tell(error)
         return UNLOCKED
 
     def _tell(self, error: Exception) -> None:
         if self._failed_at is None:
-            _LOG.warning("the lock cannot be used: %s; turns are taken without it, under the fence", _words(error))
+            log_driver("the lock cannot be used: %s; turns are taken without it, under the fence", said(error))
         self._failed_at = self._clock.now()
 
     def _works(self) -> None:
         if self._failed_at is not None:
             self._failed_at = None
-            _LOG.warning("the lock can be used again")
-
-
-def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+            log_driver("the lock can be used again")

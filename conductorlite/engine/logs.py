@@ -16,9 +16,23 @@ from conductorlite.definitions import TaskType
 from conductorlite.executions import HistoryKind, Task, TaskStatus, Workflow, WorkflowStatus
 from conductorlite.schedules import ScheduledRun, ScheduleOutcome
 from conductorlite.schedules.words import Progress
+from conductorlite.texts import printable, type_name
 
-__all__ = ["about_task", "log_decision", "log_definition", "log_parked", "log_schedule", "log_store", "log_unserved"]
+__all__ = [
+    "about_task",
+    "log_decision",
+    "log_definition",
+    "log_driver",
+    "log_listener",
+    "log_parked",
+    "log_schedule",
+    "log_store",
+    "log_unserved",
+    "said",
+]
 
+_DRIVER: Final = logging.getLogger("conductorlite")
+_LISTENERS: Final = logging.getLogger("conductorlite.listeners")
 _TASKS: Final = logging.getLogger("conductorlite.tasks")
 _TURNS: Final = logging.getLogger("conductorlite.turns")
 _WORKFLOWS: Final = logging.getLogger("conductorlite.workflows")
@@ -27,6 +41,9 @@ _DEFINITIONS: Final = logging.getLogger("conductorlite.definitions")
 _STORE: Final = logging.getLogger("conductorlite.store")
 
 _FAILED: Final = frozenset({TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR, TaskStatus.TIMED_OUT})
+#: Longest text of an error that is told.
+_LENGTH: Final = 1_000
+
 _ENDED_BADLY: Final = frozenset({WorkflowStatus.FAILED, WorkflowStatus.TIMED_OUT})
 
 #: Tasks that fail because one in them, or one they wait for, has failed.
@@ -125,7 +142,25 @@ def log_unserved(name: str, text: str) -> None:
 def log_store(text: str, error: Exception) -> None:
     """A warning about something outside that did not do what was asked and is asked again: a source, an index, a storage."""
     with suppress(Exception):
-        _STORE.warning("%s: %s: %s", text, type(error).__name__, error)
+        _STORE.warning("%s: %s", text, said(error))
+
+
+def log_driver(text: str, *arguments: object) -> None:
+    """A warning about what whoever drives meets: a store or a lock that cannot be used, a turn that ended its process."""
+    with suppress(Exception):
+        _DRIVER.warning(text, *arguments)
+
+
+def log_listener(workflow: Workflow, error: Exception) -> None:
+    """Tell what a listener raised, with its traceback: the commit stands, and whoever called the verb is not to blame."""
+    with suppress(Exception):
+        text = "%s: a listener raised %s"
+        _LISTENERS.warning(text, _name(workflow), said(error), extra=_about(workflow), exc_info=error)
+
+
+def said(error: BaseException) -> str:
+    """The type and the text of an error, whatever it is made of."""
+    return f"{type_name(error)}: {printable(error, _LENGTH)}"
 
 
 def _name(workflow: Workflow) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Final
 
@@ -31,6 +31,7 @@ from conductorlite.ports import (
     StoredPayload,
     WritingTransaction,
 )
+from conductorlite.texts import printable, type_name
 
 __all__ = ["Elsewhere", "Near", "Outside", "PayloadSweep"]
 
@@ -108,7 +109,8 @@ class Outside:
             key = placed[text.digest].key
             if key not in near.put:
                 data = text.whole().encode()
-                self.storage.put(key, data if self.codec is None else self.codec.encode(data))
+                with _told(f"payload {key} could not be stored"):
+                    self.storage.put(key, data if self.codec is None else self.codec.encode(data))
                 near.put.add(key)
         rest = tuple(text for text in decision.texts if text.digest not in placed)
         externals = tuple(one for digest, one in placed.items() if digest not in known)
@@ -143,7 +145,9 @@ class Outside:
         """The text of a document; raises PayloadLost when it is missing or damaged, PayloadUnavailable when it cannot be told."""
         if self.storage is None:
             raise PayloadUnavailable(f"payload {external.key} lies in a payload storage, and the engine has none")
-        data = self._decoded(external.key, self.storage.get(external.key))
+        with _told(f"payload {external.key} could not be fetched"):
+            data = self.storage.get(external.key)
+        data = self._decoded(external.key, data)
         if hashlib.sha256(data).hexdigest() != external.digest:
             raise PayloadLost(external.key, f"is damaged: its {len(data)} bytes are not the {external.size} that were put there")
         return data.decode()
@@ -204,7 +208,8 @@ class Outside:
             used, at = tx.external_used(key), tx.loosened_at(key)
             wanted = used or (at is not None and at > until)
             if not wanted and at is not None:
-                storage.delete(key)
+                with _told(f"payload {key} could not be deleted"):
+                    storage.delete(key)
             tx.tighten(key, until)
             return not wanted and at is not None
 
@@ -219,6 +224,17 @@ class Outside:
         with suppress(PayloadUnavailable):
             for key in dict.fromkeys(keys):
                 self._delete(self.storage, key, 0)
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Whatever a storage or a codec raises that no error of ours names: nobody can say that it will not work another time."""
+    try:
+        yield
+    except ConductorliteError:
+        raise
+    except Exception as error:
+        raise PayloadUnavailable(f"{what}: {type_name(error)}: {printable(error, 200)}") from error
 
 
 def _pages(found: Iterator[StoredPayload]) -> Iterator[list[StoredPayload]]:

@@ -8,7 +8,6 @@ listeners told after the commit, never inside.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Final
@@ -26,7 +25,7 @@ from conductorlite.engine.callers import Caller, called_by
 from conductorlite.engine.deciding import Deciding
 from conductorlite.engine.keys import refuse_letter, refuse_start, replaced, start_letter, strategy_of
 from conductorlite.engine.locking import Locking
-from conductorlite.engine.logs import log_decision, log_parked
+from conductorlite.engine.logs import log_decision, log_driver, log_listener, log_parked
 from conductorlite.engine.outside import Elsewhere, Near, Outside
 from conductorlite.errors import (
     AlreadyExists,
@@ -391,7 +390,10 @@ class Turns(Deciding):
         if self.listeners:
             with called_by(Caller(turns=self, what="a listener")):
                 for listener in tuple(self.listeners):
-                    listener(decision.workflow, decision.history)
+                    try:
+                        listener(decision.workflow, decision.history)
+                    except Exception as error:
+                        log_listener(decision.workflow, error)
 
     def wake(self) -> None:
         """Wake everybody who waits for something to change."""
@@ -426,7 +428,7 @@ class Turns(Deciding):
             tx.park(workflow_id, _BROKEN_TURNS, str(deadly))
         if self.marks is not None:
             self.marks.forget(deadly.key)
-        logging.getLogger("conductorlite").warning("%s is parked: %s", workflow_id, deadly)
+        log_driver("%s is parked: %s", workflow_id, deadly)
 
     # ------------------------------------------------------------------ broken turns
 

@@ -27,7 +27,7 @@ class EventSource(Protocol):
         """Up to `limit` messages, the oldest first; none when there is none now.
 
         Delivery is at least once: what is neither acknowledged nor rejected is to be given again, at once or later. Raise
-        SourceError when the broker cannot be reached: it is asked again a second later.
+        SourceError when the broker cannot be reached: it is asked again a second later, as after anything else that is raised.
         """
         ...
 

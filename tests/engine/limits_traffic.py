@@ -119,10 +119,18 @@ class Traffic:
         #: After how many commits the laws are looked at.
         self.every = 1
         self.most_waiting = 0
+        #: Laws that did not hold right after a commit.
+        self.broken: list[Exception] = []
 
     # -- laws ----------------------------------------------------------------------------------------------------------
 
     def _committed(self, workflow: Workflow, history: Sequence[HistoryEvent]) -> None:
+        try:
+            self._heard(workflow, history)
+        except Exception as broken:  # what a listener raises is only logged
+            self.broken.append(broken)
+
+    def _heard(self, workflow: Workflow, history: Sequence[HistoryEvent]) -> None:
         self.commits += 1
         self.names[workflow.workflow_id] = workflow.name
         self.histories[workflow.workflow_id].extend(history)
@@ -136,7 +144,9 @@ class Traffic:
             self.look()
 
     def look(self) -> None:
-        """Check every law of the store as it is now."""
+        """Check every law of the store as it is now, and was after each commit; raises Broken."""
+        if self.broken:
+            raise self.broken[0]
         waiting = verify(self.store, self.engines[0].clock.now(), rates=("task:paced",))
         self.most_waiting = max(self.most_waiting, waiting)
 
@@ -274,6 +284,8 @@ class Traffic:
         self._nothing_is_left(engine)
 
     def _nothing_is_left(self, engine: Engine) -> None:
+        if self.broken:
+            raise self.broken[0]
         for each in list(engine.workflow_ids()):
             run = engine.get(each)
             if not run.status.terminal or run.rate_limited:

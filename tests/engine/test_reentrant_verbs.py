@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -178,20 +179,27 @@ def test_two_that_wait_for_each_other() -> None:
 
 @pytest.mark.parametrize("verb", sorted(WAITING))
 def test_in_a_listener(verb: str) -> None:
-    """What a listener raises reaches the caller of the verb; the commit stands."""
+    """A listener is told, and whoever caused the commit is not: it stands."""
     engine = engine_with(nothing, "virtual")
-    stop = engine.listen(lambda workflow, _: workflow.workflow_id == "w" and WAITING[verb](engine))
-    with pytest.raises(WouldDeadlock, match="inside a listener"):
-        engine.start(flow("one", "last"), workflow_id="w")
-    stop()
+    refused: list[str] = []
+
+    def drives(*_: object) -> None:
+        stop()
+        with pytest.raises(WouldDeadlock, match="inside a listener") as told:
+            WAITING[verb](engine)
+        refused.append(str(told.value))
+
+    stop = engine.listen(drives)
+    engine.start(flow("one", "last"), workflow_id="w")
     assert engine.run_until_idle()
+    assert len(refused) == 1
     assert str(engine.status("w")) == "COMPLETED"
     engine.close()
 
 
 @pytest.mark.parametrize("verb", sorted(WAITING))
-def test_in_a_source(verb: str) -> None:
-    """A source is asked by the driver, and may not drive."""
+def test_in_a_source(verb: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A source is asked by the driver, and may not drive: that is logged as anything it raises."""
 
     class Source:
         def poll(self, limit: int) -> list[EventMessage]:
@@ -203,8 +211,10 @@ def test_in_a_source(verb: str) -> None:
         def reject(self, message: EventMessage, reason: str) -> None: ...
 
     engine = Engine(clock=VirtualClock(0), event_sources=[Source()])
-    with pytest.raises(WouldDeadlock, match="inside an event source"):
-        engine.tick()
+    with caplog.at_level(logging.WARNING, logger="conductorlite.store"):
+        assert not engine.tick()
+    assert "WouldDeadlock" in caplog.text
+    assert "inside an event source" in caplog.text
     engine.close()
 
 

@@ -114,7 +114,8 @@ class FileMarks:
             problem = str(error)
         self._useless = True
         told = "%s: turns cannot be marked (%s); one that ends its process will be taken again whenever it is due"
-        logging.getLogger("conductorlite").warning(told, self._folder, problem)
+        with contextlib.suppress(Exception):  # a handler of the user's that raises
+            logging.getLogger("conductorlite").warning(told, self._folder, problem)
         return False
 
     def _made(self, number: int) -> bool:
