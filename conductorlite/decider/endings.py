@@ -14,7 +14,7 @@ from conductorlite.draft import Draft
 from conductorlite.errors import InvalidInput
 from conductorlite.executions import Task, WorkflowStatus
 from conductorlite.expressions import to_text
-from conductorlite.operators import DraftSource
+from conductorlite.operators import DraftSource, with_rounds
 
 __all__ = ["complete_workflow", "end_compensated", "fail_workflow", "leave_limit", "set_workflow_timeout", "terminate_workflow"]
 
@@ -96,6 +96,9 @@ def fail_workflow(
             compensation.follow(draft, task)
             return
         reason = compensation.interrupted(draft, reason)
+    for loop in sorted((task for task in draft.all_live() if task.round), key=lambda task: -len(task.iterations)):
+        if not loop.status.terminal:
+            with_rounds(draft, loop)
     for live in draft.all_live():
         if not live.status.terminal:
             draft.cancel(live)

@@ -12,7 +12,7 @@ from conductorlite.decider.endings import complete_workflow, end_compensated, fa
 from conductorlite.draft import Draft
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import Task, TaskStatus, WorkflowStatus, changed, printed_ref
-from conductorlite.operators import chosen_head, one_less, pass_over_join, reschedule, schedule, scope_is_empty
+from conductorlite.operators import chosen_head, one_less, pass_over_join, reschedule, schedule, scope_is_empty, with_rounds
 from conductorlite.plan import Node
 from conductorlite.policies import jitter, retry_delay
 
@@ -45,7 +45,9 @@ def schedule_item(
                 fail_workflow(draft, WorkflowStatus.FAILED, reason, None)
             elif existing.skipped_ahead:
                 draft.change(skips=draft.field("skips") - 1)
-                draft.put(attrs.evolve(existing, seq=draft.next_place(printed)))
+                # In a loop its round is known as the newest one by its place.
+                come: dict[str, Any] = {"seq": draft.next_place(printed)} if place else {"due_at": max(1, draft.now)}
+                draft.put(attrs.evolve(existing, **come))
                 draft.queue.append(("advance", printed))
             return
     if given is not None:
@@ -96,7 +98,7 @@ def _leave(draft: Draft, scope: Task) -> None:
     # Innermost first: a scope counts what is live in it as long as it is live itself.
     for ref in [task.ref for task in sorted(inside, key=lambda task: -len(draft.node(task).scopes))]:
         task = draft.known(ref)
-        draft.put(attrs.evolve(task if task.status.terminal else draft.cancel(task), executed=True))
+        draft.put(attrs.evolve(task if task.status.terminal else draft.cancel(with_rounds(draft, task)), executed=True))
 
 
 def _successor(draft: Draft, node: Node, task: Task) -> str | None:

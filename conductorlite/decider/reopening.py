@@ -78,11 +78,24 @@ def _not_retriable(draft: Draft) -> str:
     rows = draft.everything()
     if was_compensated(draft, rows):
         return f"the {status} workflow was compensated; restart or rerun it"
+    ended_by = _terminate_task(draft, rows)
+    if ended_by is not None:
+        return f"its TERMINATE task {ended_by.ref!r} ended the workflow, and would again; restart or rerun it"
     left = any(task.live and task.status.successful for task in rows)
     not_begun = not rows and draft.plan.first is not None
     if not _failed(draft) and not left and not not_begun and status is not WorkflowStatus.TIMED_OUT:
         return "the workflow has no failed or canceled task to retry"
     return ""
+
+
+def _terminate_task(draft: Draft, rows: Collection[Task]) -> Task | None:
+    """The TERMINATE that ended an execution; None if what it only brought to light, a permitted failure, may be tried again."""
+    for task in rows:
+        node = draft.placed(task) if task.live and task.status is TaskStatus.COMPLETED else None
+        if node is not None and node.task.type == "TERMINATE":
+            completed = draft.value(task.input).get("terminationStatus") == WorkflowStatus.COMPLETED
+            return None if completed and draft.field("permitted_failures") else task
+    return None
 
 
 def _failed(draft: Draft) -> list[Task]:
@@ -250,7 +263,7 @@ def on_child_reopened(draft: Draft, event: Event) -> None:
     """Wait again for a child that was retried, restarted or rerun by itself; the parent is reopened where it failed.
 
     A task that was superseded, whose failure does not matter (`optional`), whose loop or dynamic fork is over, or whose workflow
-    was compensated is left alone, and the child runs by itself.
+    was compensated or ended by a TERMINATE task is left alone, and the child runs by itself.
     What has followed from the task already is not done again.
     """
     task = draft.addressee(event)
@@ -264,6 +277,7 @@ def on_child_reopened(draft: Draft, event: Event) -> None:
         or _left_behind(draft, task)
         or draft.field("compensating") is not None
         or was_compensated(draft, draft.everything())
+        or _terminate_task(draft, draft.everything()) is not None
     ):
         draft.reply(event, Outcome.IGNORED, "the task does not wait for this execution")
         return

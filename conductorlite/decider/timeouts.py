@@ -19,6 +19,7 @@ from conductorlite.definitions import TimeoutPolicy, WorkflowTimeoutPolicy
 from conductorlite.draft import Draft
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import HistoryKind, Task, TaskStatus, WorkflowStatus
+from conductorlite.operators import with_rounds
 
 __all__ = [
     "on_poll_timeout",
@@ -123,10 +124,9 @@ def _apply_policy(draft: Draft, task: Task, deadline: str, text: str) -> None:
         passed: dict[str, Any] = {deadline: None}
         draft.put(attrs.evolve(task, **passed))
         draft.journal(HistoryKind.ALERT, deadline.removesuffix("_at"), ref=task.ref, attempt=task.attempt, reason=reason)
-    elif policy is TimeoutPolicy.RETRY:
-        draft.close(task, TaskStatus.TIMED_OUT, reason=reason)
-    else:
-        task = draft.close(task, TaskStatus.TIMED_OUT, reason=reason)
+        return
+    task = draft.close(with_rounds(draft, task), TaskStatus.TIMED_OUT, reason=reason)
+    if policy is not TimeoutPolicy.RETRY:
         fail_workflow(draft, WorkflowStatus.TIMED_OUT, reason, task)
 
 

@@ -103,12 +103,12 @@ class Task:
         """Whether the attempt still holds the execution open."""
         if self.retried or (self.executed and self.status.terminal):
             return False
-        return self.seq != 0 or self.status is not TaskStatus.SKIPPED
+        return not self.skipped_ahead
 
     @property
     def skipped_ahead(self) -> bool:
-        """Whether it was skipped before the flow has come to it."""
-        return self.status is TaskStatus.SKIPPED and self.seq == 0
+        """Whether it was skipped before the flow has come to it: then it is due, and keeps its place before all others."""
+        return self.status is TaskStatus.SKIPPED and self.seq == 0 and not self.due_at
 
     @property
     def passed(self) -> bool:

@@ -15,7 +15,7 @@ from conductorlite.decisions import EventKind
 from conductorlite.draft import PUT_OFF, Draft, LostInput
 from conductorlite.errors import InvalidInput
 from conductorlite.executions import Task, TaskStatus
-from conductorlite.operators.do_while import next_round, reopened_loop, resume_loop, schedule_loop, set_round
+from conductorlite.operators.do_while import next_round, reopened_loop, resume_loop, schedule_loop, set_round, with_rounds
 from conductorlite.operators.document import DraftSource
 from conductorlite.operators.dynamic import resolve_dynamic
 from conductorlite.operators.dynamic_fork import schedule_dynamic_fork
@@ -69,6 +69,7 @@ __all__ = [
     "set_round",
     "start_child",
     "start_deadlines",
+    "with_rounds",
 ]
 
 _FIRST: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...]], None]]] = {

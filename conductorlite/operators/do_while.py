@@ -19,7 +19,7 @@ from conductorlite.operators.document import DraftSource, loop_output, rendered
 from conductorlite.operators.worker import start_deadlines
 from conductorlite.plan import Node
 
-__all__ = ["next_round", "reopened_loop", "resume_loop", "schedule_loop", "set_round"]
+__all__ = ["next_round", "reopened_loop", "resume_loop", "schedule_loop", "set_round", "with_rounds"]
 
 #: Rounds that may follow each other while nothing is waited for, of all loops together: past that they never end.
 _MOST_AT_ONCE: Final = 10_000
@@ -84,6 +84,21 @@ def _end(draft: Draft, loop: Task, status: TaskStatus, reason: str | None) -> No
         draft.close(loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=f"its output cannot be kept: {error}")
     else:
         draft.close(loop, status, output=output, reason=reason)
+
+
+def with_rounds(draft: Draft, loop: Task) -> Task:
+    """A loop that is ended from outside, with what its rounds have put out so far, if that can be kept; any other task as it is."""
+    if loop.round == 0 or draft.node(loop).task.type != "DO_WHILE":
+        return loop
+    lost = draft.lost
+    try:
+        output = draft.payload(loop_output(draft, loop))
+    except InvalidInput:
+        return loop
+    if draft.refusal("task_output", output) is not None:
+        draft.lost = lost
+        return loop
+    return draft.put(attrs.evolve(loop, output=draft.keep(output)))
 
 
 def _kept(node: Node, loop: Task) -> int:

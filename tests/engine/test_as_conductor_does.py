@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from conductorlite import (
+    Conflict,
     Engine,
     InvalidDefinition,
     Semantics,
@@ -227,3 +228,136 @@ def test_the_default_response_timeout_finds_a_dead_worker_under_alert_only(engin
     assert run.workflow.task("a").status is TaskStatus.IN_PROGRESS
     engine.advance("1s")
     assert run.workflow.task("a").status is TaskStatus.TIMED_OUT
+
+
+def test_a_skipped_task_keeps_its_place(engine: Engine) -> None:
+    """Its row is before all others, also when the flow has passed it, and never the one whose output is the workflow's."""
+    run = engine.start(flow(*({"taskReferenceName": ref} for ref in ("t1", "t2", "t3", "t4"))))
+    engine.skip_task(run.workflow_id, "t4", output={"of": "t4"})
+    engine.skip_task(run.workflow_id, "t2")
+
+    def rows() -> list[tuple[str, int]]:
+        assert engine.check(run.workflow_id) == []
+        return [(task.ref, task.seq) for task in run.workflow.tasks]
+
+    assert rows() == [("t2", 0), ("t4", 0), ("t1", 1)]
+    for ref in ("t1", "t3"):
+        complete(engine, ref)
+    assert rows() == [("t2", 0), ("t4", 0), ("t1", 1), ("t3", 2)]
+    assert (str(run.status), run.workflow.output_data) == ("COMPLETED", {"of": "t3"})
+
+
+def complete(engine: Engine, ref: str, status: TaskStatus = TaskStatus.COMPLETED) -> None:
+    """Have a worker end the task of a type, with its reference as output."""
+    (task,) = engine.poll(ref)
+    result = TaskResult(
+        workflow_id=task.workflow_id, task_id=task.task_id, status=status, lease=task.lease, output_data={"of": task.ref}
+    )
+    engine.update_task(result)
+
+
+STOP = {"taskReferenceName": "stop", "type": "TERMINATE"}
+ENDINGS: dict[str, list[dict[str, Any]]] = {
+    "alone": [{**STOP, "inputParameters": {"terminationStatus": "FAILED"}}],
+    "terminated": [{**STOP, "inputParameters": {"terminationStatus": "TERMINATED"}}],
+    "another task canceled": [
+        {
+            "taskReferenceName": "f",
+            "type": "FORK_JOIN",
+            "forkTasks": [[HELD], [{**STOP, "name": "stop", "inputParameters": {"terminationStatus": "FAILED"}}]],
+        },
+        {"taskReferenceName": "j", "type": "JOIN", "joinOn": ["x"]},
+    ],
+    "in a loop": [
+        {
+            "taskReferenceName": "l",
+            "type": "DO_WHILE",
+            "loopCondition": "true",
+            "loopOver": [{**STOP, "name": "stop", "inputParameters": {"terminationStatus": "FAILED"}}],
+        }
+    ],
+    "with a child": [
+        {
+            "taskReferenceName": "f",
+            "type": "FORK_JOIN",
+            "forkTasks": [
+                [{"name": "c", "taskReferenceName": "c", "type": "SUB_WORKFLOW", "subWorkflowParam": CHILD}],
+                [{**STOP, "name": "stop", "inputParameters": {"terminationStatus": "FAILED"}}],
+            ],
+        },
+        {"taskReferenceName": "j", "type": "JOIN", "joinOn": ["c"]},
+    ],
+}
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_what_a_terminate_ended_is_not_retried(engine: Engine, ending: str, resume: bool) -> None:
+    """It would end at once again, and start its failure workflow a second time, whatever else it had canceled."""
+    engine.register(flow({"taskReferenceName": "z", "type": "NOOP"}, name="undo"))
+    run = engine.start(flow(*ENDINGS[ending], failureWorkflow="undo"))
+    engine.run_until_idle()
+    assert run.status.terminal
+    with pytest.raises(Conflict, match="its TERMINATE task 'stop"):
+        engine.retry(run.workflow_id, resume_subworkflow_tasks=resume)
+    for child in engine.children(run.workflow_id):
+        if child.name == "c":  # it goes on by itself, and nobody waits for it
+            engine.retry(child.workflow_id)
+            engine.run_until_idle()
+            assert str(engine.status(child.workflow_id)) == "RUNNING"
+    assert run.status.terminal
+    assert len(engine.executions("undo")) == 1
+    engine.restart(run.workflow_id)
+    engine.run_until_idle()
+    assert len(engine.executions("undo")) == 2
+
+
+def test_a_failure_that_a_terminate_only_brought_to_light_is_retried(engine: Engine) -> None:
+    """A TERMINATE that completes an execution finds a failure that was permitted: that is what is tried again."""
+    tried = {"taskReferenceName": "a", "permissive": True, "taskDefinition": {"name": "a", "retryCount": 0}}
+    run = engine.start(flow(tried, {**STOP, "inputParameters": {"terminationStatus": "COMPLETED"}}))
+    complete(engine, "a", TaskStatus.FAILED)
+    assert str(run.status) == "FAILED"
+    engine.retry(run.workflow_id)
+    assert str(run.status) == "COMPLETED"
+
+
+LOOP = {"taskReferenceName": "l", "type": "DO_WHILE", "loopCondition": "$.l.iteration < 3"}
+INNER = {"name": "k", "taskReferenceName": "k", "type": "DO_WHILE", "loopCondition": "$.k.iteration < 2"}
+BODY = [{"name": "a", "taskReferenceName": "a", "taskDefinition": {"name": "a", "retryCount": 0}}]
+
+
+@pytest.mark.parametrize("end", ["a task inside", "the loop's timeout", "the workflow's timeout", "terminate", "nested"])
+def test_a_loop_that_does_not_end_by_itself_keeps_its_rounds(engine: Engine, end: str) -> None:
+    """Whatever ends it, what its rounds have put out is its output, and what the workflow's output is made of."""
+    limit = {"name": "l", "timeoutSeconds": 60 if end == "the loop's timeout" else 0}
+    body = [{**INNER, "loopOver": BODY}] if end == "nested" else BODY
+    loop = {**LOOP, "loopOver": body, "taskDefinition": limit}
+    timeout = {"timeoutSeconds": 60, "timeoutPolicy": "TIME_OUT_WF"} if end == "the workflow's timeout" else {}
+    run = engine.start(flow(loop, outputParameters={"l": "${l.output}"}, **timeout))
+    complete(engine, "a")
+    if end in ("a task inside", "nested"):
+        complete(engine, "a", TaskStatus.FAILED)
+    elif end == "terminate":
+        engine.terminate(run.workflow_id)
+    else:
+        engine.advance("60s")
+    assert run.status.terminal
+    output = run.workflow.output_data["l"]
+    inner = output["1"]["k"] if end == "nested" else output
+    assert (inner["1"], sorted(inner)) == ({"a": {"of": "a__1__1" if end == "nested" else "a__1"}}, ["1", "2", "iteration"])
+    assert run.workflow.task("l").output_data == output
+    assert engine.check(run.workflow_id) == []
+
+
+def test_a_retried_loop_goes_on_in_its_round(engine: Engine) -> None:
+    """Its rounds are in its output only once it has ended; a loop over items still has its item."""
+    loop = {"taskReferenceName": "l", "type": "DO_WHILE", "items": "${workflow.input.of}", "loopOver": BODY}
+    run = engine.start(flow(loop), {"of": ["p", "q"]})
+    complete(engine, "a")
+    complete(engine, "a", TaskStatus.FAILED)
+    assert sorted(run.workflow.task("l").output_data) == ["1", "2", "iteration", "loopIndex", "loopItem"]
+    engine.retry(run.workflow_id)
+    assert run.workflow.task("l").output_data == {"iteration": 2, "loopIndex": 1, "loopItem": "q"}
+    complete(engine, "a")
+    assert str(run.status) == "COMPLETED"
