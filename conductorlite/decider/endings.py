@@ -16,7 +16,15 @@ from conductorlite.executions import Task, WorkflowStatus
 from conductorlite.expressions import to_text
 from conductorlite.operators import DraftSource, with_rounds
 
-__all__ = ["complete_workflow", "end_compensated", "fail_workflow", "leave_limit", "set_workflow_timeout", "terminate_workflow"]
+__all__ = [
+    "complete_workflow",
+    "end_compensated",
+    "fail_workflow",
+    "failed_with",
+    "leave_limit",
+    "set_workflow_timeout",
+    "terminate_workflow",
+]
 
 
 def complete_workflow(draft: Draft) -> None:
@@ -28,8 +36,7 @@ def complete_workflow(draft: Draft) -> None:
             ended = (task for task in draft.everything() if task.executed and not task.status.successful)
             failed = [task for task in ended if _permitted(draft, task)]
         if failed:
-            fragments = [f"Task {t.task_id} failed with status: {t.status} and reason: '{t.reason or ''}'" for t in failed]
-            fail_workflow(draft, WorkflowStatus.FAILED, ". ".join(fragments), failed[-1])
+            fail_workflow(draft, WorkflowStatus.FAILED, ". ".join(map(failed_with, failed)), failed[-1])
             return
     output = _output(draft)
     problem = draft.refusal("workflow_output", output)
@@ -37,6 +44,11 @@ def complete_workflow(draft: Draft) -> None:
         fail_workflow(draft, WorkflowStatus.FAILED, problem, None, output=EMPTY)
     elif not _refused(draft, output):
         _end(draft, WorkflowStatus.COMPLETED, None, output=output)
+
+
+def failed_with(task: Task) -> str:
+    """What an execution says of the failure that ended it, in Conductor's words."""
+    return f"Task {task.task_id} failed with status: {task.status} and reason: '{'null' if task.reason is None else task.reason}'"
 
 
 def _refused(draft: Draft, output: Payload) -> bool:
@@ -96,12 +108,13 @@ def fail_workflow(
             compensation.follow(draft, task)
             return
         reason = compensation.interrupted(draft, reason)
+    because = f"Parent workflow has been terminated with {f'reason: {reason}' if reason else f'status {status}'}"
     for loop in sorted((task for task in draft.all_live() if task.round), key=lambda task: -len(task.iterations)):
         if not loop.status.terminal:
             with_rounds(draft, loop)
     for live in draft.all_live():
         if not live.status.terminal:
-            draft.cancel(live)
+            draft.cancel(live, because)
         # While paused, what followed from a task was held under this name.
         if draft.status is WorkflowStatus.PAUSED:
             draft.cancel_timer(f"{EventKind.CONTINUE}:{live.ref}")

@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.decider import compensation
-from conductorlite.decider.endings import complete_workflow, end_compensated, fail_workflow, terminate_workflow
+from conductorlite.decider.endings import complete_workflow, end_compensated, fail_workflow, failed_with, terminate_workflow
 from conductorlite.draft import Draft
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import Task, TaskStatus, WorkflowStatus, changed, printed_ref
@@ -140,8 +140,7 @@ def _bear(draft: Draft, node: Node, task: Task) -> bool:
         TaskStatus.CANCELED: WorkflowStatus.TERMINATED,
         TaskStatus.TIMED_OUT: WorkflowStatus.TIMED_OUT,
     }.get(task.status, WorkflowStatus.FAILED)
-    reason = f"Task {task.task_id} failed with status: {task.status} and reason: '{task.reason or ''}'"
-    fail_workflow(draft, status, reason, task)
+    fail_workflow(draft, status, failed_with(task), task)
     return False
 
 

@@ -83,7 +83,9 @@ def on_poll_timeout(draft: Draft, event: Event) -> None:
     task = _expired(draft, event, "poll_timeout_at")
     if task is not None:
         limit = draft.node(task).policy.poll_timeout_ms
-        _apply_policy(draft, task, "poll_timeout_at", f"poll timeout: no worker polled it within {_seconds(limit)}")
+        _apply_policy(
+            draft, task, "poll_timeout_at", _timed_out(draft, task, "poll_timeout_at", limit, "Task poll", "Poll timeout")
+        )
 
 
 def on_task_timeout(draft: Draft, event: Event) -> None:
@@ -91,15 +93,20 @@ def on_task_timeout(draft: Draft, event: Event) -> None:
     task = _expired(draft, event, "timeout_at")
     if task is not None:
         limit = draft.node(task).policy.timeout_ms
-        _apply_policy(draft, task, "timeout_at", f"timeout: it did not end within {_seconds(limit)} of its start")
+        _apply_policy(draft, task, "timeout_at", _timed_out(draft, task, "timeout_at", limit, "Task", "Timeout"))
 
 
 def on_total_timeout(draft: Draft, event: Event) -> None:
     """All attempts together took too long, counted from the first scheduling."""
     task = _due(draft, event, "total_timeout_at")
     if task is not None:
-        limit = draft.node(task).policy.total_timeout_ms
-        _apply_policy(draft, task, "total_timeout_at", f"total timeout: it did not end within {_seconds(limit)}")
+        policy = draft.node(task).policy
+        text = (
+            f"Task {task.name}/{task.task_id} exceeded total timeout of {_number(policy.total_timeout_ms)} seconds "
+            f"(elapsed {(draft.now - task.first_scheduled_at) // 1000} seconds across all attempts including retry delays). "
+            f"Timeout policy: {policy.timeout_policy}"
+        )
+        _apply_policy(draft, task, "total_timeout_at", text)
 
 
 def on_response_timeout(draft: Draft, event: Event) -> None:
@@ -108,8 +115,8 @@ def on_response_timeout(draft: Draft, event: Event) -> None:
     if task is not None and draft.node(task).operator:
         draft.put(attrs.evolve(task, response_timeout_at=None))
     elif task is not None:
-        limit = draft.node(task).policy.response_timeout_ms
-        text = f"Task {task.name!r} ({task.ref}) response timeout: no update within {_seconds(limit)}"
+        limit = _number(draft.node(task).policy.response_timeout_ms)
+        text = f"responseTimeout: {limit} exceeded for the taskId: {task.task_id} with Task Definition: {task.name}"
         draft.close(task, TaskStatus.TIMED_OUT, reason=text)
 
 
@@ -117,9 +124,21 @@ def _seconds(span_ms: int) -> str:
     return f"{span_ms / 1000:g} s"
 
 
-def _apply_policy(draft: Draft, task: Task, deadline: str, text: str) -> None:
+def _number(span_ms: int) -> str:
+    seconds, rest = divmod(span_ms, 1000)
+    return str(span_ms / 1000 if rest else seconds)
+
+
+def _timed_out(draft: Draft, task: Task, deadline: str, limit_ms: int, what: str, which: str) -> str:
+    """In Conductor's words, which people look for."""
+    elapsed = (draft.now - getattr(task, deadline) + limit_ms) // 1000
     policy = draft.node(task).policy.timeout_policy
-    reason = f"Task {task.name!r} ({task.ref}) {text}; timeout policy {policy}"
+    configured = f"{which} configured as {_number(limit_ms)} seconds. Timeout policy configured to {policy}"
+    return f"{what} timed out after {elapsed} seconds. {configured}"
+
+
+def _apply_policy(draft: Draft, task: Task, deadline: str, reason: str) -> None:
+    policy = draft.node(task).policy.timeout_policy
     if policy is TimeoutPolicy.ALERT_ONLY:
         passed: dict[str, Any] = {deadline: None}
         draft.put(attrs.evolve(task, **passed))
@@ -139,9 +158,12 @@ def on_workflow_timeout(draft: Draft, event: Event) -> None:
     if at > draft.now:
         raise InvariantBroken(f"workflow timeout fires {at - draft.now} ms early")
     definition = draft.plan.definition
-    text = f"workflow timeout: it did not end within {_seconds(definition.timeout_ms)}"
+    policy = definition.timeout_policy or WorkflowTimeoutPolicy.ALERT_ONLY
+    elapsed = (draft.now - at + definition.timeout_ms) // 1000
+    configured = f"Timeout configured as {_number(definition.timeout_ms)} seconds. Timeout policy configured to {policy}"
+    reason = f"Workflow timed out after {elapsed} seconds. {configured}"
     draft.change(timeout_at=None)
-    if definition.timeout_policy is WorkflowTimeoutPolicy.TIME_OUT_WF:
-        fail_workflow(draft, WorkflowStatus.TIMED_OUT, f"{text}; timeout policy TIME_OUT_WF", None)
+    if policy is WorkflowTimeoutPolicy.TIME_OUT_WF:
+        fail_workflow(draft, WorkflowStatus.TIMED_OUT, reason, None)
     else:
-        draft.journal(HistoryKind.ALERT, "workflow_timeout", reason=f"{text}; timeout policy ALERT_ONLY")
+        draft.journal(HistoryKind.ALERT, "workflow_timeout", reason=reason)

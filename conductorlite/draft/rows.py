@@ -301,7 +301,7 @@ class Draft(Admissions):
         if output is not None:
             changes["output"] = self.keep(output)
         if not child_ended:
-            self._end_child(task, reason or f"its task {task.ref!r} is {status}")
+            self._end_child(task, f"parent workflow {task.workflow_id}: {reason or f'its task {task.ref!r} is {status}'}")
         self._leave_queue(task)
         task = self.put(changed(task, **changes))
         self._leave_limit(task)
@@ -347,12 +347,12 @@ class Draft(Admissions):
             child,
             f"{EventKind.TERMINATE}:{task.task_id}",
             EventKind.TERMINATE,
-            {"reason": f"parent workflow {task.workflow_id}: {reason}"},
+            {"reason": reason},
         )
 
-    def cancel(self, task: Task) -> Task:
-        """End an open attempt because its execution ends: nothing follows from it."""
-        self._end_child(task, "it has ended")
+    def cancel(self, task: Task, because: str | None = None) -> Task:
+        """End an open attempt because its execution ends, or what is around it: nothing follows. `because` is told to its child."""
+        self._end_child(task, because or f"parent workflow {task.workflow_id}: its task {task.ref!r} is canceled")
         self._leave_queue(task)
         gone: dict[str, Any] = {"lease": 0, "holder": None, **self._drop_timers(task)}
         changes: dict[str, Any] = {"ended_at": self.now, "updated_at": self.now, **gone}

@@ -75,7 +75,9 @@ def _warn(workflow: Workflow, decision: Decision) -> None:
         _TASKS.warning("%s", text, extra=_about(workflow, line.ref, line.attempt))
     for line in decision.history:
         if line.kind is HistoryKind.ALERT:
-            _TASKS.warning("%s: %s", _name(workflow), line.reason, extra=_about(workflow, line.ref, line.attempt))
+            of = "" if line.ref is None else f"{line.ref}, attempt {(line.attempt or 0) + 1}, "
+            text = f"{_name(workflow)}: {of}ALERT{_why(line.reason)}"
+            _TASKS.warning("%s", text, extra=_about(workflow, line.ref, line.attempt))
         elif line.kind is HistoryKind.WORKFLOW and line.status in _ENDED_BADLY and not told and not _is_told(workflow):
             _WORKFLOWS.warning("%s: %s%s", _name(workflow), line.status, _why(line.reason), extra=_about(workflow))
 

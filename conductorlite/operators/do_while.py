@@ -49,7 +49,7 @@ def next_round(draft: Draft, ref: str) -> None:
         again = _again(draft, node, loop, items)
     except (ExpressionFailed, InvalidInput) as error:
         draft.strict = False
-        reason = f"loop condition {node.task.loop_condition!r} failed: {error}"
+        reason = f"Unable to evaluate condition {node.task.loop_condition}, exception {error}"
         _end(draft, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason)
         return
     finally:

@@ -24,7 +24,7 @@ def schedule_terminate(draft: Draft, node: Node, iterations: tuple[int, ...], pr
     status = values.get("terminationStatus")
     problem = None
     if status not in _STATUSES:
-        problem = f"terminationStatus {status!r} is none of {', '.join(_STATUSES)}"
+        problem = f"given termination status is not valid: {status!r} is none of {', '.join(_STATUSES)}"
     draft.create_ended(
         node,
         iterations,

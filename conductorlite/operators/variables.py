@@ -26,7 +26,8 @@ def schedule_set_variable(draft: Draft, node: Node, iterations: tuple[int, ...],
     size = len((variables.text or "").encode())
     problem = None
     if size > VARIABLES_LIMIT:
-        problem = f"the workflow's variables would have {size} bytes, more than {VARIABLES_LIMIT}"
+        told = f"The variables payload size: {size} of workflow: {draft.workflow.workflow_id}"
+        problem = f"{told} is greater than the permissible limit: {VARIABLES_LIMIT // 1024} kilobytes"
     draft.create_ended(
         node,
         iterations,

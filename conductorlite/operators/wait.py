@@ -70,7 +70,7 @@ def schedule_human(draft: Draft, node: Node, iterations: tuple[int, ...], previo
 def _until(values: dict[str, object], now: int) -> int | None:
     duration, until = (_text(values.get(name)) for name in ("duration", "until"))
     if duration.strip() and until.strip():
-        raise InvalidExpression("WAIT was given both a duration and until")
+        raise InvalidExpression("Both 'duration' and 'until' specified. Please provide only one input")
     if duration.strip():
         return now + parse_duration(duration.strip())
     # Conductor reads the text as it is: blanks around a date are an error.

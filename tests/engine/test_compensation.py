@@ -449,7 +449,7 @@ def test_a_compensation_that_fails_is_named_and_the_others_run(bench: Bench, how
     assert undone(bench) == ["c", "b", "a"]
     row = bench.workflow
     assert row.status is WorkflowStatus.FAILED
-    why = "timeout" if how == "timeout" else "bank is closed"
+    why = "Task timed out" if how == "timeout" else "bank is closed"
     reason = str(row.reason)
     assert "broken" in reason
     assert reason.count("compensation of 'b' failed: ") == 1

@@ -155,7 +155,7 @@ def test_the_end_of_the_parent_ends_the_family(bench: Bench) -> None:
     bench.engine.settle()
     for one in ids:
         assert bench.engine.status(one) is WorkflowStatus.TERMINATED
-        assert "parent workflow" in (bench.engine.get(one).reason or "")
+        assert "Parent workflow has been terminated with reason: " in (bench.engine.get(one).reason or "")
     assert bench.engine.poll("work") == []
     assert bench.engine.check() == []
 

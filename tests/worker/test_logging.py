@@ -108,7 +108,8 @@ def test_each_timeout_is_one_warning(store: Any, records: Any, policy: TimeoutPo
             engine.poll("t")
         engine.advance("10s")
     (one,) = records()
-    assert "timeout" in one.getMessage()
+    assert "Timeout policy" in one.getMessage() or "responseTimeout: 5 exceeded" in one.getMessage()
+    assert ": t, attempt 1, " in one.getMessage()
     assert one.task_ref == "t"
 
 
@@ -119,7 +120,7 @@ def test_the_timeout_of_a_workflow_is_one_warning(records: Any, policy: Workflow
         run = engine.start(flow(simple("t"), timeout_ms=5_000, timeout_policy=policy))
         engine.advance("10s")
     (one,) = records()
-    assert "workflow timeout" in one.getMessage()
+    assert "Workflow timed out after 5 seconds" in one.getMessage()
     assert one.workflow_id == run.workflow_id
 
 

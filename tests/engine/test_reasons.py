@@ -1,0 +1,148 @@
+"""Reasons in the words that Conductor's server gives, where people look for them in logs and alerts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from engine_kit import Bench, flow, fork, join, rounds, simple, task_def, wait
+
+from conductorlite import WorkflowDef, WorkflowTask, WorkflowTimeoutPolicy
+from conductorlite.definitions import SubWorkflowParams
+
+PATIENT: dict[str, Any] = {"poll_timeout_s": 0, "response_timeout_s": 0, "timeout_s": 0, "retry_count": 0}
+
+
+def task(kind: str, ref: str = "o", **fields: Any) -> WorkflowTask:
+    """A task of a type."""
+    return WorkflowTask(name=ref, task_reference_name=ref, type=kind, **fields)
+
+
+def sub(ref: str, child: WorkflowDef) -> WorkflowTask:
+    """A SUB_WORKFLOW."""
+    return task("SUB_WORKFLOW", ref, sub_workflow_param=SubWorkflowParams(workflow_definition=child))
+
+
+@pytest.mark.parametrize("policy", ["RETRY", "TIME_OUT_WF", "ALERT_ONLY"])
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("poll", "Task poll timed out after 20 seconds. Poll timeout configured as 20 seconds. Timeout policy configured to {}"),
+        ("", "Task timed out after 20 seconds. Timeout configured as 20 seconds. Timeout policy configured to {}"),
+        (
+            "total",
+            "Task t/{id} exceeded total timeout of 20 seconds (elapsed 20 seconds across all attempts including retry delays). "
+            "Timeout policy: {}",
+        ),
+        ("response", "responseTimeout: 20 exceeded for the taskId: {id} with Task Definition: t"),
+    ],
+    ids=["poll", "task", "total", "response"],
+)
+def test_timeouts(bench: Bench, field: str, text: str, policy: str) -> None:
+    """How long it took, what was configured, and the policy, as the task's reason or in the alert."""
+    option = f"{field}_timeout_s".lstrip("_")
+    bench.start(flow(simple("t", {**PATIENT, option: 20, "timeout_policy": policy})))
+    polled = bench.task("t") if field == "poll" else bench.take("t")
+    bench.at(20)
+    expected = text.format(policy, id=polled.task_id)
+    if policy == "ALERT_ONLY" and field != "response":
+        alerts = [line.reason for line in bench.engine.history(bench.workflow_id) if line.kind == "ALERT"]
+        assert alerts == [expected]
+    else:
+        assert bench.task("t", 0).reason == expected
+        quoted = f"Task {polled.task_id} failed with status: TIMED_OUT and reason: '{expected}'"
+        assert bench.workflow.reason == (expected if policy == "TIME_OUT_WF" and field != "response" else quoted)
+
+
+def test_parts_of_a_second(bench: Bench) -> None:
+    """What Conductor cannot have is told as it is."""
+    bench.start(flow(simple("t", {**PATIENT, "timeout_s": 1.5})))
+    bench.take("t")
+    bench.at(2)
+    assert (bench.workflow.reason or "").startswith("Task timed out after 1 seconds. Timeout configured as 1.5 seconds.")
+
+
+@pytest.mark.parametrize("policy", ["TIME_OUT_WF", "ALERT_ONLY", None])
+def test_the_workflows_timeout(bench: Bench, policy: str | None) -> None:
+    """The same, as the workflow's reason or in the alert."""
+    given = None if policy is None else WorkflowTimeoutPolicy(policy)
+    bench.start(flow(simple("t", PATIENT), timeout_ms=60_000, timeout_policy=given))
+    bench.at(60)
+    told = f"Timeout configured as 60 seconds. Timeout policy configured to {policy or 'ALERT_ONLY'}"
+    lines = [line.reason for line in bench.engine.history(bench.workflow_id) if line.kind == "ALERT" or line.status == "TIMED_OUT"]
+    assert lines == [f"Workflow timed out after 60 seconds. {told}"]
+
+
+@pytest.mark.parametrize("permissive", [False, True])
+@pytest.mark.parametrize(("reason", "told"), [(None, "null"), ("no paper", "no paper")])
+def test_a_failure(bench: Bench, reason: str | None, told: str, permissive: bool) -> None:
+    """The task, its status and its reason; one that was given none says null."""
+    bench.start(flow(simple("t", PATIENT, permissive=permissive)))
+    bench.do("t", "FAILED", reason=reason)
+    assert bench.workflow.reason == f"Task {bench.task('t').task_id} failed with status: FAILED and reason: '{told}'"
+
+
+@pytest.mark.parametrize("end", ["terminated", "failed", "timed out", "without a reason"])
+def test_children_of_what_has_ended(bench: Bench, end: str) -> None:
+    """Each is told what its parent's reason was; without one, the status."""
+    middle = flow(sub("m", WorkflowDef(name="one", tasks=[wait("w")])), name="middle")
+    policy = WorkflowTimeoutPolicy.TIME_OUT_WF
+    forked = fork("f", [sub("c", middle)], [simple("t", PATIENT)])
+    bench.start(flow(forked, join("j", "c", "t"), timeout_ms=60_000, timeout_policy=policy))
+    bench.engine.settle()
+    if end == "failed":
+        bench.do("t", "FAILED", reason="no paper")
+    elif end == "timed out":
+        bench.at(60)
+    else:
+        bench.engine.terminate(bench.workflow_id, "enough" if end == "terminated" else None)
+    bench.engine.settle()
+    (child,) = bench.engine.children(bench.workflow_id)
+    (grandchild,) = bench.engine.children(child.workflow_id)
+    words, given = "Parent workflow has been terminated with", bench.workflow.reason
+    told = f"{words} reason: {given}" if given else f"{words} status TERMINATED"
+    assert (child.reason, grandchild.reason) == (told, f"{words} reason: {told}")
+
+
+TASKS: dict[str, tuple[WorkflowTask, str]] = {
+    "TERMINATE": (
+        task("TERMINATE", input_parameters={"terminationStatus": "${workflow.input.d}"}),
+        "given termination status is not valid: '1 s' is none of COMPLETED, FAILED, TERMINATED",
+    ),
+    "SET_VARIABLE": (
+        task("SET_VARIABLE", input_parameters={"v": "${workflow.input.long}"}),
+        "The variables payload size: 300008 of workflow: w1 is greater than the permissible limit: 256 kilobytes",
+    ),
+    "START_WORKFLOW": (
+        task("START_WORKFLOW", input_parameters={"startWorkflow": "${workflow.input.no}"}),
+        "Missing 'startWorkflow' in input data.",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_operators(bench: Bench, kind: str) -> None:
+    """What a built-in type says of an input that it cannot take."""
+    one, told = TASKS[kind]
+    bench.start(flow(one), {"d": "1 s", "long": "x" * 300_000})
+    assert bench.task("o").reason == told
+
+
+def test_a_loop_condition(bench: Bench) -> None:
+    """A condition that cannot be evaluated is quoted."""
+    condition = "if ($.l.iteration < $.t.x.y.z) { true; } else { false; }"
+    bench.start(flow(attrs.evolve(rounds("l", [simple("t", PATIENT)], 2), loop_condition=condition)))
+    bench.do("t")
+    assert (bench.task("l").reason or "").startswith(f"Unable to evaluate condition {condition}, exception TypeError")
+
+
+def test_a_child_that_failed(bench: Bench) -> None:
+    """Its task names the execution and quotes its reason."""
+    child = WorkflowDef(name="one", tasks=[simple("t", PATIENT)])
+    bench.start(flow(attrs.evolve(sub("c", child), task_definition=task_def("c", retry_count=0))))
+    bench.engine.settle()
+    bench.do("t", "FAILED", reason="no paper")
+    bench.engine.settle()
+    (run,) = bench.engine.children(bench.workflow_id)
+    assert bench.task("c").reason == f"Sub workflow one.1/{run.workflow_id} failure reason: {run.reason}"
