@@ -169,7 +169,7 @@ def test_a_lost_lease_is_one_warning(store: Any, records: Any) -> None:
         engine.start(flow(simple("t", task_definition=definition))).result()
         engine.advance("5m")
     timed_out, lost = records()
-    assert "timeout" in timed_out.getMessage()
+    assert "Task timed out" in timed_out.getMessage()
     assert "has lost its lease" in lost.getMessage()
     assert (lost.task_ref, lost.attempt) == ("t", 0)
 
