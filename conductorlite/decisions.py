@@ -125,8 +125,7 @@ def queue_prefix(owner: str) -> str:
 
 def queue_name(task_type: str, domain: str | None = None, owner: str = "") -> str:
     """The queue of a task type: `[@owner/][domain:]type`."""
-    name = f"{domain}:{task_type}" if domain else task_type
-    return queue_prefix(owner) + name if owner else name
+    return queue_prefix(owner) + (f"{domain}:{task_type}" if domain else task_type)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -274,8 +273,9 @@ class Snapshot:
     members: Mapping[tuple[str, str], Member | None] = attrs.field(factory=dict)
     #: How much driven time is left of default deadlines that are due, ms, by the id of the event; others count by the clock.
     left: Mapping[str, int] = attrs.field(factory=dict)
-    #: When a record is lived again: what limits have answered in this turn, save where nothing came of it.
+    #: When a record is lived again: what limits answered in this turn, save where nothing came of it; what scripts were cut.
     admissions: tuple[Admission, ...] | None = None
+    cut: tuple[tuple[str, bool, str], ...] | None = None
     live_loaded: bool = False
     failed_loaded: bool = False
     everything_loaded: bool = False

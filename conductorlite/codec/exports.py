@@ -263,7 +263,7 @@ _CAUSE: Final[Mapping[str, type]] = {
     **dict.fromkeys(("kind", "from", "id", "definition", "correlationId", "worker", "workflowId", "error", "reason", "why"), str),
     **dict.fromkeys(("at", "clock", "callback"), int),
     **dict.fromkeys(("same", "resume", "parent", "existing"), bool),
-    **dict.fromkeys(("used", "slots"), list),
+    **dict.fromkeys(("used", "slots", "cut"), list),
 }
 
 
@@ -278,6 +278,10 @@ def _cause(document: dict[str, Any], where: str) -> str:
         if not isinstance(answer, list) or len(answer) < 2 or answer[1] not in (0, 1):
             raise InvalidInput(f"{where}.slots[{number}]: an act, 0 or 1, and references are needed")
         _texts([answer[0], *answer[2:]], f"{where}.slots[{number}]")
+    for number, cut in enumerate(document.get("cut", ())):
+        if not isinstance(cut, list) or len(cut) != 3 or cut[1] not in (0, 1):
+            raise InvalidInput(f"{where}.cut[{number}]: a seed, 0 or 1, and words are needed")
+        _texts([cut[0], cut[2]], f"{where}.cut[{number}]")
     if ("from" in document) != ("id" in document):
         raise InvalidInput(f"{where}: `from` and `id` go together")
     return canonical(document, where=where)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -13,6 +13,8 @@ from conductorlite.decisions import Embedding, Event, Message, Need, NotLoaded, 
 from conductorlite.draft.barriers import Barriers, Place
 from conductorlite.errors import InvalidInput, InvariantBroken
 from conductorlite.executions import HistoryEvent, Task, Workflow, WorkflowStatus, printed_ref
+from conductorlite.expressions import Json
+from conductorlite.expressions.conditions import ScriptCut, ScriptTimedOut, patience
 from conductorlite.plan import Node, Plan
 
 __all__ = ["Bounds", "Item", "LostInput", "View"]
@@ -284,6 +286,21 @@ class View:
             return
         last = self._history[-1]
         self._history[-1] = attrs.evolve(last, cause=canonical({**parse(last.cause or "{}"), name: told}))
+
+    def evaluated(self, seed: str, ask: Callable[[], Json]) -> Json:
+        """What a script answers that is seeded with `seed`. That a bound ended it is told in the journal, and is so again when a
+        record is lived again, on a machine of any speed; whatever else it raises goes on.
+        """
+        told = self.snapshot.cut
+        try:
+            for cut, late, said in told or ():
+                if cut == seed:
+                    raise (ScriptTimedOut if late else ScriptCut)(said)
+            with patience(told is not None):
+                return ask()
+        except ScriptCut as error:
+            self._tell_more("cut", [seed, int(isinstance(error, ScriptTimedOut)), str(error)])
+            raise
 
     def owner(self, task: Task) -> str | None:
         """Printed reference of the DO_WHILE, or of the JOIN behind the dynamic fork, that counts the task; None when the

@@ -45,7 +45,8 @@ class HistoryEvent:
     `cause` is JSON that says what came from outside the execution and led to this line and to those after it without one: its
     `kind` and what the lines do not tell of it (`worker`, `callback`, `reason` …), or `from` which execution it came; None when
     it came by itself. `same` says that the turn had begun with earlier lines, `clock` what the clock read when that is not `at`,
-    `used` the hashes of definitions looked up or made at run time.
+    `used` the hashes of definitions looked up or made at run time, `cut` the scripts that a bound ended: what they were seeded
+    with, whether it was their time, and the words.
 
     The journal holds no fence, lease or engine name: the same definition, input, outcomes, seed and clock give the same bytes on
     every backend.

@@ -14,9 +14,19 @@ import attrs
 
 from conductorlite.errors import InvalidExpression
 from conductorlite.expressions.sources import Json
-from conductorlite.sandbox import ScriptTimedOut
+from conductorlite.sandbox import ScriptCut, ScriptTimedOut, patience
 
-__all__ = ["EVALUATORS", "Condition", "Evaluator", "ScriptTimedOut", "ValueParam", "compile_condition", "is_true"]
+__all__ = [
+    "EVALUATORS",
+    "Condition",
+    "Evaluator",
+    "ScriptCut",
+    "ScriptTimedOut",
+    "ValueParam",
+    "compile_condition",
+    "is_true",
+    "patience",
+]
 
 
 class Condition(Protocol):

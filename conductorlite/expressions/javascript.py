@@ -19,7 +19,7 @@ import attrs
 from conductorlite.errors import ExpressionFailed, InvalidExpression
 from conductorlite.expressions.sources import Json
 from conductorlite.expressions.subset import Outside, Subset, compile_subset
-from conductorlite.sandbox import Limits, run_script
+from conductorlite.sandbox import Limits, ScriptCut, TextCut, run_script
 
 __all__ = ["JavaScript", "Script"]
 
@@ -92,6 +92,8 @@ class JavaScript:
             raise InvalidExpression(f"the script is longer than {_MAX_TEXT:,} characters")
         try:
             run_script("javascript", {"text": text, "run": False}, self.limits)
+        except ScriptCut as error:
+            raise TextCut(str(error)) from None
         except ExpressionFailed as error:
             said = str(error)
             if said.splitlines()[:1] != ["0"]:
@@ -105,7 +107,7 @@ def _result(answer: str) -> Json:
     if answer.startswith("!"):
         said, stack = json.loads(answer[1:])
         if said.endswith("out of memory"):
-            said = "the script needs more memory than it may have"
+            raise ScriptCut("the script needs more memory than it may have")
         raise ExpressionFailed(said + _place(stack))
     try:
         return json.loads(answer[1:], parse_int=_integer)

@@ -16,7 +16,7 @@ import attrs
 
 from conductorlite.errors import ExpressionFailed, InvalidExpression, MissingExtra
 from conductorlite.expressions.sources import Json
-from conductorlite.sandbox import Limits, installed, run_script
+from conductorlite.sandbox import Limits, ScriptCut, TextCut, installed, run_script
 
 __all__ = ["JqProgram", "compile_jq", "need_jq"]
 
@@ -44,6 +44,8 @@ def compile_jq(text: str, limits: Limits = Limits()) -> JqProgram:  # noqa: B008
         raise InvalidExpression("the jq program holds half of a surrogate pair")
     try:
         run_script("jq", {"text": text, "run": False}, limits)
+    except ScriptCut as error:
+        raise TextCut(str(error)) from None
     except ExpressionFailed as error:
         raise InvalidExpression(_syntax(str(error))) from None
     return JqProgram(text=text, limits=limits)

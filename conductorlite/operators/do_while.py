@@ -155,7 +155,8 @@ def _again(draft: Draft, node: Node, loop: Task, items: list[Json] | None) -> bo
     if node.condition is None:
         return items is not None
     seed = f"{loop.task_id}:{loop.round}"
-    return is_true(node.condition.evaluate(_values(draft, node, loop, items), now=draft.now, seed=seed))
+    condition, values = node.condition, _values(draft, node, loop, items)
+    return is_true(draft.evaluated(seed, lambda: condition.evaluate(values, now=draft.now, seed=seed)))
 
 
 def _values(draft: Draft, node: Node, loop: Task, items: list[Json] | None) -> dict[str, Any]:

@@ -47,7 +47,8 @@ def _case(
         if node.condition is None:
             raise ExpressionFailed(f"the {node.task.type} has no expression")
         task_id = draft.task_id(printed_ref(node.ref, iterations), 0 if previous is None else previous.attempt + 1)
-        return to_text(node.condition.evaluate(values, now=draft.now, seed=task_id))
+        condition = node.condition
+        return to_text(draft.evaluated(task_id, lambda: condition.evaluate(values, now=draft.now, seed=task_id)))
     except ExpressionFailed as error:
         draft.create_ended(
             node,

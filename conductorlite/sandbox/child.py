@@ -5,8 +5,8 @@ Started as a script with three arguments: the language (`javascript` or `jq`), t
 nothing of the package.
 
 `javascript`: `{"text", "run", "values", "now", "chance", "java"}`; `jq`: `{"text", "run", "values", "now"}`. Without `run` the
-text is only compiled; `values` is JSON text. An answer has `answer`, or `error`, or `late` when the time was over and the process
-still lives; `spent` tells that the process has grown and wants to be replaced.
+text is only compiled; `values` is JSON text. An answer has `answer`, or `error`, or `cut` when the memory was over, or `late` when
+the time was and the process still lives; `spent` tells that the process has grown and wants to be replaced.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Jq:
                 results.append(written)
             return {"answer": f"[{','.join(results)}]"}
         except MemoryError:
-            return {"error": "the program needs more memory than it may have"}
+            return {"cut": "the program needs more memory than it may have"}
         except (ValueError, RecursionError) as error:
             return {"error": str(error)[:10_000]}
 
@@ -130,7 +130,9 @@ class JavaScript:
             said = str(error).strip()
             if said.startswith("InternalError: interrupted"):
                 return {"late": said[:2_000]}
-            return {"error": said[:10_000] if said not in ("", "null") else "the script needs more memory than it may have"}
+            if said in ("", "null"):
+                return {"cut": "the script needs more memory than it may have"}
+            return {"error": said[:10_000]}
 
 
 LANGUAGES: dict[str, type[Jq | JavaScript]] = {"javascript": JavaScript, "jq": Jq}

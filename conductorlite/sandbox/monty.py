@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from conductorlite.errors import ExpressionFailed
-from conductorlite.sandbox.processes import ScriptTimedOut, remembered
+from conductorlite.sandbox.processes import ScriptCut, ScriptTimedOut, granted, remembered
 
 if TYPE_CHECKING:
     from pydantic_monty import Monty
@@ -68,6 +68,8 @@ def run_python(code: str, inputs: Mapping[str, Any], limits: PythonLimits, *, no
     or ExpressionFailed when the worker died.
     """
 
+    limits = attrs.evolve(limits, seconds=granted(limits.seconds))
+
     def tried() -> str | None:
         try:
             return _run(code, inputs, limits, limits.seconds * _FIRST, now, seed)
@@ -102,13 +104,15 @@ def _run(code: str, inputs: Mapping[str, Any], limits: PythonLimits, seconds: fl
     except MontyCrashedError as error:
         if getattr(error, "timed_out", False):
             raise ScriptTimedOut(late) from None
-        raise ExpressionFailed(f"the process that ran the script has died: {error}") from None
+        raise ScriptCut(f"the process that ran the script has died: {error}") from None
     except (MontySyntaxError, MontyRuntimeError) as error:
         said = str(error)
         frames = error.traceback()
         line = frames[-1].line if frames else 1
         if said.startswith("TimeoutError: feed time limit exceeded"):
             raise ScriptTimedOut(late) from None
+        if said.startswith("MemoryError"):
+            raise ScriptCut(said[:2_000]) from None
         kind = PythonRefused if isinstance(error, MontySyntaxError) or "monty syntax parser" in said else PythonRaised
         raise kind(said[:2_000], line) from None
 

@@ -14,16 +14,28 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import attrs
 
-from conductorlite.errors import ExpressionFailed
+from conductorlite.errors import ExpressionFailed, InvalidExpression
 
-__all__ = ["Language", "Limits", "ScriptTimedOut", "installed", "remembered", "run_script"]
+__all__ = [
+    "Language",
+    "Limits",
+    "ScriptCut",
+    "ScriptTimedOut",
+    "TextCut",
+    "granted",
+    "installed",
+    "patience",
+    "remembered",
+    "run_script",
+]
 
 Language = Literal["javascript", "jq"]
 
@@ -33,6 +45,9 @@ _CHILD: Final = Path(__file__).with_name("child.py")
 _MODULES: Final[Mapping[Language, str]] = {"javascript": "_quickjs", "jq": "jq"}
 #: The part of its time that a script has before it is tried again alone.
 _FIRST: Final = 0.4
+#: How much longer a script may take when it is known to have ended.
+_PATIENCE: Final = 20
+_patient: Final = ContextVar("_patient", default=False)
 #: Answers kept, and the longest of them; they are forgotten together.
 _ANSWERS: Final = 128
 _ANSWER_LENGTH: Final = 64 * 1024
@@ -48,7 +63,15 @@ class Limits:
     output_characters: int = 4 * 1024 * 1024
 
 
-class ScriptTimedOut(ExpressionFailed):
+class ScriptCut(ExpressionFailed):
+    """A script was ended by a bound: its time, its memory, its process; internal. Another machine might have let it end."""
+
+
+class TextCut(InvalidExpression, ScriptCut):
+    """A bound ended the compiling of a script; internal."""
+
+
+class ScriptTimedOut(ScriptCut):
     """A script ran into its time limit; internal: an operator may try again, to others it is an ExpressionFailed."""
 
 
@@ -121,9 +144,25 @@ def run_script(language: Language, request: Mapping[str, Any], limits: Limits) -
     before that is an answer. Raises ScriptTimedOut then, ExpressionFailed with the script's own words, or when another bound
     is reached.
     """
+    limits = attrs.evolve(limits, seconds=granted(limits.seconds))
     line = json.dumps(request).encode() + b"\n"
     key = hashlib.sha256(f"{language} {limits}\n".encode() + line).digest()
     return remembered(key, lambda: _tried(language, line, limits))
+
+
+@contextlib.contextmanager
+def patience(patient: bool) -> Iterator[None]:
+    """Within it, when `patient`, scripts have many times their time: what ended once, on whatever machine, ends again."""
+    token = _patient.set(patient)
+    try:
+        yield
+    finally:
+        _patient.reset(token)
+
+
+def granted(seconds: float) -> float:
+    """How long a script may take of which so many seconds are asked."""
+    return seconds * (_PATIENCE if _patient.get() else 1)
 
 
 def remembered(key: bytes, ask: Callable[[], str | None]) -> str | None:
@@ -181,6 +220,8 @@ def _ask(language: Language, line: bytes, limits: Limits, *, fresh: bool) -> str
             idle.append(helper)
         if "late" in answer:
             raise _late(limits, answer["late"])
+        if "cut" in answer:
+            raise ScriptCut(answer["cut"])
         if "error" in answer:
             raise ExpressionFailed(answer["error"])
         found: str | None = answer.get("answer")
@@ -227,9 +268,9 @@ def _why(code: int, limits: Limits) -> ExpressionFailed:
     if _out_of_time(code):
         return _late(limits, "")
     if -code == signal.SIGABRT:
-        return ExpressionFailed(f"the script needs more than {limits.memory_bytes:,} bytes of memory")
+        return ScriptCut(f"the script needs more than {limits.memory_bytes:,} bytes of memory")
     ended = f"by signal {-code}" if code < 0 else f"with code {code}"
-    return ExpressionFailed(f"the process that ran the script was ended {ended}")
+    return ScriptCut(f"the process that ran the script was ended {ended}")
 
 
 def _end_all() -> None:

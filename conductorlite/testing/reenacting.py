@@ -131,7 +131,9 @@ def _newest(engine: Engine, workflow_id: str, line: HistoryEvent) -> Task | None
 
 
 def _said(cause: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in cause.items() if name not in ("kind", "from", "id", "same", "clock", "used", "slots")}
+    return {
+        name: value for name, value in cause.items() if name not in ("kind", "from", "id", "same", "clock", "used", "slots", "cut")
+    }
 
 
 def _reported(cause: Mapping[str, Any], line: HistoryEvent, task: Task) -> dict[str, Any]:

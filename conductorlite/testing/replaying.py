@@ -203,6 +203,7 @@ class _Player:
             lines = self.exported.histories[workflow_id][now.history_seq : end]
             slots = [answer for line in lines for answer in parse(line.cause or "{}").get("slots", ())]
             self.turns.admissions = tuple(tuple(answer) for answer in slots)
+            self.turns.cut = tuple(tuple(cut) for line in lines for cut in parse(line.cause or "{}").get("cut", ()))
             try:
                 reached = self.turns.one(workflow_id, nudged, started)
             except ConductorliteError:

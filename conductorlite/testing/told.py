@@ -39,10 +39,12 @@ class ToldTurns(Turns):
     postponed: Sequence[HistoryEvent] = ()
     #: What limits have answered in the lines to come.
     admissions: tuple[Admission, ...] = ()
+    #: Scripts that a bound ended in the lines to come.
+    cut: tuple[tuple[str, bool, str], ...] = ()
 
     def snapshot(self, workflow: Workflow, events: tuple[Event, ...]) -> Snapshot:
-        """What a turn begins with: limits are not asked, they answer as the record tells."""
-        return Snapshot(workflow=workflow, events=events, admissions=self.admissions)
+        """What a turn begins with: limits are not asked, they answer as the record tells, and scripts end as they did."""
+        return Snapshot(workflow=workflow, events=events, admissions=self.admissions, cut=self.cut)
 
     def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
         """The letters chosen for this turn."""
