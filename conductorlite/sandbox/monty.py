@@ -10,7 +10,6 @@ import atexit
 import hashlib
 import json
 import os
-import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -20,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from conductorlite.errors import ExpressionFailed
-from conductorlite.sandbox.processes import ScriptCut, ScriptTimedOut, granted, remembered
+from conductorlite.sandbox.processes import ScriptCut, ScriptTimedOut, granted, remembered, tried
+from conductorlite.threads import Mutex
 
 if TYPE_CHECKING:
     from pydantic_monty import Monty
@@ -29,8 +29,6 @@ __all__ = ["PythonLimits", "PythonRaised", "PythonRefused", "python_installed", 
 
 #: Beyond its time, how long a worker may be inside one call before it is ended, in seconds.
 _GRACE: Final = 0.2
-#: The part of its time that a script has before it is tried again alone.
-_FIRST: Final = 0.4
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -67,18 +65,13 @@ def run_python(code: str, inputs: Mapping[str, Any], limits: PythonLimits, *, no
     time is tried once more with all of it, alone, before that is an answer. Raises PythonRefused, PythonRaised, ScriptTimedOut,
     or ExpressionFailed when the worker died.
     """
-
     limits = attrs.evolve(limits, seconds=granted(limits.seconds))
 
-    def tried() -> str | None:
-        try:
-            return _run(code, inputs, limits, limits.seconds * _FIRST, now, seed)
-        except ScriptTimedOut:
-            with _pools.alone:
-                return _run(code, inputs, limits, limits.seconds, now, seed)
+    def ask(seconds: float, alone: bool) -> str | None:
+        return _run(code, inputs, limits, seconds, now, seed)
 
     request = json.dumps(["python", str(limits), code, inputs, now, seed])
-    return remembered(hashlib.sha256(request.encode()).digest(), tried)
+    return remembered(hashlib.sha256(request.encode()).digest(), lambda: tried(limits.seconds, ask))
 
 
 def _run(code: str, inputs: Mapping[str, Any], limits: PythonLimits, seconds: float, now: int, seed: str) -> str | None:
@@ -126,26 +119,26 @@ class _Pools:
 
     def __init__(self) -> None:
         self._pid = 0
-        self._lock = threading.Lock()
+        self._lock = Mutex()
         #: Pools of the processes this one was forked from: closing them would end their workers.
         self._foreign: list[Monty] = []
         self._own: Monty | None = None
-        self.alone = threading.Lock()
 
     def pool(self) -> Monty:
         """The pool, started if need be."""
         if self._pid != os.getpid():
-            self._lock, self.alone = threading.Lock(), threading.Lock()  # another thread may have held them at the fork
+            self._lock = Mutex()  # another thread may have held it at the fork
             if self._own is not None:
                 self._foreign.append(self._own)
             self._own, self._pid = None, os.getpid()
-        with self._lock:
+        with self._lock.held():
             if self._own is None:
                 from pydantic_monty import Monty
 
-                self._own = Monty(feed_duration_limit_grace=_GRACE, max_checkouts_per_worker=1_000)
-                self._own.__enter__()
                 _close_later()
+                made = Monty(feed_duration_limit_grace=_GRACE, max_checkouts_per_worker=1_000)
+                made.__enter__()
+                self._own = made
             return self._own
 
     def close(self) -> None:

@@ -12,7 +12,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
@@ -23,6 +22,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from conductorlite.errors import ExpressionFailed, InvalidExpression
+from conductorlite.threads import Mutex
 
 __all__ = [
     "Language",
@@ -35,6 +35,7 @@ __all__ = [
     "patience",
     "remembered",
     "run_script",
+    "tried",
 ]
 
 Language = Literal["javascript", "jq"]
@@ -129,7 +130,7 @@ _idle: dict[tuple[Language, Limits], deque[_Helper]] = {}
 #: The latest answers by request.
 _answers: dict[bytes, str | ExpressionFailed | None] = {}
 #: Held by what is tried again alone.
-_alone = threading.Lock()
+_alone = Mutex()
 
 
 def installed(language: Language) -> bool:
@@ -186,12 +187,18 @@ def remembered(key: bytes, ask: Callable[[], str | None]) -> str | None:
     return answer
 
 
-def _tried(language: Language, line: bytes, limits: Limits) -> str | None:
+def tried(seconds: float, ask: Callable[[float, bool], str | None]) -> str | None:
+    """What `ask` answers within a part of the seconds; when that is not enough, within all of them, and alone: True."""
+    _tidy_later()
     try:
-        return _ask(language, line, attrs.evolve(limits, seconds=limits.seconds * _FIRST), fresh=False)
+        return ask(seconds * _FIRST, False)
     except ScriptTimedOut:
-        with _alone:
-            return _ask(language, line, limits, fresh=True)
+        with _alone.held():
+            return ask(seconds, True)
+
+
+def _tried(language: Language, line: bytes, limits: Limits) -> str | None:
+    return tried(limits.seconds, lambda seconds, alone: _ask(language, line, attrs.evolve(limits, seconds=seconds), fresh=alone))
 
 
 def _ask(language: Language, line: bytes, limits: Limits, *, fresh: bool) -> str | None:
@@ -234,7 +241,6 @@ def _folder(language: Language) -> str | None:
 
 
 def _start(language: Language, limits: Limits) -> _Helper:
-    _tidy_later()
     bounds = {"seconds": limits.seconds, "bytes": limits.memory_bytes, "output": limits.output_characters}
     # Isolated from the user's environment and folders; a session of its own, so that ^C is for the program and not for it.
     command = [sys.executable, "-I", "-S", str(_CHILD), language, _folder(language) or "", json.dumps(bounds)]
@@ -281,7 +287,7 @@ def _end_all() -> None:
 
 def _forget_all() -> None:
     global _alone
-    _alone = threading.Lock()  # another thread may have held it
+    _alone = Mutex()  # another thread may have held it
     for helpers in _idle.values():
         while helpers:
             helpers.pop().forget()
@@ -289,7 +295,7 @@ def _forget_all() -> None:
 
 @cache
 def _tidy_later() -> None:
-    """Once, with the first helper: importing this module does nothing."""
+    """Once, with the first script: importing this module does nothing."""
     atexit.register(_end_all)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forget_all)

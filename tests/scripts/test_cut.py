@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +111,19 @@ def test_a_record_that_is_wrong_is_refused(cut: Any, machine: list[ExpressionFai
     line["cause"]["cut"][0] = cut
     with pytest.raises(InvalidInput, match=r"cause\.cut\[0\]"):
         replay(document)
+
+
+def test_an_interruption_leaves_the_second_try_free() -> None:
+    """Whoever is interrupted while it tries alone holds nobody up, and a forked child may try alone at once."""
+
+    def ask(seconds: float, alone: bool) -> str:
+        raise KeyboardInterrupt if alone else ScriptTimedOut("late")
+
+    with pytest.raises(KeyboardInterrupt):
+        processes.tried(1, ask)
+    with processes._alone.held():
+        child = os.fork() if hasattr(os, "fork") else -1
+        if child == 0:
+            with processes._alone.held(timeout=0) as free:
+                os._exit(0 if free else 1)
+        assert child < 0 or os.waitpid(child, 0)[1] == 0
