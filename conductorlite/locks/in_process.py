@@ -15,11 +15,12 @@ __all__ = ["InProcessLock"]
 class InProcessLock:
     """One object, given to every engine of the process as `lock`. Thread-safe.
 
-    Without a `lease` a turn is held until it is given back: a thread always does, unless its process dies,
-    and the lock with it.
+    A turn is lost when it is held for longer than `lease` (Conductor's 60 s by default): then somebody else may take it, and the
+    fence refuses what the slow one commits. With None it is held until it is given back, which an interruption between the taking
+    and the turn (Ctrl-C, no memory) prevents for good.
     """
 
-    def __init__(self, *, lease: Span | None = None) -> None:
+    def __init__(self, *, lease: Span | None = "60s") -> None:
         self._lease = None if lease is None else to_span(lease)
         self._held: dict[str, tuple[int, int | None]] = {}
         self._tokens = count(1)

@@ -17,6 +17,7 @@ from conductorlite.backends.memory.ordered import Ordered
 from conductorlite.backends.sqlite import SQLiteBackend
 from conductorlite.clock import VirtualClock
 from conductorlite.engine.cache import Cache
+from conductorlite.locks import InProcessLock
 from conductorlite.ports import Backend
 from conductorlite.testing.instants import Instants
 from conductorlite.testing.stores import lay_empty_store
@@ -249,6 +250,24 @@ def test_a_clock_is_not_held_by_a_worker_that_is_gone() -> None:
             pass
 
     everywhere(act, lambda: clock.move_to(clock.now() + 1))
+
+
+def test_a_lock_is_free_when_its_lease_is_over() -> None:
+    """Whoever was interrupted while he took a turn, or gave it back, is forgotten after Conductor's minute."""
+    lock, now = InProcessLock(), 0
+
+    def act() -> None:
+        token = lock.try_acquire("w", now)
+        lock.release("w", token or 0)
+
+    def whole() -> None:
+        nonlocal now
+        now += 60_000
+        token = lock.try_acquire("w", now)
+        assert token is not None
+        lock.release("w", token)
+
+    everywhere(act, whole)
 
 
 def test_a_cache_goes_on() -> None:

@@ -72,7 +72,7 @@ def test_a_dead_holder_stops_no_time(verb: str, what: str) -> None:
 
 def test_a_lock_that_is_never_given_back() -> None:
     """Each verb returns, and says that it has not come to an end."""
-    lock, clock = InProcessLock(), VirtualClock(0)
+    lock, clock = InProcessLock(lease=None), VirtualClock(0)
     engine = Engine(clock=clock, lock=lock)
     engine.start(ONE, workflow_id="held")
     (task,) = engine.poll("a")

@@ -45,7 +45,7 @@ class TestSQLiteLock(LockConformance):
 
 def test_without_a_lease() -> None:
     """A turn without a lease is held until it is given back."""
-    lock = InProcessLock()
+    lock = InProcessLock(lease=None)
     token = lock.try_acquire("w", 0)
     assert token is not None
     assert lock.try_acquire("w", 2**60) is None

@@ -21,6 +21,7 @@ from conductorlite.testing.conformance.changes import ChangeConformance
 from conductorlite.testing.conformance.driven import DrivenConformance
 from conductorlite.testing.conformance.events import EventConformance
 from conductorlite.testing.conformance.executions import ExecutionConformance
+from conductorlite.testing.conformance.holders import HolderConformance
 from conductorlite.testing.conformance.indexes import IndexConformance
 from conductorlite.testing.conformance.limits import LimitConformance
 from conductorlite.testing.conformance.lines import LineConformance
@@ -41,6 +42,7 @@ class BackendConformance(
     DrivenConformance,
     EventConformance,
     ExecutionConformance,
+    HolderConformance,
     LimitConformance,
     LineConformance,
     LookupConformance,
