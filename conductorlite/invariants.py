@@ -363,6 +363,7 @@ def slots_are_those_of_the_rows(picture: Picture) -> Iterator[str]:
     coming = {event.data.value["holder"] for event in picture.inbox if event.kind is EventKind.GRANTED}
     behind = picture.undelivered or any(event.kind is EventKind.CONTINUE for event in picture.inbox)
     members = {(member.key, member.holder): member for member in picture.members}
+    told = {event.event_id for event in picture.inbox}
     wanted: dict[tuple[str, str], bool] = {}
     if workflow.rate_limit_key is not None:
         wanted[(workflow.rate_limit_key, workflow.workflow_id)] = workflow.rate_limited
@@ -372,13 +373,15 @@ def slots_are_those_of_the_rows(picture: Picture) -> Iterator[str]:
         if task.status.terminal:
             yield f"{task.ref} attempt {task.attempt} is {task.status} and belongs to {task.limit_key!r}"
         place = (task.limit_key, task.task_id)
-        # What is only dated is a member no longer once it was let in.
+        # What is only dated is a member no longer once it has begun.
         if task.status is TaskStatus.PENDING or place in members:
             wanted[place] = task.status is TaskStatus.PENDING
     for place, waits in wanted.items():
         member = members.get(place)
         if member is None:
             yield f"{place[1]} is not known to {place[0]!r}"
+        elif member.state is MemberState.RESERVED and not waits and f"{EventKind.OFFER_ENDS}:{member.ref}" not in told:
+            yield f"{place[1]} is offered, and nothing takes back what nobody takes"
         elif waits != (member.state is MemberState.WAITING) and not (waits and (place[1] in coming or behind)):
             yield f"{place[1]} {'waits' if waits else 'has its slot'}, but {place[0]!r} says {member.state}"
     for place in members.keys() - wanted.keys():
@@ -390,7 +393,7 @@ def limit_findings(limit: Limit, members: Sequence[Member]) -> list[Finding]:
     law, found = "slots_are_counted_and_used", []
     in_use = sum(member.state is not MemberState.WAITING and member.concurrent > 0 for member in members)
     reserved = sum(member.state is MemberState.RESERVED for member in members)
-    line = [member for member in members if member.state is MemberState.WAITING]
+    line = [member for member in members if member.state is MemberState.WAITING and member.lane not in limit.unpolled]
     if (limit.in_use, limit.reserved) != (in_use, reserved):
         found.append(f"counts {limit.in_use} in use and {limit.reserved} reserved, there are {in_use} and {reserved}")
     if line:

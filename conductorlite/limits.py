@@ -5,9 +5,13 @@ of its own, changed in the commit of whoever asks for a slot or gives one back. 
 WAITING in the line; who frees a slot gives it to the head of the line in the same commit, so no slot is idle while somebody waits.
 
 **The line** is strict: the head waits for a slot by its own definition's limits, and nobody behind it goes first, else a
-definition with a low limit would starve beside one with a high limit. **The window** slides: the instants of the last admissions
-are kept, no more of them than the limit. A slot that was given to another execution counts as taken from the moment it is given
-(RESERVED), and is dated when that execution takes it up, so that no window ever holds more, however late the letter is read.
+definition with a low limit would starve beside one with a high limit. **The window** slides, and counts what is handed to workers:
+the instants of the last polls that took a task are kept, no more of them than the limit. Who is let in holds a place in every
+window (RESERVED) from then on until a poll takes it, and is dated by that poll: no window ever holds more, however late it comes.
+
+An offer that no poll takes for `OFFER_MS` goes back to its old place in the line. Its *lane*, the queue that its workers poll, is
+`unpolled` then: the line goes on without all that wait in it, until somebody polls that queue. So nobody waits for workers that
+are not there, and a backlog of theirs is not let in while nobody takes it.
 
 Sources of the rules: Orkes, "Task rate limits" and "Workflow rate limits": what is beyond the limit is PENDING.
 """
@@ -22,6 +26,7 @@ import attrs
 __all__ = [
     "FORGOTTEN",
     "NO_LIMIT",
+    "OFFER_MS",
     "Limit",
     "LimitChange",
     "Line",
@@ -37,6 +42,9 @@ __all__ = [
 
 #: How keys of executions begin: they may be made of an input, and so be as many as there are executions.
 _EXECUTIONS: Final = "workflow:"
+
+#: How long a place in a window waits for a poll.
+OFFER_MS: Final = 5_000
 
 #: Where a store keeps the highest fence of the limits it has forgotten, so that one that comes back is taken for another one.
 FORGOTTEN: Final = ""
@@ -74,7 +82,7 @@ class MemberState(StrEnum):
     """How a member stands to its limit."""
 
     WAITING = "WAITING"
-    #: It was given a slot and has not taken it up: its instant in the window is open.
+    #: It has been let in and not begun: its instant in the window is open.
     RESERVED = "RESERVED"
     HELD = "HELD"
 
@@ -101,6 +109,8 @@ class Member:
     concurrent: int = 0
     rate: int = 0
     window_ms: int = 0
+    #: The queue whose polls take it; empty for what counts in no window, which is never passed over.
+    lane: str = ""
 
     @property
     def terms(self) -> Terms:
@@ -125,9 +135,9 @@ class Limit:
     key: str
     fence: int = 0
     in_use: int = 0
-    #: Admissions given and not taken up yet: each holds a place in every window.
+    #: Let in and not begun yet: each holds a place in every window.
     reserved: int = 0
-    #: Instants of the last admissions, oldest first, epoch ms.
+    #: Instants of the last begins, oldest first, epoch ms.
     log: tuple[int, ...] = ()
     #: The largest rate and the longest window that were asked under this key: how much of the log is kept.
     depth: int = 0
@@ -137,16 +147,24 @@ class Limit:
     #: Who was told to look again when the window has moved, and at which instant.
     alarm: str | None = None
     alarm_at: int | None = None
+    #: Lanes in which an offer was not taken in time, and nobody has polled since.
+    unpolled: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class Line:
-    """A limit as a turn has loaded it: the aggregate, and the heads of its line."""
+    """A limit as a turn has loaded it: the aggregate, and the heads of its line, lane by lane."""
 
     limit: Limit
+    #: The first of each lane, all of them in order of the line.
     heads: tuple[Member, ...] = ()
-    #: Whether `heads` are all there are.
-    whole: bool = True
+    #: Lanes in which more of them wait.
+    more: frozenset[str] = frozenset()
+
+    @property
+    def head(self) -> Member | None:
+        """The first that is not passed over."""
+        return next((member for member in self.heads if member.lane not in self.limit.unpolled), None)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -174,7 +192,7 @@ def admission(limit: Limit, terms: Terms, now: int) -> int | None:
     inside = [at for at in limit.log if at > now - terms.window_ms]
     free = terms.rate - limit.reserved
     if free <= 0:
-        return None  # who takes up what was given will look again
+        return None  # who begins, or gives its place back, will look again
     if len(inside) < free:
         return now
     # The oldest that has to leave the window; one of a clock that is ahead counts as it is dated.

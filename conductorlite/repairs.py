@@ -185,6 +185,12 @@ def _timers(mending: _Mending) -> None:
             about = {"ref": task.ref, "attempt": task.attempt, "generation": task.generation}
             mending.post(f"{EventKind.ADMISSION}:{task.ref}", EventKind.ADMISSION, task.due_at, **about)
             mending.tell("open_tasks_are_reachable", f"{task.ref}: its retry begins at {task.due_at} again")
+    for member in picture.members:
+        row, name = last.get(member.ref or ""), f"{EventKind.OFFER_ENDS}:{member.ref}"
+        offered = row is not None and (row.task_id, row.status) == (member.holder, TaskStatus.SCHEDULED)
+        if row is not None and offered and member.state is MemberState.RESERVED and name not in inbox:
+            mending.post(name, EventKind.OFFER_ENDS, mending.now, ref=row.ref, attempt=row.attempt, generation=row.generation)
+            mending.tell("slots_are_those_of_the_rows", f"{row.ref}: goes back into the line when nobody takes it")
     timeout = picture.workflow.timeout_at
     if timeout is not None and EventKind.WORKFLOW_TIMEOUT not in inbox and picture.workflow.compensating is None:
         mending.post(EventKind.WORKFLOW_TIMEOUT, EventKind.WORKFLOW_TIMEOUT, timeout)
@@ -242,7 +248,8 @@ def limit_mended(
     reserved = sum(member.state is MemberState.RESERVED for member in stay)
     if (limit.in_use, limit.reserved) != (in_use, reserved):
         told.append(f"counts {in_use} in use and {reserved} reserved, it had {limit.in_use} and {limit.reserved}")
-    line = sorted((member for member in stay if member.state is MemberState.WAITING), key=lambda member: member.place)
+    waiting = (member for member in stay if member.state is MemberState.WAITING and member.lane not in limit.unpolled)
+    line = sorted(waiting, key=lambda member: member.place)
     new = attrs.evolve(limit, in_use=in_use, reserved=reserved)
     letters: tuple[Event, ...] = ()
     if line:

@@ -74,6 +74,7 @@ def _document(one: LimitUse) -> dict[str, Any]:
         "admittedAt": list(one.admitted_at),
         "reserved": one.reserved,
         "windowMovesAt": one.window_moves_at,
+        "unpolled": list(one.unpolled) or None,
     }
     return {name: value for name, value in document.items() if value is not None}
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from conductorlite.decider.admissions import REOPENING, on_admission, on_granted, on_window_moves, step_admitted
+from conductorlite.decider.admissions import REOPENING, on_admission, on_granted, on_offer_ends, on_window_moves, step_admitted
 from conductorlite.decider.causes import cause_of
 from conductorlite.decider.compensation import schedule_compensation
 from conductorlite.decider.endings import fail_workflow, leave_limit
@@ -80,6 +80,7 @@ _HANDLERS: Final[Mapping[EventKind, Callable[[Draft, Event], None]]] = {
     EventKind.WORKFLOW_TIMEOUT: on_workflow_timeout,
     EventKind.ADMISSION: on_admission,
     EventKind.GRANTED: on_granted,
+    EventKind.OFFER_ENDS: on_offer_ends,
     EventKind.WINDOW_MOVES: on_window_moves,
     EventKind.CHILD_ENDED: on_child_ended,
     EventKind.STARTED: on_started,

@@ -16,10 +16,10 @@ from conductorlite.decider.families import tell_parent
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.definitions import RateLimitPolicy
 from conductorlite.draft import Draft
-from conductorlite.executions import Task, TaskStatus, WorkflowStatus
+from conductorlite.executions import TaskStatus, WorkflowStatus
 from conductorlite.expressions import to_text
-from conductorlite.limits import Terms, workflow_key
-from conductorlite.operators import DraftSource, admitted, ask_now, begin_retry
+from conductorlite.limits import OFFER_MS, Terms, workflow_key
+from conductorlite.operators import DraftSource, admitted, ask_again, ask_now, ask_when_resumed, begin_retry, lane_of
 
 __all__ = [
     "REOPENING",
@@ -27,6 +27,7 @@ __all__ = [
     "let_in",
     "on_admission",
     "on_granted",
+    "on_offer_ends",
     "on_window_moves",
     "reopens",
     "step_admitted",
@@ -37,6 +38,8 @@ __all__ = [
 
 #: Verbs by which an execution that has ended may go on where it was.
 REOPENING: Final = frozenset({EventKind.RETRY, EventKind.RERUN, EventKind.CHILD_REOPENED})
+
+_NOT_TAKEN: Final = f"no worker polled for it within {OFFER_MS // 1000} s of its offer"
 
 _OWN_ABOVE: Final = "it needs a slot of {!r}, which an execution above it holds until this one has ended"
 
@@ -127,20 +130,16 @@ def withdraw(draft: Draft) -> None:
     waiting = [task for task in draft.all_live() if task.status is TaskStatus.PENDING and task.limit_key is not None]
     keys = dict.fromkeys(str(task.limit_key) for task in waiting)
     for task in waiting:
-        draft.put(attrs.evolve(task, limit_key=None))
-        _ask_when_resumed(draft, task)
+        if task.poll_timeout_at is not None:
+            draft.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
+        draft.put(attrs.evolve(task, limit_key=None, poll_timeout_at=None))
+        ask_when_resumed(draft, task)
     for key in keys:
         draft.give_back(key, [task.task_id for task in waiting if task.limit_key == key], of=key)
     if draft.field("rate_limited"):
         draft.give_back(draft.field("rate_limit_key"), [draft.workflow.workflow_id])
         draft.change(rate_limit_key=None)
-        _ask_when_resumed(draft, None)
-
-
-def _ask_when_resumed(draft: Draft, task: Task | None) -> None:
-    about = {} if task is None else {"ref": task.ref, "attempt": task.attempt, "generation": task.generation}
-    event_id = f"{EventKind.ADMISSION}:{task.ref}" if task is not None else str(EventKind.ADMISSION)
-    draft.post(event_id, EventKind.ADMISSION, draft.clock, held=True, **about)
+        ask_when_resumed(draft, None)
 
 
 # ---------------------------------------------------------------------- letters
@@ -184,9 +183,38 @@ def on_granted(draft: Draft, event: Event) -> None:
         admitted(draft, task.ref)
 
 
+def on_offer_ends(draft: Draft, event: Event) -> None:
+    """Nobody has taken what was offered under a rate limit: it goes back to its place in the line, and its lane is passed over.
+
+    Its poll timeout goes on: it waits for a worker, not for the limit.
+    """
+    task = draft.task(event.ref or "")
+    if (
+        task is None
+        or draft.status.terminal
+        or task.limit_key is None
+        or (task.attempt, task.generation) != (event.attempt, event.generation)
+        or task.status not in (TaskStatus.SCHEDULED, TaskStatus.IN_PROGRESS)
+    ):
+        draft.reply(event, Outcome.IGNORED, "it is not offered any more")
+    elif task.status is TaskStatus.IN_PROGRESS:  # taken on a definition that has no window any more
+        draft.begins(task.limit_key, task.task_id, of=task.ref)
+    elif draft.status is WorkflowStatus.PAUSED:
+        if task.poll_timeout_at is not None:
+            draft.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
+        draft.remove_message(task)
+        ask_again(draft, draft.node(task), attrs.evolve(task, poll_timeout_at=None), reason=_NOT_TAKEN)
+    elif draft.not_taken(task.limit_key, task.task_id, lane_of(draft, task), of=task.ref):
+        draft.remove_message(task)
+        draft.put(attrs.evolve(task, status=TaskStatus.PENDING, updated_at=draft.now), reason=_NOT_TAKEN)
+    else:
+        draft.reply(event, Outcome.IGNORED, "it has no place in a window")
+
+
 def on_window_moves(draft: Draft, event: Event) -> None:
-    """The head of a line may go: it was blocked by what was admitted a window ago."""
-    draft.look_again(draft.value(event.data)["key"])
+    """The head of a line may go: it was blocked by what began a window ago, or its lane was polled at last."""
+    said = draft.value(event.data)
+    draft.look_again(said["key"], said.get("polled"))
 
 
 def step_admitted(draft: Draft, ref: str, key: str, holder: str, number: int) -> None:

@@ -1,9 +1,10 @@
 """A task that its holder gives back, or did not live to give back: the same attempt is offered again.
 
 No retry is used up and no delay counts: nothing was reported. What the old holder may still say carries an old lease, and is
-stale. A slot that the task has it keeps. Who gives back tells why; only a death counts. A task that was in hand when its holder
-died is handed out alone from the second death on (`ALONE_AFTER`), so that nobody else's fault is taken for its own; when that
-kills its holder again, the attempt ends as by its response timeout.
+stale. A slot that the task has it keeps; where a rate limit counts begins, it waits for a place of the window once more. Who gives
+back tells why; only a death counts. A task that was in hand when its holder died is handed out alone from the second death on
+(`ALONE_AFTER`), so that nobody else's fault is taken for its own; when that kills its holder again, the attempt ends as by its
+response timeout.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import attrs
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus
-from conductorlite.operators import offer
+from conductorlite.operators import ask_again, offer
 
 __all__ = ["ALONE_AFTER", "on_give_back"]
 
@@ -55,8 +56,11 @@ def on_give_back(draft: Draft, event: Event) -> None:
     if task.response_timeout_at is not None:
         draft.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
     text = _WHY.get(why, _WHY["stopped"]).format(f"worker {task.worker_id!r}" if task.worker_id else "its worker")
-    task = draft.put(_offered(draft, task, task.deaths + died), reason=text)
-    offer(draft, draft.node(task), task)
+    node, given = draft.node(task), _offered(draft, task, task.deaths + died)
+    if not node.limit.rate:
+        offer(draft, node, draft.put(given, reason=text))
+    elif ask_again(draft, node, given, reason=text):
+        offer(draft, node, draft.known(task.ref))
 
 
 def _offered(draft: Draft, task: Task, deaths: int) -> Task:

@@ -16,7 +16,9 @@ from conductorlite.decider.holding import ALONE_AFTER
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.draft import Draft
 from conductorlite.executions import HistoryKind, Task, TaskStatus, changed
-from conductorlite.operators import queue_again
+from conductorlite.limits import task_key
+from conductorlite.operators import ask_again, queue_again
+from conductorlite.plan import Node
 
 __all__ = ["on_extend_lease", "on_poll", "on_report"]
 
@@ -52,7 +54,12 @@ def on_poll(draft: Draft, event: Event) -> None:
     if said.get("holder") and task.deaths >= ALONE_AFTER and not said.get("alone"):
         draft.reply(event, Outcome.ALONE, "whoever had it in hand died, twice: it is handed out alone")
         return
-    policy = draft.node(task).policy
+    node = draft.node(task)
+    if not _may_begin(draft, node, task):
+        draft.reply(event, Outcome.IGNORED, "it waits for its place in the window")
+        return
+    task = draft.known(task.ref)
+    policy = node.policy
     if task.poll_timeout_at is not None:
         draft.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
     started = task.started_at or draft.now
@@ -64,6 +71,7 @@ def on_poll(draft: Draft, event: Event) -> None:
             task,
             status=TaskStatus.IN_PROGRESS,
             worker_id=said.get("workerId"),
+            limit_key=task.limit_key if node.limit.concurrent else None,
             lease=draft.next_number(),
             holder=said.get("holder"),
             poll_count=task.poll_count + 1,
@@ -82,6 +90,28 @@ def on_poll(draft: Draft, event: Event) -> None:
     if polled.response_timeout_at is not None:
         length = policy.default_ms("response_timeout_ms")
         draft.set_timer(polled, EventKind.RESPONSE_TIMEOUT, polled.response_timeout_at, default_ms=length)
+
+
+def _may_begin(draft: Draft, node: Node, task: Task) -> bool:
+    """Whether the window of its limit has a place for a task that is polled: the one it was offered with, or another one.
+
+    It has none when it was let in by a release that dated admissions, or has moved to another definition since. Then it asks, and
+    is PENDING if it has to wait.
+    """
+    if task.limit_key is not None and not node.limit.concurrent and not node.limit.rate:
+        draft.give_back(task.limit_key, [task.task_id], of=task.ref)
+    if not node.limit.rate:
+        return True
+    key = task_key(node.task.name)
+    draft.cancel_timer(f"{EventKind.OFFER_ENDS}:{task.ref}")
+    if draft.begins(key, task.task_id, of=task.ref):
+        return True
+    if task.poll_timeout_at is not None:
+        draft.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
+    if ask_again(draft, node, attrs.evolve(task, poll_timeout_at=None)):
+        return draft.begins(key, task.task_id, of=task.ref)
+    draft.remove_message(task)
+    return False
 
 
 def on_report(draft: Draft, event: Event) -> None:
@@ -148,7 +178,7 @@ def _not_yet(draft: Draft, task: Task, callback_after_ms: int, said: dict[str, A
         return
     if task.response_timeout_at is not None:
         draft.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
-    if task.status is TaskStatus.SCHEDULED and task.poll_timeout_at is not None:
+    if task.poll_timeout_at is not None:
         draft.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
     given = {"updated_at": draft.now, "lease": 0, "holder": None, "callback_after_ms": callback_after_ms, **said}
     task = attrs.evolve(task, response_timeout_at=None, poll_timeout_at=None, **given)

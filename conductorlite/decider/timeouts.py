@@ -19,7 +19,7 @@ from conductorlite.definitions import TimeoutPolicy, WorkflowTimeoutPolicy
 from conductorlite.draft import Draft
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import HistoryKind, Task, TaskStatus, WorkflowStatus
-from conductorlite.operators import with_rounds
+from conductorlite.operators import lane_of, with_rounds
 
 __all__ = [
     "on_poll_timeout",
@@ -81,11 +81,19 @@ def on_wait_ends(draft: Draft, event: Event) -> None:
 def on_poll_timeout(draft: Draft, event: Event) -> None:
     """No worker came for the task in time."""
     task = _expired(draft, event, "poll_timeout_at")
-    if task is not None:
+    if task is not None and _waits_for_its_limit(draft, task):
+        draft.put(attrs.evolve(task, poll_timeout_at=None))
+    elif task is not None:
         limit = draft.node(task).policy.poll_timeout_ms
         _apply_policy(
             draft, task, "poll_timeout_at", _timed_out(draft, task, "poll_timeout_at", limit, "Task poll", "Poll timeout")
         )
+
+
+def _waits_for_its_limit(draft: Draft, task: Task) -> bool:
+    """Whether a task that nobody took when it was offered is in its line again, because its queue was polled since."""
+    key = task.limit_key
+    return task.status is TaskStatus.PENDING and (key is None or not draft.is_unpolled(key, lane_of(draft, task), of=task.ref))
 
 
 def on_task_timeout(draft: Draft, event: Event) -> None:

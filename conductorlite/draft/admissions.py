@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Any
@@ -26,9 +26,9 @@ class Admissions(Mailboxes):
         self._limits: dict[str, Limit] = {}
         #: Members as this turn leaves them; None: gone.
         self._members: dict[tuple[str, str], Member | None] = {}
-        #: Heads as they were loaded, and who joined the line in this turn, by key.
-        self._heads: dict[str, deque[Member]] = {}
-        self._joined: dict[str, list[tuple[tuple[Any, ...], str]]] = {}
+        #: Heads as they were loaded, and who joined the line in this turn, by key and lane.
+        self._heads: dict[str, dict[str, deque[Member]]] = {}
+        self._joined: dict[str, dict[str, list[tuple[tuple[Any, ...], str]]]] = {}
         self._alarms: dict[str, Event] = {}
         told = self.snapshot.admissions
         #: What limits have answered when a recorded turn is lived again; None: they are asked.
@@ -36,11 +36,29 @@ class Admissions(Mailboxes):
 
     # ------------------------------------------------------------------ what a turn asks
 
-    def ask(self, key: str, holder: str, terms: Terms, *, ref: str | None = None, attempt: int = 0, wait: bool = True) -> bool:
-        """Ask for a slot: whether it is there; if not, `holder` joins the line, unless it is not to `wait`."""
+    def ask(
+        self,
+        key: str,
+        holder: str,
+        terms: Terms,
+        *,
+        ref: str | None = None,
+        attempt: int = 0,
+        wait: bool = True,
+        lane: str = "",
+        asked_at: int | None = None,
+    ) -> bool:
+        """Ask for a slot: whether it is there; if not, `holder` joins the line, unless it is not to `wait`.
+
+        One that has asked before, at `asked_at`, asks again: it has its old place, and the journal tells when it has to wait.
+        """
         act = f"ask {ref or ''}"
+        again = asked_at is not None
         if self._told is not None:
-            return self._lived(act)
+            return not self._lived(f"wait {ref}") if again else self._lived(act)
+        before = self._member(key, holder) if again else None
+        if before is not None:
+            self._leave(before)
         limit = self._limit(key)
         rate, span = max(limit.depth, terms.rate), max(limit.span_ms, terms.window_ms)
         self._limits[key] = attrs.evolve(limit, depth=rate, span_ms=span)
@@ -53,22 +71,22 @@ class Admissions(Mailboxes):
             generation=self.field("generation"),
             state=MemberState.WAITING,
             priority=self.workflow.priority,
-            asked_at=self.now,
+            asked_at=before.asked_at if before is not None else self.now if asked_at is None else asked_at,
             created_at=self.workflow.created_at,
-            seq=self._task_seq + 1,
+            seq=before.seq if before is not None else self._task_seq + 1,
+            lane=lane if terms.rate else "",
             **attrs.asdict(terms),
         )
         others = self._grant(key)  # a window may have moved, and nobody has looked yet
         head = self._head(key)
-        first = head is None or member.place < head.place
+        first = (head is None or member.place < head.place) and member.lane not in self._limit(key).unpolled
         admitted = first and admission(self._limit(key), terms, self.now) == self.now
         if admitted:
             self._admit(member)
         elif wait:
-            self._members[(key, holder)] = member
-            heappush(self._joined.setdefault(key, []), (member.place, holder))
+            self._join(member)
         self._watch(key)
-        self._tell(act, admitted, others)
+        self._tell(f"wait {ref}" if again else act, admitted is not again, others)
         return admitted
 
     def give_back(self, key: str, holders: Iterable[str], *, of: str = "") -> None:
@@ -81,15 +99,7 @@ class Admissions(Mailboxes):
             member = self._member(key, holder)
             if member is None:
                 continue
-            self._members[(key, holder)] = None
-            limit = self._limit(key)
-            if not member.waits and member.concurrent:
-                limit = attrs.evolve(limit, in_use=limit.in_use - 1)
-            if member.state is MemberState.RESERVED:
-                limit = attrs.evolve(limit, reserved=limit.reserved - 1)
-            if limit.in_use < 0 or limit.reserved < 0:
-                raise InvariantBroken(f"limit {key!r}: counts {limit.in_use} in use, {limit.reserved} reserved")
-            self._limits[key] = limit
+            self._leave(member)
         self._tell(act, False, self._grant(key))
         self._watch(key)
 
@@ -101,23 +111,64 @@ class Admissions(Mailboxes):
         member = self._member(key, holder)
         if member is None or member.number != number or member.waits:
             return False
-        if member.state is MemberState.RESERVED:
-            limit = self._limit(key)
-            self._limits[key] = self._dated(attrs.evolve(limit, reserved=limit.reserved - 1))
-            self._keep(member)
         own = self._grant(key)
         self._watch(key)
         self._tell(act, True, own)
         return True
 
-    def look_again(self, key: str) -> None:
-        """Let in whom a window that has moved lets in."""
+    def begins(self, key: str, holder: str, *, of: str) -> bool:
+        """Date who begins now, and has been let in; False when it has not: then it has to ask."""
+        act = f"begin {of}"
+        if self._told is not None:
+            self._lived(act)
+            return f"wait {of}" not in (answer[0] for answer in self._told)
+        member = self._member(key, holder)
+        if member is None or member.state is not MemberState.RESERVED:
+            return False
+        limit = self._limit(key)
+        self._limits[key] = self._dated(attrs.evolve(limit, reserved=limit.reserved - 1))
+        self._members[(key, holder)] = attrs.evolve(member, state=MemberState.HELD) if member.concurrent else None
+        own = self._grant(key)
+        self._watch(key)
+        self._tell(act, False, own)
+        return True
+
+    def not_taken(self, key: str, holder: str, lane: str, *, of: str) -> bool:
+        """Send an offer that nobody took back to its place in the line, which goes on without its lane; False when it is void."""
+        act = f"pass {of}"
+        if self._told is not None:
+            return self._lived(act)
+        member = self._member(key, holder)
+        if member is None or member.state is not MemberState.RESERVED:
+            return False
+        self._leave(member)
+        self._join(attrs.evolve(member, state=MemberState.WAITING, lane=lane))
+        limit = self._limit(key)
+        self._limits[key] = attrs.evolve(limit, unpolled=tuple(sorted({*limit.unpolled, lane})))
+        own = self._grant(key)
+        self._watch(key)
+        self._tell(act, True, own)
+        return True
+
+    def is_unpolled(self, key: str, lane: str, *, of: str) -> bool:
+        """Whether nobody has polled a lane since an offer in it was not taken."""
+        act = f"unpolled {of}"
+        if self._told is not None:
+            return self._lived(act)
+        found = lane in self._limit(key).unpolled
+        self._tell(act, found, ())
+        return found
+
+    def look_again(self, key: str, polled: str | None = None) -> None:
+        """Let in whom a window that has moved lets in, or those of a lane that was `polled`."""
         act = f"look {key}"
         if self._told is not None:
             self._lived(act)
             return
         # Whatever letter this is, it may have taken the place of the one that is dated right: that one is written again.
-        self._limits[key] = attrs.evolve(self._limit(key), alarm=None, alarm_at=None)
+        limit = self._limit(key)
+        unpolled = tuple(lane for lane in limit.unpolled if lane != polled)
+        self._limits[key] = attrs.evolve(limit, alarm=None, alarm_at=None, unpolled=unpolled)
         own = self._grant(key)
         self._watch(key)
         self._tell(act, False, own)
@@ -146,7 +197,7 @@ class Admissions(Mailboxes):
             self._limits[key] = self._limit(key)
             self._members[(key, holder)] = attrs.evolve(member, ref=new_ref)
             if member.waits:
-                heappush(self._joined.setdefault(key, []), (member.place, holder))
+                self._join(attrs.evolve(member, ref=new_ref))
 
     # ------------------------------------------------------------------ the aggregate
 
@@ -158,20 +209,43 @@ class Admissions(Mailboxes):
         place = (key, holder)
         return self._members[place] if place in self._members else self.snapshot.member(key, holder)
 
+    def _join(self, member: Member) -> None:
+        """Put somebody into the line, at its place."""
+        self._members[(member.key, member.holder)] = member
+        heappush(self._joined.setdefault(member.key, {}).setdefault(member.lane, []), (member.place, member.holder))
+
+    def _leave(self, member: Member) -> None:
+        """Take somebody out of a limit, with what it holds of it."""
+        limit = self._limit(member.key)
+        if not member.waits and member.concurrent:
+            limit = attrs.evolve(limit, in_use=limit.in_use - 1)
+        if member.state is MemberState.RESERVED:
+            limit = attrs.evolve(limit, reserved=limit.reserved - 1)
+        if limit.in_use < 0 or limit.reserved < 0:
+            raise InvariantBroken(f"limit {member.key!r}: counts {limit.in_use} in use, {limit.reserved} reserved")
+        self._limits[member.key] = limit
+        self._members[(member.key, member.holder)] = None
+
     def _head(self, key: str) -> Member | None:
+        """The first of the line that is not passed over."""
         line: Line = self.snapshot.line(key)
-        heads = self._heads.setdefault(key, deque(line.heads))
-        while heads and (key, heads[0].holder) in self._members:
-            heads.popleft()
-        if not heads and not line.whole:
-            raise NotLoaded(Need(limits={key: 4 * len(line.heads)}))
-        joined = self._joined.get(key, [])
-        while joined and not self._is_waiting(key, joined[0]):
-            heappop(joined)
-        found = [heads[0]] if heads else []
-        if joined:
-            member = self._members[(key, joined[0][1])]
-            found += [member] if member is not None else []
+        heads = self._heads.get(key)
+        if heads is None:
+            heads = self._heads[key] = {}
+            for member in line.heads:
+                heads.setdefault(member.lane, deque()).append(member)
+        joined = self._joined.get(key, {})
+        found: list[Member] = []
+        for lane in (heads | joined).keys() - set(self._limit(key).unpolled):
+            loaded, came = heads.get(lane, deque()), joined.get(lane, [])
+            while loaded and (key, loaded[0].holder) in self._members:
+                loaded.popleft()
+            if not loaded and lane in line.more:
+                raise NotLoaded(Need(limits={key: 4 * max(Counter(member.lane for member in line.heads).values())}))
+            while came and not self._is_waiting(key, came[0]):
+                heappop(came)
+            newest = self._members[(key, came[0][1])] if came else None
+            found += [*([loaded[0]] if loaded else []), *([] if newest is None else [newest])]
         return min(found, key=lambda member: member.place, default=None)
 
     def _is_waiting(self, key: str, entry: tuple[tuple[Any, ...], str]) -> bool:
@@ -191,24 +265,13 @@ class Admissions(Mailboxes):
     def _admit(self, member: Member) -> None:
         limit = self._limit(member.key)
         limit = attrs.evolve(limit, number=limit.number + 1, in_use=limit.in_use + (member.concurrent > 0))
-        own = member.workflow_id == self.workflow.workflow_id
-        if member.rate and own:
-            limit = self._dated(limit)
-        elif member.rate:
+        if member.rate:
             limit = attrs.evolve(limit, reserved=limit.reserved + 1)
         self._limits[member.key] = limit
-        member = attrs.evolve(member, number=limit.number)
-        if own or not member.rate:
-            self._keep(member)
-        else:
-            self._members[(member.key, member.holder)] = attrs.evolve(member, state=MemberState.RESERVED)
-        if not own:
+        member = attrs.evolve(member, number=limit.number, state=MemberState.RESERVED if member.rate else MemberState.HELD)
+        self._members[(member.key, member.holder)] = member
+        if member.workflow_id != self.workflow.workflow_id:
             self._posted.append(self._letter(member, EventKind.GRANTED, f":{member.holder}", self.clock))
-
-    def _keep(self, member: Member) -> None:
-        """One that holds a slot stays until it is given back; one that only had to be dated is done."""
-        held = attrs.evolve(member, state=MemberState.HELD) if member.concurrent else None
-        self._members[(member.key, member.holder)] = held
 
     def _dated(self, limit: Limit) -> Limit:
         # None is left out for its age alone: another machine's clock may be behind, and its window begin earlier.

@@ -311,6 +311,8 @@ class Draft(Admissions):
     def _leave_queue(self, task: Task) -> None:
         if task.status is TaskStatus.SCHEDULED:
             self.remove_message(task)
+            if task.limit_key is not None:
+                self.cancel_timer(f"{EventKind.OFFER_ENDS}:{task.ref}")
         if task.status is TaskStatus.PENDING or (task.status is TaskStatus.SCHEDULED and task.task_type in PUT_OFF):
             self.cancel_timer(f"{EventKind.ADMISSION}:{task.ref}")
 

@@ -46,8 +46,9 @@ class LimitUse:
     """How a limit stands.
 
     `in_use` counts the slots that are held at once, `waiting` those in the line. `admitted_at` are the instants (epoch ms,
-    oldest first) of the admissions that its window still holds, and `reserved` counts those that were given and are not dated
-    yet. `window_moves_at` is when the head of the line may go, if it waits for a window.
+    oldest first) of the polls whose tasks its window still holds, and `reserved` counts those that were let in and no poll has
+    taken yet. `window_moves_at` is when the head of the line may go, if it waits for a window. `unpolled` are the queues whose
+    tasks are passed over: one of them was offered for 5 s, and nobody has polled there since.
     """
 
     key: str
@@ -56,6 +57,7 @@ class LimitUse:
     admitted_at: tuple[int, ...] = ()
     reserved: int = 0
     window_moves_at: int | None = None
+    unpolled: tuple[str, ...] = ()
     #: Who holds a slot, in order of task id or workflow id; only `Engine.limit` fills it.
     holders: tuple[LimitMember, ...] = ()
     #: The line, the next one first; only `Engine.limit` fills it.
@@ -90,7 +92,7 @@ class Limits(Schedules):
             line = view.line(key, limit)
             found = _use(line.limit, view.waiting(key), self.clock.now())
             holders = view.holders(key, "", limit)
-        return attrs.evolve(found, holders=tuple(map(_shown, holders)), line=tuple(map(_shown, line.heads)))
+        return attrs.evolve(found, holders=tuple(map(_shown, holders)), line=tuple(map(_shown, line.heads[:limit])))
 
     def _standings(self, view: ReadingTransaction, workflows: Iterable[Workflow], ref: str | None) -> dict[str, Standing]:
         """How executions, and the first of their PENDING tasks (or those at `ref`), stand to the limits they wait for; by id."""
@@ -104,8 +106,7 @@ class Limits(Schedules):
                 if key is not None and member is not None:
                     line = view.line(key, 1)
                     before = view.waiting(key, member)
-                    head = line.heads[0] if line.heads else None
-                    found[holder] = Standing(limit=line.limit, member=member, before=before, head=head)
+                    found[holder] = Standing(limit=line.limit, member=member, before=before, head=line.head)
         return found
 
 
@@ -122,6 +123,7 @@ def _use(limit: Limit, waiting: int, now: int) -> LimitUse:
         admitted_at=tuple(at for at in limit.log if at > now - limit.span_ms),
         reserved=limit.reserved,
         window_moves_at=limit.alarm_at if waiting else None,
+        unpolled=limit.unpolled,
     )
 
 

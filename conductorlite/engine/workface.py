@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 import attrs
@@ -16,7 +16,9 @@ from conductorlite.engine.reporting import Reporting
 from conductorlite.errors import (
     ConductorliteError,
     ExecutionNotFound,
+    FencedOut,
     InvalidInput,
+    InvariantBroken,
     PayloadLost,
     PayloadUnavailable,
     StaleLease,
@@ -26,6 +28,7 @@ from conductorlite.errors import (
     TaskNotFound,
 )
 from conductorlite.executions import PollData, Task, TaskResult, TaskStatus, Workflow
+from conductorlite.limits import LimitChange
 from conductorlite.ports import WritingTransaction
 from conductorlite.spans import Span, to_span
 
@@ -33,6 +36,10 @@ __all__ = ["Hand", "WorkerFace"]
 
 #: Messages looked at for one that can be taken, beyond those asked for.
 _SPARE = 8
+
+#: Deliveries carried out in one write, and how often: a slot that is given, and the message of the task that has it.
+_BATCH = 64
+_RELAYS = 4
 
 #: When a task is offered again whose documents cannot be had at present.
 _AGAIN_MS = 30_000
@@ -182,7 +189,12 @@ class WorkerFace(Reporting):
         while len(taken) < count:
             limit = count - len(taken) + spare
             with self.backend.reading() as view:
+                passed_over = () if spare else view.unpolled(queue)
                 offered = view.offered(queue, self.clock.now(), limit)
+            if passed_over:
+                self._polled(queue, passed_over)
+                with self.backend.reading() as view:
+                    offered = view.offered(queue, self.clock.now(), limit)
             before = len(taken)
             for message in offered:
                 if len(taken) == count:
@@ -196,6 +208,36 @@ class WorkerFace(Reporting):
                 break
             # Others poll too, or what is offered is void or of parked executions: look further.
             spare = max(_SPARE, 2 * spare)
+
+    def _polled(self, queue: str, keys: Sequence[str]) -> None:
+        """Have the lines of rate limits go on with those that wait for polls of a queue: this is one."""
+        for key in keys:
+            with self.backend.reading() as view:
+                line = view.line(key, _SPARE)
+            heads = [member for member in line.heads if member.lane == queue]
+            for member in heads:
+                event = letter(member.workflow_id, EventKind.WINDOW_MOVES, self.clock.now(), {"key": key, "polled": queue})
+                event = attrs.evolve(event, event_id=f"{EventKind.WINDOW_MOVES}:{key}:{queue}", sender=key)
+                with suppress(ExecutionNotFound, InvariantBroken):
+                    if self.turns.take(member.workflow_id, [event]).parked is None:
+                        break
+            if not self.backend.one_commit:
+                self._relayed()
+            if not heads:
+                unpolled = tuple(lane for lane in line.limit.unpolled if lane != queue)
+                with suppress(FencedOut), self.backend.writing() as tx:
+                    tx.put_limit(LimitChange(limit=attrs.evolve(line.limit, unpolled=unpolled)))
+
+    def _relayed(self) -> None:
+        """Deliver what lines have let in, with the turns that follow: who polls is here now, and may be late the next time."""
+        for _ in range(_RELAYS):
+            with self.backend.reading() as view:
+                items = view.outbox(_BATCH)
+            if not items:
+                return
+            with self.backend.writing() as tx:
+                tx.deliver(items)
+            self.turns.take_family(list(dict.fromkeys(event.workflow_id for item in items for event in item.outgoing.posted)))
 
     def _handed_whole(self, found: tuple[Task, Workflow]) -> list[Task]:
         with suppress(TaskNotFound):  # ended and removed by somebody else since

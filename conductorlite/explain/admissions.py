@@ -27,6 +27,8 @@ def why_it_waits(standing: Standing | None, key: str | None, now: int) -> str:
     limit, member = standing.limit, standing.member
     if member.state is not MemberState.WAITING:
         return f"it was given a slot of {limit.key} and has not taken it up: drive the engine"
+    if member.lane in limit.unpolled:
+        return f"nobody takes what {limit.key} offers in queue {member.lane!r}; its line goes on there with the next poll"
     place = "it is next in the line" if not standing.before else f"it is number {standing.before + 1} in the line"
     return f"{_in_the_way(standing, now)}; {place}{_moving(standing, now)}"
 
@@ -40,7 +42,8 @@ def _in_the_way(standing: Standing, now: int) -> str:
     begun = limit.reserved + sum(1 for at in limit.log if at > now - terms.window_ms)
     if terms.rate and begun >= terms.rate:
         many = f"{begun} of {terms.rate}" if begun == terms.rate else f"{begun}, where its definition allows {terms.rate},"
-        return f"{many} of {limit.key} have begun within {span_in_words(terms.window_ms)}"
+        offered = " or are offered" if limit.reserved else ""
+        return f"{many} of {limit.key} have begun within {span_in_words(terms.window_ms)}{offered}"
     return f"the line of {limit.key} is strict, and the first in it waits"
 
 

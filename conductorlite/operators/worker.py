@@ -4,23 +4,34 @@ Scheduling puts a message into the queue of the task's type, visible after the s
 from that instant. (Conductor adds the delay twice; see the compatibility page.)
 
 A task of a limited definition asks for a slot when it is due, and is PENDING until it has one: then it is offered, and its poll
-timeout begins. Put back by its worker, it gives the slot back and asks again.
+timeout begins. Put back by its worker, it gives the slot back and asks again. Under a rate limit an offer stands for a while only:
+what no worker takes goes back into the line, see `limits`.
 """
 
 from __future__ import annotations
 
 import attrs
 
-from conductorlite.decisions import EventKind
+from conductorlite.decisions import EventKind, queue_name
 from conductorlite.definitions import TaskType
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, WorkflowStatus, changed, printed_ref
-from conductorlite.limits import task_key
+from conductorlite.limits import OFFER_MS, task_key
 from conductorlite.operators.document import rendered
 from conductorlite.operators.domains import domain_of
 from conductorlite.plan import Node
 
-__all__ = ["admitted", "ask_now", "offer", "queue_again", "schedule_worker", "start_deadlines"]
+__all__ = [
+    "admitted",
+    "ask_again",
+    "ask_now",
+    "ask_when_resumed",
+    "lane_of",
+    "offer",
+    "queue_again",
+    "schedule_worker",
+    "start_deadlines",
+]
 
 
 def schedule_worker(
@@ -46,7 +57,9 @@ def schedule_worker(
     delay = node.task.start_delay_ms if delay_ms is None else delay_ms
     kind = node.task.type
     attempt = 0 if previous is None else previous.attempt + 1
-    status, limit_key = _slot(draft, node, task_id, ref, attempt, delay)
+    domain = domain_of(draft, node.task.name if kind == TaskType.SIMPLE else kind, kind, previous)
+    lane = queue_name(node.task.name if kind == TaskType.SIMPLE else kind, domain, draft.workflow.owner)
+    status, limit_key = _slot(draft, node, task_id, ref, attempt, delay, lane)
     task = draft.create(
         node,
         iterations,
@@ -56,7 +69,7 @@ def schedule_worker(
         input=draft.payload(values),
         start_delay_ms=delay,
         due_at=draft.after(delay),
-        domain=domain_of(draft, node.task.name if kind == TaskType.SIMPLE else kind, kind, previous),
+        domain=domain,
         total_timeout_at=total_timeout_at(draft, node, previous),
     )
     if task.total_timeout_at is not None:
@@ -64,16 +77,22 @@ def schedule_worker(
     _queue(draft, node, task)
 
 
-def _slot(draft: Draft, node: Node, task_id: str, ref: str, attempt: int, delay_ms: int) -> tuple[TaskStatus, str | None]:
+def _slot(
+    draft: Draft, node: Node, task_id: str, ref: str, attempt: int, delay_ms: int, lane: str
+) -> tuple[TaskStatus, str | None]:
     """As what a task begins, or is put back, and the limit it belongs to: a delayed one has none before it is due."""
     if not node.limit:
         return TaskStatus.SCHEDULED, None
     if delay_ms > 0 or draft.status is WorkflowStatus.PAUSED:  # one that is paused holds up nobody: it asks when resumed
         return TaskStatus.PENDING, None
     key = task_key(node.task.name)
-    if not draft.ask(key, task_id, node.limit, ref=ref, attempt=attempt):
-        return TaskStatus.PENDING, key
-    return TaskStatus.SCHEDULED, key if node.limit.concurrent else None
+    admitted = draft.ask(key, task_id, node.limit, ref=ref, attempt=attempt, lane=lane)
+    return (TaskStatus.SCHEDULED if admitted else TaskStatus.PENDING), key
+
+
+def lane_of(draft: Draft, task: Task) -> str:
+    """The queue whose polls take a task."""
+    return queue_name(task.task_type, task.domain, draft.workflow.owner)
 
 
 def _queue(draft: Draft, node: Node, task: Task) -> None:
@@ -89,9 +108,10 @@ def queue_again(draft: Draft, node: Node, task: Task, delay_ms: int) -> Task:
         draft.give_back(task.limit_key, [task.task_id], of=task.ref)
     if task.status is TaskStatus.PENDING:
         draft.cancel_timer(f"{EventKind.ADMISSION}:{task.ref}")
-    status, limit_key = _slot(draft, node, task.task_id, task.ref, task.attempt, delay_ms)
+    status, limit_key = _slot(draft, node, task.task_id, task.ref, task.attempt, delay_ms, lane_of(draft, task))
     if task.status is TaskStatus.SCHEDULED and status is TaskStatus.PENDING:
         draft.remove_message(task)
+        draft.cancel_timer(f"{EventKind.OFFER_ENDS}:{task.ref}")
     task = draft.put(attrs.evolve(task, status=status, limit_key=limit_key, due_at=draft.after(delay_ms)))
     _queue(draft, node, task)
     return task
@@ -99,10 +119,34 @@ def queue_again(draft: Draft, node: Node, task: Task, delay_ms: int) -> Task:
 
 def ask_now(draft: Draft, node: Node, task: Task) -> None:
     """Have a PENDING task that is due ask for its slot."""
-    status, limit_key = _slot(draft, node, task.task_id, task.ref, task.attempt, 0)
+    status, limit_key = _slot(draft, node, task.task_id, task.ref, task.attempt, 0, lane_of(draft, task))
     task = draft.put(attrs.evolve(task, limit_key=limit_key or task_key(node.task.name)))
     if status is TaskStatus.SCHEDULED:
         admitted(draft, task.ref)
+
+
+def ask_again(draft: Draft, node: Node, task: Task, *, reason: str | None = None) -> bool:
+    """Have a task that counts in a window ask at its old place for another begin; when it has to wait it is PENDING."""
+    if draft.status is WorkflowStatus.PAUSED:
+        if task.limit_key is not None:
+            draft.give_back(task.limit_key, [task.task_id], of=task.ref)
+        draft.put(changed(task, status=TaskStatus.PENDING, limit_key=None), reason=reason)
+        ask_when_resumed(draft, task)
+        return False
+    key = task_key(node.task.name)
+    asked_at = task.scheduled_at + task.start_delay_ms
+    lane = lane_of(draft, task)
+    has_place = draft.ask(key, task.task_id, node.limit, ref=task.ref, attempt=task.attempt, lane=lane, asked_at=asked_at)
+    status = TaskStatus.SCHEDULED if has_place else TaskStatus.PENDING
+    draft.put(changed(task, status=status, limit_key=key), reason=reason)
+    return has_place
+
+
+def ask_when_resumed(draft: Draft, task: Task | None) -> None:
+    """Have a task, or (None) the execution itself, ask for its slot when the execution is resumed."""
+    about = {} if task is None else {"ref": task.ref, "attempt": task.attempt, "generation": task.generation}
+    event_id = f"{EventKind.ADMISSION}:{task.ref}" if task is not None else str(EventKind.ADMISSION)
+    draft.post(event_id, EventKind.ADMISSION, draft.clock, held=True, **about)
 
 
 def admitted(draft: Draft, ref: str) -> None:
@@ -151,5 +195,7 @@ def offer(draft: Draft, node: Node, task: Task) -> Task:
         at = max(task.due_at, draft.clock) + node.policy.poll_timeout_ms
         task = draft.put(changed(task, poll_timeout_at=at))
         draft.set_timer(task, EventKind.POLL_TIMEOUT, at, default_ms=node.policy.default_ms("poll_timeout_ms"))
+    if node.limit.rate and task.limit_key is not None:
+        draft.set_timer(task, EventKind.OFFER_ENDS, draft.clock + OFFER_MS)
     draft.offer(task)
     return task

@@ -14,7 +14,7 @@ class LimitReads(Protocol):
     """Who holds slots of limits, and who waits."""
 
     def line(self, key: str, heads: int) -> Line:
-        """A limit (one that nobody has asked yet is empty, with fence 0) with up to so many heads of its line, in order."""
+        """A limit (one that nobody has asked yet is empty, with fence 0) with up to so many heads of each lane of its line."""
         ...
 
     def member(self, key: str, holder: str) -> Member | None:
@@ -27,6 +27,10 @@ class LimitReads(Protocol):
 
     def members_of(self, workflow_id: str) -> Sequence[Member]:
         """What an execution and its tasks hold and wait for, in order of key, then holder."""
+        ...
+
+    def unpolled(self, lane: str) -> Sequence[str]:
+        """Keys of the limits that pass over a lane until somebody polls it, in order."""
         ...
 
     def limits(self, after: str, limit: int) -> Sequence[Limit]:

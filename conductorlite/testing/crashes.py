@@ -264,8 +264,11 @@ def _ending(life: _Life, workflow_id: str) -> object:
 
 
 def _compare_histories(calm: _Life, shaken: _Life, workflow_id: str, where: str, same_order: bool) -> None:
-    exact = not any(lost[0] == workflow_id for lost in shaken.lost | shaken.returned)
+    again = {workflow for workflow, _, _ in shaken.lost | shaken.returned}
     wanted, found = calm.histories[workflow_id], shaken.histories[workflow_id]
+    # What is handed out again takes a place of its window again, and others wait for it.
+    waits = any(event.status == TaskStatus.PENDING for event in (*wanted, *found))
+    exact = not again if waits else workflow_id not in again
     if exact and list(wanted) == list(found):
         return
     texts = []
@@ -302,7 +305,9 @@ def _at_once(told: Sequence[HistoryEvent]) -> list[HistoryEvent]:
     given: Payload | None = None
     for event in told:
         if event.status == TaskStatus.PENDING:
-            given = event.payload
+            before = kept[-1] if kept else event
+            offered = (before.attempt, before.status) == (event.attempt, TaskStatus.SCHEDULED)  # in vain
+            given = kept.pop().payload if offered else event.payload
             continue
         if given is not None and event.status == TaskStatus.SCHEDULED and event.payload is None:
             event = attrs.evolve(event, payload=given)
@@ -318,11 +323,13 @@ def _not_returned(told: Sequence[HistoryEvent], returned: Sequence[int]) -> list
         offers = [
             n
             for n, event in enumerate(kept)
-            if (event.attempt, event.status) == (attempt, TaskStatus.SCHEDULED)
+            if event.attempt == attempt
+            and event.status in (TaskStatus.SCHEDULED, TaskStatus.PENDING)
             and parse(event.cause or "{}").get("kind") == "GIVE_BACK"
         ]
         if offers and offers[0] and kept[offers[0] - 1].status == TaskStatus.IN_PROGRESS:
-            del kept[offers[0] - 1 : offers[0] + 1]
+            waits = kept[offers[0]].status == TaskStatus.PENDING
+            del kept[offers[0] - 1 : offers[0] + (not waits)]
     return kept
 
 

@@ -372,11 +372,12 @@ class _Player:
             for row, member in self.members(workflow_id):
                 members.setdefault(member.key, []).append((row, member))
         for key, found in members.items():
-            held = sum(member.state is MemberState.HELD and member.concurrent > 0 for _, member in found)
+            held = sum(member.state is not MemberState.WAITING and member.concurrent > 0 for _, member in found)
             line = sorted((member.place, row.workflow_id) for row, member in found if member.state is MemberState.WAITING)
             now = self.clock.now()
             alarm = (line[0][0][-1], now) if line else (None, None)
-            limit = Limit(key=key, in_use=held, alarm=alarm[0], alarm_at=alarm[1])
+            reserved = sum(member.state is MemberState.RESERVED for _, member in found)
+            limit = Limit(key=key, in_use=held, reserved=reserved, alarm=alarm[0], alarm_at=alarm[1])
             change = LimitChange(limit=limit, put=tuple(member for _, member in found))
             with self.engine.backend.writing() as tx:
                 row = tx.workflow(found[0][0].workflow_id) or found[0][0]
@@ -402,8 +403,9 @@ class _Player:
             terms_of = [self.turns.grown(view, row, task.grafts).nodes[task.base_ref].limit for task, _ in limited]
         for (task, key), terms in zip(limited, terms_of, strict=True):
             waits = task.status is TaskStatus.PENDING
-            if waits or terms.concurrent:
-                state = MemberState.WAITING if waits else MemberState.HELD
+            offered = task.status is TaskStatus.SCHEDULED and terms.rate > 0
+            if waits or offered or terms.concurrent:
+                state = MemberState.WAITING if waits else MemberState.RESERVED if offered else MemberState.HELD
                 yield row, Member(
                     key=key, holder=task.task_id, ref=task.ref, attempt=task.attempt, generation=task.generation,
                     state=state, asked_at=task.updated_at, seq=task.seq, **attrs.asdict(terms), **seen,

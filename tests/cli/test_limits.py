@@ -47,6 +47,7 @@ def test_limits_as_json(shell: Shell) -> None:
             engine.start(_pay(), workflow_id=one)
             engine.start(_keyed(), {"who": "eu"}, workflow_id=f"{one}k")
         engine.settle()
+        engine.poll("pay")
         task_id = engine.get("w2").tasks[0].task_id
     first, second = shell("limits", "--json").json
     assert (first.pop("admittedAt")[0] > 0, second.pop("admittedAt")) == (True, [])

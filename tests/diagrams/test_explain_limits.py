@@ -85,10 +85,23 @@ def test_the_line_is_strict() -> None:
 def test_a_window() -> None:
     """How many have begun in the window, and when it moves."""
     engine = _engine(_limited("sms", rate_limit_per_frequency=2, rate_limit_frequency_ms=60_000), "w1 w2 w3 w4")
+    engine.poll("sms")
     engine.advance("4s")
-    begun = "a (sms) is PENDING for 4 s: 2 of 2 of task:sms have begun within 1 min; it is"
+    offered = "a (sms) is PENDING for 4 s: 2 of 2 of task:sms have begun within 1 min or are offered; it is"
+    assert engine.explain("w3", "a") == f"{offered} next in the line, and the window moves in 56 s."
+    engine.poll("sms")
+    begun = offered.replace(" or are offered", "")
     assert engine.explain("w3", "a") == f"{begun} next in the line, and the window moves in 56 s."
     assert engine.explain("w4", "a") == f"{begun} number 2 in the line, and the window moves in 56 s."
+
+
+def test_nobody_polls() -> None:
+    """What was offered in vain says where nobody polls; so does who waits behind it."""
+    engine = _engine(_limited("sms", rate_limit_per_frequency=1, rate_limit_frequency_ms=60_000), "w1 w2")
+    engine.advance("5s")
+    vain = "nobody takes what task:sms offers in queue 'sms'; its line goes on there with the next poll"
+    assert engine.explain("w1", "a").startswith(f"a (sms) is PENDING for 5 s: {vain}; {POLLED} 59 min 55 s")
+    assert engine.explain("w2", "a") == f"a (sms) is PENDING for 5 s: {vain}."
 
 
 def test_a_delay() -> None:

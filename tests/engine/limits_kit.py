@@ -7,7 +7,7 @@ worked out from their terms, and windows are measured between the lines of the j
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -80,20 +80,20 @@ class _Store:
         )
 
 
-def verify(backend: Backend, now: int, rates: Container[str] = ()) -> int:
-    """Every law of limits, as the store is at this instant; raises Broken. `rates` are keys of limits without slots.
+def verify(backend: Backend, now: int) -> int:
+    """Every law of limits, as the store is at this instant; raises Broken.
 
     Returns how many wait.
     """
     with backend.reading() as view:
-        found = list(broken(view, now, rates))
+        found = list(broken(view, now))
         waiting = sum(len(view.line(limit.key, _MANY).heads) for limit in view.limits("", _MANY))
     if found:
         raise Broken("\n".join(found))
     return waiting
 
 
-def broken(view: ReadingTransaction, now: int, rates: Container[str] = ()) -> Iterator[str]:
+def broken(view: ReadingTransaction, now: int) -> Iterator[str]:
     """Laws that do not hold, in words."""
     store = _Store.of(view)
     for key, line in store.lines.items():
@@ -104,7 +104,7 @@ def broken(view: ReadingTransaction, now: int, rates: Container[str] = ()) -> It
         yield from _head_waits_for_good_reason(store, key, line, waiting, now)
         for member in members:
             yield from _member_is_someone(store, member)
-    yield from _everyone_is_member(store, rates)
+    yield from _everyone_is_member(store)
 
 
 def _counts(key: str, line: Line, slots: Sequence[Member], waiting: Sequence[Member]) -> Iterator[str]:
@@ -140,9 +140,11 @@ def _inside(log: Sequence[int], window_ms: int, at: int) -> int:
 
 
 def _head_waits_for_good_reason(store: _Store, key: str, line: Line, waiting: Sequence[Member], now: int) -> Iterator[str]:
-    if not waiting:
+    # Who is passed over waits for somebody to poll, and for nothing else.
+    first = sorted((one for one in waiting if one.lane not in line.limit.unpolled), key=lambda one: one.place)
+    if not first:
         return
-    head, limit = line.heads[0], line.limit
+    head, limit = first[0], line.limit
     at = _may_go(line, head.terms, now)
     if at is None:
         return
@@ -168,8 +170,6 @@ def _member_is_someone(store: _Store, member: Member) -> Iterator[str]:
         == (member.key, member.holder, member.number)
         for one in store.letters[member.workflow_id]
     )
-    if member.state is MemberState.RESERVED and not on_its_way:
-        yield f"{member.key}: {member.holder} was given a slot, and is not told"
     if member.ref is None:
         waits = workflow.rate_limited
         if workflow.rate_limit_key != member.key:
@@ -183,13 +183,21 @@ def _member_is_someone(store: _Store, member: Member) -> Iterator[str]:
             yield f"{member.key}: {member.state} {member.holder} belongs to {task}"
             return
         waits = task.status is TaskStatus.PENDING
+        offered = task.status is TaskStatus.SCHEDULED
+        if member.state is MemberState.RESERVED and not (on_its_way or offered):
+            yield f"{member.key}: {member.holder} was let in and is not told, it is {task.status}"
+        if member.rate and offered and member.state is not MemberState.RESERVED:
+            yield f"{member.key}: {member.holder} is offered, and holds no place in the window"
+        ends = [one.due_at for one in store.letters[member.workflow_id] if one.event_id == f"OFFER_ENDS:{member.ref}"]
+        if member.rate and offered and not (ends and ends[0] <= task.due_at + 5_000):
+            yield f"{member.key}: {member.holder} is offered at {task.due_at}, until {ends}"
         if not waits and task.status not in _OPEN:
             yield f"{member.key}: {member.holder} has a slot though it is {task.status}"
     if waits is not (member.state is MemberState.WAITING or on_its_way):
         yield f"{member.key}: {member.holder} is {member.state}, its row says {'PENDING' if waits else 'in use'}"
 
 
-def _everyone_is_member(store: _Store, rates: Container[str]) -> Iterator[str]:
+def _everyone_is_member(store: _Store) -> Iterator[str]:
     members = {(one.key, one.holder): one for found in store.members.values() for one in found}
     for each, workflow in store.executions.items():
         key = workflow.rate_limit_key
@@ -207,7 +215,7 @@ def _everyone_is_member(store: _Store, rates: Container[str]) -> Iterator[str]:
                 yield f"{each}: {task.ref} is PENDING, and will not ask"
             if task.status.terminal and task.limit_key is not None:
                 yield f"{each}: {task.ref} is {task.status} and belongs to {task.limit_key}"
-            if task.status in _OPEN and member is None and not (task.limit_key is None or task.limit_key in rates):
+            if task.status in _OPEN and member is None and task.limit_key is not None:
                 yield f"{each}: {task.ref} is {task.status} without the slot of {task.limit_key} that it says it has"
 
 
@@ -220,10 +228,11 @@ TermsOf = Callable[[str, str], tuple[str, Terms] | None]
 
 @attrs.frozen(kw_only=True)
 class Admitted:
-    """One attempt that was offered: when, and until when it kept its slot."""
+    """One attempt that was offered: when, until when it kept its slot, and when a poll took it."""
 
     at: int
     until: int
+    began: int | None
     who: str
     name: str
     terms: Terms
@@ -233,38 +242,45 @@ def occupied(histories: Mapping[str, Sequence[HistoryEvent]], terms_of: TermsOf)
     """When which attempts were offered, and until when they had their slots."""
     found = []
     for workflow_id, history in histories.items():
+        offered: dict[tuple[str, int], int] = {}
         began: dict[tuple[str, int], int] = {}
         for line in history:
             told = line.kind in (HistoryKind.TASK, HistoryKind.REPORT)
             limit = terms_of(workflow_id, line.ref or "") if told else None
             # A report on what is offered still, that puts it back: it has asked anew, and has a slot again.
             again = line.kind is HistoryKind.REPORT
-            if limit is None or (line.status == TaskStatus.IN_PROGRESS and not again):
+            if limit is None:
                 continue
             key = (line.ref or "", line.attempt or 0)
-            if key in began:  # put back, or ended
-                who = f"{workflow_id} {key[0]}#{key[1]}"
-                found.append(Admitted(at=began.pop(key), until=line.at, who=who, name=limit[0], terms=limit[1]))
+            if line.status == TaskStatus.IN_PROGRESS and not again:
+                began[key] = line.at
+                continue
+            about: dict[str, Any] = {"name": limit[0], "terms": limit[1], "who": f"{workflow_id} {key[0]}#{key[1]}"}
+            if key in offered:  # put back, or ended
+                found.append(Admitted(at=offered.pop(key), until=line.at, began=began.pop(key, None), **about))
             elif again:
                 continue  # it waits
             if again or line.status == TaskStatus.SCHEDULED:
-                began[key] = line.at
-        for key, at in began.items():
+                offered[key] = line.at
+        for key, at in offered.items():
             limit = terms_of(workflow_id, key[0])
             assert limit is not None
-            found.append(Admitted(at=at, until=2**62, who=f"{workflow_id} {key[0]}", name=limit[0], terms=limit[1]))
+            about = {"name": limit[0], "terms": limit[1], "who": f"{workflow_id} {key[0]}"}
+            found.append(Admitted(at=at, until=2**62, began=began.get(key), **about))
     return found
 
 
 def past_their_limits(found: Sequence[Admitted], *, beside: bool = True) -> list[str]:
-    """Attempts that were offered though their window was full, or `beside` too many others."""
+    """Attempts that began though their window was full, or were offered `beside` too many others."""
     told = []
     for one in found:
         others = [other for other in found if other.name == one.name]
-        alike = sum(other.terms == one.terms and other.at == one.at for other in others)
-        before = sum(one.at - one.terms.window_ms < other.at < one.at for other in others)
-        if one.terms.rate and before + alike > one.terms.rate:
-            told.append(f"{one.who} was offered at {one.at} as one of {before + alike} in {one.terms}")
+        if one.terms.rate and one.began is not None:
+            instants = [other.began for other in others if other.began is not None]
+            alike = sum(other.terms == one.terms and other.began == one.began for other in others)
+            before = sum(one.began - one.terms.window_ms < at < one.began for at in instants)
+            if before + alike > one.terms.rate:
+                told.append(f"{one.who} began at {one.began} as one of {before + alike} in {one.terms}")
         most = one.terms.concurrent
         there = sum(other.at < one.at < other.until for other in others if other.terms.concurrent)
         if beside and most and there >= most:

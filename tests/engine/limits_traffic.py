@@ -147,7 +147,7 @@ class Traffic:
         """Check every law of the store as it is now, and was after each commit; raises Broken."""
         if self.broken:
             raise self.broken[0]
-        waiting = verify(self.store, self.engines[0].clock.now(), rates=("task:paced",))
+        waiting = verify(self.store, self.engines[0].clock.now())
         self.most_waiting = max(self.most_waiting, waiting)
 
     def _terms_of(self, workflow_id: str, ref: str) -> tuple[str, Terms] | None:

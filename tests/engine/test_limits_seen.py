@@ -52,15 +52,22 @@ def test_a_window(new_bench: NewBench) -> None:
     engine = new_bench().engine
     definition = flow(_limited("sms", rate_limit_per_frequency=2, rate_limit_frequency_s=60))
     _started(engine, definition, "w1")
+    found = engine.limit("task:sms")
+    assert (found.in_use, found.reserved, found.admitted_at, [one.workflow_id for one in found.holders]) == (0, 1, (), ["w1"])
+    engine.poll("sms")
     engine.advance("10s")
     _started(engine, definition, "w2 w3")
+    engine.poll("sms", count=9)
     found = engine.limit("task:sms")
     assert (found.in_use, found.waiting, found.holders) == (0, 1, ())
     assert (found.admitted_at, found.window_moves_at) == ((T0, T0 + 10_000), T0 + 60_000)
     engine.advance("50s")
     assert engine.get("w3").tasks[0].status is TaskStatus.SCHEDULED
     found = engine.limit("task:sms")
-    assert (found.waiting, found.admitted_at, found.window_moves_at) == (0, (T0 + 10_000, T0 + 60_000), None)
+    assert (found.waiting, found.reserved, found.admitted_at, found.window_moves_at) == (0, 1, (T0 + 10_000,), None)
+    engine.advance("5s")
+    found = engine.limit("task:sms")
+    assert (found.waiting, found.reserved, found.unpolled) == (1, 0, ("sms",))
 
 
 def test_limits_of_executions(new_bench: NewBench) -> None:

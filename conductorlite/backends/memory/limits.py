@@ -21,11 +21,15 @@ class LimitRows:
     _store: Store
 
     def line(self, key: str, heads: int) -> Line:
-        """A limit with up to so many heads of its line."""
-        waiting = self._store.lines.get(key, Ordered())
-        found = [self._store.members[key][place[-1]] for place in islice(waiting, heads + 1)]
-        limit = self._store.limits.get(key) or Limit(key=key)
-        return Line(limit=limit, heads=tuple(found[:heads]), whole=len(found) <= heads)
+        """A limit with up to so many heads of each lane of its line."""
+        lanes = {lane: list(islice(waiting, heads + 1)) for lane, waiting in self._store.lines.get(key, {}).items()}
+        members = self._store.members.get(key, {})
+        found = [members[place[-1]] for places in lanes.values() for place in places[:heads]]
+        return Line(
+            limit=self._store.limits.get(key) or Limit(key=key),
+            heads=tuple(sorted(found, key=lambda one: one.place)),
+            more=frozenset(lane for lane, places in lanes.items() if len(places) > heads),
+        )
 
     def member(self, key: str, holder: str) -> Member | None:
         """One member of a limit, or None."""
@@ -40,6 +44,10 @@ class LimitRows:
         """What an execution and its tasks hold and wait for, in order of key, then holder."""
         return [self._store.members[key][holder] for key, holder in sorted(self._store.members_of.get(workflow_id, {}))]
 
+    def unpolled(self, lane: str) -> Sequence[str]:
+        """Keys of the limits that pass over a lane until somebody polls it, in order."""
+        return sorted(key for key in self._store.unpolled if lane in self._store.limits[key].unpolled)
+
     def limits(self, after: str, limit: int) -> Sequence[Limit]:
         """A page of limits in order of their keys, greater than `after`."""
         return [self._store.limits[key] for key in sorted(key for key in self._store.limits if key > after)[:limit]]
@@ -51,8 +59,8 @@ class LimitRows:
 
     def waiting(self, key: str, before: Member | None = None) -> int:
         """How many wait in the line of a limit; with `before`, how many of them come before it."""
-        line = self._store.lines.get(key, Ordered())
-        return sum(1 for place in (line if before is None else line.before(before.place)))
+        lanes = self._store.lines.get(key, {}).values()
+        return sum(1 for line in lanes for place in (line if before is None else line.before(before.place)))
 
 
 class LimitRowsWritten(LimitRows):
@@ -67,6 +75,10 @@ class LimitRowsWritten(LimitRows):
                 raise FencedOut(f"limit {key!r}: another turn committed after fence {change.limit.fence} was read")
             fence = stored.fence if stored is not None else store.limits.get(FORGOTTEN, Limit(key=FORGOTTEN)).fence
             store.put(store.limits, key, attrs.evolve(change.limit, fence=fence + 1))
+            if change.limit.unpolled:
+                store.put(store.unpolled, key, True)
+            else:
+                store.drop(store.unpolled, key)
             for holder in change.gone:
                 self._drop_member(key, holder)
             for member in change.put:
@@ -74,7 +86,7 @@ class LimitRowsWritten(LimitRows):
                 store.put(store.members.setdefault(key, {}), member.holder, member)
                 store.put(store.members_of.setdefault(member.workflow_id, {}), (key, member.holder), True)
                 if _waits(member):
-                    store.add(store.lines.setdefault(key, Ordered()), member.place)
+                    store.add(store.lines.setdefault(key, {}).setdefault(member.lane, Ordered()), member.place)
             if change.unused and not store.members.get(key):
                 self._forget_limit(key)
 
@@ -87,6 +99,7 @@ class LimitRowsWritten(LimitRows):
             store.put(store.limits, FORGOTTEN, Limit(key=FORGOTTEN, fence=max(known, limit.fence)))
         store.drop(store.members, key)
         store.drop(store.lines, key)
+        store.drop(store.unpolled, key)
 
     def _drop_member(self, key: str, holder: str) -> None:
         store = self._store
@@ -94,7 +107,7 @@ class LimitRowsWritten(LimitRows):
         if member is not None:
             store.drop(store.members_of[member.workflow_id], (key, holder))
             if _waits(member):
-                store.discard(store.lines[key], member.place)
+                store.discard(store.lines[key][member.lane], member.place)
 
     def _drop_members_of(self, workflow_id: str) -> None:
         for key, holder in list(self._store.members_of.get(workflow_id, {})):

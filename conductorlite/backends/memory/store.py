@@ -83,7 +83,9 @@ class Store:
         self.limits: dict[str, Limit] = {}
         #: Members by key and holder; the places of those that wait, by key; (key, holder) by execution.
         self.members: dict[str, dict[str, Member]] = {}
-        self.lines: dict[str, Ordered[tuple[Any, ...]]] = {}
+        self.lines: dict[str, dict[str, Ordered[tuple[Any, ...]]]] = {}
+        #: Limits that pass over lanes.
+        self.unpolled: dict[str, bool] = {}
         self.members_of: dict[str, dict[tuple[str, str], bool]] = {}
         self.logs: dict[str, list[TaskLog]] = {}
         #: What lies in the payload storage by execution and hash, the executions that refer to a key, and what is loose:

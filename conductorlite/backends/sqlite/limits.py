@@ -20,26 +20,37 @@ _MEMBER: Final = ", ".join(_COLUMNS)
 _cells: Final[Callable[[Member], tuple[Any, ...]]] = attrgetter(*_COLUMNS)
 _STATE: Final = _COLUMNS.index("state")
 
-_LIMIT: Final = "key, fence, in_use, reserved, log, depth, span_ms, number, alarm, alarm_at"
+_LIMIT: Final = "key, fence, in_use, reserved, log, depth, span_ms, number, alarm, alarm_at, unpolled"
 LIMIT: Final = f"SELECT {_LIMIT} FROM limits WHERE key = ?"
 LIMITS: Final = f"SELECT {_LIMIT} FROM limits WHERE key > ? ORDER BY key LIMIT ?"
 INSERT_LIMIT: Final = (
     f"INSERT INTO limits ({_LIMIT}) VALUES (?, 1 + coalesce((SELECT fence FROM limits WHERE key = '{FORGOTTEN}'), 0), ?, ?, ?, ?,"
-    " ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+    " ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
 FORGET_LIMIT: Final = "DELETE FROM limits WHERE key = ? AND fence = ? AND NOT EXISTS (SELECT 1 FROM limit_members WHERE key = ?)"
 NOTE_FORGOTTEN: Final = (
-    f"INSERT INTO limits ({_LIMIT}) VALUES ('{FORGOTTEN}', ?, 0, 0, '[]', 0, 0, 0, NULL, NULL)"
+    f"INSERT INTO limits ({_LIMIT}) VALUES ('{FORGOTTEN}', ?, 0, 0, '[]', 0, 0, 0, NULL, NULL, NULL)"
     " ON CONFLICT (key) DO UPDATE SET fence = max(fence, excluded.fence)"
 )
 UPDATE_LIMIT: Final = (
     "UPDATE limits SET fence = fence + 1, in_use = ?, reserved = ?, log = ?, depth = ?, span_ms = ?, number = ?, alarm = ?,"
-    " alarm_at = ? WHERE key = ? AND fence = ?"
+    " alarm_at = ?, unpolled = ? WHERE key = ? AND fence = ?"
+)
+#: Few limits have any: there is an index of them.
+UNPOLLED: Final = (
+    "SELECT key FROM limits WHERE unpolled IS NOT NULL AND EXISTS (SELECT 1 FROM json_each(unpolled) WHERE value = ?) ORDER BY key"
 )
 LINE: Final = (
     f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND state = 'WAITING'"
     " ORDER BY priority DESC, asked_at, created_at, workflow_id, seq, holder LIMIT ?"
 )
+#: Each lane of a line by one probe, then its heads.
+LANES: Final = (
+    "WITH RECURSIVE lanes (lane) AS (SELECT min(lane) FROM limit_members WHERE key = :key AND state = 'WAITING' UNION ALL"
+    " SELECT (SELECT min(lane) FROM limit_members WHERE key = :key AND state = 'WAITING' AND lane > lanes.lane) FROM lanes"
+    " WHERE lane IS NOT NULL) SELECT lane FROM lanes WHERE lane IS NOT NULL"
+)
+LANE: Final = LINE.replace("key = ?", "key = ? AND lane = ?")
 MEMBER: Final = f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND holder = ?"
 WITH_SLOT: Final = f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND state <> 'WAITING' ORDER BY holder"
 MEMBERS_OF: Final = f"SELECT {_MEMBER} FROM limit_members WHERE workflow_id = ?"
@@ -57,12 +68,20 @@ class LimitRows:
     _execute: Callable[..., sqlite3.Cursor]
 
     def line(self, key: str, heads: int) -> Line:
-        """A limit with up to so many heads of its line."""
+        """A limit with up to so many heads of each lane of its line."""
         row = self._execute(LIMIT, (key,)).fetchone()
         if row is None:
             return Line(limit=Limit(key=key))
         found = [_member(cells) for cells in self._execute(LINE, (key, heads + 1))]
-        return Line(limit=_limit(row), heads=tuple(found[:heads]), whole=len(found) <= heads)
+        if len(found) <= heads:
+            return Line(limit=_limit(row), heads=tuple(found))
+        lanes = [lane for (lane,) in self._execute(LANES, {"key": key}).fetchall()]
+        by_lane = {lane: [_member(cells) for cells in self._execute(LANE, (key, lane, heads + 1))] for lane in lanes}
+        return Line(
+            limit=_limit(row),
+            heads=tuple(sorted((one for members in by_lane.values() for one in members[:heads]), key=lambda one: one.place)),
+            more=frozenset(lane for lane, members in by_lane.items() if len(members) > heads),
+        )
 
     def member(self, key: str, holder: str) -> Member | None:
         """One member of a limit, or None."""
@@ -78,6 +97,10 @@ class LimitRows:
         """What an execution and its tasks hold and wait for, in order of key, then holder."""
         found = [_member(row) for row in self._execute(MEMBERS_OF, (workflow_id,))]
         return sorted(found, key=lambda member: (member.key, member.holder))
+
+    def unpolled(self, lane: str) -> Sequence[str]:
+        """Keys of the limits that pass over a lane until somebody polls it, in order."""
+        return [key for (key,) in self._execute(UNPOLLED, (lane,))]
 
     def limits(self, after: str, limit: int) -> Sequence[Limit]:
         """A page of limits in order of their keys, greater than `after`."""
@@ -103,7 +126,7 @@ class LimitRowsWritten(LimitRows):
         for change in changes:
             limit = change.limit
             numbers = (limit.in_use, limit.reserved, json.dumps(limit.log), limit.depth, limit.span_ms, limit.number)
-            fields = (*numbers, limit.alarm, limit.alarm_at)
+            fields = (*numbers, limit.alarm, limit.alarm_at, json.dumps(limit.unpolled) if limit.unpolled else None)
             if limit.fence:
                 changed = self._execute(UPDATE_LIMIT, (*fields, limit.key, limit.fence)).rowcount
             else:
@@ -136,4 +159,4 @@ def _member(row: tuple[Any, ...]) -> Member:
 
 def _limit(row: tuple[Any, ...]) -> Limit:
     fields = dict(zip(_LIMIT.split(", "), row, strict=True))
-    return Limit(**{**fields, "log": tuple(json.loads(fields["log"]))})
+    return Limit(**{**fields, "log": tuple(json.loads(fields["log"])), "unpolled": tuple(json.loads(fields["unpolled"] or "[]"))})

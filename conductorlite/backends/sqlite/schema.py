@@ -23,6 +23,7 @@ from conductorlite.backends.sqlite.schema_1 import V1
 from conductorlite.backends.sqlite.schema_2 import V2
 from conductorlite.backends.sqlite.schema_3 import V3
 from conductorlite.backends.sqlite.schema_4 import V4
+from conductorlite.backends.sqlite.schema_5 import V5
 from conductorlite.errors import SchemaTooNew, StorageCorrupt
 
 __all__ = ["APPLICATION_ID", "VERSION", "migrate", "refuse_newer"]
@@ -31,7 +32,7 @@ __all__ = ["APPLICATION_ID", "VERSION", "migrate", "refuse_newer"]
 APPLICATION_ID: Final = 0x434C5445
 
 #: What takes a store from schema n to n + 1. Never edited once released.
-_MIGRATIONS: Final = (V1, V2, V3, V4)
+_MIGRATIONS: Final = (V1, V2, V3, V4, V5)
 
 #: The schema this conductorlite writes.
 VERSION: Final = len(_MIGRATIONS)

@@ -51,9 +51,11 @@ def _all(view: ReadingTransaction) -> list[object]:
     keys = [limit.key for limit in view.limits("", 100)]
     lines = [view.line(key, heads) for key in keys for heads in (0, 1, 2, 100)]
     found = [view.member(key, one.holder) for key in keys for one in view.members(key)]
-    return [list(view.limits("", 100)), lines, [list(view.members(key)) for key in keys], found]
+    unpolled = [list(view.unpolled(lane)) for lane in _LANES]
+    return [list(view.limits("", 100)), lines, [list(view.members(key)) for key in keys], found, unpolled]
 
 
+_LANES = ("", "a", "d:a")
 _KEYS = st.sampled_from(("task:a", "task:b", "workflow:ä"))
 _HOLDERS = st.sampled_from(("h1", "h2", "h3", "h4", "h5"))
 _WORKFLOWS = st.sampled_from(("w", "v"))
@@ -71,6 +73,7 @@ _MEMBERS = st.builds(
     number=_NUMBERS,
     rate=_NUMBERS,
     window_ms=_NUMBERS,
+    lane=st.sampled_from(_LANES),
 )
 _LIMITS = st.fixed_dictionaries(
     {
@@ -82,6 +85,7 @@ _LIMITS = st.fixed_dictionaries(
         "number": _NUMBERS,
         "alarm": st.sampled_from((None, "h1")),
         "alarm_at": st.sampled_from((None, 5)),
+        "unpolled": st.sampled_from(((), ("a",), ("a", "d:a"))),
     }
 )
 _CHANGE = st.tuples(
@@ -109,11 +113,11 @@ class LimitConformance:
         """What was written is read, with the next fence; a page of limits is in order of keys."""
         started(backend)
         fields: dict[str, Any] = {"in_use": 2, "reserved": 1, "log": (3, 5), "depth": 2, "span_ms": 7, "number": 9}
-        limit = Limit(key="k", alarm="h", alarm_at=8, **fields)
+        limit = Limit(key="k", alarm="h", alarm_at=8, unpolled=("@b/d:a", "ä"), **fields)
         names = ("attempt", "generation", "number", "priority", "asked_at", "created_at", "seq")
         numbers: dict[str, Any] = dict(zip(names, range(1, 8), strict=True))
         terms: dict[str, Any] = {"concurrent": 8, "rate": 9, "window_ms": 10}
-        member = _member("h", ref=None, state=_RESERVED, **numbers, **terms)
+        member = _member("h", ref=None, state=_RESERVED, lane="d:a", **numbers, **terms)
         _change(backend, LimitChange(limit=limit, put=(member,)), LimitChange(limit=Limit(key="b")))
         with backend.reading() as view:
             assert view.line("k", 5).limit == attrs.evolve(limit, fence=1)
@@ -142,7 +146,27 @@ class LimitConformance:
             assert list(view.members("k")) == [holders[1], holders[0], *line]
             found = [view.line("k", heads) for heads in (0, 1, 6, 7, 8)]
         assert [list(one.heads) for one in found] == [line[:heads] for heads in (0, 1, 6, 7, 8)]
-        assert [one.whole for one in found] == [False, False, False, True, True]
+        assert [one.more for one in found] == [{""}, {""}, {""}, set(), set()]
+
+    def test_the_line_has_the_heads_of_each_lane(self, backend: Backend) -> None:
+        """So many of each, all in one order; the first that is not passed over is its head; and who passes over a lane is known."""
+        started(backend)
+        line = [_member(f"h{number}", lane="abab"[number % 4], asked_at=number) for number in range(8)]
+        _put(backend, *line[::-1])
+        _put(backend, _member("other", "k2", lane="b"), key="k2")
+        with backend.reading() as view:
+            found = view.line("k", 1)
+            assert (list(found.heads), sorted(found.more), found.head) == (line[:2], ["a", "b"], line[0])
+            assert (list(view.line("k", 4).heads), sorted(view.line("k", 4).more)) == (line, [])
+            limit = found.limit
+        _change(backend, LimitChange(limit=attrs.evolve(limit, unpolled=("a", "c"))))
+        with backend.reading() as view:
+            assert view.line("k", 1).head == line[1]
+            assert [list(view.unpolled(lane)) for lane in "abc"] == [["k"], [], ["k"]]
+            limit = view.line("k", 1).limit
+        _change(backend, LimitChange(limit=attrs.evolve(limit, unpolled=())))
+        with backend.reading() as view:
+            assert not view.unpolled("a")
 
     def test_a_member_that_is_put_again_or_gone_leaves_its_place(self, backend: Backend) -> None:
         """Who gets a slot, changes its place or leaves is not where it was; who was never there may go."""

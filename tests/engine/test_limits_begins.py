@@ -1,0 +1,257 @@
+"""Rate limits count what is handed to workers: a poll takes a place of the window, and nobody keeps one who is not polled for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+from engine_kit import T0, Bench, flow, simple, task_def
+from limits_kit import limited, verify
+
+from conductorlite import Engine, Task, TaskStatus, VirtualClock, WorkflowDef
+from conductorlite.decisions import Decision, EventKind
+from conductorlite.engine.asked import letter
+from conductorlite.limits import LimitChange
+from conductorlite.testing import ScriptedWorkers, replay
+
+TWO_A_MINUTE: dict[str, Any] = {"rate": 2, "per_s": 60}
+
+
+def _started(bench: Bench, definition: WorkflowDef, ids: str, **options: Any) -> None:
+    for one in ids.split():
+        bench.engine.start(definition, workflow_id=one, **options)
+    bench.engine.settle()
+
+
+def _taken(bench: Bench, count: int = 100, **options: Any) -> list[str]:
+    return [task.workflow_id for task in bench.engine.poll("a", count=count, **options)]
+
+
+def _statuses(bench: Bench, ids: str) -> list[str]:
+    return [str(bench.engine.get(one).task("a").status) for one in ids.split()]
+
+
+def _whole(bench: Bench) -> None:
+    """Every law, of limits too, and each execution lived again from its export."""
+    verify(bench.engine.backend, bench.clock.now())
+    assert bench.engine.check() == []
+    for one in bench.engine.workflow_ids():
+        replay(bench.engine.export(one)).engine.close()
+
+
+def test_a_backlog_begins_as_the_window_allows(bench: Bench) -> None:
+    """Whatever was let in while nobody polled: two at once, the next two a minute after these were taken, in their order."""
+    ids = [f"w{number}" for number in range(6)]
+    _started(bench, flow(limited("a", **TWO_A_MINUTE)), " ".join(ids))
+    bench.at(540)
+    assert _statuses(bench, " ".join(ids)) == ["PENDING"] * 6
+    assert _taken(bench) == ids[:2]
+    bench.at(599.999)
+    assert _taken(bench) == []
+    bench.at(600)
+    assert (_taken(bench, 1), _taken(bench, 1), _taken(bench, 1)) == (ids[2:3], ids[3:4], [])
+    _whole(bench)
+
+
+def test_the_window_begins_at_the_take(bench: Bench) -> None:
+    """An offer taken after four seconds has its place until four seconds later; offered and taken are never more than the rate."""
+    _started(bench, flow(limited("a", **TWO_A_MINUTE)), "w1 w2 w3")
+    assert _statuses(bench, "w1 w2 w3") == ["SCHEDULED", "SCHEDULED", "PENDING"]
+    bench.at(4)
+    assert _taken(bench, 1) == ["w1"]
+    bench.at(4.5)
+    assert (_taken(bench), _statuses(bench, "w3")) == (["w2"], ["PENDING"])
+    bench.at(63.999)
+    assert _statuses(bench, "w3") == ["PENDING"]
+    bench.at(64)
+    assert (_taken(bench), bench.engine.limit("task:a").admitted_at) == (["w3"], (T0 + 4_500, T0 + 64_000))
+    _whole(bench)
+
+
+def test_workers_that_are_not_there_hold_up_nobody(bench: Bench) -> None:
+    """What a domain does not take for five seconds goes back, and the line goes on without that domain until it is polled."""
+    definition = flow(limited("a", **TWO_A_MINUTE))
+    _started(bench, definition, "d1 d2 d3 d4", task_to_domain={"a": "dead"})
+    _started(bench, definition, "w1 w2 w3")
+    assert (_statuses(bench, "d1 d2 d3"), _taken(bench)) == (["SCHEDULED", "SCHEDULED", "PENDING"], [])
+    bench.at(4.999)
+    assert _statuses(bench, "d1 w1") == ["SCHEDULED", "PENDING"]
+    bench.at(5)
+    assert (_statuses(bench, "d1 d2 d3"), _taken(bench)) == (["PENDING"] * 3, ["w1", "w2"])
+    assert bench.engine.limit("task:a").unpolled == ("dead:a",)
+    bench.at(65)
+    assert _statuses(bench, "d1 w3") == ["PENDING", "SCHEDULED"]
+    assert _taken(bench, domain="dead") == ["d1"]
+    assert [member.workflow_id for member in bench.engine.limit("task:a").line] == ["d2", "d3", "d4"]
+    assert _taken(bench) == ["w3"]
+    _whole(bench)
+
+
+def test_what_nobody_took_has_its_old_place(bench: Bench) -> None:
+    """Before those who asked later, and before those of a lower priority; a higher one goes first."""
+    definition = flow(limited("a", rate=1, per_s=60))
+    _started(bench, definition, "w1")
+    bench.at(10)
+    _started(bench, definition, "w2")
+    _started(bench, definition, "high", priority=5)
+    assert _statuses(bench, "w1 w2 high") == ["PENDING"] * 3
+    assert [member.workflow_id for member in bench.engine.limit("task:a").line] == ["high", "w1", "w2"]
+    order = []
+    for minute in range(3):
+        bench.at(20 + 60 * minute)
+        order += _taken(bench)
+    assert order == ["high", "w1", "w2"]
+    _whole(bench)
+
+
+def test_both_limits(bench: Bench) -> None:
+    """An offer that nobody takes gives its slot back too; a task in progress has it until it ends, its place for a window."""
+    definition = flow(limited("a", k=1, rate=3, per_s=10))
+    _started(bench, definition, "d1", task_to_domain={"a": "dead"})
+    _started(bench, definition, "w1 w2")
+    bench.at(5)
+    assert (_statuses(bench, "d1 w1 w2"), _taken(bench)) == (["PENDING", "SCHEDULED", "PENDING"], ["w1"])
+    limit = bench.engine.limit("task:a")
+    assert (limit.in_use, limit.reserved, limit.admitted_at) == (1, 0, (T0 + 5_000,))
+    bench.report(bench.engine.get("w1").task("a"))
+    bench.engine.settle()
+    assert _taken(bench) == ["w2"]
+    _whole(bench)
+
+
+def _given_back(bench: Bench, task: Task, why: str = "died") -> None:
+    event = letter(task.workflow_id, EventKind.GIVE_BACK, bench.clock.now(), {"lease": task.lease, "why": why})
+    about = {"ref": task.ref, "attempt": task.attempt, "generation": task.generation}
+    bench.engine.turns.take(task.workflow_id, [attrs.evolve(event, **about)])
+    bench.engine.settle()
+
+
+@pytest.mark.parametrize("k", [None, 2])
+def test_what_is_given_back_begins_once_more(bench: Bench, k: int | None) -> None:
+    """The hand-over after a death is another begin: it waits for a place of its own, before those who asked later."""
+    _started(bench, flow(limited("a", k=k, rate=1, per_s=10)), "w1 w2")
+    (task,) = bench.engine.poll("a")
+    bench.at(3)
+    _given_back(bench, task)
+    assert (_statuses(bench, "w1 w2"), _taken(bench)) == (["PENDING", "PENDING"], [])
+    bench.at(10)
+    (again,) = bench.engine.poll("a", count=9)
+    assert (again.workflow_id, again.attempt, again.deaths) == ("w1", task.attempt, 1)
+    bench.at(20)
+    assert _taken(bench) == ["w2"]
+    _whole(bench)
+
+
+def test_the_poll_timeout_counts_while_nobody_polls(bench: Bench) -> None:
+    """It goes on when the offer ends; and stops counting when its queue is polled, and the window is what it waits for."""
+    definition = flow(limited("a", rate=1, per_s=60, poll_timeout_s=30))
+    _started(bench, definition, "w1")
+    bench.at(29)
+    assert _statuses(bench, "w1") == ["PENDING"]
+    bench.at(30)
+    assert bench.engine.status("w1").terminal
+    _started(bench, definition, "d1 d2", task_to_domain={"a": "dead"})
+    bench.at(36)
+    _started(bench, definition, "w2")
+    assert _taken(bench) == ["w2"]
+    assert _taken(bench, domain="dead") == []
+    bench.at(70)
+    assert _statuses(bench, "d1 d2") == ["PENDING", "PENDING"]
+    bench.at(96)
+    assert _taken(bench, domain="dead") == ["d1"]
+    _whole(bench)
+
+
+def test_paused_while_it_is_offered(bench: Bench) -> None:
+    """What nobody takes then leaves the line, and asks anew when the execution is resumed."""
+    _started(bench, flow(limited("a", rate=1, per_s=60)), "w1 w2")
+    bench.engine.pause("w1")
+    bench.at(5)
+    limit = bench.engine.limit("task:a")
+    assert (_statuses(bench, "w1 w2"), [one.workflow_id for one in limit.line]) == (["PENDING", "SCHEDULED"], [])
+    assert _taken(bench) == ["w2"]
+    bench.engine.resume("w1")
+    bench.at(65)
+    assert _taken(bench) == ["w1"]
+    _whole(bench)
+
+
+def _of_an_older_release(bench: Bench) -> None:
+    """As schema 4 knew it: who was let in was dated at once, and was a member no longer."""
+    with bench.engine.backend.writing() as tx:
+        limit = tx.line("task:a", 0).limit
+        gone = tuple(member.holder for member in tx.members("task:a") if member.state == "RESERVED")
+        tx.put_limit(LimitChange(limit=attrs.evolve(limit, reserved=0, log=(T0, T0)), gone=gone))
+
+
+def test_a_store_of_an_older_release(bench: Bench) -> None:
+    """What was offered before the upgrade asks when it is polled: no poll takes more than the window holds."""
+    _started(bench, flow(limited("a", **TWO_A_MINUTE)), "w1 w2 w3")
+    _of_an_older_release(bench)
+    bench.at(4)
+    assert (_taken(bench), _statuses(bench, "w1 w2 w3")) == ([], ["PENDING"] * 3)
+    bench.at(60)
+    assert _taken(bench) == ["w1", "w2"]
+    bench.at(120)
+    assert _taken(bench) == ["w3"]
+
+
+MOVES: dict[str, Callable[[], WorkflowDef]] = {
+    "without a limit": lambda: flow(simple("a", {"retry_count": 0}), version=2),
+    "with slots only": lambda: flow(limited("a", k=5), version=2),
+    "with a limit": lambda: flow(limited("a", rate=1, per_s=60), version=2),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_moved_to_another_definition_while_it_is_offered(bench: Bench, name: str) -> None:
+    """It begins by the new one, and holds no place of the old one any more."""
+    _started(bench, flow(limited("a", rate=1, per_s=60)), "w1 w2")
+    bench.engine.migrate("w1", MOVES[name]())
+    bench.engine.settle()
+    assert _taken(bench, 1) == ["w1"]
+    bench.at(5)
+    begun = {"without a limit": (), "with slots only": (T0 + 5_000,), "with a limit": (T0,)}
+    assert (bench.engine.limit("task:a").reserved, bench.engine.limit("task:a").admitted_at) == (0, begun[name])
+    assert bench.engine.check() == []
+
+
+def test_moved_from_a_definition_without_a_limit(bench: Bench) -> None:
+    """It asks when it is polled."""
+    _started(bench, flow(limited("a", rate=1, per_s=60)), "w1")
+    bench.engine.start(flow(simple("a", {"retry_count": 0})), workflow_id="w2")
+    bench.engine.migrate("w2", flow(limited("a", rate=1, per_s=60), version=2))
+    bench.engine.settle()
+    assert (_taken(bench), _statuses(bench, "w2")) == (["w1"], ["PENDING"])
+    bench.at(60)
+    assert _taken(bench) == ["w2"]
+    assert bench.engine.check() == []
+
+
+def test_a_lost_letter_is_found_and_written_again(bench: Bench) -> None:
+    """An offer that nothing would end is told of by `check`, and set right by `repair`."""
+    _started(bench, flow(limited("a", rate=1, per_s=60)), "w1")
+    with bench.engine.backend.writing() as tx:
+        row = tx.workflow("w1")
+        assert row is not None
+        tx.apply(Decision(workflow=row, cancelled=("OFFER_ENDS:a",)))
+    assert [finding.law for finding in bench.engine.check()] == ["slots_are_those_of_the_rows"]
+    bench.engine.repair("w1")
+    assert bench.engine.check() == []
+    bench.at(6)
+    assert _statuses(bench, "w1") == ["PENDING"]
+
+
+def test_a_driver_with_busy_workers_loses_nothing() -> None:
+    """One worker that is busy longer than an offer stands: what it could not take waits for it, and is taken when it is free."""
+    workers = ScriptedWorkers()
+    workers.a.takes("8s").returns({})
+    with Engine(clock=VirtualClock(T0), workers=workers) as engine:
+        engine.register(task_def("a", rate_limit_per_frequency=3, rate_limit_frequency_s=20))
+        for number in range(4):
+            engine.start(flow(simple("a", None)), workflow_id=f"w{number}")
+        engine.run_until_idle()
+        lines = [line for one in engine.workflow_ids() for line in engine.history(one) if line.status == TaskStatus.IN_PROGRESS]
+        assert sorted((line.at - T0) / 1000 for line in lines) == [0, 0, 0, 20]
