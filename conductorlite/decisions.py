@@ -243,8 +243,7 @@ class NotLoaded(Exception):
 
 
 def _scheduling(task: Task) -> tuple[int, str]:
-    # Those that were skipped ahead have no place of their own yet.
-    return (task.seq, task.ref)
+    return (task.seq, task.ref)  # those that were skipped ahead have no place of their own yet
 
 
 @attrs.frozen(kw_only=True, slots=True)
