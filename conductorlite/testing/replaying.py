@@ -439,11 +439,16 @@ def _timed_out(event: Event, lines: Sequence[HistoryEvent]) -> bool:
     return any(
         (line.ref, line.attempt) == (event.ref, event.attempt)
         and (
-            (line.kind is HistoryKind.TASK and line.status == TaskStatus.TIMED_OUT and " response timeout: " in (line.reason or ""))
+            (line.kind is HistoryKind.TASK and line.status == TaskStatus.TIMED_OUT and _names_response(line.reason or ""))
             or (line.kind is HistoryKind.POSTPONED and line.status == "response_timeout")
         )
         for line in lines
     )
+
+
+def _names_response(reason: str) -> bool:
+    """Whether a reason is that of a response timeout, in Conductor's words or in those of earlier releases."""
+    return reason.startswith("responseTimeout: ") or " response timeout: " in reason
 
 
 def _bare(document: Any) -> Any:
