@@ -18,7 +18,7 @@ from conductorlite.testing.stores import lay_empty_store
 NewStore = Callable[[], Backend]
 
 
-@pytest.fixture(params=["memory", "memory-relay", "sqlite"])
+@pytest.fixture(params=["memory", pytest.param("memory-relay", marks=pytest.mark.slow), "sqlite"])
 def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> NewStore:
     """Makes empty stores of one kind."""
     made = iter(range(1_000))

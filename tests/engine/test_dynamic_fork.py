@@ -395,12 +395,14 @@ def test_turns_that_are_cut(new_bench: NewBench, bounds: Bounds) -> None:
     assert bench.statuses()["z"] == "SCHEDULED"
 
 
-def test_thousands_of_branches(bench: Bench) -> None:
+@pytest.mark.parametrize("wide", [600, pytest.param(5_100, marks=pytest.mark.slow)])
+def test_thousands_of_branches(new_bench: NewBench, wide: int) -> None:
     """A fork wider than one turn's rows ends like a small one."""
-    bench.start(workflow(*same(list(range(5_100)), forkTaskType="NOOP"), node("z")))
+    bench = new_bench(bounds=Bounds(rows=wide - 100))
+    bench.start(workflow(*same(list(range(wide)), forkTaskType="NOOP"), node("z")))
     bench.engine.settle()
     assert bench.statuses()["z"] == "SCHEDULED"
-    assert len(bench.task("j").input_data["joinOn"]) == 5_100
+    assert len(bench.task("j").input_data["joinOn"]) == wide
 
 
 @pytest.mark.parametrize("bounds", [Bounds(rows=3), Bounds()])

@@ -224,7 +224,7 @@ SLOW = (void_in_its_own_turn,)
 
 
 @pytest.mark.parametrize(
-    "bug", [pytest.param(bug, id=bug.__name__, marks=[pytest.mark.deep] if bug in SLOW else []) for bug in BUGS]
+    "bug", [pytest.param(bug, id=bug.__name__, marks=pytest.mark.deep if bug in SLOW else pytest.mark.slow) for bug in BUGS]
 )
 def test_a_planted_bug_is_found(bug: Callable[[Patch], None], monkeypatch: Patch, capsys: Any) -> None:
     """Random lives find the bug, in fewer than 60 of them."""

@@ -21,7 +21,7 @@ if sys.platform == "win32":
     pytest.skip("processes are forked and measured as on POSIX", allow_module_level=True)
 
 from corruption_attacks import MUST_BE_SEEN
-from families import DATABASES, FAMILIES
+from families import DATABASES, FAMILIES, family_of
 
 HERE = Path(__file__).parent
 SECONDS, SHARED, MEGABYTES = 2.0, 1.5, 256.0
@@ -52,13 +52,28 @@ LONG = {
 }
 
 
+#: Two or three of each family: carried out in the fast tests, the others in CI.
+SAMPLE = (
+    "infinity", "10 MB input, one text", "1,000 deep, SWITCH", "100,000 deep, JSON text", "a list that is a number",
+    "a loop without an end, keeping a negative number", "endless loop, INLINE", "endless recursion, jq", "repeated text, python",
+    "pattern in a filter", "pattern out of the input", "path to the class", "a filter of filters",
+    "SQL: a statement behind a quote", "SQL: a blob", "half a surrogate pair, input", "names: a zero", "every property: null",
+    "60 mutants, seed 0", "a text file", "half the file", "a status there is not", "bits flipped in leaf table pages, seed 1",
+)  # fmt: skip
+
+
 @cache
 def measured(family: str, long: bool = False) -> dict[str, dict[str, Any]]:
-    """The attacks of a family, carried out one after another; those that took too long once more, and the least time counts.
+    """The attacks of a family, carried out one after another."""
+    return at_their_best(*(name for name in FAMILIES[family] if (name in LONG) is long))
+
+
+def at_their_best(*names: str) -> dict[str, dict[str, Any]]:
+    """What became of attacks: those that took too long are carried out once more, and the least time counts.
 
     What others do on the machine can only add to it.
     """
-    found = carried_out(*(name for name in FAMILIES[family] if (name in LONG) is long))
+    found = carried_out(*names)
     for _ in range(2):
         again = carried_out(*slow) if (slow := [name for name, one in found.items() if not in_time(one)]) else {}
         found.update({name: one for name, one in again.items() if one["cpu"] < found[name]["cpu"]})
@@ -82,10 +97,18 @@ def judge(found: dict[str, Any]) -> None:
     assert (found["after"], found["broken"]) == ("COMPLETED", []), found
 
 
+def test_a_sample_does_no_harm() -> None:
+    """Some of each family, in one process: where it ends with a damaged database, that is what it is called."""
+    assert {family_of(name) for name in SAMPLE} == set(FAMILIES)
+    for name, found in at_their_best(*SAMPLE).items():
+        judge(found)
+        assert name not in MUST_BE_SEEN or "StorageCorrupt" in found["outcome"], found
+
+
 @pytest.mark.parametrize(
     ("family", "name"),
     [
-        pytest.param(family, name, marks=[pytest.mark.deep] if name in LONG else [])
+        pytest.param(family, name, marks=pytest.mark.deep if name in LONG else pytest.mark.slow)
         for family, names in FAMILIES.items()
         for name in names
     ],
@@ -97,6 +120,7 @@ def test_an_attack_does_no_harm(family: str, name: str) -> None:
     judge(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUST_BE_SEEN)
 def test_a_damaged_database_is_called_that(name: str) -> None:
     """What nobody may overlook is StorageCorrupt, when the store is opened or when what is damaged is used."""

@@ -11,7 +11,7 @@ from conductorlite.backends.sqlite import SQLiteBackend
 from conductorlite.ports import Backend
 
 
-@pytest.fixture(params=["memory", "memory-relay", "sqlite"])
+@pytest.fixture(params=["memory", pytest.param("memory-relay", marks=pytest.mark.slow), "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     """An empty store."""
     if request.param == "sqlite":

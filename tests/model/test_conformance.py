@@ -37,7 +37,7 @@ def walked(scope: Scope, every: int) -> int:
     return taken
 
 
-@pytest.mark.parametrize("name", SCOPES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name == "one task" else pytest.mark.slow) for name in SCOPES])
 def test_the_engine_walks_the_ways_of_the_machine(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A sample of the shortest ways to worlds, from the first to the last that was found."""
     scope, every = SCOPES[name]

@@ -28,7 +28,9 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if least < 20_000 else pytest.mark.slow) for name, (_, least) in SMALL.items()]
+)
 def test_every_law_holds(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """No update is lost, one attempt is live, what has ended stays, a stale holder changes nothing, and everything can end."""
     scope, least = SMALL[name]
@@ -87,6 +89,7 @@ def test_a_lock_alone_holds_as_long_as_it_does_not_lapse() -> None:
     assert explore(never, endings=True).law is None
 
 
+@pytest.mark.slow
 def test_everything_that_may_happen_happens() -> None:
     """The scopes are not empty: each kind of step is taken."""
     kinds = set(explore(Scope(put_backs=0, repeats=0)).kinds) | set(explore(Scope(verbs=0, lock=True)).kinds)

@@ -4,7 +4,7 @@
     python tests/mutation reach [--list drawn.toml …] [--processes 2] [-- TEST …]
     python tests/mutation run [--list drawn.toml …] [--processes 2] [--only m001 …] [--missed] [-- TEST …]
 
-`draw` writes a list of mutants, drawn by chance with a seed (do it before tests are changed). `reach` runs the fast tests once, in
+`draw` writes a list of mutants, drawn by chance with a seed (do it before tests are changed). `reach` runs the tests of CI once, in
 a copy of the tree, to learn which of them come to which mutant; with TEST (arguments of pytest) it adds what these tell. `run`
 tries the mutants in such copies: each against the tests that come to it, the quick and special ones first, until one fails; then it
 looks that the same test passes without the mutant. With TEST (paths) it runs these, whatever they come to. It is done first in

@@ -50,12 +50,12 @@ def change(path: Path, text: str) -> None:
 def pytest_in(tree: Path, arguments: Sequence[str], *, seconds: float | None, log: Path, **variables: str) -> tuple[str, str]:
     """Run pytest in a copy, politely; how it went, and what it printed.
 
-    A run that is not over in time is ended with everything that it started.
+    The tests are those that CI runs. A run that is not over in time is ended with everything that it started.
     """
     environment = {name: value for name, value in os.environ.items() if name != "HYPOTHESIS_PROFILE"}
     # In CI, Hypothesis tries the same examples every time.
     environment |= {"CI": "1", "PYTHONPATH": os.pathsep.join([str(tree), str(Path(__file__).parent)]), **variables}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "listening", *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "listening", "-m", "not deep", *arguments]
     with log.open("w+b") as output:
         process = subprocess.Popen(
             command,

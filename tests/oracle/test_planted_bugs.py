@@ -196,7 +196,7 @@ BUGS: list[Callable[[Patch], None]] = [
 ]
 
 
-#: Found only after hundreds of lives, so looked for in the deep run.
+#: Found only after hundreds of lives, so looked for in the deep run; the others in CI.
 SLOW = (
     attempt_not_compared,
     drawn_jitter,
@@ -211,7 +211,7 @@ SLOW = (
 
 @pytest.mark.parametrize(
     "bug",
-    [pytest.param(bug, id=bug.__name__, marks=[pytest.mark.deep] if bug in SLOW else []) for bug in BUGS],
+    [pytest.param(bug, id=bug.__name__, marks=pytest.mark.deep if bug in SLOW else pytest.mark.slow) for bug in BUGS],
 )
 def test_a_planted_bug_is_found(bug: Callable[[Patch], None], monkeypatch: Patch, capsys: Any) -> None:
     """The oracle finds the bug within 1,500 lives."""

@@ -60,7 +60,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> PayloadStorage:
     return request.getfixturevalue("s3")()
 
 
-@pytest.fixture(params=["memory", "memory-relay", "sqlite"])
+@pytest.fixture(params=["memory", pytest.param("memory-relay", marks=pytest.mark.slow), "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     """An empty store of each kind."""
     if request.param == "sqlite":

@@ -7,8 +7,8 @@ import pytest
 from conductorlite import Engine, OverlapPolicy, StartWorkflowRequest, WorkflowDef, WorkflowSchedule, WorkflowTask
 from conductorlite.testing import crash_everywhere
 
-#: On three stores, together each death in the fast run; in the deep run each store each death.
-EVERY = pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.deep)])
+#: On three stores: some deaths in the fast run, together each death in CI, each store each death in the deep run.
+EVERY = pytest.mark.parametrize("every", [19, pytest.param(3, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.deep)])
 
 #: The virtual clock begins at 2030-01-01T00:00Z.
 T0 = 1_893_456_000_000

@@ -98,6 +98,7 @@ def answer(running: subprocess.Popen[str]) -> int:
     return int(running.stdout.readline())
 
 
+@pytest.mark.slow
 def test_in_a_file_with_two_processes(span: Span, tmp_path: Path) -> None:
     """Both drive the same file, a seventieth of the span at a time; one is killed in the middle and another takes its place."""
     path = tmp_path / "span.db"

@@ -27,7 +27,13 @@ def lived(**options: Any) -> Simulated:
     return simulate(WORKFLOWS, registered=REGISTERED, **options)
 
 
-@pytest.mark.parametrize(("store", "locked"), [("memory", False), ("memory", True), ("relay", False), ("sqlite", False)])
+@pytest.mark.parametrize(
+    ("store", "locked"),
+    [
+        ("memory", False),
+        *(pytest.param(*more, marks=pytest.mark.slow) for more in (("memory", True), ("relay", False), ("sqlite", False))),
+    ],
+)
 def test_nothing_lost_nothing_twice(store: str, locked: bool) -> None:
     """A few seeds on each store; every fault came about."""
     told = lived(seeds=range(6 if store == "sqlite" else 12), store=store, locked=locked)
@@ -37,7 +43,7 @@ def test_nothing_lost_nothing_twice(store: str, locked: bool) -> None:
     assert wanted <= {name for name, count in told.counts.items() if count}
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", [pytest.param(store, marks=[] if store == "memory" else pytest.mark.slow) for store in STORES])
 def test_engines_that_keep_to_themselves(store: str) -> None:
     """They take each other over, dead or not, also between what one reads and what it writes."""
     told = lived(seeds=range(4 if store == "sqlite" else 10), store=store, local=True)
@@ -210,6 +216,7 @@ BUGS: dict[Callable[[Patch], None], int] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("plant", "first"), BUGS.items(), ids=[plant.__name__ for plant in BUGS])
 def test_planted_bugs_are_found(
     plant: Callable[[Patch], None], first: int, monkeypatch: Patch, capsys: pytest.CaptureFixture[str]
