@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 # Deadlines measure the machine, not the code. In CI the same examples are tried every time: a red run can be repeated.
 settings.register_profile(
-    "fast", deadline=None, max_examples=30, derandomize="CI" in os.environ, suppress_health_check=[HealthCheck.too_slow]
+    "fast", deadline=None, max_examples=20, derandomize="CI" in os.environ, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("deep", settings.get_profile("fast"), derandomize=False, max_examples=500)
 

@@ -67,7 +67,7 @@ def adders() -> Workers:
 FIVE = ("awaited", "plain", "awaited", "plain", "awaited")
 
 
-@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("background", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_hundred_requests_that_each_start_and_await_five_steps(tmp_path: Path, background: bool) -> None:
     """100 concurrent starts and awaited results on SQLite: every one right, no busy error, a bounded number of threads."""
     most = 0

@@ -14,6 +14,7 @@ import turn_isolation
 from harness import Case, compare
 
 
+@pytest.mark.slow
 def test_time_skipping(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One run, one import, the slowest modules; the figures are printed and written."""
     path = tmp_path / "figures.json"
@@ -48,6 +49,7 @@ def test_searching(capsys: pytest.CaptureFixture[str]) -> None:
     assert "indexed" in printed
 
 
+@pytest.mark.slow
 def test_load(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Eighty executions in batches of twenty: all complete, sixty are removed, and the file is that of twenty again."""
     path = tmp_path / "figures.json"

@@ -54,6 +54,7 @@ def test_a_killed_job_goes_on_where_it_was(tmp_path: Path) -> None:
     assert laws(work) == []
 
 
+@pytest.mark.slow
 def test_a_job_may_be_gone_on_with_days_later(tmp_path: Path) -> None:
     """Nothing of a killed job is lost to a timeout, however long it lies."""
     process = begin(tmp_path, *SMALL)
@@ -80,6 +81,7 @@ def test_exactly_the_three_broken_inputs_are_reported(tmp_path: Path) -> None:
     assert re.findall(r"^  (broken/\S+)", printed, re.MULTILINE) == [file for file, _, _ in BROKEN]
 
 
+@pytest.mark.slow
 def test_a_finished_job_says_so(tmp_path: Path) -> None:
     """Run again, a finished job calls no worker and prints its summary; with --fresh it begins anew."""
     first = finish(tmp_path, "--limit", "5")
@@ -106,6 +108,7 @@ def test_ctrl_c_is_an_orderly_end(tmp_path: Path) -> None:
     assert laws(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
 def test_on_a_terminal_one_line_moves(tmp_path: Path) -> None:
     """On a terminal the progress is a bar that is drawn over again, and ends at 100 %."""

@@ -90,6 +90,7 @@ def test_a_night_that_was_begun_is_gone_on_with(make_engine: Callable[..., Engin
     assert later.run(night.workflow_id).result()["totals"] == {"coffee": 1, "tea": 5}
 
 
+@pytest.mark.slow
 def test_the_script_makes_up_for_past_nights(tmp_path: Path) -> None:
     """Run as its README says, the example does the nights that are past at once, and the same again changes nothing."""
     _sales(tmp_path, "2024-05-01", "2024-05-02", "2024-05-03")
