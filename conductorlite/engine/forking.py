@@ -20,6 +20,9 @@ T = TypeVar("T")
 #: Verbs without a name.
 _BLOCKS: Final = ("__enter__", "__exit__", "__aenter__", "__aexit__")
 
+#: Refuses by itself: what it has taken would be lost by an interruption between its return and that of a wrapper.
+_OWN: Final = "poll"
+
 
 def refuse_forked(pid: int) -> None:
     """Raise EngineClosed in another process than `pid`, the one in which something was opened."""
@@ -33,6 +36,8 @@ def one_process(face: type[T]) -> type[T]:
     For classes whose objects keep that process's id as `_pid`. A block that ends with an error of its own keeps that error.
     """
     for name, method in inspect.getmembers(face, inspect.isfunction):
+        if name == _OWN and not inspect.iscoroutinefunction(method):
+            continue
         if not name.startswith("_") or name in _BLOCKS:
             setattr(face, name, _guarded(method, ends_block=name in ("__exit__", "__aexit__")))
     return face

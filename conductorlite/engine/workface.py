@@ -10,6 +10,7 @@ import attrs
 from conductorlite.decisions import Decision, EventKind, Message, Outcome, queue_name
 from conductorlite.engine.asked import Along, letter
 from conductorlite.engine.domains import Rider
+from conductorlite.engine.forking import refuse_forked
 from conductorlite.engine.holding import Holding
 from conductorlite.engine.logs import log_store
 from conductorlite.engine.reporting import Reporting
@@ -81,6 +82,7 @@ class WorkerFace(Reporting):
         were taken shortens the list; when the call raises, it has given back what it took. Raises InvalidInput when `count`
         is below 1.
         """
+        refuse_forked(self._pid)
         if count < 1:
             raise InvalidInput(f"count {count} is below 1")
         queue = queue_name(task_type, domain or None, self.owner)

@@ -2,16 +2,19 @@
 
 Counted are the instructions of conductorlite, in all threads, and those of the standard library and of generated code below them;
 not those of the program itself, of its worker functions and of this kit. Left out is what no program can repair: the import system,
-`logging`, and how `threading` keeps the list of its threads while one begins or ends (there no signal is ever delivered).
+`logging`, and how `threading` keeps the list of its threads while one begins or ends (there no signal is ever delivered). Nor is
+one between a value and its return, unless it is that of a call.
 """
 
 from __future__ import annotations
 
+import dis
 import gc
 import sys
 import threading
 from collections.abc import Callable
-from itertools import count
+from functools import cache
+from itertools import count, pairwise
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Final
@@ -27,6 +30,9 @@ _LEFT_OUT: Final = ("/importlib/", "/logging/", "/site-packages/")
 _THREADS: Final = frozenset(
     {"start", "_bootstrap", "_bootstrap_inner", "_delete", "_stop", "_set_ident", "_set_tstate_lock", "current_thread", "__init__"}
 )
+
+#: Instructions that end a function.
+_RETURNS: Final = ("RETURN_VALUE", "RETURN_CONST")
 
 #: Which of them a code belongs to.
 _COUNTED, _BELOW, _NOT = range(3)
@@ -101,12 +107,24 @@ class Instants:
         if not self._active or not self.counts(frame):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        return self._traced
+        returns = _returns(frame.f_code)
 
-    def _traced(self, frame: FrameType, event: str, _: object) -> Any:
-        if event == "opcode":
-            self.step(frame)
-        return self._traced
+        def traced(frame: FrameType, event: str, _: object) -> Any:
+            if event == "opcode" and frame.f_lasti not in returns:
+                self.step(frame)
+            return traced
+
+        return traced
+
+
+@cache
+def _returns(code: CodeType) -> frozenset[int]:
+    """Where a code returns what it has at hand."""
+    return frozenset(
+        after.offset
+        for before, after in pairwise(dis.get_instructions(code))
+        if after.opname in _RETURNS and not before.opname.startswith("CALL")
+    )
 
 
 def _kind(code: CodeType) -> int:
@@ -134,7 +152,9 @@ if sys.version_info >= (3, 12):
                 monitoring.set_local_events(_TOOL, code, events.INSTRUCTION)
             return None
 
-        def instruction(code: CodeType, _: int) -> object:
+        def instruction(code: CodeType, offset: int) -> object:
+            if offset in _returns(code):
+                return monitoring.DISABLE
             frame = sys._getframe(1)
             if instants.kind(code) == _COUNTED or instants.counts(frame):
                 instants.step(frame)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from kit import flow, task
 
-from conductorlite import Engine
+from conductorlite import Engine, Task
 from conductorlite.testing import ScriptedWorkers, interrupt_everywhere, start_once
 from conductorlite.testing.instants import Instants
 
@@ -26,6 +28,24 @@ def test_a_sound_program_goes_on() -> None:
     """Interrupted in between, it comes to the same end on each store, whatever is raised."""
     assert interrupt_everywhere(scenario, script, instants=2, seed=1) == 4
     assert interrupt_everywhere(scenario, script, stores=["memory"], instants=2, error=MemoryError) == 2
+
+
+def test_a_poll_that_is_interrupted_while_it_returns() -> None:
+    """Before any of its last instructions: whoever got nothing finds the task at the next poll."""
+    definition = flow(task("charge"))
+
+    def polled(at: int | None) -> Instants:
+        with Engine() as engine:
+            engine.start(definition, {"order": 7})
+            found: list[Task] = []
+            with Instants(at) as instants, suppress(KeyboardInterrupt):
+                found = engine.poll("charge")
+            assert len(found or engine.poll("charge")) == 1, f"lost at {instants.where}"
+        return instants
+
+    polled(None)  # imports and compiles
+    number = polled(None).number
+    assert all(polled(at).where for at in range(number - 25, number))
 
 
 def test_the_same_seed_draws_the_same_instants() -> None:
