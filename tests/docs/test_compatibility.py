@@ -182,3 +182,25 @@ def test_a_verb_that_does_not_fit_is_a_conflict(verb: str) -> None:
         getattr(bench.engine, verb)(bench.run.workflow_id)
     with pytest.raises(ExecutionNotFound):
         getattr(bench.engine, verb)("nobody")
+
+
+def test_a_new_attempt_has_no_reason() -> None:
+    """Why an attempt failed is told of that attempt alone."""
+    bench = _Bench(_simple("t", retry_count=1, retry_delay_ms=0))
+    bench.report(bench.take("t"), "FAILED", reason="it failed")
+    assert [task.reason for task in bench.engine.get(bench.run.workflow_id).tasks] == ["it failed", None]
+
+
+def test_the_last_task_is_executed() -> None:
+    """What follows the last task is settled when it ends."""
+    bench = _Bench(_simple("t"), _task("n", "NOOP"))
+    bench.report(bench.take("t"))
+    assert [task.executed for task in bench.engine.get(bench.run.workflow_id).tasks] == [True, True]
+
+
+def test_nobody_polls_an_operator() -> None:
+    """A poll count counts what workers took."""
+    fork = _task("f", "FORK_JOIN", fork_tasks=[[_simple("t")]])
+    bench = _Bench(fork, _task("j", "JOIN", join_on=["t"]))
+    bench.report(bench.take("t"))
+    assert {task.ref: task.poll_count for task in bench.engine.get(bench.run.workflow_id).tasks} == {"f": 0, "t": 1, "j": 0}

@@ -140,6 +140,18 @@ def test_a_python_text_of_several_lines_stays_as_it_is() -> None:
     ]
 
 
+def test_values_are_plain() -> None:
+    """Maps and lists are JavaScript's own, and what comes back is what JSON has for it."""
+    script = JavaScript(quick=False)
+    values = {"o": {"a": 1}, "l": [2, 1]}
+    for text, expected in {
+        "Object.keys($.o)": ["a"], "'a' in $.o": True, "JSON.stringify($.o)": '{"a":1}', "$.l.sort()": [1, 2], "-0": 0,
+        "new Map([['a', 1]])": {}, "new Uint8Array([1, 2])": {"0": 1, "1": 2},
+    }.items():  # fmt: skip
+        answer = script.compile(text).evaluate(values)
+        assert (type(answer), answer) == (type(expected), expected)
+
+
 def test_long_answers() -> None:
     """Neither the length of a result nor that of an error is in its way, however it was put together."""
     script = JavaScript(quick=False)

@@ -1,0 +1,20 @@
+"""All cases there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import compositions
+import languages
+import operators
+import paths
+import tree
+import verbs
+from cases import Case
+
+
+def cases(drawn: int, seed: int, checkout: Path | None) -> Sequence[Case]:
+    """Every case, with so many random compositions, and the definitions of a checkout of Conductor."""
+    found = [*paths.cases(), *languages.cases(), *operators.cases(), *verbs.cases(), *compositions.cases(drawn, seed)]
+    return [*found, *(tree.cases(checkout) if checkout else ())]

@@ -1,0 +1,187 @@
+"""One case on both sides: everything done to the server's execution is done to ours, and after each verb the two are compared."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+from bindings import Binding, Bindings
+from cases import OWN, Case, Step
+from sides import DONE, Here, Server
+from snapshots import Difference, Snapshot, differences
+
+from conductorlite import WorkflowStatus
+
+#: How long the server is given to become what ours is, in seconds; and how long it must have ended not to be waited for.
+PATIENCE: Final = 5.0
+ENDED: Final = 0.7
+
+_OVER: Final = frozenset(status.value for status in WorkflowStatus if status.terminal)
+
+
+@attrs.frozen(kw_only=True)
+class Finding:
+    """A difference, after which verb and in which part it was found, and what it is bound to."""
+
+    case: str
+    shown: str
+    step: str
+    difference: Difference
+    binding: Binding | None
+
+
+@attrs.define
+class Comparison:
+    """A case being compared."""
+
+    case: Case
+    server: Server
+    here: Here
+    own: str
+    bindings: Bindings
+    patience: float = PATIENCE
+    findings: list[Finding] = attrs.field(factory=list)
+    _seen_here: Snapshot = attrs.field(factory=lambda: Snapshot({}, {}), init=False)
+    _seen_there: Snapshot = attrs.field(factory=lambda: Snapshot({}, {}), init=False)
+
+    def run(self) -> list[Finding]:
+        """Do all of it, up to a difference after which the two are not in the same state any more."""
+        workflows, defs, given, options, steps = self._owned(
+            [self.case.workflows, self.case.task_defs, self.case.input, self.case.options, self.case.steps]
+        )
+        if not self._answers("register", self.server.register(workflows, defs), self.here.register(workflows, defs)):
+            return self.findings
+        name = workflows[0]["name"]
+        if not self._answers("start", self.server.start(name, given, options), self.here.start(name, given, options)):
+            return self.findings
+        if self._agree("start"):
+            for number, step in enumerate(steps, 1):
+                if not all(self._step(f"{number} {step['do']}", each) for each in self._unfolded(step)):
+                    break
+        return self.findings
+
+    def _owned(self, value: Any) -> Any:
+        return json.loads(json.dumps(value, ensure_ascii=False).replace(OWN, self.own))
+
+    # ---------------------------------------------------------------- steps
+
+    def _unfolded(self, step: Step) -> Iterator[Step]:
+        """A drive is a report on one open task after the other, whichever is open here."""
+        if step["do"] != "drive":
+            yield step
+            return
+        chance = random.Random(self.case.name)
+        for _ in range(step.get("times", 60)):
+            open_tasks = sorted(_open(self._seen_here.document, ""))
+            if not open_tasks:
+                return
+            place, ref, kind, attempt = chance.choice(open_tasks)
+            if kind in ("WAIT", "HUMAN"):
+                yield {"do": "signal", "of": place, "ref": ref, "status": "COMPLETED", "output": {"case": "b"}}
+                continue
+            name = kind.removeprefix(OWN)
+            outcomes = step.get("outcomes", {}).get(ref) or step.get("outcomes", {}).get(name) or [{}]
+            outcome = outcomes[min(attempt, len(outcomes) - 1)]
+            yield {"do": "report", "of": place, "ref": ref, "type": self._owned(kind), "status": "COMPLETED", **outcome}
+
+    def _step(self, label: str, step: Step) -> bool:
+        place = f"<workflow {step.get('of', '')}>"
+        there, ours = self._seen_there.ids.get(place, ""), self._seen_here.ids.get(place, "")
+        did = step["do"]
+        if did == "report":
+            label = f"{label} {step['ref']} {step['status']}"
+            if (ours, step["ref"]) not in self.here.held:
+                self._poll(step["type"])
+            output = step.get("output", {"value": 1, "case": "a"} if step["status"] == "COMPLETED" else {})
+            more = {name: step[name] for name in ("reasonForIncompletion", "callbackAfterSeconds") if name in step}
+            if step["status"].startswith("FAILED"):
+                more.setdefault("reasonForIncompletion", "it failed")
+            said = [
+                side.report(each, step["ref"], step["status"], output, more)
+                for side, each in ((self.server, there), (self.here, ours))
+            ]
+        elif did == "signal":
+            status, output = step.get("status", "COMPLETED"), step.get("output", {})
+            said = [side.signal(each, step["ref"], status, output) for side, each in ((self.server, there), (self.here, ours))]
+        elif did == "pass":
+            self.here.pass_time(step["seconds"])
+            time.sleep(step["seconds"])
+            said = [DONE, DONE]
+        else:
+            said = [
+                side.verb(each, step, _newest(seen, step))
+                for side, each, seen in ((self.server, there, self._seen_there), (self.here, ours, self._seen_here))
+            ]
+        return self._answers(label, said[0], said[1]) and self._agree(label)
+
+    def _poll(self, kind: str) -> None:
+        ours = self.here.poll(kind, self._seen_here.label)
+        there = self.server.poll(kind, ours, self._seen_there.label)
+        if there != ours:
+            self._note(f"poll {kind.replace(self.own, OWN)}", [Difference("polled", sorted(there), sorted(ours))])
+
+    # ---------------------------------------------------------------- comparing
+
+    def _answers(self, label: str, server: str, here: str) -> bool:
+        """Whether both did it; one alone is a difference, both refusing it is none."""
+        if (server == DONE) != (here == DONE):
+            self._note(label, [Difference("answer", server, here)])
+        return server == here == DONE or (server != DONE and here != DONE and label not in ("register", "start"))
+
+    def _agree(self, label: str) -> bool:
+        """Wait until the server's execution is what ours is; whether one can go on from there."""
+        self._seen_here = self.here.snapshot()
+        until, ended, pause = time.monotonic() + self.patience, None, 0.03
+        while True:
+            self._seen_there = self.server.snapshot()
+            found = list(differences(self._seen_there.document, self._seen_here.document))
+            now = time.monotonic()
+            if all(self._binding(each) for each in found) or now > until:
+                break
+            if self._seen_there.document["status"] in _OVER:
+                ended = ended or now
+                if now - ended > ENDED:
+                    break
+            time.sleep(pause)
+            pause = min(0.3, pause * 1.5)
+        self._note(label, found)
+        return not any(
+            each.path.endswith((".status", "order")) or each.path == "status" or self._binding(each) is None for each in found
+        )
+
+    def _binding(self, each: Difference) -> Binding | None:
+        return self.bindings.find(self.case.name, self._shown(each), each.path, each.server, each.here)
+
+    def _shown(self, each: Difference) -> str:
+        begins = [path for path in self.case.parts if each.path == path or each.path.startswith((f"{path}.", f"{path}["))]
+        return self.case.parts[max(begins, key=len)] if begins else ""
+
+    def _note(self, label: str, found: list[Difference]) -> None:
+        self.findings += [
+            Finding(case=self.case.name, shown=self._shown(each), step=label, difference=each, binding=self._binding(each))
+            for each in found
+        ]
+
+
+def _open(document: Mapping[str, Any], place: str) -> Iterator[tuple[str, str, str, int]]:
+    """(execution, reference, type, attempt) of what waits for somebody outside, in an execution and those below it."""
+    if document.get("status") in _OVER:
+        return
+    for key, row in document.get("tasks", {}).items():
+        if row["status"] in ("SCHEDULED", "IN_PROGRESS"):
+            if row["taskType"].startswith(OWN) or row["taskType"] in ("WAIT", "HUMAN"):
+                yield place, row["referenceTaskName"], row["taskType"], row["retryCount"] or 0
+            elif key in document["children"]:
+                yield from _open(document["children"][key], f"{place}{key}/")
+
+
+def _newest(seen: Snapshot, step: Step) -> str | None:
+    """The id of the newest attempt at the step's reference."""
+    if step["do"] != "rerun" or "ref" not in step:
+        return None
+    begins = f"<task {step.get('of', '')}{step['ref']}#"
+    return next((seen.ids[label] for label in reversed(list(seen.ids)) if label.startswith(begins)), "no-such-task")
