@@ -29,6 +29,7 @@ from conductorlite.limits import Limit, Member
 from conductorlite.ports import Backend, RelayItem, ScheduleRow
 from conductorlite.testing.faults import Crash, FaultyBackend
 from conductorlite.testing.history import render_history
+from conductorlite.testing.lives import Life
 from conductorlite.testing.scripted import ScriptedWorkers
 from conductorlite.testing.stores import STORES, CountedIds, Store, StoreKind
 
@@ -133,29 +134,19 @@ def _dump(backend: Backend) -> _Dump:
         return _Dump(executions=rows, messages=messages, outbox=outbox, schedules=schedules, limits=limits)
 
 
-class _Life:
+@attrs.define(slots=True, eq=False)
+class _Life(Life):
     """One run of the scenario on a fresh store, with at most one death."""
 
-    def __init__(
-        self,
-        scenario: Callable[[Engine], object],
-        script: Callable[[ScriptedWorkers], object] | None,
-        kind: StoreKind,
-        options: Mapping[str, Any],
-    ) -> None:
-        self._scenario = scenario
-        self._script = script
-        self._kind = kind
-        self._options = options
-        self.journal: list[str] = []
-        self.dumps: dict[int, _Dump] = {}
-        self.reopened: _Dump | None = None
-        #: Those that nobody gives back, and those that are given back.
-        self.lost: set[Lost] = set()
-        self.returned: set[Lost] = set()
-        self.findings: list[str] = []
-        self.end: _Dump | None = None
-        self.histories: dict[str, Sequence[HistoryEvent]] = {}
+    journal: list[str] = attrs.field(init=False, factory=list)
+    dumps: dict[int, _Dump] = attrs.field(init=False, factory=dict)
+    reopened: _Dump | None = attrs.field(init=False, default=None)
+    #: Those that nobody gives back, and those that are given back.
+    lost: set[Lost] = attrs.field(init=False, factory=set)
+    returned: set[Lost] = attrs.field(init=False, factory=set)
+    findings: list[str] = attrs.field(init=False, factory=list)
+    end: _Dump | None = attrs.field(init=False, default=None)
+    histories: dict[str, Sequence[HistoryEvent]] = attrs.field(init=False, factory=dict)
 
     @property
     def _owner(self) -> str:
@@ -169,9 +160,7 @@ class _Life:
         """Run to the end; with a disturbance, die there and run again."""
         with tempfile.TemporaryDirectory(prefix="conductorlite-") as folder:
             store = Store(self._kind, lambda: Path(folder))
-            clock, workers = VirtualClock(), ScriptedWorkers()
-            if self._script is not None:
-                self._script(workers)
+            clock, workers = VirtualClock(), self._workers()
             inner = store.inner()
             faulty = FaultyBackend(
                 inner,

@@ -9,14 +9,17 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
+
+import attrs
 
 from conductorlite.clock import VirtualClock
 from conductorlite.driver import Engine
 from conductorlite.ports import Backend
 from conductorlite.testing.instants import Instants
+from conductorlite.testing.lives import Life
 from conductorlite.testing.scripted import ScriptedWorkers
 from conductorlite.testing.stores import Store, StoreKind
 
@@ -67,31 +70,19 @@ def _drawn(text: str, below: int) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") % below
 
 
-class _Life:
+@attrs.define(slots=True, eq=False)
+class _Life(Life):
     """One run of the scenario on a fresh store, with at most one interruption."""
 
-    def __init__(
-        self,
-        scenario: Callable[[Engine], object],
-        script: Callable[[ScriptedWorkers], object] | None,
-        kind: StoreKind,
-        options: Mapping[str, Any],
-    ) -> None:
-        self._scenario = scenario
-        self._script = script
-        self._kind = kind
-        self._options = options
-        self.number = 0
-        self.where: str | None = None
-        self.ends: dict[str, object] = {}
+    number: int = attrs.field(init=False, default=0)
+    where: str | None = attrs.field(init=False, default=None)
+    ends: dict[str, object] = attrs.field(init=False, factory=dict)
 
     def live(self, at: int | None, error: Callable[[], BaseException]) -> None:
         """Run the scenario, and again if it was interrupted."""
         with tempfile.TemporaryDirectory() as folder:
             store = Store(self._kind, lambda: Path(folder))
-            workers = ScriptedWorkers()
-            if self._script is not None:
-                self._script(workers)
+            workers = self._workers()
             backend = store.inner()
             with Engine(backend, workers=workers, clock=VirtualClock(), **self._options) as engine:
                 if at is None:
