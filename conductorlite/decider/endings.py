@@ -166,7 +166,7 @@ def _end(
     draft.change(reason=reason, ended_at=draft.now, compensating=None)
     put_out = output if output is not None else _fitting(draft)
     if compensate:
-        told = start_failure_workflow(draft, status)
+        told = start_failure_workflow(draft, status, put_out)
         if told:
             put_out = Payload.of({**draft.value(put_out), **told}, bounded=False)
     draft.change(output=draft.keep(put_out))

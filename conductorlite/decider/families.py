@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from conductorlite.canonical import Payload
+import attrs
+
+from conductorlite.canonical import EMPTY, Payload
+from conductorlite.codec.executions import task_to_json, workflow_to_json
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.definitions import MAX_NESTING
 from conductorlite.draft import Draft
@@ -128,8 +131,8 @@ def answer_start(draft: Draft, event: Event) -> None:
 _OUTPUT_KEY: Final = "conductor.failure_workflow"
 
 
-def start_failure_workflow(draft: Draft, status: WorkflowStatus) -> dict[str, Any]:
-    """Start the definition's failureWorkflow, and return what the failed execution's output says of it.
+def start_failure_workflow(draft: Draft, status: WorkflowStatus, output: Payload) -> dict[str, Any]:
+    """Start the definition's failureWorkflow, told of all that there is, and return what the `output` of the failed one says of it.
 
     A name that resolves to nothing, or to a workflow that is not registered, is told there; it is never an error.
     """
@@ -154,7 +157,7 @@ def start_failure_workflow(draft: Draft, status: WorkflowStatus) -> dict[str, An
         "reason": draft.field("reason"),
         "failureStatus": str(status),
         **({"failureTaskId": failed} if failed is not None else {}),
-        "failedWorkflow": _whole(draft, status),
+        "failedWorkflow": _whole(draft, status, output),
     }
     problem = _lightened(draft, values)
     if problem is not None:
@@ -166,7 +169,7 @@ def start_failure_workflow(draft: Draft, status: WorkflowStatus) -> dict[str, An
 
 
 def _lightened(draft: Draft, values: dict[str, Any]) -> str | None:
-    """What a failure workflow is given, without the tasks' inputs and outputs if it would be too large with them.
+    """What a failure workflow is given, without the tasks' inputs and outputs and the definition if it would be too large with them.
 
     Returns why it is too large even so. What cannot be had is left out: it is not what the failure workflow is there for.
     """
@@ -176,6 +179,10 @@ def _lightened(draft: Draft, values: dict[str, Any]) -> str | None:
         return None
     for task in values["failedWorkflow"]["tasks"]:
         task |= {"inputData": {}, "outputData": {}}
+    if barriers.refusal("workflow_input", Payload.of(values, bounded=False)) is None:
+        return None
+    for left_out in ("workflowDefinition", "input", "output"):
+        values["failedWorkflow"].pop(left_out, None)
     return barriers.refusal("workflow_input", Payload.of(values, bounded=False))
 
 
@@ -188,43 +195,29 @@ def _name(draft: Draft, wanted: str) -> str:
     return "" if value is None else to_text(value).strip()
 
 
-def _whole(draft: Draft, status: WorkflowStatus) -> dict[str, Any]:
-    """The failed execution as its failure workflow sees it, in Conductor's words."""
-    workflow = draft.workflow
+def _whole(draft: Draft, status: WorkflowStatus, output: Payload) -> dict[str, Any]:
+    """The failed execution as its failure workflow sees it: its JSON, with the definition once and payloads as they are."""
+    row = draft.workflow
     tasks = draft.everything()
     inputs = draft.values(task.input for task in tasks)
     outputs = draft.values(task.output for task in tasks)
+    changes: dict[str, Any] = {
+        "status": status,
+        "compensating": None,
+        "ended_at": draft.now,
+        "updated_at": draft.now,
+        "input": EMPTY,
+        "output": EMPTY,
+        "definition": draft.plan.definition,
+        **{name: draft.field(name) for name in ("reason", "failed_refs", "failed_task_names", "variables", "last_retried_at")},
+    }
     return {
-        "workflowId": workflow.workflow_id,
-        "workflowName": workflow.name,
-        "workflowVersion": workflow.version,
-        "status": str(status),
-        "correlationId": workflow.correlation_id,
-        "createTime": workflow.created_at,
-        "startTime": workflow.started_at,
-        "endTime": draft.field("ended_at"),
-        "reasonForIncompletion": draft.field("reason"),
-        "failedReferenceTaskNames": list(draft.field("failed_refs")),
-        "input": draft.value(workflow.input),
-        "variables": draft.value(draft.field("variables")),
+        **workflow_to_json(attrs.evolve(row, **changes)),
+        "failedTaskId": draft.field("failed_task_id"),
+        "input": draft.value(row.input),
+        "output": draft.value(output),
         "tasks": [
-            {
-                "taskId": task.task_id,
-                "referenceTaskName": task.ref,
-                "taskType": task.task_type,
-                "taskDefName": task.name,
-                "status": str(task.status),
-                "retryCount": task.attempt,
-                "seq": task.seq,
-                "iteration": task.iteration,
-                "scheduledTime": task.scheduled_at,
-                "startTime": task.started_at,
-                "endTime": task.ended_at,
-                "reasonForIncompletion": task.reason,
-                "subWorkflowId": task.sub_workflow_id,
-                "inputData": given,
-                "outputData": output,
-            }
-            for task, given, output in zip(tasks, inputs, outputs, strict=True)
+            {**task_to_json(attrs.evolve(task, input=EMPTY, output=EMPTY)), "inputData": given, "outputData": put_out}
+            for task, given, put_out in zip(tasks, inputs, outputs, strict=True)
         ],
     }
