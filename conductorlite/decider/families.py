@@ -169,7 +169,7 @@ def start_failure_workflow(draft: Draft, status: WorkflowStatus, output: Payload
 
 
 def _lightened(draft: Draft, values: dict[str, Any]) -> str | None:
-    """What a failure workflow is given, without the tasks' inputs and outputs and the definition if it would be too large with them.
+    """What a failure workflow is given: without the tasks' inputs and outputs, then the definition, if it would be too large.
 
     Returns why it is too large even so. What cannot be had is left out: it is not what the failure workflow is there for.
     """
