@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +132,8 @@ def run_(setting: Setting, definition: str | None, given: str | None, workers: t
     with setting.engine(create=definition is not None, workers=sets, secrets=secrets, name=name) as engine:
         known = None if workflow_id is None else _existing(engine, workflow_id, needed=definition is None)
         if known is None:
-            known = engine.get(_start(engine, definition or "", given, workflow_id, **options))
+            with _told_once():
+                known = engine.get(_start(engine, definition or "", given, workflow_id, **options))
         else:
             _same(known, definition, given)
         if known.status is WorkflowStatus.PAUSED:
@@ -144,6 +147,21 @@ def run_(setting: Setting, definition: str | None, given: str | None, workers: t
                 setting.screen.note(f"stopped; go on with: conductorlite run --id {known.workflow_id}")
                 return ended
         return _result(setting, engine, engine.get(known.workflow_id, masked=True))
+
+
+@contextmanager
+def _told_once() -> Iterator[None]:
+    """The command itself says which workers are not here; what is logged of it at a start would say it again."""
+    logger = logging.getLogger("conductorlite.definitions")
+
+    def other(record: logging.LogRecord) -> bool:
+        return "no worker here for" not in record.getMessage()
+
+    logger.addFilter(other)
+    try:
+        yield
+    finally:
+        logger.removeFilter(other)
 
 
 def _existing(engine: Engine, workflow_id: str, *, needed: bool) -> Workflow | None:

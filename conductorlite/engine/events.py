@@ -7,7 +7,8 @@ rules: Conductor's DefaultEventProcessor; where it loses or doubles something, s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from conductorlite import codec
@@ -16,11 +17,13 @@ from conductorlite.clock import Instant, to_instant
 from conductorlite.definitions import MAX_KEY
 from conductorlite.engine.actions import Acting, carry_out
 from conductorlite.engine.signals import Signals
+from conductorlite.engine.turns import DEATHS
 from conductorlite.errors import (
     AlreadyExists,
     ConductorliteError,
     DefinitionNotFound,
     EngineClosed,
+    ExpressionFailed,
     InvalidDefinition,
     InvalidInput,
     InvariantBroken,
@@ -142,9 +145,10 @@ class Events(Signals):
         values = payload if isinstance(payload, dict) else {"value": payload}
         now = self.clock.now()
         try:
-            script = compile_condition(condition, evaluator)
-            if is_true(script.evaluate(values, now=now, seed=derive_id(handler.name, message.message_id))):
-                return None
+            with self._marked(f"{handler.name}\0{message.event}\0{message.message_id}"):
+                script = compile_condition(condition, evaluator)
+                if is_true(script.evaluate(values, now=now, seed=derive_id(handler.name, message.message_id))):
+                    return None
             status, said = EventStatus.SKIPPED, {"msg": payload, "condition": condition}
         except ConductorliteError as error:
             status, said = EventStatus.FAILED, {"exception": f"{type(error).__name__}: {error}", "condition": condition}
@@ -157,6 +161,25 @@ class Events(Signals):
             created=now,
             output=Payload.of(said, bounded=False),
         )
+
+    @contextmanager
+    def _marked(self, key: str) -> Iterator[None]:
+        """Mark a condition that is asked, as turns are marked; raises ExpressionFailed when it has ended three processes."""
+        marks = self.turns.marks
+        if marks is None:
+            yield
+            return
+        deaths = marks.deaths(key)
+        if deaths >= DEATHS:
+            marks.forget(key)
+            raise ExpressionFailed("it ended the process three times running")
+        try:
+            marks.begin(key)
+            yield
+        finally:
+            marks.end(key)
+        if deaths:
+            marks.forget(key)
 
     def _kept(self, execution: EventExecution) -> EventExecution:
         """A record, kept if there is none of that identity; else the one there is."""

@@ -42,7 +42,7 @@ from conductorlite.expressions import apply_workflow_input_template
 from conductorlite.ports import Backend, Lock, ReadingTransaction, WritingTransaction
 from conductorlite.threads import Waiters
 
-__all__ = ["Turns"]
+__all__ = ["DEATHS", "Turns"]
 
 #: How often a turn that is fenced out decides anew before it leaves its events in the inbox.
 _TRIES: Final = 8
@@ -54,7 +54,7 @@ _INSIDE: Final = 3
 _BROKEN_TURNS: Final = 3
 
 #: Processes that die in one turn before the workflow is parked.
-_DEATHS: Final = 3
+DEATHS: Final = 3
 
 #: Events that run no script by themselves.
 _QUIET: Final = frozenset({EventKind.POLL, EventKind.EXTEND_LEASE})
@@ -413,7 +413,7 @@ class Turns(Deciding):
             return
         key = f"{workflow.workflow_id}\0{first.kind}\0{first.ref or ''}"
         near.deaths = self.marks.deaths(key)
-        if near.deaths >= _DEATHS:
+        if near.deaths >= DEATHS:
             raise _Deadly(key, first)
         near.mark = key  # before it is made: an interruption in between must find it
         self.marks.begin(key)

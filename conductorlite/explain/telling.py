@@ -26,7 +26,7 @@ from conductorlite.explain.admissions import Standing, why_it_waits
 from conductorlite.explain.deadlines import DrivenLeft, next_deadline
 from conductorlite.explain.journal import TAKEN_BACK, deaths, dropped, given_back, is_taken_back, versions
 from conductorlite.explain.letters import REOPENED_BY, held_letter
-from conductorlite.explain.nulls import nulls
+from conductorlite.explain.nulls import nulls, output_nulls
 from conductorlite.explain.places import Place, places
 from conductorlite.explain.words import TOLD, instant_in_words, listed, span_in_words
 from conductorlite.operators.domains import POLLED_LATELY_MS
@@ -199,6 +199,7 @@ class _Case:
         if row.status is WorkflowStatus.COMPLETED:
             many = len(row.tasks)
             yield f"{text}, with {many} task attempt{'s' if many != 1 else ''}."
+            yield from (f"Of its output, {null}." for null in output_nulls(row))
             if row.permitted_failures:
                 yield f"{row.permitted_failures} permitted failures did not stop it."
             return

@@ -265,8 +265,42 @@ def test_a_null_within_says_so_too() -> None:
         with pytest.raises(WorkflowFailed) as caught:
             engine.start(flow("booking", simple("capture", input_parameters=given)), {"z": 0}).result()
         assert caught.value.causes[0].nulls == (
+            "e holds the null of `${workflow.input.y}`, and the workflow's input has no y, or it is null",
             "a.b[1] came from `${workflow.input.y}`, and the workflow's input has no y, or it is null",
         )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("it is ${gone.output.y}.", "holds the null of `${gone.output.y}`, and there is no gone"),
+        ("${a.output.y}${a.output.x}", "holds the null of `${a.output.y}`, and the output of a has no y"),
+        ("is ${a.output.nil}", "holds the null of `${a.output.nil}`, and the output of a has null there"),
+        (
+            "v ${workflow.variables.v}",
+            "holds the null of `${workflow.variables.v}`, and the workflow has no variable v, or it is null",
+        ),
+        ("${a.output.y}", "came from `${a.output.y}`, and the output of a has no y"),
+        ("is ${a.output.x} of ${workflow.input.n} $${a.output.y}", None),
+        ("${a.output.x}", None),
+        ("is ${a.output}", None),
+        ("is ${a.status}", None),
+    ],
+)
+def test_a_null_in_an_output_says_where_it_came_from(text: str, told: str | None) -> None:
+    """Of an execution that has completed; at its place, also within a text."""
+    workers = Workers()
+
+    @workers.task("a")
+    def a() -> dict[str, Any]:
+        return {"x": 1, "nil": None}
+
+    with Engine(workers=workers, clock=VirtualClock()) as engine:
+        run = engine.start(flow("booking", simple("a"), output_parameters={"o": {"p": [text]}, "c": None}), {"n": 0})
+        run.result()
+        explained = engine.explain(run.workflow_id)
+    assert ("Of its output, " in explained) is (told is not None)
+    assert told is None or f"Of its output, o.p[0] {told}." in explained
 
 
 def test_a_cause_as_text() -> None:
