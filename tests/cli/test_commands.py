@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 
+import pytest
 from cli_kit import Shell
 
 from conductorlite import WorkflowDef
@@ -93,10 +94,11 @@ def test_a_timeout_leaves_the_execution_running(shell: Shell) -> None:
     assert shell("list", "--json").json["results"][0]["status"] == "RUNNING"
 
 
-def test_types_nobody_works_for_are_named(shell: Shell) -> None:
-    """`run` without a worker for a type says that such tasks wait for another process."""
+def test_types_nobody_works_for_are_named(shell: Shell, caplog: pytest.LogCaptureFixture) -> None:
+    """`run` without a worker for a type says that such tasks wait for another process; nothing that is logged says it again."""
     said = shell("run", "hello.json", "--timeout", "100ms")
     assert said.err.splitlines()[0] == "no worker here for greet: such tasks wait for another process"
+    assert "no worker here" not in caplog.text
 
 
 def test_list(shell: Shell) -> None:
