@@ -248,7 +248,8 @@ class _Case:
     def waits(self, task: Task) -> str:
         if task.status is TaskStatus.PENDING:
             return f"{_named(task)} is PENDING{self.pending(task)}{self.deadline(task)}"
-        if task.status is TaskStatus.SCHEDULED and self.carried_out_here(task):
+        place = self.places.get(task.base_ref)
+        if task.status is TaskStatus.SCHEDULED and place is not None and place.task.type in OPERATOR_TYPES:
             return f"{_named(task)} is due for retry {self.ahead(task.due_at)}, {self.delayed(task)}"
         if task.task_type in _WAITS:
             return f"{_named(task)} {_WAITS[task.task_type](self, task)}"
@@ -256,10 +257,6 @@ class _Case:
             return self.offered(task)
         worker = f"with worker {task.worker_id}" if task.worker_id else "in progress"
         return f"{_named(task)} is {worker} {self.since(task.started_at)}, {self.attempt(task)}{deaths(task)}{self.deadline(task)}"
-
-    def carried_out_here(self, task: Task) -> bool:
-        place = self.places.get(task.base_ref)
-        return place is not None and place.task.type in OPERATOR_TYPES
 
     def pending(self, task: Task) -> str:
         if self.workflow.rate_limited:
