@@ -10,12 +10,14 @@ from __future__ import annotations
 import time
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from conductorlite.errors import ClockError, InvalidInput
 from conductorlite.threads import Block, Mutex, within
 
-__all__ = ["Clock", "Instant", "SystemClock", "VirtualClock", "Wakeup", "to_instant"]
+__all__ = ["Clock", "Instant", "SystemClock", "VirtualClock", "Wakeup", "steady", "to_instant"]
 
 #: What public calls accept as a point in time: epoch ms, an aware datetime, or ISO 8601 text (no zone means UTC).
 Instant = int | str | datetime
@@ -61,6 +63,24 @@ class Clock(Protocol):
     def wait(self, wakeup: Wakeup, until: int | None) -> None:
         """Wait until `wakeup` is woken or the clock reads `until`; a virtual clock returns at once."""
         ...
+
+
+def steady(clock: Clock) -> tuple[str, int] | None:
+    """Which clock of this machine runs on whatever its time is set to, and what it reads, ms; None in virtual time, or without one.
+
+    All processes since the machine was started share it.
+    """
+    if clock.virtual or not hasattr(time, "CLOCK_BOOTTIME") or not _boot():
+        return None
+    return _boot(), time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+
+@cache
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
 
 
 class SystemClock:

@@ -35,6 +35,7 @@ __all__ = [
     "Terms",
     "admission",
     "known_key",
+    "reread",
     "task_key",
     "workflow_key",
 ]
@@ -149,6 +150,10 @@ class Limit:
     alarm_at: int | None = None
     #: Lanes in which an offer was not taken in time, and nobody has polled since.
     unpolled: tuple[str, ...] = ()
+    #: What the clock read when the log was last put right, and what a clock that never jumps did (`clock.steady`): which, and ms.
+    read_at: int = 0
+    boot: str = ""
+    steady: int = 0
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -175,12 +180,30 @@ class LimitChange:
     put: tuple[Member, ...] = ()
     #: Holders that are members no longer.
     gone: tuple[str, ...] = ()
+    #: What those that began in this turn are dated; the commit may come later.
+    dated: int | None = None
 
     @property
     def unused(self) -> bool:
         """Whether nothing of the limit needs to be kept, if nobody waits: its key may have been made for one execution."""
         limit = self.limit
         return limit.key.startswith(_EXECUTIONS) and not (self.put or limit.in_use or limit.reserved or limit.log)
+
+
+def reread(limit: Limit, now: int, steady: tuple[str, int] | None, dated: int | None = None) -> Limit:
+    """The limit with its log as the clock would have it that reads `now`: had it jumped, windows would end early or late.
+
+    What was `dated` before has happened now: whoever commits has waited for the store. Without a steady clock, or on another
+    machine, instants stand as they are.
+    """
+    jump = 0
+    if steady is not None and limit.boot == steady[0]:
+        jump = (now - limit.read_at) - (steady[1] - limit.steady)
+    log = limit.log
+    if jump or dated is not None:
+        log = tuple(sorted(max(at + jump, now) if at == dated else at + jump for at in log))
+    boot, instant = steady or ("", 0)
+    return attrs.evolve(limit, log=log, read_at=now if steady else 0, boot=boot, steady=instant)
 
 
 def admission(limit: Limit, terms: Terms, now: int) -> int | None:

@@ -30,6 +30,8 @@ class Admissions(Mailboxes):
         self._heads: dict[str, dict[str, deque[Member]]] = {}
         self._joined: dict[str, dict[str, list[tuple[tuple[Any, ...], str]]]] = {}
         self._alarms: dict[str, Event] = {}
+        #: Limits whose windows count somebody who began in this turn.
+        self._began: set[str] = set()
         told = self.snapshot.admissions
         #: What limits have answered when a recorded turn is lived again; None: they are asked.
         self._told: list[Admission] | None = None if told is None else list(told)
@@ -80,7 +82,7 @@ class Admissions(Mailboxes):
         others = self._grant(key)  # a window may have moved, and nobody has looked yet
         head = self._head(key)
         first = (head is None or member.place < head.place) and member.lane not in self._limit(key).unpolled
-        admitted = first and admission(self._limit(key), terms, self.now) == self.now
+        admitted = first and admission(self._limit(key), terms, self.clock) == self.clock
         if admitted:
             self._admit(member)
         elif wait:
@@ -127,6 +129,7 @@ class Admissions(Mailboxes):
             return False
         limit = self._limit(key)
         self._limits[key] = self._dated(attrs.evolve(limit, reserved=limit.reserved - 1))
+        self._began.add(key)
         self._members[(key, holder)] = attrs.evolve(member, state=MemberState.HELD) if member.concurrent else None
         own = self._grant(key)
         self._watch(key)
@@ -255,7 +258,7 @@ class Admissions(Mailboxes):
     def _grant(self, key: str) -> tuple[str | None, ...]:
         """Admit heads of the line as long as the limit lets them in; which of them are of this execution."""
         own: list[str | None] = []
-        while (head := self._head(key)) is not None and admission(self._limit(key), head.terms, self.now) == self.now:
+        while (head := self._head(key)) is not None and admission(self._limit(key), head.terms, self.clock) == self.clock:
             self._admit(head)
             if head.workflow_id == self.workflow.workflow_id:
                 own.append(head.ref)
@@ -275,12 +278,12 @@ class Admissions(Mailboxes):
 
     def _dated(self, limit: Limit) -> Limit:
         # None is left out for its age alone: another machine's clock may be behind, and its window begin earlier.
-        return attrs.evolve(limit, log=tuple(sorted((*limit.log, self.now))[-limit.depth :]))
+        return attrs.evolve(limit, log=tuple(sorted((*limit.log, self.clock))[-limit.depth :]))
 
     def _watch(self, key: str) -> None:
         """Have the head of the line look again when the window has moved, if that is what it waits for."""
         head = self._head(key)
-        at = None if head is None else admission(self._limit(key), head.terms, self.now)
+        at = None if head is None else admission(self._limit(key), head.terms, self.clock)
         limit = self._limit(key)
         if head is None or at is None:
             return
@@ -335,6 +338,7 @@ class Admissions(Mailboxes):
                 limit=self._limit(key),
                 put=tuple(member for member in found.values() if member is not None),
                 gone=tuple(holder for holder, member in found.items() if member is None),
+                dated=self.clock if key in self._began else None,
             )
             for key, found in members.items()
         )

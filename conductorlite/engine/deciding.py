@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 import attrs
 
 from conductorlite.canonical import Payload
-from conductorlite.clock import Clock
+from conductorlite.clock import Clock, steady
 from conductorlite.decider import Bounds, decide, foresee
 from conductorlite.decisions import Decision, Embedding, Event, Need, Snapshot
 from conductorlite.definitions import Semantics
@@ -27,6 +27,7 @@ from conductorlite.errors import (
     StorageCorrupt,
 )
 from conductorlite.executions import Workflow
+from conductorlite.limits import Line, reread
 from conductorlite.plan import Plan
 from conductorlite.ports import ReadingTransaction
 
@@ -151,13 +152,18 @@ class Deciding(Plans):
             embedded=_both(snapshot.embedded, made),
             plans=_both(snapshot.plans, plans),
             inbox=tuple(view.inbox(workflow_id)) if need.inbox else snapshot.inbox,
-            lines=_both(snapshot.lines, {key: view.line(key, heads) for key, heads in need.limits.items()}),
+            lines=_both(snapshot.lines, {key: self._line(view, key, heads) for key, heads in need.limits.items()}),
             members=_both(snapshot.members, {place: view.member(*place) for place in need.members}),
             admissions=snapshot.admissions,
             live_loaded=snapshot.live_loaded or need.live,
             failed_loaded=snapshot.failed_loaded or need.failed,
             everything_loaded=snapshot.everything_loaded or need.everything,
         )
+
+    def _line(self, view: ReadingTransaction, key: str, heads: int) -> Line:
+        """A limit whose windows are as the clock reads now."""
+        line, read = view.line(key, heads), steady(self.clock)
+        return line if read is None else attrs.evolve(line, limit=reread(line.limit, self.clock.now(), read))
 
     def _resolve(self, view: ReadingTransaction, name: str, version: int | None) -> str | None:
         """Hash of a registered definition as a new execution keeps it; None when it cannot be started."""

@@ -8,11 +8,12 @@ from typing import Final
 
 import attrs
 
+from conductorlite.clock import steady
 from conductorlite.engine.schedules import Schedules
 from conductorlite.errors import InvalidInput
 from conductorlite.executions import TaskStatus, Workflow
 from conductorlite.explain import Standing
-from conductorlite.limits import Limit, Member, known_key
+from conductorlite.limits import Limit, Member, known_key, reread
 from conductorlite.ports import ReadingTransaction
 
 __all__ = ["LimitMember", "LimitUse", "Limits"]
@@ -77,7 +78,8 @@ class Limits(Schedules):
         _positive(limit)
         now = self.clock.now()
         with self.backend.reading() as view:
-            return [_use(one, view.waiting(one.key), now) for one in view.limits(after, limit)]
+            read = steady(self.clock)
+            return [_use(reread(one, now, read), view.waiting(one.key), now) for one in view.limits(after, limit)]
 
     def limit(self, key: str, *, limit: int = 100) -> LimitUse:
         """One limit with up to `limit` of those that hold a slot and up to `limit` of those that wait, the next one first.
@@ -90,7 +92,8 @@ class Limits(Schedules):
             raise InvalidInput(f"{key!r} is no limit: its key is task:<name> or workflow:<rate limit key>")
         with self.backend.reading() as view:
             line = view.line(key, limit)
-            found = _use(line.limit, view.waiting(key), self.clock.now())
+            now = self.clock.now()
+            found = _use(reread(line.limit, now, steady(self.clock)), view.waiting(key), now)
             holders = view.holders(key, "", limit)
         return attrs.evolve(found, holders=tuple(map(_shown, holders)), line=tuple(map(_shown, line.heads[:limit])))
 

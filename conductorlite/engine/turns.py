@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from conductorlite.canonical import Payload
-from conductorlite.clock import Clock
+from conductorlite.clock import Clock, steady
 from conductorlite.decider import DECIDER_VERSION, Bounds
 from conductorlite.decisions import Decision, Event, EventKind, Outcome
 from conductorlite.definitions import Semantics
@@ -39,6 +39,7 @@ from conductorlite.errors import (
 )
 from conductorlite.executions import Workflow
 from conductorlite.expressions import apply_workflow_input_template
+from conductorlite.limits import LimitChange, reread
 from conductorlite.ports import Backend, Lock, ReadingTransaction, WritingTransaction
 from conductorlite.threads import Waiters
 
@@ -368,11 +369,19 @@ class Turns(Deciding):
             stored = tx.workflow(workflow.workflow_id)
             fence, owner = (workflow.fence, workflow.owner) if stored is None else (stored.fence, stored.owner)
             decision = attrs.evolve(decision, workflow=attrs.evolve(decision.workflow, fence=fence, owner=owner))
+        if decision.limits:
+            decision = attrs.evolve(decision, limits=tuple(map(self._dated_now, decision.limits)))
         tx.apply(decision)
         if workflow.event is not None and workflow.status.terminal:
             self.ended(tx, workflow)
         if along is not None:
             along(tx, decision)
+
+    def _dated_now(self, change: LimitChange) -> LimitChange:
+        """A limit as it is at the commit: the write may have waited, and the clock may have jumped meanwhile."""
+        if self.clock.virtual:
+            return change
+        return attrs.evolve(change, limit=reread(change.limit, self.clock.now(), steady(self.clock), change.dated))
 
     def _owned_now(self, tx: WritingTransaction, decision: Decision) -> Decision:
         """An execution that begins belongs to whom its letters belong now: it may have been taken over since it was read."""

@@ -14,6 +14,7 @@ import attrs
 from engine_kit import task_def
 
 from conductorlite import HistoryEvent, HistoryKind, TaskStatus, WorkflowDef, WorkflowTask
+from conductorlite.canonical import parse
 from conductorlite.decider.admissions import REOPENING
 from conductorlite.decisions import Event, EventKind
 from conductorlite.definitions import RateLimitConfig, RateLimitPolicy
@@ -253,7 +254,7 @@ def occupied(histories: Mapping[str, Sequence[HistoryEvent]], terms_of: TermsOf)
                 continue
             key = (line.ref or "", line.attempt or 0)
             if line.status == TaskStatus.IN_PROGRESS and not again:
-                began[key] = line.at
+                began[key] = parse(line.cause or "{}").get("clock", line.at)  # a window is counted by the clock
                 continue
             about: dict[str, Any] = {"name": limit[0], "terms": limit[1], "who": f"{workflow_id} {key[0]}#{key[1]}"}
             if key in offered:  # put back, or ended

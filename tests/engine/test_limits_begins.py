@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -10,10 +11,11 @@ import pytest
 from engine_kit import T0, Bench, flow, simple, task_def
 from limits_kit import limited, verify
 
-from conductorlite import Engine, Task, TaskStatus, VirtualClock, WorkflowDef
+from conductorlite import Engine, SystemClock, Task, TaskStatus, VirtualClock, WorkflowDef
+from conductorlite.clock import steady
 from conductorlite.decisions import Decision, EventKind
 from conductorlite.engine.asked import letter
-from conductorlite.limits import LimitChange
+from conductorlite.limits import Limit, LimitChange, reread
 from conductorlite.testing import ScriptedWorkers, replay
 
 TWO_A_MINUTE: dict[str, Any] = {"rate": 2, "per_s": 60}
@@ -255,3 +257,44 @@ def test_a_driver_with_busy_workers_loses_nothing() -> None:
         engine.run_until_idle()
         lines = [line for one in engine.workflow_ids() for line in engine.history(one) if line.status == TaskStatus.IN_PROGRESS]
         assert sorted((line.at - T0) / 1000 for line in lines) == [0, 0, 0, 20]
+
+
+class Jumping(SystemClock):
+    """The machine's clock, set to something else every now and then."""
+
+    ahead = 0
+
+    def now(self) -> int:
+        """As it is set."""
+        return super().now() + self.ahead
+
+
+@pytest.mark.skipif(steady(SystemClock()) is None, reason="this machine has no clock that never jumps")
+@pytest.mark.parametrize("jump", [7_200_000, -7_200_000, 8_000])
+def test_a_clock_that_jumps_ends_no_window(jump: int, tmp_path: Path) -> None:
+    """Set two hours forward, a window of one hour is not over; set back, it does not take three."""
+    clock = Jumping()
+    with Engine(tmp_path / "store.db", clock=clock) as engine:
+        for one in ("w1", "w2"):
+            engine.start(flow(limited("a", rate=1, per_s=3_600)), workflow_id=one)
+        engine.settle()
+        (task,) = engine.poll("a", count=9)
+        clock.ahead += jump
+        engine.settle()
+        assert engine.poll("a", count=9) == []
+        engine.start(flow(limited("a", rate=1, per_s=3_600)), workflow_id="w3")
+        engine.settle()
+        assert engine.poll("a", count=9) == []
+        (begun,) = engine.limit("task:a").admitted_at
+        assert abs(begun - jump - task.updated_at) < 60_000
+
+
+def test_instants_are_reread() -> None:
+    """A jump moves what is noted along; what began in a turn that waited for its commit began at the commit; else all stays."""
+    limit = Limit(key="k", log=(1_000, 1_500), read_at=2_000, boot="here", steady=500)
+    assert reread(limit, 2_300, ("here", 800)).log == (1_000, 1_500)
+    assert reread(limit, 10_300, ("here", 800)) == attrs.evolve(limit, log=(9_000, 9_500), read_at=10_300, steady=800)
+    assert reread(limit, -5_700, ("here", 800)).log == (-7_000, -6_500)
+    assert reread(limit, 10_300, ("elsewhere", 800)).log == (1_000, 1_500)
+    assert reread(limit, 2_300, ("here", 800), dated=1_500).log == (1_000, 2_300)
+    assert reread(limit, 2_300, None, dated=1_500) == attrs.evolve(limit, log=(1_000, 2_300), read_at=0, boot="", steady=0)

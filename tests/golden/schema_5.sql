@@ -300,9 +300,9 @@ INSERT INTO "limit_members" VALUES('workflow:gates','gates 3','gates 3',NULL,0,0
 CREATE TABLE limits (
     key TEXT PRIMARY KEY NOT NULL, fence INTEGER NOT NULL, in_use INTEGER NOT NULL, reserved INTEGER NOT NULL,
     log TEXT NOT NULL, depth INTEGER NOT NULL, span_ms INTEGER NOT NULL, number INTEGER NOT NULL, alarm TEXT, alarm_at INTEGER
-, unpolled TEXT) STRICT, WITHOUT ROWID;
-INSERT INTO "limits" VALUES('task:narrow',3,1,0,'[]',0,0,1,NULL,NULL,NULL);
-INSERT INTO "limits" VALUES('workflow:gates',3,1,0,'[]',0,0,1,NULL,NULL,NULL);
+, unpolled TEXT, read_at INTEGER NOT NULL DEFAULT 0, boot TEXT NOT NULL DEFAULT '', steady INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
+INSERT INTO "limits" VALUES('task:narrow',3,1,0,'[]',0,0,1,NULL,NULL,NULL,0,'',0);
+INSERT INTO "limits" VALUES('workflow:gates',3,1,0,'[]',0,0,1,NULL,NULL,NULL,0,'',0);
 CREATE TABLE loose_payloads (
     key TEXT NOT NULL, workflow_id TEXT NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (key, workflow_id)
 ) STRICT, WITHOUT ROWID;

@@ -20,21 +20,21 @@ _MEMBER: Final = ", ".join(_COLUMNS)
 _cells: Final[Callable[[Member], tuple[Any, ...]]] = attrgetter(*_COLUMNS)
 _STATE: Final = _COLUMNS.index("state")
 
-_LIMIT: Final = "key, fence, in_use, reserved, log, depth, span_ms, number, alarm, alarm_at, unpolled"
+_LIMIT: Final = "key, fence, in_use, reserved, log, depth, span_ms, number, alarm, alarm_at, unpolled, read_at, boot, steady"
 LIMIT: Final = f"SELECT {_LIMIT} FROM limits WHERE key = ?"
 LIMITS: Final = f"SELECT {_LIMIT} FROM limits WHERE key > ? ORDER BY key LIMIT ?"
 INSERT_LIMIT: Final = (
     f"INSERT INTO limits ({_LIMIT}) VALUES (?, 1 + coalesce((SELECT fence FROM limits WHERE key = '{FORGOTTEN}'), 0), ?, ?, ?, ?,"
-    " ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+    " ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
 FORGET_LIMIT: Final = "DELETE FROM limits WHERE key = ? AND fence = ? AND NOT EXISTS (SELECT 1 FROM limit_members WHERE key = ?)"
 NOTE_FORGOTTEN: Final = (
-    f"INSERT INTO limits ({_LIMIT}) VALUES ('{FORGOTTEN}', ?, 0, 0, '[]', 0, 0, 0, NULL, NULL, NULL)"
+    f"INSERT INTO limits ({_LIMIT}) VALUES ('{FORGOTTEN}', ?, 0, 0, '[]', 0, 0, 0, NULL, NULL, NULL, 0, '', 0)"
     " ON CONFLICT (key) DO UPDATE SET fence = max(fence, excluded.fence)"
 )
 UPDATE_LIMIT: Final = (
     "UPDATE limits SET fence = fence + 1, in_use = ?, reserved = ?, log = ?, depth = ?, span_ms = ?, number = ?, alarm = ?,"
-    " alarm_at = ?, unpolled = ? WHERE key = ? AND fence = ?"
+    " alarm_at = ?, unpolled = ?, read_at = ?, boot = ?, steady = ? WHERE key = ? AND fence = ?"
 )
 #: Few limits have any: there is an index of them.
 UNPOLLED: Final = (
@@ -126,7 +126,8 @@ class LimitRowsWritten(LimitRows):
         for change in changes:
             limit = change.limit
             numbers = (limit.in_use, limit.reserved, json.dumps(limit.log), limit.depth, limit.span_ms, limit.number)
-            fields = (*numbers, limit.alarm, limit.alarm_at, json.dumps(limit.unpolled) if limit.unpolled else None)
+            unpolled = json.dumps(limit.unpolled) if limit.unpolled else None
+            fields = (*numbers, limit.alarm, limit.alarm_at, unpolled, limit.read_at, limit.boot, limit.steady)
             if limit.fence:
                 changed = self._execute(UPDATE_LIMIT, (*fields, limit.key, limit.fence)).rowcount
             else:

@@ -113,7 +113,7 @@ class LimitConformance:
         """What was written is read, with the next fence; a page of limits is in order of keys."""
         started(backend)
         fields: dict[str, Any] = {"in_use": 2, "reserved": 1, "log": (3, 5), "depth": 2, "span_ms": 7, "number": 9}
-        limit = Limit(key="k", alarm="h", alarm_at=8, unpolled=("@b/d:a", "ä"), **fields)
+        limit = Limit(key="k", alarm="h", alarm_at=8, unpolled=("@b/d:a", "ä"), read_at=3, boot="b", steady=4, **fields)
         names = ("attempt", "generation", "number", "priority", "asked_at", "created_at", "seq")
         numbers: dict[str, Any] = dict(zip(names, range(1, 8), strict=True))
         terms: dict[str, Any] = {"concurrent": 8, "rate": 9, "window_ms": 10}
