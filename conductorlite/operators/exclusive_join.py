@@ -21,9 +21,7 @@ __all__ = ["choose", "schedule_exclusive_join"]
 
 def schedule_exclusive_join(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
     """Create the row, and look at once."""
-    named = {"joinOn": list(node.task.join_on)}
-    if node.task.default_exclusive_join_task:
-        named["defaultExclusiveJoinTask"] = list(node.task.default_exclusive_join_task)
+    named = {"joinOn": list(node.task.join_on), "defaultExclusiveJoinTask": list(node.task.default_exclusive_join_task)}
     join = draft.create(node, iterations, TaskStatus.IN_PROGRESS, input=draft.payload(named), started_at=draft.now)
     join = start_deadlines(draft, node, join)
     choose(draft, join.ref)

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from conductorlite import WorkflowDef
+from conductorlite.codec import workflow_def_to_json
 from conductorlite.testing import strategies
 
 #: A number of attempts that end somehow, the last one well.
@@ -38,20 +39,29 @@ def _timeless(value: Any) -> Any:
         known["name"] = f"{OWN}{known['name']}"
     if "backoffScaleFactor" in known:
         known |= {"retryDelaySeconds": 0, "timeoutSeconds": 0, "responseTimeoutSeconds": 3600}
+    if known.get("type") == "DO_WHILE":
+        known.setdefault("loopCondition", "true")
     if known.get("type") == "WAIT":
         known = {**known, "inputParameters": {}}
         known.pop("taskDefinition", None)
     return known
 
 
+def _nested(value: Any, inside: bool) -> bool:
+    """Whether a loop is inside a loop, which Conductor does not support."""
+    if isinstance(value, list):
+        return any(_nested(each, inside) for each in value)
+    if not isinstance(value, dict):
+        return False
+    loop = value.get("type") == "DO_WHILE"
+    return (loop and inside) or any(_nested(each, inside or loop) for each in value.values())
+
+
 def _case(number: int, definition: WorkflowDef, given_input: dict[str, Any], ends: dict[str, list[Any]]) -> Case:
-    document = _timeless(
-        json.loads(json.dumps(definition.to_json()))
-        if not isinstance(definition.to_json(), str)
-        else json.loads(definition.to_json())
-    )
+    document = _timeless(workflow_def_to_json(definition))
     document |= {"name": f"{OWN}flow", "timeoutSeconds": 0, "ownerEmail": "a@example.org", "version": 1, "schemaVersion": 2}
     document.pop("failureWorkflow", None)
+    document.pop("inputTemplate", None)
     steps = [{"do": "drive", "times": 25, "outcomes": ends}]
     return Case(name=f"compositions/{number}", workflows=[document], input=given_input, steps=steps)
 
@@ -59,6 +69,7 @@ def _case(number: int, definition: WorkflowDef, given_input: dict[str, Any], end
 def cases(drawn: int, chance: int) -> list[Case]:
     """So many, the same for the same seed."""
     found: list[Case] = []
+    seen: set[str] = set()
 
     def outcomes(kind: str) -> st.SearchStrategy[list[dict[str, Any]]]:
         return st.tuples(_ENDS, strategies.outputs()).map(
@@ -67,7 +78,7 @@ def cases(drawn: int, chance: int) -> list[Case]:
 
     @seed(chance)
     @settings(
-        max_examples=max(1, drawn), database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+        max_examples=max(1, drawn * 5), database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
     )
     @given(
         strategies.definitions(nodes=12),
@@ -75,7 +86,11 @@ def cases(drawn: int, chance: int) -> list[Case]:
         st.fixed_dictionaries({kind: outcomes(kind) for kind in strategies.WORKER_TYPES}),
     )
     def draw(definition: WorkflowDef, given_input: dict[str, Any], ends: dict[str, list[Any]]) -> None:
-        found.append(_case(len(found), definition, given_input, ends))
+        case = _case(len(found), definition, given_input, ends)
+        known = json.dumps([case.workflows, case.input, case.steps])
+        if known not in seen and len(found) < drawn and not _nested(case.workflows[0]["tasks"], False):
+            seen.add(known)
+            found.append(case)
 
     if drawn:
         draw()

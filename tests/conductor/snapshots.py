@@ -44,7 +44,7 @@ TASK: Final = (
 #: What JSON does not say of a thing that is not there, on either side.
 _NOTHING: Final = (None, "", {}, [], 0, False)
 _ABSENT: Final = "absent"
-_UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_ID: Final = re.compile(r"[0-9a-f-]{32,36}")
 
 Fetch = Callable[[str], Mapping[str, Any] | None]
 
@@ -104,7 +104,7 @@ def _execution(workflow_id: str, fetch: Fetch, place: str, labels: dict[str, str
         if child and child not in labels and depth < 4:
             children[key] = _execution(child, fetch, f"{place}{key}/", labels, depth + 1)
     failure = document.get("output", {}).get("conductor.failure_workflow")
-    if isinstance(failure, str) and _UUID.fullmatch(failure):
+    if isinstance(failure, str) and _ID.fullmatch(failure):
         children["failure"] = _execution(failure, fetch, f"{place}failure/", labels, depth + 1)
     return {**{name: document.get(name) for name in WORKFLOW}, "order": list(rows), "tasks": rows, "children": children}
 
