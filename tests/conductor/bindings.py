@@ -24,6 +24,8 @@ class Binding:
     """
 
     why: str
+    #: Whatever else differs after the same verb follows from this.
+    spreads: bool = False
     row: str = ""
     defect: str = ""
     case: re.Pattern[str] = attrs.field(default="", converter=re.compile)

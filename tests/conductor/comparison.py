@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -140,7 +140,7 @@ class Comparison:
             self._seen_there = self.server.snapshot()
             found = list(differences(self._seen_there.document, self._seen_here.document))
             now = time.monotonic()
-            if all(self._binding(each) for each in found) or now > until:
+            if all(self._bound(found)) or now > until:
                 break
             if self._seen_there.document["status"] in _OVER:
                 ended = ended or now
@@ -149,9 +149,14 @@ class Comparison:
             time.sleep(pause)
             pause = min(0.3, pause * 1.5)
         self._note(label, found)
-        return not any(
-            each.path.endswith((".status", "order")) or each.path == "status" or self._binding(each) is None for each in found
-        )
+        apart = any(each.path.endswith((".status", "order")) or each.path == "status" for each in found)
+        return not apart and all(self._bound(found))
+
+    def _bound(self, found: Sequence[Difference]) -> list[Binding | None]:
+        """What each is bound to; what spreads binds whatever nothing else does."""
+        bound = [self._binding(each) for each in found]
+        spreading = next((each for each in bound if each is not None and each.spreads), None)
+        return [each or spreading for each in bound]
 
     def _binding(self, each: Difference) -> Binding | None:
         return self.bindings.find(self.case.name, self._shown(each), each.path, each.server, each.here)
@@ -162,8 +167,8 @@ class Comparison:
 
     def _note(self, label: str, found: list[Difference]) -> None:
         self.findings += [
-            Finding(case=self.case.name, shown=self._shown(each), step=label, difference=each, binding=self._binding(each))
-            for each in found
+            Finding(case=self.case.name, shown=self._shown(each), step=label, difference=each, binding=binding)
+            for each, binding in zip(found, self._bound(found), strict=True)
         ]
 
 
@@ -173,7 +178,10 @@ def _open(document: Mapping[str, Any], place: str) -> Iterator[tuple[str, str, s
         return
     for key, row in document.get("tasks", {}).items():
         if row["status"] in ("SCHEDULED", "IN_PROGRESS"):
-            if row["taskType"].startswith(OWN) or row["taskType"] in ("WAIT", "HUMAN"):
+            worker = row["taskType"].startswith(OWN)
+            if worker and row["status"] == "SCHEDULED" and row["callbackAfterSeconds"]:
+                continue
+            if worker or row["taskType"] in ("WAIT", "HUMAN"):
                 yield place, row["referenceTaskName"], row["taskType"], row["retryCount"] or 0
             elif key in document["children"]:
                 yield from _open(document["children"][key], f"{place}{key}/")

@@ -78,7 +78,11 @@ def cases(drawn: int, chance: int) -> list[Case]:
 
     @seed(chance)
     @settings(
-        max_examples=max(1, drawn * 5), database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+        max_examples=max(1, drawn * 5),
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
     )
     @given(
         strategies.definitions(nodes=12),

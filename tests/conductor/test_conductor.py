@@ -76,6 +76,13 @@ def test_a_planted_difference_is_found() -> None:
     assert [each.difference.path for each in _compared(status="FAILED", variables={"v": None})] == ["status", "variables.v"]
 
 
+def test_what_follows_from_a_bound_difference() -> None:
+    """One that spreads binds what else differs after the same verb; another does not."""
+    text = '[[difference]]\nrow = "r"\npath = "^status"\nwhy = ""\n'
+    assert {bool(each.binding) for each in _compared(text, status="FAILED", variables={"v": 1})} == {True, False}
+    assert {bool(each.binding) for each in _compared(f"{text}spreads = true\n", status="FAILED", variables={"v": 1})} == {True}
+
+
 def test_a_verb_that_one_side_refuses_is_a_difference() -> None:
     """Both must take it, or both refuse it."""
     comparison = Comparison(CASE, Twin("k1x"), Here("k1x"), "k1x", bindings.read(""), patience=0)
