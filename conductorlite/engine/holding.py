@@ -33,7 +33,7 @@ _BEAT_S: Final = 10.0
 _AGAIN_S: Final = 1.0
 
 #: How often who drives looks for holders that are gone, ms.
-_LOOK_MS: Final = 500
+_LOOK_MS: Final = 250
 
 #: Executions whose turns are taken at once when their tasks are given back; the rest is the driver's.
 _TURNS: Final = 64
