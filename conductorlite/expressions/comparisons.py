@@ -24,10 +24,13 @@ __all__ = ["OPERATORS", "Budget", "Compare", "Members", "Refused", "decimal"]
 
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
 #: What one evaluation of a path may look at: values, tests of items, and a share of the characters that are searched.
-_MAX_WORK: Final = 2_000_000
+_MAX_WORK: Final = 1_000_000
 #: Characters that are searched, and ways of a pattern that are tried, for the price of one value.
 _SEARCHED: Final = 100
 _TRIED: Final = 50
+#: Digits that are read for it, and what it costs to compare two lists or maps.
+_DIGITS: Final = 20
+_PAIR: Final = 10
 
 
 class Refused(ExpressionFailed):
@@ -42,6 +45,8 @@ class Budget:
         self._left = _MAX_WORK
         #: Answers of paths from the root: the same for every item.
         self.found: dict[int, Json] = {}
+        #: Answers about pairs, with the pairs, which keep their ids.
+        self._alike: dict[tuple[int, int], tuple[Json, Json, bool]] = {}
         #: Members of the lists that were looked into, with the list, which keeps its id.
         self._members: dict[int, tuple[list[Json], Members]] = {}
 
@@ -54,6 +59,18 @@ class Budget:
         self._left -= count
         if self._left < 0:
             raise ExpressionFailed(f"a path looks at more than {_MAX_WORK:,} values")
+
+    def alike(self, left: Json, right: Json) -> bool:
+        """Whether two equal texts, lists or maps are so to Java too, found out once: both may be the document's, of any size."""
+        key = (id(left), id(right))
+        if key not in self._alike:
+            self.spend(_PAIR)
+            # 1, 1.0 and true are the same to Python, not to Java.
+            same = left == right and (
+                isinstance(left, str) or json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
+            )
+            self._alike[key] = left, right, same
+        return self._alike[key][2]
 
     def members(self, items: list[Json]) -> Members:
         """The members of a list, put in order once."""
@@ -124,6 +141,7 @@ class Members:
 
 def _equal(left: Json, right: Json, budget: Budget) -> bool:
     if _is_number(left) and isinstance(right, str):
+        budget.spend(len(right) // _DIGITS)
         return _exact(left) == decimal(right)
     if isinstance(left, str) and _is_number(right):
         return left == _written(right)
@@ -133,22 +151,24 @@ def _equal(left: Json, right: Json, budget: Budget) -> bool:
 def _same(left: Json, right: Json, budget: Budget) -> bool:
     if _is_number(left) and _is_number(right):
         return _exact(left) == _exact(right)
-    if type(left) is not type(right) or left != right:
+    if type(left) is not type(right):
         return False
-    # 1, 1.0 and true are the same to Python, not to Java.
-    return not isinstance(left, list | dict) or json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
+    if isinstance(left, list | dict) or (isinstance(left, str) and len(left) == len(right) > _SEARCHED):
+        return budget.alike(left, right)
+    return bool(left == right)
 
 
 def _ordered(compare: Callable[[Json, Json], bool]) -> Compare:
     def test(left: Json, right: Json, budget: Budget) -> bool:
         if _is_number(left) and _is_number(right):
             return compare(_exact(left), _exact(right))
+        if not isinstance(left, str) or not isinstance(right, str):
+            return False
+        if left.isascii() and right.isascii():
+            return compare(left, right)
         # Java's texts are ordered by their UTF-16 units.
-        return (
-            isinstance(left, str)
-            and isinstance(right, str)
-            and compare(left.encode("utf-16-be", "surrogatepass"), right.encode("utf-16-be", "surrogatepass"))
-        )
+        budget.spend((len(left) + len(right)) // _SEARCHED)
+        return compare(left.encode("utf-16-be", "surrogatepass"), right.encode("utf-16-be", "surrogatepass"))
 
     return test
 
@@ -199,7 +219,9 @@ def _size(left: Json, right: Json, budget: Budget) -> bool:
     if not _is_number(right):
         return False
     if isinstance(left, str):
-        return len(left) + sum(1 for sign in left if sign > "\uffff") == int(right)
+        if not left.isascii():
+            budget.spend(len(left) // _SEARCHED)
+        return len(left if left.isascii() else left.encode("utf-16-be", "surrogatepass")[::2]) == int(right)
     return isinstance(left, list | dict) and (len(left) if isinstance(left, list) else -1) == int(right)
 
 
