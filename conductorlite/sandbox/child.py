@@ -119,10 +119,11 @@ class JavaScript:
                 self.prepare()
             (context, run), self.ready = self.ready, None
             context.set_time_limit(self.seconds)
-            values = request["values"], text, request["now"], *request["chance"], request["java"]
+            longer = f"the result is longer than {self.most:,} characters"
+            values = request["values"], text, request["now"], *request["chance"], request["java"], self.most, longer
             answer = run(*values)
             if len(answer) > self.most:
-                return {"error": f"the result is longer than {self.most:,} characters"}
+                return {"error": longer}
             return {"answer": answer}
         except UnicodeEncodeError:
             return {"error": "a text given to the script holds half of a surrogate pair"}

@@ -1,6 +1,7 @@
 // What a script finds instead of the world: a clock and a chance that are given, nothing that tells of time, memory or chance
 // otherwise, nothing that makes code of text (`$` must be known from the text), and the spellings of Java's collections.
-// Evaluates to a function of the values, the script, the instant, four numbers of the seed, and whether the last are needed;
+// Evaluates to a function of the values, the script, the instant, four numbers of the seed, whether the last are needed, how
+// many characters the result may have, and what to say of a longer one;
 // it answers '=' and JSON text, or '!' and a JSON list of the error's words and where it was raised.
 (function () {
   'use strict';
@@ -98,7 +99,13 @@
     put(Object.prototype, 'containsKey', function containsKey(key) { return own(this, key); });
   }
 
+  // What the result may still take. Counted while it is written: what grows beyond it may take all the time of the script.
+  const over = {};
+  let room = 0;
+  const spend = (length) => { if ((room -= length + 1) < 0) throw over; };
+
   function write(value, depth) {
+    spend(typeof value === 'string' ? value.length : 0);
     if (value === undefined || value === null) return 'null';
     switch (typeof value) {
       case 'boolean': return value ? 'true' : 'false';
@@ -122,15 +129,16 @@
       return '[' + result + ']';
     }
     const all = keys(value);
-    for (let i = 0; i < all.length; i++) result += (i ? ',' : '') + stringify(all[i]) + ':' + write(value[all[i]], depth + 1);
+    for (let i = 0; i < all.length; i++) spend(all[i].length), result += (i ? ',' : '') + stringify(all[i]) + ':' + write(value[all[i]], depth + 1);
     return '{' + result + '}';
   }
 
   // A long concatenation is a rope, which the binding cannot read; what is joined is not.
   const answer = (sign, written) => apply(join, [sign, written], ['']);
 
-  return function (values, script, now, a, b, c, d, java) {
+  return function (values, script, now, a, b, c, d, java, most, longer) {
     try {
+      room = most;
       clock(now);
       chance(a, b, c, d);
       if (java) collections();
@@ -139,7 +147,8 @@
     } catch (error) {
       let said = 'the script threw', where = '';
       try {
-        if (error === null) said = 'InternalError: out of memory';
+        if (error === over) said = longer;
+        else if (error === null) said = 'InternalError: out of memory';
         else if (typeof error === 'object' && typeof error.stack === 'string') {
           said = error.name + ': ' + error.message; where = error.stack;
         } else said = typeof error === 'object' ? write(error, 0) : text(error);

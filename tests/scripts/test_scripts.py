@@ -198,6 +198,14 @@ def test_a_time_out_is_tried_again_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     assert started == [False, False, True]
 
 
+def test_a_result_that_grows_is_ended_while_it_is_written() -> None:
+    """Not when the time is over: no more than it may have is ever put together."""
+    endless = "new Proxy([], {get: (list, key) => key === 'length' ? 1e9 : 1})"
+    for text in (endless, f"({{a: {endless}}})", "'x'.repeat(1000)", "({['x'.repeat(1000)]: 1})"):
+        with pytest.raises(ExpressionFailed, match=r"^the result is longer than 1,000 characters$"):
+            JavaScript(limits=Limits(seconds=60, output_characters=1_000)).compile(text).evaluate({})
+
+
 @pytest.mark.parametrize("text", ["a b", "1 +", "return 1", "`"])
 def test_syntax_is_checked_before_anything_runs(text: str) -> None:
     """A syntax error is found when the script is compiled, with its line."""
