@@ -7,6 +7,7 @@ from pathlib import Path
 
 import load
 import pytest
+import scripting
 import searching
 import throughput
 import time_skipping
@@ -47,6 +48,15 @@ def test_searching(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert printed.count(" hits") == len(searching.QUESTIONS)
     assert "indexed" in printed
+
+
+def test_scripting(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two calls and two rounds of each language that is there."""
+    scripting.main(["--rounds", "1", "--calls", "2"])
+    printed = capsys.readouterr().out
+    assert "calls/s" in printed
+    assert "rounds/s" in printed
+    assert printed.count("QuickJS") == 3
 
 
 @pytest.mark.slow
