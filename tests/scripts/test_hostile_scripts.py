@@ -45,6 +45,10 @@ from conductorlite.sandbox import processes
 from hostile_data import DOCUMENTS
 kind, text, given = json.loads(sys.stdin.read())
 values = eval(DOCUMENTS.get(given, given))
+def used():
+    taken = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in taken), max(each.ru_maxrss for each in taken) / 1024
+before, _ = used()
 try:
     if kind in ("path", "template"):
         answer = compile_template("${" + text + "}" if kind == "path" else text).render(MappingSource(whole=values))
@@ -59,8 +63,8 @@ processes._end_all()
 if kind == "python":
     from conductorlite.sandbox import monty
     monty._pools.close()
-used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-print(json.dumps([said, sum(each.ru_utime + each.ru_stime for each in used), max(each.ru_maxrss for each in used) / 1024]))
+after, megabytes = used()
+print(json.dumps([said, after - before, megabytes]))
 """
 
 
