@@ -79,7 +79,8 @@ class Admissions(Mailboxes):
             lane=lane if terms.rate else "",
             **attrs.asdict(terms),
         )
-        others = self._grant(key)  # a window may have moved, and nobody has looked yet
+        # A window may have moved, and nobody has looked yet. Who asks again goes first: the slot it had is nobody else's meanwhile.
+        others = () if again else self._grant(key)
         head = self._head(key)
         first = (head is None or member.place < head.place) and member.lane not in self._limit(key).unpolled
         admitted = first and admission(self._limit(key), terms, self.clock) == self.clock
@@ -87,6 +88,8 @@ class Admissions(Mailboxes):
             self._admit(member)
         elif wait:
             self._join(member)
+        if again:
+            others = self._grant(key)
         self._watch(key)
         self._tell(f"wait {ref}" if again else act, admitted is not again, others)
         return admitted

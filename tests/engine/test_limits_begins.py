@@ -259,6 +259,19 @@ def test_a_driver_with_busy_workers_loses_nothing() -> None:
         assert sorted((line.at - T0) / 1000 for line in lines) == [0, 0, 0, 20]
 
 
+def test_what_is_given_back_keeps_its_slot(bench: Bench) -> None:
+    """While it waits for another place in the window nobody else has the slot: its function may be running still."""
+    _started(bench, flow(limited("a", k=1, rate=2, per_s=10)), "w1 w2")
+    (task,) = bench.engine.poll("a")
+    _given_back(bench, task)
+    (task,) = bench.engine.poll("a", count=9)
+    _given_back(bench, task)
+    assert (task.workflow_id, _statuses(bench, "w1 w2"), _taken(bench)) == ("w1", ["PENDING", "PENDING"], [])
+    bench.at(10)
+    assert (_taken(bench), _statuses(bench, "w2")) == (["w1"], ["PENDING"])
+    _whole(bench)
+
+
 class Jumping(SystemClock):
     """The machine's clock, set to something else every now and then."""
 
