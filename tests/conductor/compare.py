@@ -40,7 +40,7 @@ def compared(case: Case, base: str, known: bindings.Bindings, patience: float) -
     finally:
         there.close()
         here.close()
-    if case.parts and any(not each.shown for each in findings) and case.halves():
+    if case.parts and any(not each.shown and each.binding is None for each in findings) and case.halves():
         return [finding for half in case.halves() for finding in compared(half, base, known, patience)]
     return findings
 
