@@ -343,5 +343,5 @@ def outcome(engine: Engine, workflow_id: str) -> J:
         "reason": row.reason,
         "output": row.output_data,
         "variables": row.variables.fresh(),
-        "tasks": {f"{task.ref}#{task.attempt}": (str(task.status), task.output_data, task.reason) for task in tasks},
+        "tasks": {f"{task.ref}#{task.attempt}": [str(task.status), task.output_data, task.reason] for task in tasks},
     }

@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from golden_dump import FOLDER, ddl, dumped, golden, loaded
@@ -31,6 +32,17 @@ pytest.importorskip("jq", reason="one of the executions needs the extra jq")
 _NODE = re.compile(r'"taskReferenceName": "(\w+)", "type": "(\w+)"')
 
 SCHEMAS = range(1, VERSION + 1)
+
+#: Reasons as they were told before schema 5, and since: what is stored keeps its words.
+REWORDED = (
+    (r"workflow timeout: it did not end within (\d+) s; timeout policy (\w+)", "Workflow timed out", "Timeout"),
+    (
+        r"Task '\w+' \(\w+\) poll timeout: no worker polled \w+ within (\d+) s; timeout policy (\w+)",
+        "Task poll timed out",
+        "Poll timeout",
+    ),
+    (r"Task '\w+' \S+ timeout: it did not end within (\d+) s of its start; timeout policy (\w+)", "Task timed out", "Timeout"),
+)
 
 
 @pytest.fixture(params=SCHEMAS)
@@ -53,6 +65,15 @@ def engine(path: Path) -> Iterator[Engine]:
     """The present engine on it, at the instant at which it was left."""
     with Engine(SQLiteBackend(path), clock=VirtualClock(ENDS_AT)) as engine:
         yield engine
+
+
+def in_todays_words(told: dict[str, Any]) -> dict[str, Any]:
+    """An outcome with its reasons as they are worded today."""
+    text = json.dumps(told)
+    for before, what, which in REWORDED:
+        text = re.sub(before, rf"{what} after \1 seconds. {which} configured as \1 seconds. Timeout policy configured to \2", text)
+    reworded: dict[str, Any] = json.loads(text)
+    return reworded
 
 
 def test_every_schema_has_its_golden_database() -> None:
@@ -89,7 +110,7 @@ def test_it_stands_as_it_was_left(engine: Engine, schema: int) -> None:
         ids = list(today.workflow_ids())
         assert list(engine.workflow_ids()) == ids
         for workflow_id in ids:
-            assert outcome(engine, workflow_id) == outcome(today, workflow_id)
+            assert in_todays_words(outcome(engine, workflow_id)) == outcome(today, workflow_id)
 
 
 def test_it_comes_to_the_same_ends(engine: Engine, schema: int) -> None:
@@ -102,7 +123,7 @@ def test_it_comes_to_the_same_ends(engine: Engine, schema: int) -> None:
         assert list(engine.workflow_ids()) == list(today.workflow_ids())
         for workflow_id in today.workflow_ids():
             assert engine.status(workflow_id).terminal
-            assert outcome(engine, workflow_id) == outcome(today, workflow_id)
+            assert in_todays_words(outcome(engine, workflow_id)) == outcome(today, workflow_id)
     for workflow_id, lines in told.items():
         assert list(engine.history(workflow_id))[: len(lines)] == lines
     assert engine.check() == []
