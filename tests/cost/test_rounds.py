@@ -11,7 +11,7 @@ from rounds import BEYOND_THE_SUBSET, LOOPS, WINDOW, Profile, full, profile
 from conductorlite.expressions.subset import compile_subset
 
 #: Rounds of a run; of the long run.
-ROUNDS = 150
+ROUNDS = 200
 MANY = {"children": 1_000, "kept": 1_000, "variables": 1_000, "scripted": 10_000}
 COUNTS = ("statements", "rows_read", "commits")
 

@@ -133,7 +133,7 @@ def test_a_paused_execution_asks_later() -> None:
     engine = _engine(_limited(concurrent_exec_limit=1), "w1 w2")
     engine.pause("w2")
     assert engine.explain("w2") == (
-        "flow (w2) is PAUSED: nothing more is scheduled until it is resumed. 1 event is held: the slot of a. "
+        "flow (w2) is PAUSED: nothing more is scheduled until it is resumed. 1 event is held: the slot or the retry of a. "
         f"{ASKS} and asks for its slot when the execution is resumed."
     )
 

@@ -95,7 +95,7 @@ def cut_everywhere(folder: Path, run: Run, made: list[Copy], inside: tuple[int, 
     return cuts, frames_seen
 
 
-@pytest.mark.parametrize("checkpoint_every", [None, 60])
+@pytest.mark.parametrize("checkpoint_every", [None, pytest.param(60, marks=pytest.mark.slow)])
 def test_the_log_cut_in_a_run(tmp_path: Path, checkpoint_every: int | None, capsys: pytest.CaptureFixture[str]) -> None:
     """Every tenth commit's frames, at their edges and in the middle; with a log that grows and with one that starts over."""
     run, made = copies(tmp_path / "run", short_run, checkpoint_every)

@@ -91,7 +91,7 @@ def judged(tally: Tally, mode: Mode, capsys: Any) -> None:
     assert (tally.lost > 0) is (mode == "NORMAL")
 
 
-@pytest.mark.parametrize("mode", ["FULL", "NORMAL"])
+@pytest.mark.parametrize("mode", ["FULL", pytest.param("NORMAL", marks=pytest.mark.slow)])
 def test_a_power_cut_leaves_what_some_commit_left(tmp_path: Path, mode: Mode, capsys: pytest.CaptureFixture[str]) -> None:
     """At moments spread over a run with checkpoints in it, from the making of the store to its closing."""
     run, log = lived(tmp_path / "run", short_run, mode, 150)
