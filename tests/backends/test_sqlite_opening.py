@@ -6,7 +6,8 @@ import multiprocessing
 import sqlite3
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import attrs
@@ -74,6 +75,70 @@ def test_a_store_that_is_being_made_is_waited_for(tmp_path: Path) -> None:
     with pytest.raises(StorageBusy):
         SQLiteBackend(path, busy_timeout_ms=1)
     maker.close()
+
+
+def _in_another_process(path: Path, statements: str) -> str:
+    """What another process says that opens the file, runs statements and closes it."""
+    script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None); "
+    script += f"print(*[c.execute(one).fetchone() for one in {statements!r}.split(';')]); c.close()"
+    done = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, timeout=20)
+    return done.stdout + done.stderr
+
+
+def test_opening_again_keeps_the_locks_of_the_first(tmp_path: Path) -> None:
+    """A store that this process opens twice, under two names, is not taken by another process for one that nobody uses.
+
+    That one would remove the log as it closes the file, and with it what is committed afterwards.
+    """
+    path, link = tmp_path / "store.db", tmp_path / "link.db"
+    first = SQLiteBackend(path)
+    with first.writing() as tx:
+        tx.post([event("before")])
+    link.symlink_to(path)
+    for name in (path, link):
+        SQLiteBackend(name).close()
+    log = Path(f"{path}-wal").stat().st_ino
+    assert _in_another_process(path, "SELECT count(*) FROM inbox") == "(1,)\n"
+    assert Path(f"{path}-wal").stat().st_ino == log
+    with first.writing() as tx:
+        tx.post([event("after")])
+    assert _in_another_process(path, "SELECT count(*) FROM inbox") == "(2,)\n"
+    first.close()
+
+
+def test_opening_again_while_the_store_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that opens the store while another one makes it does not let another process in between."""
+    path = tmp_path / "store.db"
+    really, second_came, said = opening.migrate, threading.Event(), []
+
+    def migrating(connection: sqlite3.Connection, name: str) -> None:
+        if threading.current_thread() is threading.main_thread():
+            connection.execute("BEGIN EXCLUSIVE")
+            opened.append(pool.submit(SQLiteBackend, path))
+            assert second_came.wait(20)
+            said.append(_in_another_process(path, "BEGIN IMMEDIATE"))
+            connection.execute("ROLLBACK")
+        second_came.set()
+        really(connection, name)
+
+    monkeypatch.setattr(opening, "migrate", migrating)
+    opened: list[Future[SQLiteBackend]] = []
+    with ThreadPoolExecutor(1) as pool:
+        SQLiteBackend(path).close()
+        opened[0].result(timeout=20).close()
+    assert "database is locked" in said[0]
+
+
+def test_a_store_that_is_closed_or_dropped_is_looked_at_again(tmp_path: Path) -> None:
+    """The look without SQLite is left out only while this process has the file open."""
+    path = tmp_path / "store.db"
+    SQLiteBackend(path).close()
+    kept = SQLiteBackend(path)
+    assert opening._opened.has(str(path))
+    del kept
+    assert not opening._opened.has(str(path))
+    SQLiteBackend(path).close()
+    assert not opening._opened.has(str(path))
 
 
 @pytest.mark.parametrize(("synchronous", "number"), [("FULL", 2), ("NORMAL", 1)])
@@ -164,7 +229,7 @@ def test_others_that_leave_let_the_file_change_to_wal(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     reader = sqlite3.connect(path, isolation_level=None)
     reader.executescript("CREATE TABLE t (a); INSERT INTO t VALUES (1); BEGIN; SELECT * FROM t;")
-    connection = sqlite3.connect(path, isolation_level=None, timeout=20)
+    connection = sqlite3.connect(path, isolation_level=None, timeout=0.1)
     connection.set_trace_callback(lambda text: reader.rollback() if "EXCLUSIVE" in text and reader.in_transaction else None)
     opening._enter_wal(connection, str(path))
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)

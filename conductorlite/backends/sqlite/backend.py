@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, final
 from conductorlite.backends.sqlite.copying import copy
 from conductorlite.backends.sqlite.counting import Counts
 from conductorlite.backends.sqlite.marks import FileMarks
-from conductorlite.backends.sqlite.opening import Settings, open_reader, open_writer, translated
+from conductorlite.backends.sqlite.opening import Settings, open_reader, open_writer, release, translated
 from conductorlite.backends.sqlite.presence import Presences, SQLitePresence
 from conductorlite.backends.sqlite.reads import SQLiteReads
 from conductorlite.backends.sqlite.schema import refuse_newer
@@ -201,10 +201,12 @@ class SQLiteBackend:
                     writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 self._release()
                 writer.close()
+                release(self._settings)
         except StorageBusy:
             raise
         except StorageError:  # the writing connection was thrown away, and the file cannot be opened any more
             self._release()
+            release(self._settings)
 
     def _release(self) -> None:
         self._closed = True

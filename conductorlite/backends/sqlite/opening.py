@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import weakref
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
 
@@ -23,8 +25,9 @@ from conductorlite.errors import (
     StorageReadOnly,
 )
 from conductorlite.files import make_private
+from conductorlite.threads import Mutex
 
-__all__ = ["Settings", "open_reader", "open_writer", "translated"]
+__all__ = ["Settings", "open_reader", "open_writer", "release", "translated"]
 
 _MAGIC: Final = b"SQLite format 3\0"
 _HEADER_BYTES: Final = 100
@@ -65,6 +68,51 @@ class Settings:
     counts: Counts | None
 
 
+class _Opened:
+    """Which databases this process has open: to close any other descriptor of one drops the locks that SQLite has on it.
+
+    POSIX locks are the process's, and so is this. A store that nobody keeps any more is not counted, closed or not.
+    """
+
+    def __init__(self) -> None:
+        self._forked()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self) -> None:
+        self.mutex = Mutex()  # another thread of the parent may have held it
+        self._files: dict[tuple[int, int], list[weakref.ref[Settings]]] = {}
+
+    def add(self, settings: Settings) -> None:
+        with suppress(OSError):
+            self._files.setdefault(_key(settings.path), []).append(weakref.ref(settings))
+
+    def has(self, path: str) -> bool:
+        try:
+            known = self._files.get(_key(path), [])
+        except OSError:
+            return False
+        return any(settings() is not None for settings in known)
+
+    def discard(self, settings: Settings | None) -> None:
+        """Forget a store, and those that are gone."""
+        for key, known in list(self._files.items()):
+            known[:] = [one for one in known if one() is not None and one() is not settings]
+            if not known:
+                del self._files[key]
+
+
+def _key(path: str) -> tuple[int, int]:
+    seen = Path(path).stat()
+    return seen.st_dev, seen.st_ino
+
+
+def release(settings: Settings) -> None:
+    """Tell that every connection made with these settings is closed."""
+    with _opened.mutex.held():
+        _opened.discard(settings)
+
+
 def translated(error: sqlite3.Error, path: str) -> ConductorliteError:
     """What a failure of SQLite means to the user, naming the file."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
@@ -84,8 +132,11 @@ def open_writer(settings: Settings) -> sqlite3.Connection:
     """
     path = settings.path
     _check_writable(path)
-    made = _check_header(path)
-    make_private(path)
+    with _opened.mutex.held():  # nobody in this process opens the file between the look at it and its entry
+        made = not _opened.has(path) and _check_header(path)
+        make_private(path)
+        _opened.discard(settings)
+        _opened.add(settings)
     try:
         connection = _connect(settings)
         try:
@@ -105,6 +156,9 @@ def open_writer(settings: Settings) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise translated(error, path) from error
     return connection
+
+
+_opened: Final = _Opened()
 
 
 def open_reader(settings: Settings) -> sqlite3.Connection:
