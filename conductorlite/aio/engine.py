@@ -155,6 +155,7 @@ class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping, AsyncUpkeep):
         task_to_domain: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
         idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
+        external_input_payload_storage_path: str | None = None,
     ) -> AsyncRun:
         """`Engine.start`, awaited; the handle's `result` is awaited too."""
         run = await self._call(
@@ -171,6 +172,7 @@ class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping, AsyncUpkeep):
             task_to_domain=task_to_domain,
             idempotency_key=idempotency_key,
             idempotency_strategy=idempotency_strategy,
+            external_input_payload_storage_path=external_input_payload_storage_path,
         )
         return AsyncRun(self, run.workflow_id)
 
@@ -189,6 +191,7 @@ class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping, AsyncUpkeep):
         task_to_domain: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
         idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
+        external_input_payload_storage_path: str | None = None,
     ) -> str:
         """`Engine.start_workflow`, awaited."""
         return await self._call(
@@ -205,6 +208,7 @@ class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping, AsyncUpkeep):
             task_to_domain=task_to_domain,
             idempotency_key=idempotency_key,
             idempotency_strategy=idempotency_strategy,
+            external_input_payload_storage_path=external_input_payload_storage_path,
         )
 
     async def run(self, workflow_id: str) -> AsyncRun:
@@ -400,9 +404,11 @@ class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping, AsyncUpkeep):
         """`Engine.sweep_payloads`, awaited."""
         return await self._call(self._engine.sweep_payloads, grace)
 
-    async def external_storage_location(self, path: str, operation: str = "READ") -> ExternalStorageLocation:
+    async def external_storage_location(
+        self, path: str = "", operation: str = "READ", payload_type: str | None = None
+    ) -> ExternalStorageLocation:
         """`Engine.external_storage_location`, awaited."""
-        return await self._call(self._engine.external_storage_location, path, operation)
+        return await self._call(self._engine.external_storage_location, path, operation, payload_type)
 
     async def poll_data(self, task_type: str | None = None) -> Sequence[PollData]:
         """`Engine.poll_data`, awaited."""

@@ -136,6 +136,7 @@ class Engine(Upkeep):
         task_to_domain: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
         idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
+        external_input_payload_storage_path: str | None = None,
     ) -> Run:
         """Start an execution and return a handle on it, or on the one that holds the idempotency key.
 
@@ -155,6 +156,7 @@ class Engine(Upkeep):
             task_to_domain=task_to_domain,
             idempotency_key=idempotency_key,
             idempotency_strategy=idempotency_strategy,
+            external_input_payload_storage_path=external_input_payload_storage_path,
         )
         self._news.tell()
         return Run(self, workflow_id)

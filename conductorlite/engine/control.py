@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from conductorlite.canonical import Payload
+from conductorlite.canonical import EMPTY, Payload
 from conductorlite.clock import Instant, to_instant
 from conductorlite.decider import DECIDER_VERSION
 from conductorlite.decisions import EventKind, Outcome
@@ -15,6 +15,7 @@ from conductorlite.engine.asked import Start, Taken, letter
 from conductorlite.engine.domains import checked_domains
 from conductorlite.engine.keys import checked_key, checked_strategy, replaced
 from conductorlite.engine.metadata import Embedded, Metadata
+from conductorlite.engine.uploads import given_path, uploaded
 from conductorlite.errors import Conflict, InvalidInput, KeyTaken, Parked, PayloadTooLarge, TaskNotFound
 from conductorlite.executions import Workflow, WorkflowStatus
 from conductorlite.expressions import apply_workflow_input_template
@@ -48,6 +49,7 @@ class Control(Metadata):
         task_to_domain: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
         idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
+        external_input_payload_storage_path: str | None = None,
     ) -> str:
         """Start an execution and return its id; `Engine.start` returns a handle instead.
 
@@ -58,9 +60,11 @@ class Control(Metadata):
         `idempotency_key` (1 to 255 characters) belongs to one execution of the workflow's name. When another one holds it:
         FAIL raises KeyTaken, RETURN_EXISTING returns that one's id, FAIL_ON_RUNNING raises KeyTaken while it runs or is paused, and
         else gives the key to the new one.
+        `external_input_payload_storage_path` stands for an input that was uploaded where `external_storage_location` said.
 
         Raises DefinitionNotFound, InvalidDefinition, InvalidInput (input that is not JSON or breaks the inputSchema, something out
-        of range), PayloadTooLarge, AlreadyExists when `workflow_id` is taken, KeyTaken, LimitReached; then nothing is stored.
+        of range, a path where nothing was uploaded), PayloadTooLarge, AlreadyExists when `workflow_id` is taken, KeyTaken,
+        LimitReached, PayloadUnavailable; then nothing is stored.
         """
         key, strategy = checked_key(idempotency_key), checked_strategy(idempotency_strategy)
         if not 0 <= priority <= 99:
@@ -68,6 +72,9 @@ class Control(Metadata):
         if at is not None and delay is not None:
             raise InvalidInput("give `at` or `delay`, not both")
         given = Payload.of(dict(input) if input is not None else {}, where="input")
+        path = given_path(external_input_payload_storage_path)
+        if path is not None and given != EMPTY:
+            raise InvalidInput("give `input` or `external_input_payload_storage_path`, not both")
         if workflow_id is not None and name_at(workflow_id) is not None:
             raise InvalidInput(f"{workflow_id!r} is the inbox of a schedule, and no id for an execution")
         now = self.clock.now()
@@ -83,6 +90,8 @@ class Control(Metadata):
             with self.backend.reading() as view:
                 embedded = self.embedded(view, workflow, version)
                 replaced(view, embedded.name, key, strategy)
+            if path is not None:
+                given = Payload.of(uploaded(self.turns.outside, path, "WORKFLOW_INPUT"), where="input")
             row = self._new_row(embedded, workflow_id or self._ids(), given, now, asked)
             problem = self.turns.bounds.barriers.refusal("workflow_input", row.input)
             if problem is not None:

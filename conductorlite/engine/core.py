@@ -28,7 +28,7 @@ from conductorlite.handlers import EventHandler
 from conductorlite.payloads import open_payloads
 from conductorlite.ports import Backend, Lock, PayloadCodec, PayloadStorage, SecretProvider
 
-__all__ = ["Core", "checked_name"]
+__all__ = ["Core", "checked_name", "new_upload_name"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
@@ -126,6 +126,11 @@ def checked_name(name: str | None, allocation: str) -> str | None:
     if name is not None and (not isinstance(name, str) or not _NAME.fullmatch(name)):
         raise InvalidInput(f"an engine's name is 1 to 100 letters, digits, `_`, `.` and `-`, not {name!r:.80}")
     return name
+
+
+def new_upload_name() -> str:
+    """32 hex digits that nobody can guess: whoever knows the path of an upload can report it."""
+    return uuid.uuid4().hex
 
 
 def _open(store: str | os.PathLike[str] | Backend | None) -> Backend:

@@ -33,13 +33,13 @@ from conductorlite.ports import (
 )
 from conductorlite.texts import printable, type_name
 
-__all__ = ["Elsewhere", "Near", "Outside", "PayloadSweep"]
+__all__ = ["Elsewhere", "Near", "Outside", "PayloadSweep", "as_unavailable"]
 
 #: Loose payloads, or objects of a listing, that are looked at in one transaction.
 _PAGE: Final = 200
 
 #: Objects of ours, and what an interrupted write of one has left; whatever else lies there is not ours to delete.
-_OURS: Final = re.compile(r"[0-9a-f]{2}/[0-9a-f]{64}\.json[A-Za-z0-9_.-]*")
+_OURS: Final = re.compile(r"([0-9a-f]{2}/[0-9a-f]{64}|(workflow|task)/(input|output)/[0-9a-f]{32})\.json[A-Za-z0-9_.-]*")
 
 _KEY_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -109,7 +109,7 @@ class Outside:
             key = placed[text.digest].key
             if key not in near.put:
                 data = text.whole().encode()
-                with _told(f"payload {key} could not be stored"):
+                with as_unavailable(f"payload {key} could not be stored"):
                     self.storage.put(key, data if self.codec is None else self.codec.encode(data))
                 near.put.add(key)
         rest = tuple(text for text in decision.texts if text.digest not in placed)
@@ -145,7 +145,7 @@ class Outside:
         """The text of a document; raises PayloadLost when it is missing or damaged, PayloadUnavailable when it cannot be told."""
         if self.storage is None:
             raise PayloadUnavailable(f"payload {external.key} lies in a payload storage, and the engine has none")
-        with _told(f"payload {external.key} could not be fetched"):
+        with as_unavailable(f"payload {external.key} could not be fetched"):
             data = self.storage.get(external.key)
         data = self._decoded(external.key, data)
         if hashlib.sha256(data).hexdigest() != external.digest:
@@ -208,7 +208,7 @@ class Outside:
             used, at = tx.external_used(key), tx.loosened_at(key)
             wanted = used or (at is not None and at > until)
             if not wanted and at is not None:
-                with _told(f"payload {key} could not be deleted"):
+                with as_unavailable(f"payload {key} could not be deleted"):
                     storage.delete(key)
             tx.tighten(key, until)
             return not wanted and at is not None
@@ -227,7 +227,7 @@ class Outside:
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
+def as_unavailable(what: str) -> Iterator[None]:
     """Whatever a storage or a codec raises that no error of ours names: nobody can say that it will not work another time."""
     try:
         yield

@@ -8,10 +8,12 @@ from itertools import chain
 import attrs
 
 from conductorlite.engine.archived import unarchived
+from conductorlite.engine.core import new_upload_name
 from conductorlite.engine.events import Events
 from conductorlite.engine.outside import PayloadSweep
 from conductorlite.engine.paging import execution_pages
-from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, PayloadUnavailable
+from conductorlite.engine.uploads import location
+from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput
 from conductorlite.executions import PollData, Workflow, WorkflowStatus
 from conductorlite.ports import ExecutionFilter, ExternalStorageLocation
 from conductorlite.spans import Span, to_span
@@ -104,16 +106,18 @@ class Records(Events):
         """
         return self.turns.outside.sweep(self.clock.now(), to_span(grace))
 
-    def external_storage_location(self, path: str, operation: str = "READ") -> ExternalStorageLocation:
-        """Where the payload of a key (`path`) can be read, or with WRITE written, directly: a URI, signed where the storage can.
+    def external_storage_location(
+        self, path: str = "", operation: str = "READ", payload_type: str | None = None
+    ) -> ExternalStorageLocation:
+        """Where the payload of a `path` can be read, or with WRITE a new one uploaded: a URI, signed where the storage can.
 
-        What is written must be what the store expects there, or it counts as damaged. Raises InvalidInput for a key or operation
-        that cannot be, PayloadUnavailable, also when the store keeps everything itself.
+        To upload, leave `path` empty and give the `payload_type`, WORKFLOW_INPUT for a start or TASK_OUTPUT for a report, write one
+        JSON object to the URI, and report the path that is returned. It is read then, once; `sweep_payloads` deletes the upload
+        when its grace time, counted from here, is over. With the path of an upload, WRITE gives a URI for it again; what is stored
+        already cannot be overwritten. Raises InvalidInput for a path, operation or type that cannot be, PayloadUnavailable, also
+        when the store keeps everything itself, and StorageErrors. Source of the rule: Conductor's `getExternalStorageLocation`.
         """
-        storage = self.turns.outside.storage
-        if storage is None:
-            raise PayloadUnavailable("this engine has no payload storage")
-        return storage.location(operation, path)
+        return location(self.turns.outside, path, operation, payload_type, new_upload_name(), self.clock.now())
 
     def poll_data(self, task_type: str | None = None) -> Sequence[PollData]:
         """The last poll of each task type in each domain, or of one type; in order of type, then domain.

@@ -13,6 +13,7 @@ from conductorlite.engine.asked import Taken
 from conductorlite.engine.control import refuse_parked
 from conductorlite.engine.reruns import Reruns
 from conductorlite.engine.results import cut_line, cut_result, kept_result, raw_lines
+from conductorlite.engine.uploads import given_path, uploaded
 from conductorlite.errors import (
     Conflict,
     ExecutionArchived,
@@ -68,8 +69,8 @@ class Reporting(Reruns):
         A report on an attempt that has ended, or whose execution has ended, changes nothing: the late COMPLETED of Conductor's
         task life cycle. While the execution is parked a report is kept, so that no work is lost, and taken when it is resumed.
         Raises TaskNotFound (also when the execution was removed), ExecutionArchived, InvalidInput (output that is not JSON, a
-        status that cannot be reported), StaleLease when `result.lease` is older than the task's, and Conflict when its execution
-        waits for a slot before it begins; then nothing is changed.
+        status that cannot be reported, a path where nothing was uploaded), PayloadUnavailable, StaleLease when `result.lease`
+        is older than the task's, and Conflict when its execution waits for a slot before it begins; then nothing is changed.
         """
         with self.backend.reading() as view:
             task = view.task_by_id(result.task_id)
@@ -78,6 +79,7 @@ class Reporting(Reruns):
             raise ExecutionArchived(result.workflow_id)
         if task is None or task.workflow_id != result.workflow_id:
             raise TaskNotFound(f"execution {result.workflow_id!r} has no task {result.task_id!r}")
+        result = self._whole(task, result)
         try:
             self.report(task, result)
         except ExecutionArchived:
@@ -125,7 +127,8 @@ class Reporting(Reruns):
         return taken
 
     def report_event(self, task: Task, result: TaskResult, *, merge: bool = False) -> Event:
-        """A report as a letter, its output laid over the task's with `merge`; raises InvalidInput."""
+        """A report as a letter, its output laid over the task's with `merge`; raises InvalidInput and PayloadUnavailable."""
+        result = self._whole(task, result)
         try:
             result = kept_result(result)
         except InvalidInput as error:
@@ -147,6 +150,21 @@ class Reporting(Reruns):
         }
         given = {name: value for name, value in data.items() if value is not None}
         return self._task_letter(task, EventKind.REPORT, Payload.of(given, where=f"report on {task.ref!r}"))
+
+    def _whole(self, task: Task, result: TaskResult) -> TaskResult:
+        """A report with the output that was uploaded for it; on an attempt that has ended, which nobody looks at, without any."""
+        if result.external_output_payload_storage_path is None:
+            return result
+        try:
+            path = given_path(result.external_output_payload_storage_path)
+            output = result.output_data
+            if path is not None:
+                if not isinstance(output, dict) or dict.__len__(output):
+                    raise InvalidInput("give `output_data` or `external_output_payload_storage_path`, not both")
+                output = {} if task.status.terminal else uploaded(self.turns.outside, path, "TASK_OUTPUT")
+        except InvalidInput as error:
+            raise type(error)(f"task {task.ref!r}: {error}") from None
+        return attrs.evolve(result, output_data=output, external_output_payload_storage_path=None)
 
     def extend_lease(self, task: Task) -> bool:
         """Say that the worker of a polled task is alive: its response timeout starts again.

@@ -92,6 +92,7 @@ class TaskResult:
 
     `callback_after_ms` says, with IN_PROGRESS, after how long the task is offered again. `lease` is the one the task was
     polled with: an older one raises StaleLease; without one the report is accepted while the attempt is open.
+    `external_output_payload_storage_path` stands for an output that was uploaded where `external_storage_location` said.
     """
 
     workflow_id: str
@@ -104,3 +105,4 @@ class TaskResult:
     worker_id: str | None = None
     lease: int | None = None
     logs: Sequence[str] = ()
+    external_output_payload_storage_path: str | None = None

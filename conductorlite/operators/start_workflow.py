@@ -112,6 +112,8 @@ def _problem(draft: Draft, request: Any) -> str:
         return f"startWorkflow.priority {request['priority']} is not between 0 and 99"
     if not all(isinstance(domain, str) for domain in (request.get("taskToDomain") or {}).values()):
         return "startWorkflow.taskToDomain is not a map of texts"
+    if str(request.get("externalInputPayloadStoragePath") or "").strip():
+        return "startWorkflow.externalInputPayloadStoragePath is not read here: give the input itself"
     problem = key_problem(request.get("idempotencyKey"), request.get("idempotencyStrategy"))
     return f"startWorkflow.{problem}" if problem else ""
 

@@ -62,6 +62,16 @@ class LocalPayloads:
         except OSError as error:
             raise PayloadUnavailable(f"payload {key} cannot be read in {self.folder}: {error.strerror or error}") from error
 
+    def size(self, key: str) -> int:
+        """How many bytes the file has; raises PayloadLost when there is none, or a link that leads elsewhere."""
+        path = self._path(key)
+        try:
+            if not path.is_file() or path.resolve() != self.folder.resolve() / key:
+                raise PayloadLost(key, f"is missing in {self.folder}")
+            return path.stat().st_size
+        except OSError as error:
+            raise PayloadUnavailable(f"payload {key} cannot be read in {self.folder}: {error.strerror or error}") from error
+
     def delete(self, key: str) -> None:
         """Forget the bytes, if there are any."""
         path = self._path(key)
@@ -82,9 +92,14 @@ class LocalPayloads:
             raise PayloadUnavailable(f"{self.folder} cannot be listed: {error.strerror or error}") from error
 
     def location(self, operation: str, path: str) -> ExternalStorageLocation:
-        """A `file:` URI."""
-        checked_operation(operation)
-        return ExternalStorageLocation(uri=self._path(path).as_uri(), path=path)
+        """A `file:` URI; to WRITE there, the folder of the file is made."""
+        place = self._path(path)
+        if checked_operation(operation) == "WRITE":
+            try:
+                self._make(place.parent)
+            except OSError as error:
+                raise PayloadUnavailable(f"payload {path} cannot be written in {self.folder}: {error.strerror or error}") from error
+        return ExternalStorageLocation(uri=place.as_uri(), path=path)
 
     def _path(self, key: str) -> Path:
         return self.folder / checked_key(key)

@@ -25,10 +25,17 @@ class MemoryPayloads:
 
     def get(self, key: str) -> bytes:
         """The bytes; raises PayloadLost when there are none."""
-        data = self._held.get(key)
-        if data is None:
-            raise PayloadLost(key, "is missing in memory")
-        return data
+        try:
+            return self._held[key]
+        except KeyError:
+            raise PayloadLost(key, "is missing in memory") from None
+
+    def size(self, key: str) -> int:
+        """How many bytes there are; raises PayloadLost when there are none."""
+        try:
+            return len(self._held[key])
+        except KeyError:
+            raise PayloadLost(key, "is missing in memory") from None
 
     def delete(self, key: str) -> None:
         """Forget the bytes, if there are any."""

@@ -59,6 +59,18 @@ class FsspecPayloads:
             raise PayloadLost(key, f"is missing in {self.url}") from None
         return data
 
+    def size(self, key: str) -> int:
+        """How many bytes the object has; raises PayloadLost when there is none."""
+        path = self._path(key)
+        self._fs.invalidate_cache()
+        try:
+            found = self._asked(f"payload {key} cannot be read", lambda: self._fs.info(path))
+        except FileNotFoundError:
+            found = {}
+        if found.get("type") != "file":
+            raise PayloadLost(key, f"is missing in {self.url}")
+        return int(found.get("size") or 0)
+
     def delete(self, key: str) -> None:
         """Forget the bytes, if there are any."""
         path = self._path(key)

@@ -51,6 +51,10 @@ class PayloadStorage(Protocol):
         """The bytes; raises PayloadLost when there are none."""
         ...
 
+    def size(self, key: str) -> int:
+        """How many bytes there are, without reading them; raises PayloadLost when there are none."""
+        ...
+
     def delete(self, key: str) -> None:
         """Forget the bytes; nothing happens when there are none."""
         ...

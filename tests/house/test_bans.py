@@ -85,7 +85,7 @@ def test_the_interpreter_is_not_asked_for_its_threads() -> None:
 
 
 def test_nothing_is_drawn_by_chance() -> None:
-    """Ids and jitter are derived: only the id of a top-level start may be random, and who holds a lock, or a task."""
+    """Ids and jitter are derived: only the id of a top-level start and the path of an upload may be random, and who holds what."""
     drawn = (PACKAGE / "engine" / "core.py", PACKAGE / "engine" / "holding.py", PACKAGE / "locks" / "sqlite.py")
     found = [
         f"{named(path)}:{line} imports {name}"
