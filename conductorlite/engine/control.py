@@ -31,6 +31,21 @@ def refuse_parked(workflow_id: str, taken: Taken) -> None:
         raise Parked(f"{workflow_id}: is parked ({taken.parked}); resume it first, or terminate it")
 
 
+def _given(input: Mapping[str, Any] | None, path: str | None) -> tuple[Payload, str | None]:
+    """What an execution begins with, as given or (the path) as uploaded; raises InvalidInput, also when it is both."""
+    given, path = Payload.of(dict(input) if input is not None else {}, where="input"), given_path(path)
+    if path is not None and given != EMPTY:
+        raise InvalidInput("give `input` or `external_input_payload_storage_path`, not both")
+    return given, path
+
+
+def _first(at: Instant | None, delay: Span | None, now: int) -> int | None:
+    """When the first task is due, None: at once."""
+    if at is not None and delay is not None:
+        raise InvalidInput("give `at` or `delay`, not both")
+    return to_instant(at) if at is not None else now + to_span(delay) if delay is not None else None
+
+
 class Control(Metadata):
     """Verbs on executions."""
 
@@ -69,16 +84,11 @@ class Control(Metadata):
         key, strategy = checked_key(idempotency_key), checked_strategy(idempotency_strategy)
         if not 0 <= priority <= 99:
             raise InvalidInput(f"priority {priority} is not between 0 and 99")
-        if at is not None and delay is not None:
-            raise InvalidInput("give `at` or `delay`, not both")
-        given = Payload.of(dict(input) if input is not None else {}, where="input")
-        path = given_path(external_input_payload_storage_path)
-        if path is not None and given != EMPTY:
-            raise InvalidInput("give `input` or `external_input_payload_storage_path`, not both")
+        given, path = _given(input, external_input_payload_storage_path)
         if workflow_id is not None and name_at(workflow_id) is not None:
             raise InvalidInput(f"{workflow_id!r} is the inbox of a schedule, and no id for an execution")
         now = self.clock.now()
-        first = to_instant(at) if at is not None else now + to_span(delay) if delay is not None else None
+        first = _first(at, delay, now)
         asked = {
             "correlation_id": correlation_id,
             "priority": priority,
@@ -93,9 +103,6 @@ class Control(Metadata):
             if path is not None:
                 given = Payload.of(uploaded(self.turns.outside, path, "WORKFLOW_INPUT"), where="input")
             row = self._new_row(embedded, workflow_id or self._ids(), given, now, asked)
-            problem = self.turns.bounds.barriers.refusal("workflow_input", row.input)
-            if problem is not None:
-                raise PayloadTooLarge(f"{embedded.name!r} cannot be started: {problem}")
             self._begin(row, embedded, first, strategy)
         except KeyTaken as taken:
             if strategy is IdempotencyStrategy.RETURN_EXISTING:
@@ -111,6 +118,9 @@ class Control(Metadata):
         broken = None if check is None else check.violation(given.value)
         if broken is not None:
             raise InvalidInput(f"the input breaks the inputSchema of {embedded.name!r}: {broken}")
+        problem = self.turns.bounds.barriers.refusal("workflow_input", given)
+        if problem is not None:
+            raise PayloadTooLarge(f"{embedded.name!r} cannot be started: {problem}")
         return Workflow(
             workflow_id=workflow_id,
             name=embedded.name,

@@ -125,13 +125,14 @@ class PayloadStorageConformance:
 
     def test_put_get_delete(self, storage: PayloadStorage) -> None:
         """Bytes come back as they were put, the last ones under a key; what is not there is lost, and is deleted in peace."""
-        with pytest.raises(PayloadLost, match=_KEY) as lost:
-            storage.get(_KEY)
-        assert lost.value.key == _KEY
+        for ask in (storage.get, storage.size):
+            with pytest.raises(PayloadLost, match=_KEY) as lost:
+                ask(_KEY)
+            assert lost.value.key == _KEY
         storage.delete(_KEY)
         for data in (b"{}", bytes(range(256)) * 5000, b""):
             storage.put(_KEY, data)
-            assert storage.get(_KEY) == data
+            assert (storage.get(_KEY), storage.size(_KEY)) == (data, len(data))
         storage.delete(_KEY)
         storage.delete(_KEY)
         with pytest.raises(PayloadLost):
@@ -155,6 +156,8 @@ class PayloadStorageConformance:
             storage.put(key, b"x")
         with pytest.raises(InvalidInput):
             storage.location("READ", key)
+        with pytest.raises((InvalidInput, PayloadLost)):
+            storage.size(key)
 
     def test_location(self, storage: PayloadStorage) -> None:
         """A location names the object; operations are READ and WRITE."""
