@@ -77,7 +77,7 @@ class Deciding(Plans):
         created: what lies in an inbox of that id belongs to another one. What lies in that of a parked one waits for its
         release.
         """
-        now = self.clock.now()
+        now, read = self.clock.now(), steady(self.clock)
         due = () if fresh or workflow.parked is not None else self.due(view, workflow, now)
         ordered = tuple(sorted((*due, *events), key=lambda event: event.order))
         plan = self.plan(view, workflow)
@@ -93,7 +93,7 @@ class Deciding(Plans):
         grown: dict[tuple[str, ...], Plan] = {}
         while True:
             if need:
-                snapshot = self.load(view, snapshot, need)
+                snapshot = self.load(view, snapshot, need, now, read)
                 made = {digest: text for found in snapshot.embedded.values() for digest, text in found.texts.items()}
                 grown |= {chain: self.grown(view, workflow, chain, made) for chain in need.grafts}
             answer = self._guarded(plan, snapshot, now, grown)
@@ -127,8 +127,8 @@ class Deciding(Plans):
             text = f"workflow {snapshot.workflow.workflow_id}: {type(error).__name__}: {error}"
             raise InvariantBroken(text) from error
 
-    def load(self, view: ReadingTransaction, snapshot: Snapshot, need: Need) -> Snapshot:
-        """The snapshot with what a need names; raises Elsewhere."""
+    def load(self, view: ReadingTransaction, snapshot: Snapshot, need: Need, now: int, read: tuple[str, int] | None) -> Snapshot:
+        """The snapshot with what a need names, limits as the clocks read when the turn began; raises Elsewhere."""
         workflow_id = snapshot.workflow.workflow_id
         known = self.texts(view, workflow_id, need.payloads) if need.payloads else {}
         far = [payload.external for payload in known.values() if payload.text is None and payload.external is not None]
@@ -152,18 +152,13 @@ class Deciding(Plans):
             embedded=_both(snapshot.embedded, made),
             plans=_both(snapshot.plans, plans),
             inbox=tuple(view.inbox(workflow_id)) if need.inbox else snapshot.inbox,
-            lines=_both(snapshot.lines, {key: self._line(view, key, heads) for key, heads in need.limits.items()}),
+            lines=_both(snapshot.lines, {key: _line(view, key, heads, now, read) for key, heads in need.limits.items()}),
             members=_both(snapshot.members, {place: view.member(*place) for place in need.members}),
             admissions=snapshot.admissions,
             live_loaded=snapshot.live_loaded or need.live,
             failed_loaded=snapshot.failed_loaded or need.failed,
             everything_loaded=snapshot.everything_loaded or need.everything,
         )
-
-    def _line(self, view: ReadingTransaction, key: str, heads: int) -> Line:
-        """A limit whose windows are as the clock reads now."""
-        line, read = view.line(key, heads), steady(self.clock)
-        return line if read is None else attrs.evolve(line, limit=reread(line.limit, self.clock.now(), read))
 
     def _resolve(self, view: ReadingTransaction, name: str, version: int | None) -> str | None:
         """Hash of a registered definition as a new execution keeps it; None when it cannot be started."""
@@ -197,6 +192,12 @@ class Deciding(Plans):
 
 def _both(known: Mapping[K, V], more: Mapping[K, V]) -> Mapping[K, V]:
     return {**known, **more} if known and more else known or more
+
+
+def _line(view: ReadingTransaction, key: str, heads: int, now: int, read: tuple[str, int] | None) -> Line:
+    """A limit with its windows by the turn's own reading of the clocks: had they been set since, it would compare two times."""
+    line = view.line(key, heads)
+    return line if read is None else attrs.evolve(line, limit=reread(line.limit, now, read))
 
 
 def _ref_of(view: ReadingTransaction, workflow_id: str, task_id: str) -> str | None:

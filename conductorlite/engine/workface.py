@@ -86,14 +86,15 @@ class WorkerFace(Reporting):
         if count < 1:
             raise InvalidInput(f"count {count} is below 1")
         queue = queue_name(task_type, domain or None, self.owner)
-        until = self.clock.now() + to_span(timeout)
+        patience = to_span(timeout)
+        until = self.clock.now() + patience
         noted: list[Task] = []
         try:
             while True:
                 seen = self.turns.commits
                 taken = self.take_offered(task_type, worker_id, count, domain, noted=noted)
                 now = self.clock.now()
-                if taken or now >= until or self.clock.virtual:
+                if taken or not patience or now >= until or self.clock.virtual:
                     return taken
                 with self.backend.reading() as view:
                     next_at = view.next_message_at([queue])

@@ -12,10 +12,11 @@ from engine_kit import T0, Bench, flow, simple, task_def
 from limits_kit import limited, verify
 
 from conductorlite import Engine, SystemClock, Task, TaskStatus, VirtualClock, WorkflowDef
-from conductorlite.clock import steady
+from conductorlite.clock import Wakeup, steady
 from conductorlite.decisions import Decision, EventKind
 from conductorlite.engine.asked import letter
 from conductorlite.limits import Limit, LimitChange, reread
+from conductorlite.ports import Backend
 from conductorlite.testing import ScriptedWorkers, replay
 
 TWO_A_MINUTE: dict[str, Any] = {"rate": 2, "per_s": 60}
@@ -273,13 +274,33 @@ def test_what_is_given_back_keeps_its_slot(bench: Bench) -> None:
 
 
 class Jumping(SystemClock):
-    """The machine's clock, set to something else every now and then."""
+    """The machine's clock, set to something else every now and then, or once it has been read so many times."""
 
     ahead = 0
 
+    def __init__(self) -> None:
+        self._reads = self._jump = 0
+
     def now(self) -> int:
         """As it is set."""
+        if self._jump and not self._reads:
+            self.ahead, self._jump = self.ahead + self._jump, 0
+        self._reads -= 1
         return super().now() + self.ahead
+
+    def wait(self, wakeup: Wakeup, until: int | None) -> None:
+        """A poll without a timeout waits for no instant: the clock may be set back before it."""
+        raise AssertionError(f"waits until {until}")
+
+    def jumps(self, by: int, after: int) -> None:
+        """Have it set between two readings."""
+        self._jump, self._reads = by, after
+
+    def stays(self) -> bool:
+        """Set it right again; whether it has not been set since, for want of readings."""
+        stayed = self._jump != 0
+        self.ahead = self._jump = 0
+        return stayed
 
 
 @pytest.mark.skipif(steady(SystemClock()) is None, reason="this machine has no clock that never jumps")
@@ -300,6 +321,45 @@ def test_a_clock_that_jumps_ends_no_window(jump: int, tmp_path: Path) -> None:
         assert engine.poll("a", count=9) == []
         (begun,) = engine.limit("task:a").admitted_at
         assert abs(begun - jump - task.updated_at) < 60_000
+
+
+@pytest.mark.skipif(steady(SystemClock()) is None, reason="this machine has no clock that never jumps")
+@pytest.mark.parametrize("jump", [10_800_000, -10_800_000])
+def test_a_clock_that_jumps_between_two_readings_ends_no_window(jump: int, store: Backend) -> None:
+    """Whichever of them it is, of a poll that takes or a start that asks: an hour has one begin, dated when it was."""
+    clock, reads, stayed = Jumping(), 0, False
+    with Engine(store, clock=clock) as engine:
+        while not stayed:
+            reads, stayed, taken = reads + 1, True, []
+            definition = flow(limited(f"a{reads}", rate=1, per_s=3_600), name=f"flow{reads}")
+            engine.start(definition)
+            engine.settle()
+            _begun(store, f"task:a{reads}", clock.now() - 7_200_000)
+            dates = [_steady()]
+            for verb in (lambda: None, lambda definition=definition: engine.start(definition)):
+                clock.jumps(jump, reads)
+                verb()
+                engine.settle()
+                taken += engine.poll(f"a{reads}", count=9)
+                stayed = clock.stays() and stayed
+                taken += engine.poll(f"a{reads}", count=9)
+                dates.append(_steady())
+            with store.reading() as view:
+                limit = view.line(f"task:a{reads}", 0).limit
+            dates.insert(1, limit.steady - (limit.read_at - limit.log[-1]))
+            assert (len(taken), dates) == (1, sorted(dates)), f"set after {reads} readings"
+
+
+def _steady() -> int:
+    read = steady(SystemClock())
+    assert read is not None
+    return read[1]
+
+
+def _begun(store: Backend, key: str, at: int) -> None:
+    """Have the store know of one that has begun long ago, too."""
+    with store.writing() as tx:
+        tx.put_limit(LimitChange(limit=attrs.evolve(tx.line(key, 0).limit, log=(at,))))
 
 
 def test_instants_are_reread() -> None:

@@ -34,6 +34,7 @@ from conductorlite import (
 from conductorlite.backends.memory import MemoryBackend
 from conductorlite.backends.sqlite import SQLiteBackend
 from conductorlite.canonical import canonical, parse
+from conductorlite.clock import steady
 from conductorlite.decider import decide
 from conductorlite.decisions import Decision, Event, EventKind, Need, Snapshot
 from conductorlite.engine.outside import Near
@@ -104,7 +105,7 @@ class Checked(Turns):
             made = attrs.evolve(answer, grafts=frozenset(), embeds={}, definitions=frozenset(), polls=frozenset(), limits={})
             made = attrs.evolve(made, members=frozenset())
             assert not made, f"the whole execution is not enough: {answer}"
-            whole = self.load(view, whole, answer)
+            whole = self.load(view, whole, answer, now, steady(self.clock))
             texts = {digest: text for found in whole.embedded.values() for digest, text in found.texts.items()}
             grown |= {chain: self.grown(view, workflow, chain, texts) for chain in answer.grafts}
         assert attrs.asdict(sliced, recurse=False) == attrs.asdict(answer, recurse=False)
