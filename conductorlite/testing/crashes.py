@@ -255,8 +255,9 @@ def _ending(life: _Life, workflow_id: str) -> object:
 def _compare_histories(calm: _Life, shaken: _Life, workflow_id: str, where: str, same_order: bool) -> None:
     again = {workflow for workflow, _, _ in shaken.lost | shaken.returned}
     wanted, found = calm.histories[workflow_id], shaken.histories[workflow_id]
-    # What is handed out again takes a place of its window again, and others wait for it.
-    waits = any(event.status == TaskStatus.PENDING for event in (*wanted, *found))
+    # What is handed out again takes a place of its window again, and others wait for it; it keeps its slot, and nobody does.
+    rates = calm.end is not None and any(limit.log for limit, _ in calm.end.limits)
+    waits = rates and any(event.status == TaskStatus.PENDING for event in (*wanted, *found))
     exact = not again if waits else workflow_id not in again
     if exact and list(wanted) == list(found):
         return
