@@ -102,6 +102,10 @@ def _identity(schedule: WorkflowSchedule) -> Iterator[Problem]:
     if request.idempotency_key is not None and not 0 < len(request.idempotency_key) <= MAX_KEY:
         message = f"is not a text of 1 to {MAX_KEY} characters"
         yield Problem(path="$.startWorkflowRequest.idempotencyKey", message=message)
+    if str(request.extra.get("externalInputPayloadStoragePath") or "").strip():
+        # Kept like any property we do not know, it would start without an input, day by day.
+        message = "is not read here, for an upload is swept: give the input itself"
+        yield Problem(path="$.startWorkflowRequest.externalInputPayloadStoragePath", message=message)
 
 
 def _timing(schedule: WorkflowSchedule) -> Iterator[Problem]:

@@ -9,7 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from payload_kit import KB, Bench, bytes_of, flow, simple, sized
 
-from conductorlite import Barriers, InvalidInput, PayloadTooLarge, TaskStatus, VirtualClock, WorkflowStatus, WorkflowTask
+from conductorlite import (
+    Barriers,
+    InvalidInput,
+    MemoryPayloads,
+    PayloadTooLarge,
+    StartWorkflowRequest,
+    TaskStatus,
+    VirtualClock,
+    WorkflowSchedule,
+    WorkflowStatus,
+    WorkflowTask,
+)
 from conductorlite.canonical import Payload
 from conductorlite.driver import Engine
 from conductorlite.ports import PayloadStorage
@@ -229,3 +240,15 @@ def test_what_has_no_barrier_stays_inside(new_bench: Any, storage: PayloadStorag
     bench.engine.update_variables(bench.workflow_id, sized(3 * KB))
     assert bench.keys() == []
     assert bench.workflow.variables.fresh() == sized(3 * KB)
+
+
+def test_a_schedule_at_the_hard_barrier(new_bench: Any) -> None:
+    """A schedule whose input is past the hard barrier has its starts refused with both sizes, and nothing is stored."""
+    bench = new_bench(MemoryPayloads())
+    request = StartWorkflowRequest(workflow_def=flow(simple("a")), input=sized(5_000))
+    bench.engine.save_schedule(WorkflowSchedule(name="s", interval_ms=60_000, start_workflow_request=request))
+    bench.engine.advance("2m")
+    (run, *_) = bench.engine.schedule("s").recent
+    assert run.outcome == "FAILED"
+    assert "more than the 4096 bytes" in str(run.reason)
+    assert bench.engine.executions() == []

@@ -17,6 +17,7 @@ from conductorlite import (
     Barriers,
     Engine,
     IdempotencyStrategy,
+    InvalidDefinition,
     InvalidInput,
     KeyTaken,
     LocalPayloads,
@@ -29,6 +30,7 @@ from conductorlite import (
     TaskStatus,
     VirtualClock,
     WorkflowDef,
+    WorkflowSchedule,
 )
 from conductorlite.aio import AsyncEngine
 from conductorlite.codec.executions import task_to_json, workflow_to_json
@@ -430,6 +432,18 @@ def test_start_workflow_reads_no_path(new_bench: NewBench) -> None:
     bench.engine.settle()
     assert bench.task("s").status == "FAILED"
     assert "externalInputPayloadStoragePath is not read" in str(bench.task("s").reason)
+
+
+def test_schedules_read_no_path(new_bench: NewBench) -> None:
+    """A schedule that names the path of an upload is refused when it is saved: the upload would be swept under it."""
+    request = {"name": "flow", "externalInputPayloadStoragePath": "workflow/input/x.json"}
+    document = {"name": "s", "intervalSeconds": 60, "startWorkflowRequest": request}
+    bench = new_bench(MemoryPayloads())
+    bench.engine.register(FLOW)
+    with pytest.raises(InvalidDefinition, match="externalInputPayloadStoragePath: is not read here"):
+        bench.engine.save_schedule(WorkflowSchedule.from_json(document))
+    request["externalInputPayloadStoragePath"] = " "
+    bench.engine.save_schedule(WorkflowSchedule.from_json(document))
 
 
 # ---------------------------------------------------------------------- swept

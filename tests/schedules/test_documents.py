@@ -44,7 +44,7 @@ WHOLE: dict[str, Any] = {
         "createdBy": "ann",
         "idempotencyKey": "k",
         "idempotencyStrategy": "RETURN_EXISTING",
-        "externalInputPayloadStoragePath": "kept",
+        "unknown": "kept",
     },
     "description": "d",
     "cronExpression": "0 0 9 * * MON-FRI",
