@@ -265,7 +265,11 @@ def hostile(bench: Bench) -> dict[str, str]:
 
 
 @ON_MEMORY
-@pytest.mark.parametrize("place", ["WORKFLOW_INPUT", "TASK_OUTPUT"])
+@pytest.mark.parametrize(
+    ("storage", "place"),
+    [("memory", "WORKFLOW_INPUT"), ("memory", "TASK_OUTPUT"), ("folder", "WORKFLOW_INPUT"), ("s3", "TASK_OUTPUT")],
+    indirect=["storage"],
+)
 def test_what_is_refused(new_bench: NewBench, storage: PayloadStorage, place: str) -> None:
     """Whatever is wrong with a path or what lies there is said, nothing is changed, and a good report follows."""
     bench = new_bench(storage)
