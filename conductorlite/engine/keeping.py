@@ -6,7 +6,8 @@ Nothing is deleted unless it is asked for: that is the default retention, for ev
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -17,7 +18,7 @@ from conductorlite.engine.archived import missing
 from conductorlite.engine.exports import definitions_of
 from conductorlite.engine.paging import execution_pages, stored_pages
 from conductorlite.engine.searching import Searching
-from conductorlite.errors import ConductorliteError, Conflict, ExecutionNotFound, InvalidInput
+from conductorlite.errors import ConductorliteError, Conflict, ExecutionNotFound, InvalidInput, StorageFull
 from conductorlite.executions import Workflow, WorkflowStatus
 from conductorlite.ports import Archived, ExecutionFilter, ReadingTransaction, Sizes, WritingTransaction
 from conductorlite.spans import Span, to_span
@@ -56,13 +57,16 @@ class Keeping(Searching):
         replaced. Raises ExecutionNotFound, and Conflict while it is RUNNING or PAUSED, parked or not.
         """
         packed, fence = self._packed(workflow_id)
-        with self.backend.writing() as tx:
+
+        def move(tx: WritingTransaction) -> Sequence[str]:
             row = tx.workflow(workflow_id)
             if row is None or row.fence != fence:
                 raise Conflict(f"{workflow_id}: somebody else changed it while it was archived; try again")
             left = self.turns.outside.left_by(tx, workflow_id)
             _move(tx, packed)
-        self.turns.outside.delete_left(left)
+            return left
+
+        self.turns.outside.delete_left(self._freeing(move))
         self.turns.wake()
 
     def archived_ids(self) -> Iterator[str]:
@@ -127,30 +131,43 @@ class Keeping(Searching):
                 continue
             except ConductorliteError as error:
                 failed[row.workflow_id] = error
+        found = [row.workflow_id for row in page if row.workflow_id not in failed]
+        change = partial(self._pruned, packed if archive else None, before)
+        parts: Iterable[tuple[list[str], list[str], list[str]]]
+        try:
+            parts = [self._freeing(partial(change, found))]
+        except StorageFull:  # what is kept is enough for one after the other
+            parts = (self._freeing(partial(change, [one])) for one in found)
+        for done, spared, left in parts:
+            self.turns.outside.delete_left(left)
+            gone += done
+            kept += spared
+        self.turns.wake()
+
+    def _pruned(
+        self, packed: Mapping[str, tuple[Archived, int]] | None, before: int, ids: Sequence[str], tx: WritingTransaction
+    ) -> tuple[list[str], list[str], list[str]]:
+        """Delete executions, or archive those that are `packed`: which, which are kept, what they leave in the payload storage."""
         done: list[str] = []
         left: list[str] = []
         spared: list[str] = []
-        with self.backend.writing() as tx:
-            for one in (row.workflow_id for row in page if row.workflow_id not in failed):
-                now = tx.workflow(one)
-                if now is None or not now.status.terminal or now.ended_at > before:
-                    continue  # somebody was quicker, or reopened it
-                if _needed(tx, now) or now.rate_limit_key is not None:  # it waits for a slot to go on
-                    spared.append(one)
-                    continue
-                outside = self.turns.outside.left_by(tx, one)
-                if not archive:
-                    tx.remove(one)
-                    left += outside
-                    done.append(one)
-                elif one in packed and packed[one][1] == now.fence:
-                    _move(tx, packed[one][0])
-                    left += outside
-                    done.append(one)
-        self.turns.outside.delete_left(left)
-        gone += done
-        kept += spared
-        self.turns.wake()
+        for one in ids:
+            now = tx.workflow(one)
+            if now is None or not now.status.terminal or now.ended_at > before:
+                continue  # somebody was quicker, or reopened it
+            if _needed(tx, now) or now.rate_limit_key is not None:  # it waits for a slot to go on
+                spared.append(one)
+                continue
+            outside = self.turns.outside.left_by(tx, one)
+            if packed is None:
+                tx.remove(one)
+                left += outside
+                done.append(one)
+            elif one in packed and packed[one][1] == now.fence:
+                _move(tx, packed[one][0])
+                left += outside
+                done.append(one)
+        return done, spared, left
 
     def _packed(self, workflow_id: str) -> tuple[Archived, int]:
         """An execution as it is archived, and the fence it was read at."""

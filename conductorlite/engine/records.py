@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
+from typing import TypeVar
 
 import attrs
 
@@ -13,12 +15,14 @@ from conductorlite.engine.events import Events
 from conductorlite.engine.outside import PayloadSweep
 from conductorlite.engine.paging import execution_pages
 from conductorlite.engine.uploads import location
-from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput
+from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, StorageFull
 from conductorlite.executions import PollData, Workflow, WorkflowStatus
-from conductorlite.ports import ExecutionFilter, ExternalStorageLocation
+from conductorlite.ports import ExecutionFilter, ExternalStorageLocation, WritingTransaction
 from conductorlite.spans import Span, to_span
 
 __all__ = ["Records"]
+
+T = TypeVar("T")
 
 
 class Records(Events):
@@ -82,20 +86,37 @@ class Records(Events):
         ExecutionNotFound, and Conflict while it is RUNNING or PAUSED, parked or not, or waits for a slot to go on after a retry:
         terminate it first.
         """
-        with self.backend.writing() as tx:
-            row = tx.workflow(workflow_id)
-            if row is None and not tx.drop_archived(workflow_id):
-                raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
-            if row is not None and not row.status.terminal:
-                parked = " and parked" if row.parked is not None else ""
-                raise Conflict(f"{workflow_id}: a {row.status}{parked} workflow cannot be removed; terminate it first")
-            if row is not None and row.rate_limit_key is not None:
-                raise Conflict(f"{workflow_id}: it waits for a slot to go on and cannot be removed; terminate it first")
-            left = self.turns.outside.left_by(tx, workflow_id)
-            if row is not None:
-                tx.remove(workflow_id)
+        left = self._freeing(partial(self._removed, workflow_id))
         self.turns.outside.delete_left(left)
         self.turns.wake()
+
+    def _removed(self, workflow_id: str, tx: WritingTransaction) -> Sequence[str]:
+        """Delete an execution in a transaction; the keys of what it leaves in the payload storage."""
+        row = tx.workflow(workflow_id)
+        if row is None and not tx.drop_archived(workflow_id):
+            raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+        if row is not None and not row.status.terminal:
+            parked = " and parked" if row.parked is not None else ""
+            raise Conflict(f"{workflow_id}: a {row.status}{parked} workflow cannot be removed; terminate it first")
+        if row is not None and row.rate_limit_key is not None:
+            raise Conflict(f"{workflow_id}: it waits for a slot to go on and cannot be removed; terminate it first")
+        left = self.turns.outside.left_by(tx, workflow_id)
+        if row is not None:
+            tx.remove(workflow_id)
+        return left
+
+    def _freeing(self, change: Callable[[WritingTransaction], T]) -> T:
+        """Carry out a change that gives room back; on a full disk once more, with the room that is kept for it."""
+        try:
+            with self.backend.writing() as tx:
+                return change(tx)
+        except StorageFull:
+            if not self.backend.make_room():
+                raise
+        with self.backend.writing() as tx:
+            done = change(tx)
+        self.backend.make_room()  # so that whoever writes next finds room
+        return done
 
     def sweep_payloads(self, grace: Span = "1d") -> PayloadSweep:
         """Delete what lies in the payload storage and no execution refers to: what crashes and refused turns have left.

@@ -134,6 +134,13 @@ class Backend(Protocol):
         """Remove what is left of the presence of a holder that is no more."""
         ...
 
+    def make_room(self) -> bool:
+        """Give back whatever is kept so that a full store can be emptied; whether a removal that met StorageFull may do now.
+
+        Outside every transaction.
+        """
+        ...
+
     def compact(self) -> None:
         """Give back the space of what was deleted, as far as the store can; outside every transaction."""
         ...

@@ -145,6 +145,11 @@ class FaultyBackend:
         self._check()
         self.inner.forget(place)
 
+    def make_room(self) -> bool:
+        """The inner backend's."""
+        self._check("make_room")
+        return self.inner.make_room()
+
     def compact(self) -> None:
         """The inner backend's."""
         self._check("compact")

@@ -113,6 +113,10 @@ class Sieve:
     def checkpoint(self) -> None:
         """Nothing: there is no file."""
 
+    def make_room(self) -> bool:
+        """False: no disk is full."""
+        return False
+
     def faults(self) -> tuple[str, ...]:
         """None."""
         return ()

@@ -88,6 +88,10 @@ class MemoryBackend:
         """Remove what is left of the presence of a holder that is no more."""
         self._present.pop(place, None)
 
+    def make_room(self) -> bool:
+        """False: no disk is full."""
+        return False
+
     def compact(self) -> None:
         """Nothing: what was deleted is gone."""
 

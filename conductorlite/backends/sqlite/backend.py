@@ -21,9 +21,18 @@ from conductorlite.backends.sqlite.marks import FileMarks
 from conductorlite.backends.sqlite.opening import Settings, open_reader, open_writer, release, translated
 from conductorlite.backends.sqlite.presence import Presences, SQLitePresence
 from conductorlite.backends.sqlite.reads import SQLiteReads
+from conductorlite.backends.sqlite.reserve import LARGE, Reserve
 from conductorlite.backends.sqlite.schema import refuse_newer
 from conductorlite.backends.sqlite.writes import SQLiteWrites
-from conductorlite.errors import ConductorliteError, EngineClosed, InvalidInput, InvariantBroken, StorageBusy, StorageError
+from conductorlite.errors import (
+    ConductorliteError,
+    EngineClosed,
+    InvalidInput,
+    InvariantBroken,
+    StorageBusy,
+    StorageError,
+    StorageFull,
+)
 from conductorlite.ports import Life, PayloadStorage
 from conductorlite.spans import Milliseconds, to_ms
 from conductorlite.threads import Block, Mutex, within
@@ -80,6 +89,7 @@ class SQLiteBackend:
             counts=self.counts,
         )
         self._marks = FileMarks(self.path)
+        self._reserve = Reserve(self.path)
         self._presences = Presences(f"{self.path}.holders", kernel)
         self._appeared: list[SQLitePresence] = []
         self._pid = os.getpid()
@@ -89,7 +99,9 @@ class SQLiteBackend:
         self._commits = 0
         self._idle: list[sqlite3.Connection] = []
         #: None after it was thrown away: the next block opens another one.
-        self._writer: sqlite3.Connection | None = open_writer(self._settings)
+        self._writer: sqlite3.Connection | None = self._opened_writer()
+        if (size := Path(self.path).stat().st_size) >= LARGE:
+            self._reserve.keep(size)
 
     def reading(self) -> AbstractContextManager[SQLiteReads]:
         """A consistent view; inside another transaction of this thread, that one's view."""
@@ -149,6 +161,17 @@ class SQLiteBackend:
         """Move what the log holds into the file, as far as nobody reads it; for idle moments."""
         with within(_Alone(self)) as writer:
             writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def make_room(self) -> bool:
+        """Give back the room kept for removals and reuse the log; whether there may be more room now.
+
+        Raises InvariantBroken inside a transaction of this thread.
+        """
+        self._check_open()
+        if self._inside() is not None:
+            raise InvariantBroken("make_room() inside a transaction of the same thread")
+        with within(_Alone(self)) as writer:
+            return self._reserve.make_room(writer)
 
     def compact(self) -> None:
         """Write the file anew without the space of what was deleted; needs as much room again for as long as it lasts.
@@ -244,7 +267,7 @@ class SQLiteBackend:
         """The writing connection, for the thread that has the mutex."""
         self._check_open()
         if self._writer is None:
-            self._writer = open_writer(self._settings)
+            self._writer = self._opened_writer()
         elif self._writer.in_transaction:
             self._writer.execute("ROLLBACK")  # of one who was interrupted twice
         return self._writer
@@ -255,6 +278,14 @@ class SQLiteBackend:
             if self._writer is not None and not _ended(self._writer, clean=clean):
                 self._writer = None
             self._mutex.give(block)
+
+    def _opened_writer(self) -> sqlite3.Connection:
+        try:
+            return open_writer(self._settings)
+        except StorageFull:
+            if not self._reserve.lower():
+                raise
+        return open_writer(self._settings)
 
     def _take_reader(self) -> sqlite3.Connection:
         try:
@@ -438,3 +469,4 @@ class _Writing(Block[SQLiteWrites]):
             raise
         if backend.counts is not None:
             backend.counts.commits += 1
+        backend._reserve.look(writer, backend._commits)

@@ -44,6 +44,7 @@ _MEANING: Final[dict[int, tuple[type[ConductorliteError], str]]] = {
     sqlite3.SQLITE_BUSY: (StorageBusy, "another writer holds the database"),
     sqlite3.SQLITE_LOCKED: (StorageBusy, "another connection holds a table of the database"),
     sqlite3.SQLITE_FULL: (StorageFull, "the disk or the quota of the database is full"),
+    sqlite3.SQLITE_IOERR_SHMSIZE: (StorageFull, "there is no room for what processes share of the database"),
     sqlite3.SQLITE_READONLY: (StorageReadOnly, "the database cannot be written"),
     sqlite3.SQLITE_PERM: (StorageReadOnly, "the database cannot be written"),
     sqlite3.SQLITE_CANTOPEN: (StorageReadOnly, "the database or its folder cannot be opened for writing"),
@@ -118,7 +119,8 @@ def translated(error: sqlite3.Error, path: str) -> ConductorliteError:
     code: int | None = getattr(error, "sqlite_errorcode", None)
     if code is None and "closed" in str(error):  # raised by the sqlite3 module itself, without a code
         return EngineClosed(f"{path}: the backend was closed")
-    kind, meaning = _MEANING.get((code or 0) & 0xFF, (StorageError, "the database could not be used"))
+    code = code or 0
+    kind, meaning = _MEANING.get(code) or _MEANING.get(code & 0xFF, (StorageError, "the database could not be used"))
     if kind is StorageError and str(error).startswith(_DAMAGE):
         kind, meaning = StorageCorrupt, "the database is damaged"
     return kind(f"{path}: {meaning} ({error})")
