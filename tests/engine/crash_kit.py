@@ -46,6 +46,19 @@ def _compare_later(calm: Any, shaken: Any, workflow_id: str, where: str, same_or
         shaken.lost, calm.histories, shaken.histories = told
 
 
+def without_poll_counts(life: Any, workflow_id: str) -> list[HistoryEvent]:
+    """A journal, without how often tasks of a failed execution were polled: what a dead process had is polled again."""
+    made = []
+    for line in life.histories[workflow_id]:
+        value = line.payload.value if line.payload is not None else None
+        if isinstance(value, dict) and "failedWorkflow" in value:
+            told = value["failedWorkflow"]
+            tasks = [{name: one[name] for name in one if name != "pollCount"} for one in told["tasks"]]
+            line = attrs.evolve(line, payload=Payload.of({**value, "failedWorkflow": {**told, "tasks": tasks}}, bounded=False))
+        made.append(line)
+    return made
+
+
 def timeless(life: Any, workflow_id: str) -> list[HistoryEvent]:
     """A journal without the ids of attempts, which tells of a failed execution without instants.
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from crash_kit import timeless
+from crash_kit import timeless, without_poll_counts
 
 from conductorlite import (
     Bounds,
@@ -356,6 +356,9 @@ def _strict_by_family(calm: Any, shaken: Any, workflow_id: str, where: str, same
         shaken.lost = {*shaken.lost, (workflow_id, "", -1)}
         for life in (calm, shaken):
             life.histories = {**life.histories, workflow_id: timeless(life, workflow_id)}
+    else:
+        for life in (calm, shaken):
+            life.histories = {**life.histories, workflow_id: without_poll_counts(life, workflow_id)}
     try:
         _COMPARE_HISTORIES(calm, shaken, workflow_id, where, same_order)
     finally:
