@@ -76,9 +76,8 @@ class Limits(Schedules):
         as somebody holds a slot or waits. Raises InvalidInput when `limit` is below 1.
         """
         _positive(limit)
-        now = self.clock.now()
+        now, read = self.clock.now(), steady(self.clock)
         with self.backend.reading() as view:
-            read = steady(self.clock)
             return [_use(reread(one, now, read), view.waiting(one.key), now) for one in view.limits(after, limit)]
 
     def limit(self, key: str, *, limit: int = 100) -> LimitUse:
@@ -92,8 +91,8 @@ class Limits(Schedules):
             raise InvalidInput(f"{key!r} is no limit: its key is task:<name> or workflow:<rate limit key>")
         with self.backend.reading() as view:
             line = view.line(key, limit)
-            now = self.clock.now()
-            found = _use(reread(line.limit, now, steady(self.clock)), view.waiting(key), now)
+            now, read = self.clock.now(), steady(self.clock)
+            found = _use(reread(line.limit, now, read), view.waiting(key), now)
             holders = view.holders(key, "", limit)
         return attrs.evolve(found, holders=tuple(map(_shown, holders)), line=tuple(map(_shown, line.heads[:limit])))
 

@@ -369,19 +369,18 @@ class Turns(Deciding):
             stored = tx.workflow(workflow.workflow_id)
             fence, owner = (workflow.fence, workflow.owner) if stored is None else (stored.fence, stored.owner)
             decision = attrs.evolve(decision, workflow=attrs.evolve(decision.workflow, fence=fence, owner=owner))
-        if decision.limits:
-            decision = attrs.evolve(decision, limits=tuple(map(self._dated_now, decision.limits)))
+        if decision.limits and not self.clock.virtual:
+            decision = attrs.evolve(decision, limits=self._dated_now(decision.limits))
         tx.apply(decision)
         if workflow.event is not None and workflow.status.terminal:
             self.ended(tx, workflow)
         if along is not None:
             along(tx, decision)
 
-    def _dated_now(self, change: LimitChange) -> LimitChange:
-        """A limit as it is at the commit: the write may have waited, and the clock may have jumped meanwhile."""
-        if self.clock.virtual:
-            return change
-        return attrs.evolve(change, limit=reread(change.limit, self.clock.now(), steady(self.clock), change.dated))
+    def _dated_now(self, changes: Sequence[LimitChange]) -> tuple[LimitChange, ...]:
+        """Limits as they are at the commit: the write may have waited, and the clock may have jumped meanwhile."""
+        now, read = self.clock.now(), steady(self.clock)
+        return tuple(attrs.evolve(change, limit=reread(change.limit, now, read, change.dated)) for change in changes)
 
     def _owned_now(self, tx: WritingTransaction, decision: Decision) -> Decision:
         """An execution that begins belongs to whom its letters belong now: it may have been taken over since it was read."""
