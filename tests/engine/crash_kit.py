@@ -12,12 +12,18 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
+import pytest
 
 from conductorlite import Engine, HistoryEvent
 from conductorlite.canonical import Payload
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, crashes
 
-__all__ = ["crash_families", "timeless"]
+__all__ = ["EVERY_DEATH", "STORES", "crash_families", "timeless", "without_poll_counts"]
+
+#: Each store, killed every time: the deep run.
+EVERY_DEATH = [pytest.param(store, 1, marks=pytest.mark.deep) for store in ("memory", "relay", "sqlite")]
+#: In CI the slowest store is killed every thirteenth time; in the deep run every store, every time.
+STORES = [pytest.param("sqlite", 13, marks=pytest.mark.slow), *EVERY_DEATH]
 
 #: Ids are derived from numbers of attempts, which a lost call changes.
 _ID = re.compile(r"\b[0-9a-f]{32}\b")

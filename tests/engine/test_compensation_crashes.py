@@ -7,6 +7,7 @@ each key that came for the first time. At-least-once calls then leave exactly-on
 from __future__ import annotations
 
 import pytest
+from crash_kit import STORES
 
 from conductorlite import Bounds, Engine, TaskContext, TaskDef, VirtualClock, WorkflowDef, WorkflowStatus, WorkflowTask
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, start_once
@@ -92,13 +93,6 @@ def test_the_undisturbed_saga(failing: str) -> None:
         assert world.ledger == _wanted(failing)
         assert engine.status(SAGA_ID) is WorkflowStatus.FAILED
         assert engine.check() == []
-
-
-#: In CI the slowest store is killed every thirteenth time; in the deep run every store, every time.
-STORES = [
-    pytest.param("sqlite", 13, marks=pytest.mark.slow),
-    *(pytest.param(store, 1, marks=pytest.mark.deep) for store in ("memory", "relay", "sqlite")),
-]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from crash_kit import timeless, without_poll_counts
+from crash_kit import STORES, timeless, without_poll_counts
 
 from conductorlite import (
     Bounds,
@@ -366,13 +366,6 @@ def _strict_by_family(calm: Any, shaken: Any, workflow_id: str, where: str, same
 
 
 _COMPARE_HISTORIES = crashes._compare_histories
-
-
-#: In CI the slowest store is killed every thirteenth time; in the deep run every store, every time.
-STORES = [
-    pytest.param("sqlite", 13, marks=pytest.mark.slow),
-    *(pytest.param(store, 1, marks=pytest.mark.deep) for store in ("memory", "relay", "sqlite")),
-]
 
 
 @pytest.mark.parametrize("rows", [5_000, pytest.param(1, marks=pytest.mark.deep)], ids=["whole turns", "turns cut at one row"])

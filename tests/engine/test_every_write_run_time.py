@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from crash_kit import STORES
 from run_time_kit import Json, dynamic, forked, loop, node, starting
 
 from conductorlite import Bounds, Engine, VirtualClock, WorkflowDef, WorkflowStatus
@@ -67,13 +68,6 @@ def test_the_scenario_takes_every_way_it_should() -> None:
         assert {str(engine.status(one)) for one in engine.workflow_ids()} == {WorkflowStatus.COMPLETED}
         assert set(main.output_data["joined"]) == {"b", "l", "e"}
         assert main.output_data["last"] == {"by": "d"}
-
-
-#: In CI the slowest store is killed every thirteenth time; in the deep run every store, every time.
-STORES = [
-    pytest.param("sqlite", 13, marks=pytest.mark.slow),
-    *(pytest.param(store, 1, marks=pytest.mark.deep) for store in ("memory", "relay", "sqlite")),
-]
 
 
 @pytest.mark.parametrize("rows", [5_000, pytest.param(1, marks=pytest.mark.deep)], ids=["whole turns", "turns cut at one row"])

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from crash_kit import crash_families
+from crash_kit import EVERY_DEATH, STORES, crash_families
 from engine_kit import flow, fork, join
 from limits_kit import keyed, limited
 
@@ -94,11 +94,7 @@ def test_the_scenarios_take_every_way_they_should() -> None:
         assert [later - earlier for earlier, later in pairwise(instants)] == [5_000] * 3
 
 
-#: Each scenario is killed on one store every thirteenth time in CI, on every store every time in the deep one.
-_DEEP = [pytest.param(store, 1, marks=pytest.mark.deep) for store in ("memory", "relay", "sqlite")]
-
-
-@pytest.mark.parametrize(("store", "every"), [pytest.param("sqlite", 13, marks=pytest.mark.slow), *_DEEP])
+@pytest.mark.parametrize(("store", "every"), STORES)
 def test_a_crowd_survives_a_crash_at_any_write(store: str, every: int, capsys: pytest.CaptureFixture[str]) -> None:
     """Killed before and after each write, with members and lines as they were; every execution ends as if nothing had happened."""
     points = crash_families(scenario, script, stores=[store], every=every)
@@ -107,7 +103,7 @@ def test_a_crowd_survives_a_crash_at_any_write(store: str, every: int, capsys: p
     assert points >= 80 // every
 
 
-@pytest.mark.parametrize(("store", "every"), [pytest.param("relay", 13, marks=pytest.mark.slow), *_DEEP])
+@pytest.mark.parametrize(("store", "every"), [pytest.param("relay", 13, marks=pytest.mark.slow), *EVERY_DEATH])
 def test_a_window_survives_a_crash_at_any_write(store: str, every: int) -> None:
     """The alarm of a window is in the commit that needs it: nobody waits for a letter that a dead process should have sent."""
     assert crash_families(windows, beat, stores=[store], every=every) >= 40 // every

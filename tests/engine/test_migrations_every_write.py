@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
+from crash_kit import STORES
 
 from conductorlite import Bounds, Engine, HistoryKind, SubWorkflowParams, TaskDef, VirtualClock, WorkflowDef, WorkflowTask
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, start_once
@@ -66,13 +67,6 @@ def test_the_scenario_moves() -> None:
         scenario(engine)
         assert [line.kind for line in engine.history(PLACE)].count(HistoryKind.MIGRATED) == 1
         assert {"rest__1", "rest__2", "look__1", "look__2", "second", "bye"} <= {task.ref for task in engine.get(PLACE).tasks}
-
-
-#: In CI the slowest store is killed every thirteenth time; in the deep run every store, every time.
-STORES = [
-    pytest.param("sqlite", 13, marks=pytest.mark.slow),
-    *(pytest.param(store, 1, marks=pytest.mark.deep) for store in ("memory", "relay", "sqlite")),
-]
 
 
 @pytest.mark.parametrize("rows", [5_000, 1], ids=["whole turns", "turns cut at one row"])
