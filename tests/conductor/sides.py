@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import httpx
 from snapshots import Snapshot, snapshot
 
-from conductorlite import Engine, Semantics, TaskDef, TaskResult, TaskStatus, VirtualClock, WorkflowDef
+from conductorlite import Engine, Semantics, Task, TaskDef, TaskResult, TaskStatus, VirtualClock, WorkflowDef
 from conductorlite.codec.executions import workflow_to_json
 from conductorlite.errors import ConductorliteError
 
@@ -20,15 +21,37 @@ DONE: Final = "done"
 REFUSED: Final = "refused"
 WORKER: Final = "worker"
 
+Held = TypeVar("Held")
 
-class Server:
+
+class _Side(ABC, Generic[Held]):
+    """What is known of a case on either side: its root execution, and what the worker holds of it."""
+
+    def __init__(self, own: str) -> None:
+        self._own = own
+        self.held: dict[tuple[str, str], Held] = {}
+        self.root = ""
+
+    @abstractmethod
+    def fetch(self, workflow_id: str) -> Payload | None: ...
+
+    def snapshot(self) -> Snapshot:
+        return snapshot(self.root, self.fetch, self._own)
+
+    def _reported(self, workflow_id: str, ref: str, status: str) -> Held | None:
+        """What the worker holds of a task that it reports on: IN_PROGRESS it keeps, with any other status it lets go."""
+        held = self.held.get((workflow_id, ref))
+        if held is not None and status != "IN_PROGRESS":
+            del self.held[workflow_id, ref]
+        return held
+
+
+class Server(_Side[str]):
     """A case on a real server. Every verb answers DONE, or REFUSED with what was said."""
 
     def __init__(self, base: str, own: str) -> None:
+        super().__init__(own)
         self._http = httpx.Client(base_url=base, timeout=60)
-        self._own = own
-        self.held: dict[tuple[str, str], str] = {}
-        self.root = ""
 
     def close(self) -> None:
         """Leave nothing running: the server looks at it every second."""
@@ -61,9 +84,6 @@ class Server:
         answer = self._http.get(f"/workflow/{workflow_id}")
         return answer.json() if answer.is_success else None
 
-    def snapshot(self) -> Snapshot:
-        return snapshot(self.root, self.fetch, self._own)
-
     def poll(self, kind: str, expected: set[tuple[str, str]], label: Callable[[str], str]) -> set[tuple[str, str]]:
         """Take all tasks of a type, waiting for those that are `expected`; (execution, reference) of what it got."""
         got: set[tuple[str, str]] = set()
@@ -77,11 +97,9 @@ class Server:
                 return got
 
     def report(self, workflow_id: str, ref: str, status: str, output: Payload, more: Payload) -> str:
-        held = self.held.get((workflow_id, ref))
+        held = self._reported(workflow_id, ref, status)
         if held is None:
             return f"{REFUSED}: nobody holds {ref}"
-        if status != "IN_PROGRESS":
-            del self.held[workflow_id, ref]
         body = {
             "workflowInstanceId": workflow_id,
             "taskId": held,
@@ -120,14 +138,12 @@ def _query(body: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{name}[{key}]": value for name, part in body.items() for key, value in (part or {}).items()}
 
 
-class Here:
+class Here(_Side[Task]):
     """The same case in an engine of ours; its clock is moved by hand."""
 
     def __init__(self, own: str) -> None:
+        super().__init__(own)
         self.engine = Engine(clock=VirtualClock(int(time.time() * 1000)), semantics=Semantics.OSS)
-        self._own = own
-        self.held: dict[tuple[str, str], Any] = {}
-        self.root = ""
 
     def close(self) -> None:
         self.engine.close()
@@ -163,9 +179,6 @@ class Here:
         except ConductorliteError:
             return None
 
-    def snapshot(self) -> Snapshot:
-        return snapshot(self.root, self.fetch, self._own)
-
     def poll(self, kind: str, label: Callable[[str], str]) -> set[tuple[str, str]]:
         got = set()
         for each in self.engine.poll(kind, worker_id=WORKER, count=50):
@@ -174,11 +187,9 @@ class Here:
         return got
 
     def report(self, workflow_id: str, ref: str, status: str, output: Payload, more: Payload) -> str:
-        held = self.held.get((workflow_id, ref))
+        held = self._reported(workflow_id, ref, status)
         if held is None:
             return f"{REFUSED}: nobody holds {ref}"
-        if status != "IN_PROGRESS":
-            del self.held[workflow_id, ref]
         result = TaskResult(
             workflow_id=workflow_id,
             task_id=held.task_id,
