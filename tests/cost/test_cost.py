@@ -26,7 +26,7 @@ from conductorlite.plan import Plan
 RATIO: Final = 1.05
 
 #: Tasks of the run that is looked at more closely.
-TASKS: Final = 200
+TASKS: Final = 120
 
 COUNTS: Final = ("statements", "rows_read", "commits")
 
@@ -43,7 +43,7 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> object:
     return of
 
 
-@pytest.mark.parametrize("sizes", [(40, 100, TASKS), pytest.param((100, 1_000, 10_000), marks=pytest.mark.deep)], ids=str)
+@pytest.mark.parametrize("sizes", [(30, 60, TASKS), pytest.param((100, 1_000, 10_000), marks=pytest.mark.deep)], ids=str)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_last_task_costs_what_the_first_do(costs: object, shape: str, sizes: tuple[int, int, int]) -> None:
     """Rows read, statements and commits per task do not grow with the tasks of one execution.

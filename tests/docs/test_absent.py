@@ -6,12 +6,14 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 import attrs
 import click
 import pytest
 from pages import ROOT
+from witnesses import nodes_of
 
 import conductorlite
 from conductorlite import AsyncEngine, Engine, TaskResult, VirtualClock, WorkflowDef, WorkflowTask, errors
@@ -55,18 +57,16 @@ def _said() -> Iterator[str]:
 SAID: Final = sorted({re.sub(r"(?<=[a-z])(?=[A-Z])|[ -]", "_", name).lower() for name in _said()})
 
 
+@cache
 def _imported() -> set[str]:
     found = set()
     for path in (ROOT / "conductorlite").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.Import):
                 found |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
                 found |= {node.module}
     return found | {name.split(".")[0] for name in found}
-
-
-IMPORTED: Final = _imported()
 
 
 def _required() -> set[str]:
@@ -78,7 +78,7 @@ def _required() -> set[str]:
 def test_the_names_are_looked_at() -> None:
     """The lists above are those of the engine, the commands and the package: what is there is found in them."""
     assert {"start", "remove_schedule", "unregister_event_handler", "schedule_remove", "workflow_def"} <= set(SAID)
-    assert {"sqlite3", "httpx", "click"} <= IMPORTED
+    assert {"sqlite3", "httpx", "click"} <= _imported()
     assert {"attrs", "httpx", "click"} <= _required()
 
 
@@ -101,7 +101,7 @@ def test_no_verb_for_messages_to_an_execution() -> None:
 
 def test_no_server() -> None:
     """Nothing here listens: no module imports what could, and no name speaks of health, versions or codes of one."""
-    assert sorted(IMPORTED & SERVERS) == []
+    assert sorted(_imported() & SERVERS) == []
     assert sorted(_required() & SERVERS) == []
     words = re.compile(r"serve|http_|rest_|(?<!index_)health$|admin|swagger|context_js")
     assert [name for name in SAID if words.search(name)] == []
@@ -114,19 +114,19 @@ def test_no_error_of_a_server() -> None:
 
 def test_no_broker() -> None:
     """No module imports a client of a broker, and no extra brings one."""
-    assert sorted(IMPORTED & BROKERS) == []
+    assert sorted(_imported() & BROKERS) == []
     assert sorted(_required() & BROKERS) == []
 
 
 def test_no_model() -> None:
     """No module imports a client of a language model, and no verb speaks of agents, skills or tokens."""
-    assert sorted(IMPORTED & MODELS) == []
+    assert sorted(_imported() & MODELS) == []
     assert [name for name in SAID if re.search(r"agent|skill|providers|a2a|llm|prompt|token_usage", name)] == []
 
 
 def test_there_is_no_protobuf() -> None:
     """No module imports it, and no report or definition has a field for a message of it."""
-    assert sorted(IMPORTED & PROTOBUF) == []
+    assert sorted(_imported() & PROTOBUF) == []
     fields = {property_name(field.name) for field in attrs.fields(TaskResult)}
     assert fields & {"inputMessage", "outputMessage", "taskInputMessage", "taskOutputMessage"} == set()
 

@@ -16,7 +16,7 @@ from typing import Final
 import click
 import pytest
 from pages import ROOT, blocks, name_of, pages
-from witnesses import tree_of
+from witnesses import nodes_of
 
 from conductorlite import AsyncEngine, Engine, Run, TaskContext, Workers
 from conductorlite.cli.commands import program
@@ -66,6 +66,12 @@ def _everything() -> str:
 
 
 @cache
+def _folders() -> tuple[Path, ...]:
+    """The folders of the package and of its tests."""
+    return tuple(folder for below in (PACKAGE, ROOT / "tests") for folder in below.rglob("*") if folder.is_dir())
+
+
+@cache
 def _words() -> frozenset[str]:
     return frozenset(re.findall(r"\w+", _everything()))
 
@@ -76,7 +82,7 @@ def _members() -> dict[str, set[str]]:
     own: dict[str, set[str]] = {}
     bases: dict[str, list[str]] = {}
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.ClassDef):
                 own.setdefault(node.name, set()).update(_members_of(node))
                 bases.setdefault(node.name, []).extend(ast.unparse(base).split(".")[-1] for base in node.bases)
@@ -108,7 +114,7 @@ def test_paths(page: Path) -> None:
                 continue
             below = [ROOT, PACKAGE, page.parent, ROOT / "docs", ROOT / "tests"]
             if "/" not in word:
-                below += [folder for folder in (*PACKAGE.rglob("*"), *(ROOT / "tests").rglob("*")) if folder.is_dir()]
+                below += _folders()
             if not any(any(place.glob(word)) for place in below) and word.strip("/") not in written:
                 missing.append(word)
     assert missing == []

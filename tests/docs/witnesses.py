@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from pages import ROOT
+
+sys.path.insert(0, str(ROOT / "tests" / "house"))
+
+from house import nodes_of, tree_of
 
 #: Marks by which a test is not run, or not counted.
 _LEFT_OUT: Final = frozenset({"deep", "skip", "skipif", "xfail"})
@@ -30,12 +35,6 @@ def _collected(path: Path, found: ast.ClassDef) -> bool:
     return found.name.startswith("Test") or "conformance" in path.parts
 
 
-@cache
-def tree_of(path: Path) -> ast.Module:
-    """The syntax tree of a file."""
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
 def marks_of(path: Path, function: Function) -> frozenset[str]:
     """Names of the marks of a test as a whole, those of its file included; not one that only asks what the platform can."""
     marks = [
@@ -54,7 +53,7 @@ def marks_of(path: Path, function: Function) -> frozenset[str]:
 def _checking(path: Path) -> frozenset[str]:
     """Functions of a file that check something: by themselves, or by another function, of the file or of a kit it imports from."""
     tree = tree_of(path)
-    called = {node.name: _called(node) for node in ast.walk(tree) if isinstance(node, Function)}
+    called = {node.name: _called(node) for node in nodes_of(path) if isinstance(node, Function)}
     found = {name for name, calls in called.items() if calls & _ASSERTING}
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module is not None:

@@ -62,29 +62,33 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
-def functions(tree: ast.AST) -> Iterator[Function]:
-    """Every function and method, nested ones too."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of the syntax tree of a file: walked once for all rules that look at it."""
+    return tuple(ast.walk(tree_of(path)))
 
 
-def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Every import, also inside functions: line and dotted name."""
-    for node in ast.walk(tree):
+def functions_of(path: Path) -> Iterator[Function]:
+    """Every function and method of a file, nested ones too."""
+    return (node for node in nodes_of(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+@cache
+def imports_of(path: Path) -> tuple[tuple[int, str], ...]:
+    """Every import of a file, also inside functions: line and dotted name."""
+    found: list[tuple[int, str]] = []
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield node.lineno, alias.name
+            found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            yield node.lineno, node.module
-            for alias in node.names:
-                yield node.lineno, f"{node.module}.{alias.name}"
+            found += [(node.lineno, node.module), *((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)]
+    return tuple(found)
 
 
-def docstrings(tree: ast.AST) -> set[int]:
-    """Identities of the constants that are docstrings."""
+def docstrings_of(path: Path) -> set[int]:
+    """Identities of the constants of a file that are docstrings."""
     found: set[int] = set()
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
             first = node.body[0]
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):

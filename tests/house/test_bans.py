@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from house import PACKAGE, ROOT, docstrings, imports, logic_files, named, python_files, tree_of
+from house import PACKAGE, ROOT, docstrings_of, imports_of, logic_files, named, nodes_of, python_files, tree_of
 
 #: What the logic may not know of: it would make a decision depend on more than its arguments.
 IMPURE = frozenset(
@@ -39,7 +39,7 @@ def test_logic_imports_nothing_impure() -> None:
     found = [
         f"{named(path)}:{line} imports {name}"
         for path in logic_files()
-        for line, name in imports(tree_of(path))
+        for line, name in imports_of(path)
         if any(name == banned or name.startswith(banned + ".") for banned in IMPURE)
     ]
     assert found == []
@@ -51,11 +51,10 @@ def test_only_the_clock_reads_time() -> None:
     for path in python_files():
         if path == PACKAGE / "clock.py":
             continue
-        tree = tree_of(path)
-        found += [f"{named(path)}:{line} imports time" for line, name in imports(tree) if name.split(".")[0] == "time"]
+        found += [f"{named(path)}:{line} imports time" for line, name in imports_of(path) if name.split(".")[0] == "time"]
         found += [
             f"{named(path)}:{node.lineno} calls {ast.unparse(node.func)}"
-            for node in ast.walk(tree)
+            for node in nodes_of(path)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in READS_TIME
             if ast.unparse(node.func.value).split(".")[-1] in ("datetime", "date")
         ]
@@ -67,7 +66,7 @@ def test_only_the_sandbox_starts_processes() -> None:
     found = [
         f"{named(path)}:{line} imports {name}"
         for path in python_files()
-        for line, name in imports(tree_of(path))
+        for line, name in imports_of(path)
         if name.split(".")[0] in ("subprocess", "multiprocessing") and path.parent != PACKAGE / "sandbox"
     ]
     assert found == []
@@ -78,7 +77,7 @@ def test_the_interpreter_is_not_asked_for_its_threads() -> None:
     found = [
         f"{named(path)}:{node.lineno} uses {node.attr}"
         for path in python_files()
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Attribute) and node.attr in ("_current_frames", "_current_exceptions")
     ]
     assert found == []
@@ -90,7 +89,7 @@ def test_nothing_is_drawn_by_chance() -> None:
     found = [
         f"{named(path)}:{line} imports {name}"
         for path in python_files()
-        for line, name in imports(tree_of(path))
+        for line, name in imports_of(path)
         if name.split(".")[0] in ("random", "uuid", "secrets") and path not in drawn
     ]
     assert found == []
@@ -102,7 +101,7 @@ def test_no_assert_statements() -> None:
         f"{named(path)}:{node.lineno}"
         for path in python_files()
         if PACKAGE / "testing" not in path.parents
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Assert)
     ]
     assert found == []
@@ -112,11 +111,10 @@ def test_sql_never_computes_now() -> None:
     """Every instant in a statement is a parameter; the database is never asked for the time or for chance."""
     found = []
     for path in python_files(PACKAGE / "backends"):
-        tree = tree_of(path)
-        skip = docstrings(tree)
+        skip = docstrings_of(path)
         found += [
             f"{named(path)}:{node.lineno} {node.value!r}"
-            for node in ast.walk(tree)
+            for node in nodes_of(path)
             if isinstance(node, ast.Constant) and isinstance(node.value, str)
             if id(node) not in skip and SQL_TIME.search(node.value)
         ]
@@ -127,15 +125,14 @@ def test_json_only() -> None:
     """Nothing is pickled, marshalled or evaluated."""
     found: list[str] = []
     for path in python_files():
-        tree = tree_of(path)
         found += [
             f"{named(path)}:{line} imports {name}"
-            for line, name in imports(tree)
+            for line, name in imports_of(path)
             if name.split(".")[0] in ("pickle", "marshal", "shelve", "dill")
         ]
         found += [
             f"{named(path)}:{node.lineno} calls {node.func.id}"
-            for node in ast.walk(tree)
+            for node in nodes_of(path)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("eval", "exec")
         ]
     assert found == []
@@ -149,7 +146,7 @@ def test_imports_inside_functions_are_doors_on_purpose() -> None:
         top = {id(node) for node in tree.body}
         found += [
             f"{named(path)}:{node.lineno} imports {node.module}"
-            for node in ast.walk(tree)
+            for node in nodes_of(path)
             if isinstance(node, ast.ImportFrom) and id(node) not in top and not _type_checking(tree, node)
             if (named(path), (node.module or "").split(".")[0]) not in DOORS
         ]
@@ -186,7 +183,7 @@ def test_no_test_imports_a_conftest() -> None:
     found = [
         f"{named(path)}:{line} imports {name}"
         for path in python_files(ROOT / "tests")
-        for line, name in imports(tree_of(path))
+        for line, name in imports_of(path)
         if name.split(".")[0] == "conftest"
     ]
     assert found == []

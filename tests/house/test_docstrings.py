@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from house import ROOT, Function, functions, named, python_files, tree_of
+from house import ROOT, Function, functions_of, named, python_files, tree_of
 
 from conductorlite import errors
 
@@ -40,7 +40,7 @@ def test_every_test_has_a_docstring() -> None:
     found = [
         f"{named(path)}:{function.lineno} {function.name}"
         for path in python_files(ROOT / "tests")
-        for function in functions(tree_of(path))
+        for function in functions_of(path)
         if function.name.startswith("test_") and ast.get_docstring(function) is None
     ]
     assert found == []

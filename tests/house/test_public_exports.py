@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import importlib
 import types
+from pathlib import Path
 
 import pytest
-from house import PACKAGE, module_of, named, python_files, tree_of
+from house import PACKAGE, module_of, named, nodes_of, python_files, tree_of
 
 import conductorlite
 from conductorlite import errors
@@ -53,7 +54,7 @@ def test_exceptions_are_defined_in_errors_only() -> None:
     for path in MODULES:
         if path == PACKAGE / "errors.py" or PACKAGE / "testing" in path.parents:
             continue
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.ClassDef) and any(
                 isinstance(base, ast.Name) and base.id in ("Exception", "BaseException", *errors.__all__) for base in node.bases
             ):
@@ -64,11 +65,10 @@ def test_exceptions_are_defined_in_errors_only() -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=named)
-def test_every_module_says_what_is_public(path: object) -> None:
+def test_every_module_says_what_is_public(path: Path) -> None:
     """Each module that defines something has an `__all__` without doubles whose names exist."""
-    name = next(module_of(module) for module in MODULES if module == path)
-    tree = next(tree_of(module) for module in MODULES if module == path)
-    if not _defines(tree):
+    name = module_of(path)
+    if not _defines(tree_of(path)):
         pytest.skip("defines nothing")
     module = importlib.import_module(name)
     assert hasattr(module, "__all__"), f"{name} has no __all__"

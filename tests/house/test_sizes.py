@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from house import ROOT, functions, named, python_files, tree_of
+from house import ROOT, functions_of, named, python_files
 
 FILE_LINES = 500
 FUNCTION_LINES = 60
@@ -19,7 +19,7 @@ def test_no_function_is_too_long() -> None:
     long = {
         f"{named(path)}:{function.lineno} {function.name}": (function.end_lineno or 0) - function.lineno + 1
         for path in python_files()
-        for function in functions(tree_of(path))
+        for function in functions_of(path)
         if (function.end_lineno or 0) - function.lineno + 1 > FUNCTION_LINES
     }
     assert long == {}
