@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from conductorlite.backends.memory import MemoryBackend
 from conductorlite.ports import Backend
 from conductorlite.testing.conformance import BackendConformance
@@ -15,3 +17,8 @@ class TestMemory(BackendConformance):
     def make_backend(self, folder: Path) -> Backend:
         """A store in memory."""
         return MemoryBackend()
+
+    @pytest.mark.slow
+    def test_agrees_with_the_memory_backend(self) -> None:
+        """Two of them do the same; that SQLite does is looked at in the fast run."""
+        super().test_agrees_with_the_memory_backend()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from conductorlite.backends.memory import MemoryBackend
 from conductorlite.decisions import Decision, Outgoing
 from conductorlite.ports import Backend
@@ -17,6 +19,11 @@ class TestMemoryRelay(BackendConformance):
     def make_backend(self, folder: Path) -> Backend:
         """A store in memory with an outbox."""
         return MemoryBackend(relay=True)
+
+    @pytest.mark.slow
+    def test_agrees_with_the_memory_backend(self) -> None:
+        """Two of them do the same; that SQLite does is looked at in the fast run."""
+        super().test_agrees_with_the_memory_backend()
 
 
 def test_removal_keeps_letters_to_others() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from engine_kit import Bench, flow, fork, join
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -28,10 +29,16 @@ def _offered(bench: Bench) -> list[str]:
     return [each for _, each in sorted(found)]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(ASKERS, st.integers(1, 3), st.booleans())
-def test_slots_go_by_priority_then_by_who_asked_first(askers: list[tuple[int, int, bool]], k: int, relay: bool) -> None:
+@pytest.mark.parametrize("cases", [20, pytest.param(60, marks=pytest.mark.slow)])
+def test_slots_go_by_priority_then_by_who_asked_first(cases: int) -> None:
     """Whoever asks, whenever slots are given back: it is always the first of the line that is offered next."""
+    case = settings(max_examples=cases, deadline=None, suppress_health_check=list(HealthCheck))(
+        given(ASKERS, st.integers(1, 3), st.booleans())(_slots_in_order)
+    )
+    case()
+
+
+def _slots_in_order(askers: list[tuple[int, int, bool]], k: int, relay: bool) -> None:
     bench = Bench(MemoryBackend(relay=relay))
     line: list[tuple[Any, ...]] = []
     using: list[str] = []

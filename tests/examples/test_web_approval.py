@@ -100,6 +100,7 @@ def test_many_at_once(client: TestClient) -> None:
     assert [text.split(" ")[0] for text in told] == [f"p{number}" for number in range(40)]
 
 
+@pytest.mark.slow
 def test_a_hundred_requests_that_await_five_steps(tmp_path: Path) -> None:
     """100 concurrent requests each start and await a five-step workflow on SQLite; none meets a busy store."""
     import httpx

@@ -197,7 +197,7 @@ def _nested(depth: int) -> Json:
     return value
 
 
-@pytest.mark.parametrize("template", [_nested(100_000), "${" * 50 + "}" * 50, "${" * 50_000 + "}" * 50_000])
+@pytest.mark.parametrize("template", [_nested(20_000), "${" * 50 + "}" * 50, "${" * 50_000 + "}" * 50_000])
 def test_hostile_templates_are_refused(template: Json) -> None:
     """Nesting beyond the limits is an InvalidExpression, at once."""
     with pytest.raises(InvalidExpression):

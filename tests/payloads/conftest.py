@@ -50,7 +50,7 @@ def s3(s3_endpoint: str) -> Callable[[], FsspecPayloads]:
     return make
 
 
-@pytest.fixture(params=["memory", "folder", "s3"])
+@pytest.fixture(params=["memory", "folder", pytest.param("s3", marks=pytest.mark.slow)])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> PayloadStorage:
     """An empty storage of each kind."""
     if request.param == "memory":

@@ -200,9 +200,9 @@ def test_an_input_that_is_like_none_needs_no_declaration() -> None:
 
 def test_a_definition_full_of_errors_is_looked_at_in_time() -> None:
     """Suggestions are bounded: thousands of unknown names among thousands of tasks."""
-    tasks = [task(f"task_{number}", f"${{tsak_{number}.output}}") for number in range(3_000)]
+    tasks = [task(f"task_{number}", f"${{tsak_{number}.output}}") for number in range(1_000)]
     problems = validate(flow(*tasks))
-    assert len(problems) == 3_000
+    assert len(problems) == 1_000
     assert 0 < sum("did you mean" in problem.message for problem in problems) <= 50
 
 

@@ -41,7 +41,7 @@ class Copy:
         """Frames of this round."""
         size = _FRAME_HEADER + self.page_size
         count = 0
-        while self.log[_HEADER + count * size :][8:16] == self.salts:
+        while self.log[_HEADER + count * size + 8 : _HEADER + count * size + 16] == self.salts:
             count += 1
         return count
 
@@ -95,13 +95,16 @@ def cut_everywhere(folder: Path, run: Run, made: list[Copy], inside: tuple[int, 
     return cuts, frames_seen
 
 
-@pytest.mark.parametrize("checkpoint_every", [None, pytest.param(60, marks=pytest.mark.slow)])
-def test_the_log_cut_in_a_run(tmp_path: Path, checkpoint_every: int | None, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every tenth commit's frames, at their edges and in the middle; with a log that grows and with one that starts over."""
+@pytest.mark.parametrize(
+    ("checkpoint_every", "every"), [(None, 20), *(pytest.param(often, 10, marks=pytest.mark.slow) for often in (None, 60))]
+)
+def test_the_log_cut_in_a_run(tmp_path: Path, checkpoint_every: int | None, every: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Some commits' frames, at their edges and in the middle; with a log that grows and with one that starts over."""
     run, made = copies(tmp_path / "run", short_run, checkpoint_every)
-    cuts, frames = cut_everywhere(tmp_path / "cut", run, made, (2_000,), 10)
+    cuts, frames = cut_everywhere(tmp_path / "cut", run, made, (2_000,), every)
     with capsys.disabled():
         print(f" [{cuts} cuts of {len(made)} copies with {frames} frames]", end="")
+    assert cuts > 10
     assert len({copy.salts for copy in made}) > (1 if checkpoint_every else 0)
 
 

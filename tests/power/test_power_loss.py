@@ -91,12 +91,16 @@ def judged(tally: Tally, mode: Mode, capsys: Any) -> None:
     assert (tally.lost > 0) is (mode == "NORMAL")
 
 
-@pytest.mark.parametrize("mode", ["FULL", pytest.param("NORMAL", marks=pytest.mark.slow)])
-def test_a_power_cut_leaves_what_some_commit_left(tmp_path: Path, mode: Mode, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("mode", "every"), [("FULL", 211), *(pytest.param(mode, 53, marks=pytest.mark.slow) for mode in ("FULL", "NORMAL"))]
+)
+def test_a_power_cut_leaves_what_some_commit_left(
+    tmp_path: Path, mode: Mode, every: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     """At moments spread over a run with checkpoints in it, from the making of the store to its closing."""
     run, log = lived(tmp_path / "run", short_run, mode, 150)
     made = next(number for number, op in enumerate(log) if op.kind == "told")
-    moments = [*range(1, made, 9), *range(made, len(log), 53), len(log)]
+    moments = [*range(1, made, every // 6), *range(made, len(log), every), len(log)]
     judged(cut(tmp_path / "cut", run, log, moments, ["all", "none", "some 1"], mode), mode, capsys)
 
 

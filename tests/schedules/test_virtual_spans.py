@@ -52,7 +52,7 @@ def test_the_span_is_what_it_should_be(span: Span) -> None:
     )
 
 
-@pytest.mark.parametrize("relay", [False, True])
+@pytest.mark.parametrize("relay", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_in_memory_with_crashes(span: Span, relay: bool) -> None:
     """Killed before a write and after one, twice each, it goes on where it was."""
     inner = MemoryBackend(relay=relay)

@@ -29,7 +29,7 @@ def doubling(levels: int, **fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("document", "value", "said"),
     [
-        (doubling(30), 1, "steps"),
+        pytest.param(doubling(30), 1, "steps", marks=pytest.mark.slow),
         pytest.param(
             {"$schema": "https://json-schema.org/draft/2020-12/schema", **doubling(30)}, 1, "steps", marks=pytest.mark.deep
         ),

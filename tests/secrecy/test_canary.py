@@ -27,7 +27,7 @@ def searched(where: str, data: bytes) -> None:
     assert found == [], where
 
 
-@pytest.fixture(params=["memory", "memory-relay", "sqlite"])
+@pytest.fixture(params=["memory", pytest.param("memory-relay", marks=pytest.mark.slow), "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Backend, Callable[[], bytes]]:
     """A store, and all the bytes that are in it."""
     if request.param == "sqlite":
