@@ -15,7 +15,8 @@ from conductorlite.engine.turns import Turns
 from conductorlite.errors import StorageCorrupt
 from conductorlite.executions import Task, Workflow
 from conductorlite.ports import Backend, Change, ReadingTransaction
-from conductorlite.search import Document, task_document, workflow_document
+from conductorlite.search import Asked, Document, matches, task_document, workflow_document
+from conductorlite.search.documents import shown
 
 __all__ = ["Library"]
 
@@ -40,18 +41,28 @@ class Library:
             attempts = view.attempts_at(change.workflow_id, change.places) if change.places else ()
         return list(self._stored(view, row, attempts))
 
-    def all(self, backend: Backend, *, tasks: bool) -> Iterator[Document]:
-        """The documents of all executions, stored and archived, or of all their attempts; reads everything."""
+    def all(self, backend: Backend, *, tasks: bool, wanted: Asked) -> Iterator[Document]:
+        """The documents of all executions, stored and archived, or of all their attempts, that answer a search; reads everything.
+
+        They hold what is shown of them, and no longer what they were found by.
+        """
         for archived in (False, True):
 
             def page(
                 view: ReadingTransaction, after: str, size: int, archived: bool = archived
             ) -> list[tuple[str, list[Document]]]:
                 ids = view.archived_ids(after, size) if archived else view.workflow_ids(None, after, size)
-                return [(one, list(self._one(view, one, archived=archived, tasks=tasks))) for one in ids]
+                return [(one, list(self._answering(view, one, wanted, archived=archived, tasks=tasks))) for one in ids]
 
             for found in stored_pages(backend, page, "", lambda one: one[0], _PAGE):
                 yield from chain.from_iterable(documents for _, documents in found)
+
+    def _answering(
+        self, view: ReadingTransaction, workflow_id: str, wanted: Asked, *, archived: bool, tasks: bool
+    ) -> Iterator[Document]:
+        for document in self._one(view, workflow_id, archived=archived, tasks=tasks):
+            if matches(document, wanted):
+                yield shown(document)
 
     def _one(self, view: ReadingTransaction, workflow_id: str, *, archived: bool, tasks: bool) -> Iterator[Document]:
         row = view.workflow(workflow_id)

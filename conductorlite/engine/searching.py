@@ -17,7 +17,7 @@ from conductorlite.engine.queries import Queries
 from conductorlite.errors import EngineClosed, InvalidInput, StorageCorrupt
 from conductorlite.invariants import Finding
 from conductorlite.ports import Backend, IndexDAO
-from conductorlite.search import TASKS, WORKFLOWS, Asked, Document, SearchResult, TaskSummary, WorkflowSummary, answer, asked
+from conductorlite.search import TASKS, WORKFLOWS, Asked, Document, SearchResult, TaskSummary, WorkflowSummary, asked, page_of
 from conductorlite.search.results import task_summary, workflow_summary
 
 __all__ = ["Searching", "Where", "index_of"]
@@ -71,7 +71,7 @@ class Searching(Queries):
 
         With an index it answers; it is told of changes first, up to about a thousand, and `behind` says how many are left. Without
         one, and while it is built or does not work, every execution is looked at: the same answer, in time that grows with the
-        store. Raises InvalidQuery, and InvalidInput for a page out of range.
+        store. Raises InvalidQuery, and InvalidInput for what is no text and for a page out of range.
         """
         return self._workflows(asked(WORKFLOWS, query, free_text, start, size, sort))
 
@@ -119,17 +119,15 @@ class Searching(Queries):
 
     def _looked_at(self, wanted: Asked) -> SearchResult[WorkflowSummary]:
         """Every execution, looked at."""
-        documents: Iterable[Document] = self._library.all(self.backend, tasks=False)
-        within = wanted.with_task
-        if within is not None:
-            everything = attrs.evolve(within, start=0, size=2**31)
-            ids = {document.workflow_id for document in answer(self._library.all(self.backend, tasks=True), everything)[1]}
+        documents = self._library.all(self.backend, tasks=False, wanted=wanted)
+        if wanted.with_task is not None:
+            ids = {document.workflow_id for document in self._library.all(self.backend, tasks=True, wanted=wanted.with_task)}
             documents = (document for document in documents if document.workflow_id in ids)
-        total, found = answer(documents, wanted)
+        total, found = page_of(documents, wanted)
         return SearchResult(total_hits=total, results=tuple(_workflow(document) for document in found))
 
     def _looked_at_tasks(self, wanted: Asked) -> SearchResult[TaskSummary]:
-        total, found = answer(self._library.all(self.backend, tasks=True), wanted)
+        total, found = page_of(self._library.all(self.backend, tasks=True, wanted=wanted), wanted)
         results = tuple(task_summary(document.fields, document.input, document.output) for document in found)
         return SearchResult(total_hits=total, results=results)
 

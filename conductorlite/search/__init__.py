@@ -14,7 +14,7 @@ from __future__ import annotations
 from conductorlite.search.asked import Asked, asked
 from conductorlite.search.documents import Document, task_document, workflow_document
 from conductorlite.search.fields import TASKS, WORKFLOWS, Subject
-from conductorlite.search.matching import answer, matches
+from conductorlite.search.matching import answer, matches, page_of
 from conductorlite.search.query import And, Compare, Condition, Not, Or, parse_query
 from conductorlite.search.results import SearchResult, TaskSummary, WorkflowSummary
 from conductorlite.search.words import Phrase, free_text
@@ -38,6 +38,7 @@ __all__ = [
     "asked",
     "free_text",
     "matches",
+    "page_of",
     "parse_query",
     "task_document",
     "workflow_document",

@@ -10,6 +10,7 @@ from conductorlite.errors import InvalidInput, InvalidQuery
 from conductorlite.search.fields import Kind, Subject
 from conductorlite.search.query import Condition, parse_query
 from conductorlite.search.words import Phrase, free_text
+from conductorlite.texts import printable
 
 __all__ = ["MAX_SIZE", "Asked", "asked"]
 
@@ -38,11 +39,14 @@ class Asked:
 
 
 def asked(subject: Subject, query: str, free: str, start: int, size: int, sort: str) -> Asked:
-    """Read a search. Raises InvalidQuery, and InvalidInput for a page out of range."""
-    if not 0 <= start <= _MAX_START:
-        raise InvalidInput(f"start {start} is not between 0 and {_MAX_START}")
-    if not 0 <= size <= MAX_SIZE:
-        raise InvalidInput(f"size {size} is not between 0 and {MAX_SIZE}")
+    """Read a search. Raises InvalidQuery, and InvalidInput for what is no text and for a page out of range."""
+    for what, text in (("query", query), ("free text", free), ("sort", sort)):
+        if not isinstance(text, str):
+            raise InvalidInput(f"the {what} {printable(text, 80)} is no text")
+    for what, number, most in (("start", start, _MAX_START), ("size", size, MAX_SIZE)):
+        # What is no whole number would look to an index like a file that is damaged.
+        if not isinstance(number, int) or not 0 <= number <= most:
+            raise InvalidInput(f"{what} {printable(number, 80)} is not a whole number between 0 and {most}")
     return Asked(
         subject=subject,
         condition=parse_query(query, subject),

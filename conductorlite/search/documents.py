@@ -1,27 +1,31 @@
 """What is found of an execution or an attempt: its fields, the values inside its input and output, its words.
 
 Bounded, so that one large payload costs no more than a few small ones: of a payload longer than 256 KiB nothing is looked into,
-of the others the first 256 values, down to 12 levels, and the first 2,000 words.
+of the others the first 256 values, down to 12 levels and with paths of up to 1,024 characters, and the first 2,000 words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Final
 
 import attrs
 
 from conductorlite.canonical import Payload
 from conductorlite.executions import Task, Workflow
-from conductorlite.search.fields import IDS, Cell, cell
+from conductorlite.search.fields import IDS, WORKFLOWS, Cell, Kind, cell
 from conductorlite.search.words import joined, words_of
 
-__all__ = ["Document", "path_of", "task_document", "workflow_document"]
+__all__ = ["Document", "path_of", "shown", "task_document", "workflow_document"]
 
 _MAX_PAYLOAD: Final = 256 * 1024
 _MAX_VALUES: Final = 256
 _MAX_LEVELS: Final = 12
+#: Characters of a path: one name would be repeated in the path of each value below it.
+_MAX_PATH: Final = 1_024
 _MAX_WORDS: Final = 2_000
+_SEVERAL: Final = frozenset(name for name, kind in WORKFLOWS.fields.items() if kind is Kind.MANY)
 #: Characters of an input or output that a summary repeats.
 _MAX_SHOWN: Final = 4_096
 
@@ -115,8 +119,9 @@ def _document(
         text = payload.text
         if text is None or len(text) > _MAX_PAYLOAD:
             continue
-        values += _values(root, payload.value)
-        words += _words(payload.value)
+        value = payload.fresh()  # a search looks at every execution: what it parses must not stay
+        values += _values(root, value)
+        words += _words(value)
     kept = {name: value if name in IDS and isinstance(value, str) else cell(value) for name, value in fields.items()}
     return Document(
         workflow_id=workflow_id,
@@ -127,6 +132,12 @@ def _document(
         input=_shown(given),
         output=_shown(output),
     )
+
+
+def shown(document: Document) -> Document:
+    """A document without what is only for finding it."""
+    several = tuple(one for one in document.values if one[0] in _SEVERAL)
+    return attrs.evolve(document, values=several, words="")
 
 
 def _shown(payload: Payload) -> str | None:
@@ -155,12 +166,18 @@ def _values(root: str, value: object) -> Iterator[tuple[str, Cell]]:
         if level == _MAX_LEVELS:
             continue
         if isinstance(one, Mapping):
-            inner = [(path_of((key,)), path_of((key,)), item) for key, item in one.items()]
+            inner = [(step, step, item) for key, item in islice(one.items(), _MAX_VALUES) if (step := _step(key, exact))]
         elif isinstance(one, list):
             inner = [(f"[{n}]", "[*]", item) for n, item in enumerate(one[:_MAX_VALUES])]
         else:
             continue
         waiting += [(exact + step, loose + any_step, item, level + 1) for step, any_step, item in reversed(inner)]
+
+
+def _step(key: str, above: str) -> str:
+    """The path to a value of a map from the map; empty when the whole one is too long."""
+    step = path_of((key,)) if len(above) + len(key) < _MAX_PATH else ""
+    return step if len(above) + len(step) <= _MAX_PATH else ""
 
 
 def _words(value: object) -> Iterator[list[str]]:
@@ -174,7 +191,7 @@ def _words(value: object) -> Iterator[list[str]]:
         elif isinstance(one, list):
             waiting += reversed(one)
         elif one is not None:
-            words = words_of(_text(one))[:left]
+            words = words_of(_text(one), left)
             left -= len(words)
             yield words
 

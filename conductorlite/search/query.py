@@ -28,10 +28,11 @@ from conductorlite.search.fields import IDS, Cell, Field, Kind, Subject, cell
 
 __all__ = ["And", "Compare", "Condition", "Not", "Or", "Pattern", "parse_query"]
 
-#: Characters of a query, comparisons in it, values in one list, and parentheses and NOTs within each other.
+#: Characters of a query, comparisons in it, values in one list, texts with wildcards, and parentheses and NOTs within each other.
 MAX_QUERY: Final = 20_000
 MAX_COMPARISONS: Final = 200
 MAX_VALUES: Final = 1_000
+MAX_PATTERNS: Final = 100
 MAX_DEPTH: Final = 20
 
 _TOKEN: Final = re.compile(
@@ -85,6 +86,17 @@ class Compare:
     field: Field
     operator: str
     values: tuple[Value, ...] = ()
+    #: The values, apart: what may be equal, and what may be alike.
+    exact: frozenset[Cell] = attrs.field(init=False, eq=False, repr=False)
+    patterns: tuple[Pattern, ...] = attrs.field(init=False, eq=False, repr=False)
+
+    @exact.default
+    def _exact(self) -> frozenset[Cell]:
+        return frozenset(value for value in self.values if not isinstance(value, Pattern))
+
+    @patterns.default
+    def _patterns(self) -> tuple[Pattern, ...]:
+        return tuple(value for value in self.values if isinstance(value, Pattern))
 
 
 @attrs.frozen(slots=True)
@@ -170,6 +182,7 @@ class _Parser:
         self._next = 0
         self._depth = 0
         self._comparisons = 0
+        self._patterns = 0
 
     @property
     def token(self) -> _Token:
@@ -269,7 +282,12 @@ class _Parser:
 
     def _value(self, field: Field) -> Value:
         """A value that something may be equal to: `*` in a text stands for anything."""
-        return _converted(self._operand(), field, wild=True)
+        token = self._operand()
+        value = _converted(token, field, wild=True)
+        self._patterns += isinstance(value, Pattern)
+        if self._patterns > MAX_PATTERNS:
+            raise InvalidQuery(f"the query has more than {MAX_PATTERNS} texts with *", token.at)
+        return value
 
     def _ordered(self, field: Field) -> Cell:
         """A value that something may be less than."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 import attrs
@@ -24,12 +26,13 @@ _WORD: Final = 64
 _MAX_TEXT: Final = 10_000
 _MAX_WORDS: Final = 100
 
-_RUN: Final = re.compile(r"[^\W_]+")
+#: Characters of which it is kept what they are without case and accents.
+_REMEMBERED: Final = 10_000
+
 _PLAIN: Final = re.compile(r"[a-z0-9]+")
 #: Han, kana, Thai, Lao, Khmer, Burmese: written without spaces.
-_ALONE: Final = re.compile(
-    "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])"
-)
+_ALONE: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_FOLDED: Final = re.compile(rf"(?=[^\W_])[{_ALONE}]|[^\W_{_ALONE}]+")
 _ASKED: Final = re.compile(r'"([^"]*)("|$)(\*?)|([^\s"]+)')
 
 
@@ -41,17 +44,34 @@ class Phrase:
     open: bool = False
 
 
-def words_of(text: str) -> list[str]:
-    """The words of a text, in order."""
+class _Bare(dict[int, str]):
+    """Characters without case and accents, each by itself: a text folded as a whole sorts its accents, in quadratic time."""
+
+    def __missing__(self, code: int) -> str:
+        folded = unicodedata.normalize("NFKD", chr(code).casefold())
+        bare = "".join(sign for sign in folded if not unicodedata.combining(sign))
+        if len(self) < _REMEMBERED:
+            self[code] = bare
+        return bare
+
+
+_BARE: Final = _Bare()
+
+
+def words_of(text: str, most: int | None = None) -> list[str]:
+    """The words of a text, in order; with `most` no more than the first ones."""
+    return list(islice(_words(text), most))
+
+
+def _words(text: str) -> Iterator[str]:
     if text.isascii():
-        return [word[:_WORD] for word in _PLAIN.findall(text.lower())]
-    folded = unicodedata.normalize("NFKD", text.casefold())
-    bare = "".join(sign for sign in folded if not unicodedata.combining(sign))
-    return [_ascii(word)[:_WORD] for run in _RUN.findall(bare) for word in _ALONE.split(run) if word]
+        yield from (match.group()[:_WORD] for match in _PLAIN.finditer(text.lower()))
+    else:
+        yield from (_ascii(match.group())[:_WORD] for match in _FOLDED.finditer(text.translate(_BARE)))
 
 
 def _ascii(word: str) -> str:
-    return word if word.isascii() else "".join(sign if sign.isascii() else f"z{ord(sign):x}z" for sign in word)
+    return word if word.isascii() else "".join(sign if sign.isascii() else f"z{ord(sign):x}z" for sign in word[:_WORD])
 
 
 def joined(pieces: list[list[str]]) -> str:
@@ -81,7 +101,7 @@ def free_text(text: str) -> tuple[Phrase, ...]:
         if quoted is not None and not end:
             raise InvalidQuery("a phrase has no closing quote", match.start())
         asked = quoted if bare is None else bare.removesuffix("*")
-        words = tuple(words_of(asked))
+        words = tuple(words_of(asked, _MAX_WORDS + 1))
         if not words:
             raise InvalidQuery("there is no letter or digit to look for", match.start())
         found.append(Phrase(words, open=bool(star) if bare is None else bare.endswith("*")))

@@ -100,9 +100,7 @@ class Rendered:
         if exact:
             self.bound += exact
             parts.append(f"{place} = ?" if len(exact) == 1 else f"{place} IN ({', '.join('?' * len(exact))})")
-        for value in condition.values:
-            if not isinstance(value, Pattern):
-                continue
+        for value in condition.patterns:
             if len(value.parts) == 2 and not value.parts[1]:
                 parts.append(self._beginning(place, value.parts[0]))
             else:

@@ -18,7 +18,7 @@ __all__ = ["APPLICATION_ID", "VERSION", "column", "columns", "create", "drop"]
 APPLICATION_ID: Final = 0x434C4958
 
 #: Raised whenever what is indexed, or how, is changed: older indexes are then built anew.
-VERSION: Final = 2
+VERSION: Final = 3
 
 #: Along which columns a search is likely to walk: all with the default sort behind them.
 _WALKED: Final = {
