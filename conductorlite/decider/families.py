@@ -86,7 +86,8 @@ def _end_with(draft: Draft, task: Task, said: Mapping[str, Any]) -> None:
         return
     reason = None
     if not status.successful:
-        reason = f"Sub workflow {said['name']}/{said['workflowId']} failure reason: {said['reason'] or said['status']}"
+        why = "null" if said["reason"] is None else said["reason"]  # as Conductor puts it
+        reason = f"Sub workflow {said['name']}/{said['workflowId']} failure reason: {why}"
     # What the child says of a `subWorkflowId` of its own is about another execution.
     output = {**draft.value(task.output), **said["output"], "subWorkflowId": said["workflowId"]}
     kept = draft.keep(Payload.of(output, bounded=False))

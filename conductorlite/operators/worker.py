@@ -167,12 +167,15 @@ def total_timeout_at(draft: Draft, node: Node, previous: Task | None) -> int | N
 
 
 def start_deadlines(draft: Draft, node: Node, task: Task, previous: Task | None = None) -> Task:
-    """Start the timeouts of an operator that is in progress from its scheduling on, where its definition has any."""
+    """Start the timeouts of an operator that is in progress from its scheduling on, where its definition has any.
+
+    A delay before it begins is no part of the task timeout (Conductor counts it there, and once more).
+    """
     policy = node.policy
     deadlines = {
         # Due at one instant, the timer set first fires first: total, then task, as in Conductor.
         EventKind.TOTAL_TIMEOUT: total_timeout_at(draft, node, previous),
-        EventKind.TASK_TIMEOUT: draft.now + policy.timeout_ms if policy.timeout_ms else None,
+        EventKind.TASK_TIMEOUT: max(task.due_at, draft.now) + policy.timeout_ms if policy.timeout_ms else None,
     }
     if not any(deadlines.values()):
         return task

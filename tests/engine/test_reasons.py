@@ -137,6 +137,17 @@ def test_a_loop_condition(bench: Bench) -> None:
     assert (bench.task("l").reason or "").startswith(f"Unable to evaluate condition {condition}, exception TypeError")
 
 
+@pytest.mark.parametrize(("reason", "told"), [(None, "null"), ("", ""), ("enough", "enough")])
+def test_a_child_that_was_terminated(bench: Bench, reason: str | None, told: str) -> None:
+    """Without a reason of its own its task says null, as in Conductor."""
+    bench.start(flow(sub("c", WorkflowDef(name="one", tasks=[simple("t", PATIENT)]))))
+    bench.engine.settle()
+    (run,) = bench.engine.children(bench.workflow_id)
+    bench.engine.terminate(run.workflow_id, reason)
+    bench.engine.settle()
+    assert bench.task("c").reason == f"Sub workflow one.1/{run.workflow_id} failure reason: {told}"
+
+
 def test_a_child_that_failed(bench: Bench) -> None:
     """Its task names the execution and quotes its reason."""
     child = WorkflowDef(name="one", tasks=[simple("t", PATIENT)])

@@ -127,7 +127,7 @@ def test_a_start_with_a_delay(ready: Bench) -> None:
 @pytest.mark.parametrize("how", ["terminate", "timeout", "report"])
 def test_what_was_to_start_later_is_not_started(ready: Bench, how: str) -> None:
     """A task that ends before its delay is over starts nothing, however it ends."""
-    limit = {"name": "s", "timeoutSeconds": 2, "timeoutPolicy": "RETRY", "retryCount": 0}
+    limit = {"name": "s", "totalTimeoutSeconds": 2, "timeoutPolicy": "RETRY", "retryCount": 0}
     ready.start(workflow(starting({"name": "one"}, startDelay=5, **({"taskDefinition": limit} if how == "timeout" else {}))))
     if how == "terminate":
         ready.engine.terminate(ready.workflow_id)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import pytest
 from engine_kit import T0, Bench, NewBench, flow, fork, join, noop, rounds, simple, switch, task_def, wait
+from rerun_kit import sub
 
 from conductorlite import Semantics, StaleLease, TaskStatus, WorkflowStatus, WorkflowTimeoutPolicy
 
@@ -178,6 +180,24 @@ def test_task_timeout_counts_from_the_first_poll(bench: Bench) -> None:
     assert bench.statuses() == {"t": "IN_PROGRESS"}
     bench.at(125)
     assert bench.statuses() == {"t": "TIMED_OUT"}
+
+
+@pytest.mark.parametrize("kind", ["SUB_WORKFLOW", "START_WORKFLOW"])
+def test_a_start_delay_is_no_part_of_the_task_timeout(bench: Bench, kind: str) -> None:
+    """The timeout of a task that begins an execution later counts from when it is to begin."""
+    definition = task_def("c", timeout_s=2, timeout_policy="RETRY", retry_count=0)
+    late = {"start_delay_ms": 5_000, "task_definition": definition}
+    if kind == "SUB_WORKFLOW":
+        bench.start(flow(attrs.evolve(sub("c", flow(wait("w"), name="one")), **late)))
+    else:
+        bench.engine.register(flow(noop("n"), name="one"))
+        starting = {"startWorkflow": {"name": "one", "version": 1}}
+        bench.start(flow(attrs.evolve(simple("c"), type=kind, input_parameters=starting, **late)))
+    assert bench.task("c").timeout_at == T0 + 7_000
+    bench.at(6.999)
+    assert bench.statuses() == {"c": "IN_PROGRESS" if kind == "SUB_WORKFLOW" else "COMPLETED"}
+    bench.at(7)
+    assert bench.statuses() == {"c": "TIMED_OUT" if kind == "SUB_WORKFLOW" else "COMPLETED"}
 
 
 def test_task_timeout_while_waiting_for_a_callback(bench: Bench) -> None:
