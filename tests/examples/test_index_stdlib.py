@@ -36,10 +36,16 @@ def _await_first_progress(process: subprocess.Popen[str]) -> None:
     pytest.fail(f"the job ended without progress:\n{printed}")
 
 
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """An undisturbed run: its folder, and what it printed."""
+    work = tmp_path_factory.mktemp("calm")
+    return work, finish(work, *SMALL)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
-def test_a_killed_job_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_killed_job_goes_on_where_it_was(calm: tuple[Path, str], tmp_path: Path) -> None:
     """After SIGKILL the job goes on, calls no finished task again, and ends with the tables of an undisturbed run."""
-    finish(tmp_path / "calm", *SMALL)
     work = tmp_path / "killed"
     process = begin(work, *SMALL)
     _await_first_progress(process)
@@ -50,7 +56,7 @@ def test_a_killed_job_goes_on_where_it_was(tmp_path: Path) -> None:
     wrongly, rightly = called_again(work, left)
     assert wrongly == []
     assert set(rightly) == left.in_progress
-    assert tables(work) == tables(tmp_path / "calm")
+    assert tables(work) == tables(calm[0])
     assert laws(work) == []
 
 
@@ -70,10 +76,10 @@ def test_a_job_may_be_gone_on_with_days_later(tmp_path: Path) -> None:
     assert (len(modules), [row[0] for row in broken]) == (FILES, [file for file, _, _ in BROKEN])
 
 
-def test_exactly_the_three_broken_inputs_are_reported(tmp_path: Path) -> None:
+def test_exactly_the_three_broken_inputs_are_reported(calm: tuple[Path, str]) -> None:
     """The report lists the three inputs of the broken folder with what is wrong with each, and nothing else as broken."""
-    printed = finish(tmp_path, *SMALL)
-    modules, definitions, broken = tables(tmp_path)
+    work, printed = calm
+    modules, definitions, broken = tables(work)
     assert [(file, problem, str(reason).split(" ")[0] + " ") for file, problem, reason in broken] == BROKEN
     assert len(modules) == FILES
     assert {row[0] for row in definitions} <= {row[0] for row in modules}

@@ -154,7 +154,7 @@ def test_values_are_plain() -> None:
 
 def test_long_answers() -> None:
     """Neither the length of a result nor that of an error is in its way, however it was put together."""
-    script = JavaScript(quick=False)
+    script = JavaScript(quick=False, limits=Limits(seconds=60))
     for length in (300, 600, 5_000, 1_000_000):
         values = {"text": "ü" * length, "items": list(range(length // 10))}
         assert script.compile("$.text").evaluate(values) == values["text"]
