@@ -32,19 +32,23 @@ def pytest_configure(config: pytest.Config) -> None:
 #: Rooms whose tests run on every kind of store: what they look at lies above it.
 _ON_EVERY_STORE = {"engine", "index", "payloads", "schemas", "secrecy", "traps"}
 
+#: What two of three cases become on a store.
+_THINNED = {"sqlite": pytest.mark.slow, "memory-relay": pytest.mark.deep}
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Each case of a test runs in memory, the first and every third also in SQLite; the others of SQLite are slow.
+    """Each case of a test runs in memory; the first and every third also in SQLite, and in CI in memory with a relay.
 
-    That memory and SQLite do the same is shown by tests/oracle and the conformance suite of tests/backends.
+    The others of SQLite are slow, those with a relay deep. That all do the same is shown by tests/oracle and tests/backends.
     """
-    seen: Counter[str] = Counter()
+    seen: Counter[tuple[str, str]] = Counter()
     for item in items:
         case = getattr(item, "callspec", None)
-        if case is None or item.path.parent.name not in _ON_EVERY_STORE or "sqlite" not in case.params.values():
+        if case is None or item.path.parent.name not in _ON_EVERY_STORE or len(case.params) == 1:
             continue
-        test = item.nodeid.partition("[")[0]
-        if len(case.params) > 1 and seen[test] % 3 and item.get_closest_marker("deep") is None:
-            item.add_marker(pytest.mark.slow)
+        store = next((store for store in _THINNED if store in case.params.values()), "")
+        test = item.nodeid.partition("[")[0], store
+        if store and seen[test] % 3:
+            item.add_marker(_THINNED[store])
         seen[test] += 1
