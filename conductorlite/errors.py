@@ -24,6 +24,7 @@ The tree::
      │    └── Parked                  the execution is parked: resume or terminate it
      ├── ClockError                   a clock was moved backwards, or while a worker was running
      ├── EngineClosed                 the engine or its backend was closed, or forked
+     ├── NoThread (RuntimeError)      the system starts no further thread
      ├── ReplayDiverged               a replayed execution did not do what its export tells
      ├── ResultTimeout (TimeoutError) the result did not come in time, or never can
      ├── WouldDeadlock                a verb would wait for the function that calls it
@@ -39,6 +40,7 @@ The tree::
      │    ├── LockUnavailable         the lock of turns fails, and there is no fence to go without it
      │    ├── PayloadLost             a document is missing in the payload storage, or damaged there
      │    ├── PayloadUnavailable      the payload storage cannot be reached, or refuses
+     │    ├── SecretsUnavailable      the secrets of a task cannot be looked up to keep them out of its report
      │    └── SchemaTooNew            the database was written by a newer conductorlite
      ├── FencedOut                    another turn committed first; internal, retried by the engine
      └── InvariantBroken              a law of the engine does not hold; the turn is rolled back
@@ -73,6 +75,7 @@ __all__ = [
     "LimitReached",
     "LockUnavailable",
     "MissingExtra",
+    "NoThread",
     "NotFound",
     "Parked",
     "PayloadLost",
@@ -82,6 +85,7 @@ __all__ = [
     "ResultTimeout",
     "ScheduleNotFound",
     "SchemaTooNew",
+    "SecretsUnavailable",
     "SinkError",
     "SourceError",
     "StaleLease",
@@ -323,8 +327,16 @@ class PayloadUnavailable(StorageError):
     """The payload storage cannot be reached, or refuses what was asked of it; nothing was changed."""
 
 
+class SecretsUnavailable(StorageError):
+    """The provider of secrets cannot be asked what a report must not hold; nothing was stored, report it again."""
+
+
 class SchemaTooNew(StorageError):
     """The database was written by a newer conductorlite than this one."""
+
+
+class NoThread(ConductorliteError, RuntimeError):
+    """The system starts no further thread: there are too many, or the interpreter ends. What was to run in it has not begun."""
 
 
 class FencedOut(ConductorliteError):

@@ -17,9 +17,21 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Generic, TypeVar, cast, final
 
-__all__ = ["Block", "Mutex", "Waiter", "Waiters", "within"]
+from conductorlite.errors import NoThread
+
+__all__ = ["Block", "Mutex", "Waiter", "Waiters", "started", "within"]
 
 V = TypeVar("V")
+
+
+def started(target: Callable[..., object], *args: object, name: str) -> threading.Thread:
+    """A daemon thread that runs a function; raises NoThread when none can be started, and the function will not run then."""
+    thread = threading.Thread(target=target, args=args, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise NoThread(f"{name}: {error}") from None
+    return thread
 
 
 class Block(Generic[V]):

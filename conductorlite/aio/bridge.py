@@ -16,7 +16,7 @@ from conductorlite.driver import Engine
 from conductorlite.driver.outcomes import late
 from conductorlite.driver.signals import Leaving
 from conductorlite.engine.callers import Caller, caller_of, refuse_callers
-from conductorlite.errors import EngineClosed, StorageError, WouldDeadlock
+from conductorlite.errors import EngineClosed, NoThread, StorageError, WouldDeadlock
 from conductorlite.executions import HistoryEvent, Workflow
 from conductorlite.spans import Span, to_span
 from conductorlite.worker import Pool
@@ -219,7 +219,11 @@ class Bridge:
 
         self._answer_signals()
         self._queued.add(order)
-        self._drives.submit(take_up, lost)
+        try:
+            self._drives.submit(take_up, lost)
+        except NoThread:
+            self._queued.discard(order)
+            raise
         self._engine.turns.wake()
         return order
 

@@ -22,6 +22,7 @@ from conductorlite.definitions import WorkflowDef
 from conductorlite.driver import Engine
 from conductorlite.driver.outcomes import late
 from conductorlite.engine import leave_all
+from conductorlite.errors import NoThread
 from conductorlite.executions import HistoryEvent, HistoryKind, TaskStatus, Workflow, WorkflowStatus
 
 __all__ = ["drive", "history_line"]
@@ -66,7 +67,10 @@ def _drive(engine: Engine, workflow_id: str, screen: Screen, timeout_ms: int | N
         show = stack.enter_context(_shown(engine.get(workflow_id), screen, watch))
         stack.callback(engine.listen(look.committed))
         thread = _Thread(engine)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise NoThread(f"nothing can be driven: {error}") from None
         try:
             while not (look.over() or stop or thread.failed or (deadline is not None and engine.clock.now() >= deadline)):
                 look.stopped.wait(_GLANCE)

@@ -8,8 +8,8 @@ exact: nothing due, nothing offered, nothing running, nothing on the agenda.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from conductorlite.clock import VirtualClock
@@ -20,7 +20,7 @@ from conductorlite.driver.work import Work
 from conductorlite.driver.workshop import Call
 from conductorlite.engine import AgendaEntry
 from conductorlite.engine.logs import log_driver
-from conductorlite.errors import ClockError, ConductorliteError, EngineClosed, StorageError
+from conductorlite.errors import ClockError, ConductorliteError, EngineClosed, NoThread, StorageError
 from conductorlite.executions import HistoryEvent, TaskResult, Workflow
 from conductorlite.ports import ReadingTransaction
 from conductorlite.schedules import ADDRESS
@@ -40,6 +40,9 @@ _LOST_MS: Final = 24 * 3_600_000
 
 #: Where messages that cannot be stored are counted as one piece of work.
 _SOURCES: Final = "event sources"
+
+#: Where calls that wait for a thread are counted as one piece of work.
+_THREADS: Final = "threads"
 
 #: Offered tasks taken at once.
 _BATCH: Final = 64
@@ -172,7 +175,7 @@ class Driver(Work):
                     return True
                 try:
                     over = self._round(until, deadline, forever)
-                except StorageError as error:
+                except (StorageError, NoThread) as error:
                     if not self.outages.failed(error):
                         raise
                     over = False if deadline is not None and self.clock.now() >= deadline else None
@@ -252,6 +255,9 @@ class Driver(Work):
         """Hand offered tasks to free threads, and coroutines to the loop."""
         if not len(self.workers):
             return False
+        if self.outages.known(_THREADS) and not self.outages.rests(_THREADS):
+            with self._waiting_for_a_thread():
+                self.workshop.mend()
         if not self._noting and any(worker.is_async for worker in self.workers):
             self._noting = True
             self.engine.listen(self._note)
@@ -259,10 +265,22 @@ class Driver(Work):
         try:
             found = self.handing.take(_BATCH, threads=True)
             for worker, task in found:
-                self.workshop.dispatch(Call(worker=worker, task=task, beat_at=self._next_beat(worker, task)))
+                with self._waiting_for_a_thread():
+                    self.workshop.dispatch(Call(worker=worker, task=task, beat_at=self._next_beat(worker, task)))
         finally:
             self._handing_out = False
         return bool(found)
+
+    @contextmanager
+    def _waiting_for_a_thread(self) -> Iterator[None]:
+        """What waits for a thread counts among the calls, and keeps its lease, until there is one."""
+        try:
+            yield
+        except NoThread as error:
+            if not self.outages.failed(error, _THREADS):
+                raise
+        else:
+            self.outages.done(_THREADS)
 
     def _note(self, workflow: Workflow, _: Sequence[HistoryEvent]) -> None:
         if workflow.status.terminal and (self._handing_out or len(self.workshop)):

@@ -12,7 +12,7 @@ import attrs
 
 from conductorlite.clock import Clock
 from conductorlite.engine.logs import log_driver, said
-from conductorlite.errors import SchemaTooNew, StorageBusy, StorageCorrupt, StorageError, StorageFull, StorageReadOnly
+from conductorlite.errors import NoThread, SchemaTooNew, StorageBusy, StorageCorrupt, StorageError, StorageFull, StorageReadOnly
 
 __all__ = ["Outages", "passes"]
 
@@ -34,8 +34,8 @@ _EVERYWHERE: Final = (StorageBusy, StorageFull, StorageReadOnly)
 
 
 def passes(error: BaseException) -> bool:
-    """Whether an error of the store may pass by itself: all but a damaged file, and one of a newer schema."""
-    return isinstance(error, StorageError) and not isinstance(error, _LASTING)
+    """Whether an error of the store or the system may pass by itself: all but a damaged file, and one of a newer schema."""
+    return isinstance(error, StorageError | NoThread) and not isinstance(error, _LASTING)
 
 
 @attrs.define(slots=True)
@@ -54,10 +54,11 @@ class Outages:
         self._clock = clock
         self._rests: dict[str, _Rest] = {}
         self._since = 0
+        self._what = ""
         #: Whether errors that pass are waited out; else they reach whoever asked for the work.
         self.patient = False
 
-    def failed(self, error: StorageError, address: str = _STORE) -> bool:
+    def failed(self, error: StorageError | NoThread, address: str = _STORE) -> bool:
         """Note a failure; False when the caller must raise it: for what lasts, and by whoever does not wait."""
         if not self.patient or not passes(error):
             return False
@@ -66,11 +67,16 @@ class Outages:
         now = self._clock.now()
         if not self._rests:
             self._since = now
-            log_driver("the driver waits for the store: %s", said(error))
+            self._what = "a thread" if isinstance(error, NoThread) else "the store"
+            log_driver(f"the driver waits for {self._what}: %s", said(error))
         rest = self._rests.setdefault(address, _Rest(since=now))
         rest.again_at = now + min(_LONGEST_MS, _FIRST_MS << min(rest.failures, 10))
         rest.failures += 1
         return True
+
+    def known(self, address: str) -> bool:
+        """Whether a piece of work has failed and not been done since."""
+        return address in self._rests
 
     def rests(self, address: str) -> bool:
         """Whether a piece of work is left alone for now."""
@@ -109,4 +115,6 @@ class Outages:
 
     def _tell_when_over(self) -> None:
         if not self._rests:
-            log_driver("the store can be used again, after %.1f s; the driver goes on", (self._clock.now() - self._since) / 1000)
+            log_driver(
+                f"{self._what} can be used again, after %.1f s; the driver goes on", (self._clock.now() - self._since) / 1000
+            )

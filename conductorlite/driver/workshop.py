@@ -108,12 +108,19 @@ class Workshop:
         self._coroutines_busy += running.worker.is_async
 
     def dispatch(self, running: Call) -> None:
-        """Begin a call in a thread or on the loop; it counts before its function can do anything."""
-        if running.worker.is_async:
-            running.job = self._loop.job(partial(self._carry_async, running))
-        else:
-            running.job = Job(partial(self._carry, running))
+        """Begin a call in a thread or on the loop; it counts before its function can do anything.
+
+        Raises NoThread when there is neither; the call counts, and `mend` begins it.
+        """
         self.begin(running)
+        self._launch(running)
+
+    def _launch(self, running: Call) -> None:
+        if running.job is None:
+            if running.worker.is_async:
+                running.job = self._loop.job(partial(self._carry_async, running))
+            else:
+                running.job = Job(partial(self._carry, running))
         self._start(running.job)
 
     def _start(self, job: Job[TaskResult | Deferred]) -> None:
@@ -125,7 +132,7 @@ class Workshop:
             self._pool.start(job)
 
     def mend(self) -> None:
-        """Set right what an interruption of this thread has left: count anew, and begin what was not begun."""
+        """Set right what an interruption of this thread has left: count anew, and begin what was not begun; raises NoThread."""
         for running in tuple(self._calls):
             if running.inline:  # this thread ran it
                 self._calls.pop(running, None)
@@ -133,9 +140,9 @@ class Workshop:
         self._busy = Counter(running.worker.queue for running in calls)
         self._coroutines_busy = sum(running.worker.is_async for running in calls)
         for running in calls:
-            job = running.job
-            if job is not None and not job.over:
-                self._start(job)
+            # In virtual time a call without a job is one that takes time, and not one that waits for a thread.
+            if not running.job.over if running.job is not None else not self._engine.clock.virtual:
+                self._launch(running)
 
     def _caller(self, running: Call) -> Caller:
         what = f"worker {running.worker.task_type!r}"

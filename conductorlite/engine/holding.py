@@ -8,7 +8,6 @@ presence cannot be looked at, a holder counts as alive until its lease ends, whi
 
 from __future__ import annotations
 
-import threading
 import uuid
 import weakref
 from collections.abc import Container, Iterable, Sequence
@@ -21,7 +20,7 @@ from conductorlite.engine.turns import Turns
 from conductorlite.errors import ConductorliteError, InvariantBroken, NotFound, StorageError
 from conductorlite.executions import Task
 from conductorlite.ports import HolderRow, Life, Presence
-from conductorlite.threads import Mutex, Waiter
+from conductorlite.threads import Mutex, Waiter, started
 
 __all__ = ["Holding", "leave_all"]
 
@@ -78,7 +77,7 @@ class Holding:
     # ------------------------------------------------------------------ to hold
 
     def begin(self) -> str:
-        """Be a holder, from the first call on; returns its name. Raises StorageErrors, with nothing changed."""
+        """Be a holder, from the first call on; returns its name. Raises StorageErrors and NoThread; it is no holder then."""
         if self._presence is None:
             with self._mutex.held():
                 if self._presence is None:
@@ -91,6 +90,8 @@ class Holding:
             with self._backend.writing() as tx:
                 name = self.name or _free({row.holder for row in tx.task_holders()})
                 tx.put_holder(self._row(name, presence))
+            if presence.leased and not self._clock.virtual:
+                started(_beats, weakref.ref(self), self._over, name="conductorlite-presence")
         except BaseException:
             presence.remove()
             raise
@@ -98,10 +99,6 @@ class Holding:
         _open.add(self)
         # Also when the interpreter ends: whoever did not close its engine has not died of a task.
         weakref.finalize(self, presence.leave)
-        if presence.leased and not self._clock.virtual:
-            threading.Thread(
-                target=_beats, args=(weakref.ref(self), self._over), name="conductorlite-presence", daemon=True
-            ).start()
 
     def _row(self, name: str, presence: Presence) -> HolderRow:
         leased = presence.leased and not self._clock.virtual

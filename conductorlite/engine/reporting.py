@@ -69,8 +69,9 @@ class Reporting(Reruns):
         A report on an attempt that has ended, or whose execution has ended, changes nothing: the late COMPLETED of Conductor's
         task life cycle. While the execution is parked a report is kept, so that no work is lost, and taken when it is resumed.
         Raises TaskNotFound (also when the execution was removed), ExecutionArchived, InvalidInput (output that is not JSON, a
-        status that cannot be reported, a path where nothing was uploaded), PayloadUnavailable, StaleLease when `result.lease`
-        is older than the task's, and Conflict when its execution waits for a slot before it begins; then nothing is changed.
+        status that cannot be reported, a path where nothing was uploaded), PayloadUnavailable, SecretsUnavailable, StaleLease when
+        `result.lease` is older than the task's, and Conflict when its execution waits for a slot before it begins; then nothing is
+        changed.
         """
         with self.backend.reading() as view:
             task = view.task_by_id(result.task_id)

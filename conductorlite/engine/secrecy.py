@@ -13,7 +13,7 @@ import attrs
 
 from conductorlite.canonical import Revealed, canonical
 from conductorlite.engine.cache import Cache
-from conductorlite.errors import InvalidInput
+from conductorlite.errors import InvalidInput, SecretsUnavailable
 from conductorlite.executions import Task, TaskResult, TaskStatus
 from conductorlite.expressions.scrubbing import Scrubber
 from conductorlite.expressions.secrets import filled_in, secret_names, secret_value
@@ -74,14 +74,16 @@ class Secrecy:
     def scrubber(self, task: Task, node: Callable[[], Node | None]) -> Scrubber | None:
         """What takes the secrets of a task out of what its worker says; None when it has none.
 
-        What was handed out by another process is looked up again. Raises what the provider does: nothing is stored then.
+        What was handed out by another process is looked up again. Raises SecretsUnavailable: nothing is stored then.
         """
         secrets = task.input.secrets if isinstance(task.input, Revealed) else self._held.get(task.task_id)
         if secrets is None:
             of = node()
             names = () if of is None else (*secret_names(of.template.secrets), *_metadata_names(of))
-            found = (self._provider.get(name.partition(".")[0]) for name in names)
-            secrets = tuple(text for text in found if isinstance(text, str))
+            try:
+                secrets = tuple(text for name in names if (text := self._text(name.partition(".")[0])) is not None)
+            except _Unavailable as error:
+                raise SecretsUnavailable(f"task {task.ref!r}: {error}; the report is not stored") from None
         return Scrubber(secrets) if secrets else None
 
     def forget(self, task: Task) -> None:

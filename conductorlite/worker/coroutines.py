@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from conductorlite.threads import Mutex, Waiter
+from conductorlite.threads import Mutex, Waiter, started
 from conductorlite.worker.pool import Job
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Coroutines(Generic[T]):
         return job
 
     def job(self, start: Callable[[], Coroutine[Any, Any, T]]) -> CoroutineJob[T]:
-        """One call that is not begun yet."""
+        """One call that is not begun yet; raises NoThread when there is no loop, and no thread for one."""
         hosted = self._host is not None and not self._host.is_closed()
         return CoroutineJob(start, self._host if hosted and self._host is not None else self._private_loop())
 
@@ -131,8 +131,7 @@ class Coroutines(Generic[T]):
                     await stopped.wait()
 
                 # asyncio.run cancels what is left and lets it end.
-                thread = threading.Thread(target=lambda: asyncio.run(live()), name="conductorlite-loop", daemon=True)
-                thread.start()
+                thread = started(lambda: asyncio.run(live()), name="conductorlite-loop")
                 while not ready.wait(_GLANCE) and thread.is_alive():
                     continue
                 if not found:

@@ -17,6 +17,9 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
+from conductorlite.errors import NoThread
+from conductorlite.threads import started
+
 __all__ = ["Job", "Pool"]
 
 T = TypeVar("T")
@@ -88,13 +91,23 @@ class Pool(Generic[T]):
         self._closed = False
 
     def submit(self, run: Callable[[], T], lost: Callable[[BaseException], object] | None = None) -> Job[T]:
-        """Have a function run by the next free thread; `lost` is told of an exception that came before it or after it."""
+        """Have a function run by the next free thread; `lost` is told of an exception that came before it or after it.
+
+        Raises NoThread, as `start` does; the function is not run then.
+        """
         job = Job(run, lost)
-        self.start(job)
+        try:
+            self.start(job)
+        except NoThread:
+            self._jobs.pop(job, None)
+            raise
         return job
 
     def start(self, job: Job[T]) -> None:
-        """Have a job run by the next free thread; nothing happens when it was begun."""
+        """Have a job run by the next free thread; nothing happens when it was begun.
+
+        Raises NoThread when there is no thread; the job waits, and `start` may be called again.
+        """
         self._jobs[job] = None
         if job.done or job.abandoned:  # perhaps since a moment ago
             self._jobs.pop(job, None)
@@ -119,16 +132,15 @@ class Pool(Generic[T]):
             self._news.put(None)
 
     def _staff(self) -> None:
-        """Start a thread if there are more jobs than threads; raises RuntimeError when none can be started, and there is none."""
+        """Start a thread if there are more jobs than threads; raises NoThread when none can be started, and there is none."""
         present = self._present()
         if present < min(self.size, len(self._jobs)):
             presence = [_Presence()]
             taker = _Taker(presence[0], self._gone)
             self._workers.add(taker)
-            thread = threading.Thread(target=self._work, args=(presence, taker), name="conductorlite-worker", daemon=True)
             try:
-                thread.start()
-            except RuntimeError:  # too many threads, or the interpreter ends
+                started(self._work, presence, taker, name="conductorlite-worker")
+            except NoThread:
                 self._workers.discard(taker)
                 if not present:
                     raise
@@ -143,7 +155,7 @@ class Pool(Generic[T]):
         self._workers.discard(taker)
         self._lose(taker, InterruptedError("the thread of the call has ended"))
         if counted and self._jobs:
-            with suppress(RuntimeError):  # nobody is here to be told; the next job tries again
+            with suppress(NoThread):  # nobody is here to be told; the next job tries again
                 self._staff()
 
     def _work(self, presence: list[_Presence], taker: _Taker) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import sys
 import threading
@@ -12,11 +13,13 @@ from typing import Any
 
 import pytest
 
+from conductorlite import AsyncEngine, Engine, Workers, WorkflowDef, WorkflowTask
 from conductorlite.backends.memory import MemoryBackend
 from conductorlite.backends.memory.ordered import Ordered
 from conductorlite.backends.sqlite import SQLiteBackend
 from conductorlite.clock import VirtualClock
 from conductorlite.engine.cache import Cache
+from conductorlite.errors import NoThread
 from conductorlite.locks import InProcessLock
 from conductorlite.ports import Backend
 from conductorlite.testing.instants import Instants
@@ -203,11 +206,12 @@ def test_a_pool_whose_threads_cannot_be_started(monkeypatch: pytest.MonkeyPatch)
         tried.append(thread)
         raise RuntimeError("can't start new thread")
 
-    pool: Pool[int] = Pool(2, lambda: None)
+    never: list[int] = []
+    pool: Pool[int | None] = Pool(2, lambda: None)
     with monkeypatch.context() as full:
         full.setattr(threading.Thread, "start", refused)
-        with pytest.raises(RuntimeError, match="can't start"):
-            pool.submit(lambda: 1)
+        with pytest.raises(NoThread, match="can't start"):
+            pool.submit(lambda: never.append(1))
     assert len(tried) == 1
     waits = threading.Event()
     jobs = [pool.submit(lambda: int(waits.wait(10)))]
@@ -223,6 +227,66 @@ def test_a_pool_whose_threads_cannot_be_started(monkeypatch: pytest.MonkeyPatch)
         time.sleep(0)
     pool.close()
     assert [job.result for job in jobs] == [1, 1, 1, 1]
+    assert never == []  # whoever was told that it is not done must not find it done
+
+
+@pytest.mark.parametrize("kind", ["worker", "loop"])
+def test_a_driver_waits_for_a_thread(kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """It says so once, keeps what it has polled, and goes on as soon as one can be started; each function is called once."""
+    called: list[int] = []
+    workers = Workers()
+
+    if kind == "loop":
+
+        @workers.task("t")
+        async def coroutine(n: int) -> None:
+            called.append(n)
+
+    else:
+
+        @workers.task("t")
+        def function(n: int) -> None:
+            called.append(n)
+
+    refused: list[str] = []
+    start = threading.Thread.start
+
+    def starts(thread: threading.Thread) -> None:
+        if thread.name == f"conductorlite-{kind}" and len(refused) < 3:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", starts)
+    task = WorkflowTask(name="t", task_reference_name="t", input_parameters={"n": "${workflow.input.n}"})
+    with Engine(workers=workers) as engine:
+        runs = [engine.start(WorkflowDef(name="w", tasks=[task]), {"n": n}) for n in range(2)]
+        assert engine.run_until_idle()
+        assert [engine.get(run.workflow_id).status for run in runs] == ["COMPLETED"] * 2
+    assert sorted(called) == [0, 1]
+    assert len(refused) == 3
+    texts = [record.getMessage() for record in caplog.records if "thread" in record.getMessage()]
+    assert [text.split(",")[0].split(":")[0] for text in texts] == ["the driver waits for a thread", "a thread can be used again"]
+
+
+def test_a_verb_whose_thread_cannot_be_started_is_not_done_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NoThread says that nothing was begun: an AsyncEngine starts nothing when it has a thread again."""
+
+    async def act() -> None:
+        async with AsyncEngine(clock=VirtualClock()) as engine:
+            with monkeypatch.context() as full:
+                full.setattr(threading.Thread, "start", refuse)
+                with pytest.raises(NoThread):
+                    await engine.start(WorkflowDef(name="w", tasks=[]))
+                with pytest.raises(NoThread):
+                    await engine.run_until_idle()
+            assert await engine.run_until_idle()
+            assert (await engine.search()).total_hits == 0
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    asyncio.run(act())
 
 
 def test_an_ordered_set_is_mended() -> None:

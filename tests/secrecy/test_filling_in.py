@@ -14,6 +14,7 @@ from conductorlite import (
     EnvironmentSecrets,
     InvalidDefinition,
     InvalidInput,
+    SecretsUnavailable,
     Task,
     TaskContext,
     TaskDef,
@@ -153,8 +154,11 @@ def test_a_provider_that_never_answers(backend: Backend) -> None:
     engine.settle()
     (task,) = Engine(backend, clock=engine.clock, secrets=SECRETS).poll("t")
     said = TaskResult(workflow_id="w", task_id=task.task_id, status=TaskStatus.COMPLETED, output_data=task.input_data)
-    with pytest.raises(ConnectionError):
+    with pytest.raises(SecretsUnavailable, match="task 't': the secret 'A' could not be looked up: ConnectionError"):
         engine.update_task(said)
+    with pytest.raises(SecretsUnavailable):
+        engine.log(engine.task(task.task_id), "used alpha-alpha")
+    assert engine.task_logs(task.task_id) == []
     assert engine.task(task.task_id).status is TaskStatus.IN_PROGRESS
 
 
