@@ -33,7 +33,10 @@ def profiles(tmp_path_factory: pytest.TempPathFactory) -> object:
 
 @pytest.mark.parametrize(
     ("shape", "rounds"),
-    [*((shape, ROUNDS) for shape in LOOPS), *(pytest.param(*long, marks=pytest.mark.deep) for long in MANY.items())],
+    [
+        *(pytest.param(shape, ROUNDS, marks=[] if shape in ("children", "kept") else pytest.mark.slow) for shape in LOOPS),
+        *(pytest.param(*long, marks=pytest.mark.deep) for long in MANY.items()),
+    ],
 )
 def test_a_late_round_costs_what_an_early_one_does(profiles: object, shape: str, rounds: int) -> None:
     """Statements, rows read and commits of a round are equal at the 10th, the 100th and the last; its text nearly so."""

@@ -16,7 +16,7 @@ from scripts import load
 
 from conductorlite import Engine, VirtualClock
 
-FILES = 40
+FILES = 24
 SMALL = ("--limit", str(FILES))
 BROKEN = [
     ("broken/not_utf8.py", "is not in the encoding it claims", "UnicodeDecodeError: "),

@@ -38,7 +38,11 @@ def fired(text: str, zone_id: str, start: datetime, end: datetime) -> list[int]:
 @pytest.mark.parametrize("key", [key for key in EXPRESSIONS if key != "hourly"])
 @pytest.mark.parametrize(
     "span",
-    [pytest.param(SPRING, id="spring"), pytest.param(AUTUMN, id="autumn"), pytest.param(YEAR, id="year", marks=pytest.mark.deep)],
+    [
+        pytest.param(SPRING, id="spring"),
+        pytest.param(AUTUMN, id="autumn", marks=pytest.mark.slow),
+        pytest.param(YEAR, id="year", marks=pytest.mark.deep),
+    ],
 )
 def test_named_times(span: tuple[datetime, datetime], key: str, zone_id: str) -> None:
     """Around both changes of the clocks, and all of a year, in three zones."""
