@@ -21,7 +21,9 @@ __all__ = [
     "end_compensated",
     "fail_workflow",
     "failed_with",
+    "in_seconds",
     "leave_limit",
+    "out_of_time",
     "set_workflow_timeout",
     "terminate_workflow",
 ]
@@ -49,6 +51,21 @@ def complete_workflow(draft: Draft) -> None:
 def failed_with(task: Task) -> str:
     """What an execution says of the failure that ended it, in Conductor's words."""
     return f"Task {task.task_id} failed with status: {task.status} and reason: '{'null' if task.reason is None else task.reason}'"
+
+
+def out_of_time(draft: Draft, task: Task) -> str:
+    """The same of a failure after which attempts were left, but no time in which to make them."""
+    limit, elapsed = draft.node(task).policy.total_timeout_ms, draft.now - task.first_scheduled_at
+    return (
+        f"Task {task.task_id}/{task.name} exceeded total timeout of {in_seconds(limit)} seconds "
+        f"(elapsed {elapsed // 1000} seconds across all attempts). No further retries will be attempted."
+    )
+
+
+def in_seconds(span_ms: int) -> str:
+    """A span in seconds, with a fraction only where there is one."""
+    seconds, rest = divmod(span_ms, 1000)
+    return str(span_ms / 1000 if rest else seconds)
 
 
 def _refused(draft: Draft, output: Payload) -> bool:

@@ -8,7 +8,14 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.decider import compensation
-from conductorlite.decider.endings import complete_workflow, end_compensated, fail_workflow, failed_with, terminate_workflow
+from conductorlite.decider.endings import (
+    complete_workflow,
+    end_compensated,
+    fail_workflow,
+    failed_with,
+    out_of_time,
+    terminate_workflow,
+)
 from conductorlite.draft import Draft
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import Task, TaskStatus, WorkflowStatus, changed, printed_ref
@@ -108,10 +115,12 @@ def _successor(draft: Draft, node: Node, task: Task) -> str | None:
 
 
 def _retries_left(draft: Draft, node: Node, task: Task) -> bool:
-    if not task.status.retriable or node.task.type in _NEVER_RETRIED:
-        return False
     total = node.policy.total_timeout_ms
-    if total > 0 and draft.now - task.first_scheduled_at >= total:
+    return _attempts_left(node, task) and not (total > 0 and draft.now - task.first_scheduled_at >= total)
+
+
+def _attempts_left(node: Node, task: Task) -> bool:
+    if not task.status.retriable or node.task.type in _NEVER_RETRIED:
         return False
     return task.attempt - task.first_attempt < node.policy.retry_count
 
@@ -140,7 +149,8 @@ def _bear(draft: Draft, node: Node, task: Task) -> bool:
         TaskStatus.CANCELED: WorkflowStatus.TERMINATED,
         TaskStatus.TIMED_OUT: WorkflowStatus.TIMED_OUT,
     }.get(task.status, WorkflowStatus.FAILED)
-    fail_workflow(draft, status, failed_with(task), task)
+    reason = out_of_time(draft, task) if _attempts_left(node, task) else failed_with(task)
+    fail_workflow(draft, status, reason, task)
     return False
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from conductorlite.decider.endings import fail_workflow
+from conductorlite.decider.endings import fail_workflow, in_seconds
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.definitions import TimeoutPolicy, WorkflowTimeoutPolicy
 from conductorlite.draft import Draft
@@ -110,7 +110,7 @@ def on_total_timeout(draft: Draft, event: Event) -> None:
     if task is not None:
         policy = draft.node(task).policy
         text = (
-            f"Task {task.name}/{task.task_id} exceeded total timeout of {_number(policy.total_timeout_ms)} seconds "
+            f"Task {task.name}/{task.task_id} exceeded total timeout of {in_seconds(policy.total_timeout_ms)} seconds "
             f"(elapsed {(draft.now - task.first_scheduled_at) // 1000} seconds across all attempts including retry delays). "
             f"Timeout policy: {policy.timeout_policy}"
         )
@@ -123,7 +123,7 @@ def on_response_timeout(draft: Draft, event: Event) -> None:
     if task is not None and draft.node(task).operator:
         draft.put(attrs.evolve(task, response_timeout_at=None))
     elif task is not None:
-        limit = _number(draft.node(task).policy.response_timeout_ms)
+        limit = in_seconds(draft.node(task).policy.response_timeout_ms)
         text = f"responseTimeout: {limit} exceeded for the taskId: {task.task_id} with Task Definition: {task.name}"
         draft.close(task, TaskStatus.TIMED_OUT, reason=text)
 
@@ -132,16 +132,11 @@ def _seconds(span_ms: int) -> str:
     return f"{span_ms / 1000:g} s"
 
 
-def _number(span_ms: int) -> str:
-    seconds, rest = divmod(span_ms, 1000)
-    return str(span_ms / 1000 if rest else seconds)
-
-
 def _timed_out(draft: Draft, task: Task, deadline: str, limit_ms: int, what: str, which: str) -> str:
     """In Conductor's words, which people look for."""
     elapsed = (draft.now - getattr(task, deadline) + limit_ms) // 1000
     policy = draft.node(task).policy.timeout_policy
-    configured = f"{which} configured as {_number(limit_ms)} seconds. Timeout policy configured to {policy}"
+    configured = f"{which} configured as {in_seconds(limit_ms)} seconds. Timeout policy configured to {policy}"
     return f"{what} timed out after {elapsed} seconds. {configured}"
 
 
@@ -168,7 +163,7 @@ def on_workflow_timeout(draft: Draft, event: Event) -> None:
     definition = draft.plan.definition
     policy = definition.timeout_policy or WorkflowTimeoutPolicy.ALERT_ONLY
     elapsed = (draft.now - at + definition.timeout_ms) // 1000
-    configured = f"Timeout configured as {_number(definition.timeout_ms)} seconds. Timeout policy configured to {policy}"
+    configured = f"Timeout configured as {in_seconds(definition.timeout_ms)} seconds. Timeout policy configured to {policy}"
     reason = f"Workflow timed out after {elapsed} seconds. {configured}"
     draft.change(timeout_at=None)
     if policy is WorkflowTimeoutPolicy.TIME_OUT_WF:

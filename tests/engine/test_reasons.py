@@ -8,7 +8,7 @@ import attrs
 import pytest
 from engine_kit import Bench, flow, fork, join, rounds, simple, task_def, wait
 
-from conductorlite import WorkflowDef, WorkflowTask, WorkflowTimeoutPolicy
+from conductorlite import WorkflowDef, WorkflowStatus, WorkflowTask, WorkflowTimeoutPolicy
 from conductorlite.definitions import SubWorkflowParams
 
 PATIENT: dict[str, Any] = {"poll_timeout_s": 0, "response_timeout_s": 0, "timeout_s": 0, "retry_count": 0}
@@ -53,6 +53,23 @@ def test_timeouts(bench: Bench, field: str, text: str, policy: str) -> None:
         assert bench.task("t", 0).reason == expected
         quoted = f"Task {polled.task_id} failed with status: TIMED_OUT and reason: '{expected}'"
         assert bench.workflow.reason == (expected if policy == "TIME_OUT_WF" and field != "response" else quoted)
+
+
+@pytest.mark.parametrize("how", ["response", "report"])
+def test_no_time_left_for_a_retry(bench: Bench, how: str) -> None:
+    """An attempt that fails when the total time is over ends the workflow in words of its own, though attempts were left."""
+    spans = {"response_timeout_s": 20} if how == "response" else {}
+    bench.start(flow(simple("t", {**PATIENT, **spans, "retry_count": 3, "total_timeout_s": 20, "timeout_policy": "ALERT_ONLY"})))
+    polled = bench.take("t")
+    bench.at(20 if how == "response" else 21)
+    if how == "report":
+        bench.report(polled, "FAILED", reason="no paper")
+    elapsed = 20 if how == "response" else 21
+    assert bench.workflow.reason == (
+        f"Task {polled.task_id}/t exceeded total timeout of 20 seconds "
+        f"(elapsed {elapsed} seconds across all attempts). No further retries will be attempted."
+    )
+    assert bench.workflow.status is (WorkflowStatus.TIMED_OUT if how == "response" else WorkflowStatus.FAILED)
 
 
 def test_parts_of_a_second(bench: Bench) -> None:
