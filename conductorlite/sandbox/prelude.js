@@ -8,7 +8,7 @@
   const G = globalThis, run = eval, parse = JSON.parse, stringify = JSON.stringify, keys = Object.keys;
   const isArray = Array.isArray, define = Object.defineProperty, join = Array.prototype.join;
   const apply = Reflect.apply, construct = Reflect.construct, wellFormed = String.prototype.isWellFormed;
-  const Range = RangeError, text = String, exec = RegExp.prototype.exec, OldDate = Date, OldBigInt = BigInt;
+  const Range = RangeError, Type = TypeError, text = String, exec = RegExp.prototype.exec, OldDate = Date, OldBigInt = BigInt;
   const getOwn = Object.getOwnPropertyDescriptor, utc = Date.UTC, parseDate = Date.parse;
   const put = (owner, name, value) => define(owner, name, {__proto__: null, value, writable: true, configurable: true, enumerable: false});
 
@@ -90,13 +90,12 @@
     put(Array.prototype, 'size', function size() { return this.length; });
     put(Array.prototype, 'isEmpty', function isEmpty() { return this.length === 0; });
     put(Array.prototype, 'contains', function contains(item) { return this.indexOf(item) >= 0; });
-    put(String.prototype, 'contains', function contains(part) { return this.includes(part); });
-    put(String.prototype, 'isEmpty', function isEmpty() { return this.length === 0; });
-    put(String.prototype, 'size', function size() { return this.length; });
-    put(Object.prototype, 'get', function get(key) { return own(this, key) ? this[key] : null; });
-    put(Object.prototype, 'size', function size() { return keys(this).length; });
-    put(Object.prototype, 'isEmpty', function isEmpty() { return keys(this).length === 0; });
-    put(Object.prototype, 'containsKey', function containsKey(key) { return own(this, key); });
+    // Texts, numbers and booleans inherit from Object, too, and have none of these.
+    const map = (value) => { if (typeof value !== 'object') throw new Type('not a function'); return value; };
+    put(Object.prototype, 'get', function get(key) { return own(map(this), key) ? this[key] : null; });
+    put(Object.prototype, 'size', function size() { return keys(map(this)).length; });
+    put(Object.prototype, 'isEmpty', function isEmpty() { return keys(map(this)).length === 0; });
+    put(Object.prototype, 'containsKey', function containsKey(key) { return own(map(this), key); });
   }
 
   // What the result may still take. Counted while it is written: what grows beyond it may take all the time of the script.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import attrs
+from snapshots import Difference
 
 FILE: Final = Path(__file__).with_name("differences.toml")
 PAGES: Final = Path(__file__).parents[2] / "docs" / "reference"
@@ -19,33 +20,43 @@ PAGES: Final = Path(__file__).parents[2] / "docs" / "reference"
 class Binding:
     """Regular expressions on a difference, and what it is bound to: `row` is the first cell of a row, `defect` a name.
 
-    `case` is sought in the case's name, `shown` in what a part of it shows, `path`, `server` and `here` in the difference; the last
-    two as JSON.
+    `case` is sought in the case's name, `shown` in what a part of it shows, `path` in the difference's, `type` and `state` in the
+    type and status of the row that it is in, `server` and `here` in what each has there, as JSON, and `both` in these two lines.
     """
 
     why: str
-    #: Whatever else differs after the same verb follows from this.
-    spreads: bool = False
     row: str = ""
     defect: str = ""
     case: re.Pattern[str] = attrs.field(default="", converter=re.compile)
     shown: re.Pattern[str] = attrs.field(default="", converter=re.compile)
     path: re.Pattern[str] = attrs.field(default="", converter=re.compile)
+    type: re.Pattern[str] = attrs.field(default="", converter=re.compile)
+    state: re.Pattern[str] = attrs.field(default="", converter=re.compile)
     server: re.Pattern[str] = attrs.field(default="", converter=re.compile)
     here: re.Pattern[str] = attrs.field(default="", converter=re.compile)
+    both: re.Pattern[str] = attrs.field(default="", converter=re.compile)
+    #: What else differs after the same verb, at paths like these, follows from this.
+    spreads: re.Pattern[str] | None = attrs.field(default=None, converter=attrs.converters.optional(re.compile))
+    #: Nearly every execution has it: a case with nothing else is counted by itself.
+    everywhere: bool = False
 
     @property
     def name(self) -> str:
         return f"row: {self.row}" if self.row else f"defect: {self.defect}"
 
-    def holds(self, case: str, shown: str, path: str, server: Any, here: Any) -> bool:
-        return bool(
-            self.case.search(case)
-            and self.shown.search(shown)
-            and self.path.search(path)
-            and self.server.search(_text(server))
-            and self.here.search(_text(here))
+    def holds(self, case: str, shown: str, found: Difference) -> bool:
+        server, here = _text(found.server), _text(found.here)
+        sought = (
+            (self.case, case),
+            (self.shown, shown),
+            (self.path, found.path),
+            (self.type, found.type),
+            (self.state, found.state),
+            (self.server, server),
+            (self.here, here),
+            (self.both, f"{server}\n{here}"),
         )
+        return all(pattern.search(text) for pattern, text in sought)
 
 
 def _text(value: Any) -> str:
@@ -59,9 +70,9 @@ class Bindings:
     bindings: tuple[Binding, ...]
     defects: Mapping[str, str]
 
-    def find(self, case: str, shown: str, path: str, server: Any, here: Any) -> Binding | None:
+    def find(self, case: str, shown: str, found: Difference) -> Binding | None:
         """The first that holds."""
-        return next((each for each in self.bindings if each.holds(case, shown, path, server, here)), None)
+        return next((each for each in self.bindings if each.holds(case, shown, found)), None)
 
     def faults(self, rows: Iterable[str]) -> list[str]:
         """What is wrong with the file: rows that no page has, defects without a text, bindings to both or neither."""

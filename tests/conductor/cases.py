@@ -10,6 +10,9 @@ import attrs
 #: In names of workflows and task types: stands for what makes them the case's own on a server that all cases share.
 OWN: Final = "§"
 
+#: Stands for the address of the service that both sides call.
+SERVICE: Final = "¤"
+
 Step = Mapping[str, Any]
 
 
@@ -18,13 +21,16 @@ class Case:
     """One execution on each side, and all that is done to it.
 
     `name` begins with its kind. `workflows[0]` is started with `input` and `options` (of Conductor's start request); then `steps`
-    are done. `parts` are the small cases in it: the beginning of a path in a snapshot → what it shows. `items` and `made_of` tell
-    how to make one of fewer parts, when the whole fails as one.
+    are done. `handlers` are event handlers; for `patience` seconds the server is waited for at least. `parts` are the small cases
+    in it: the beginning of a path in a snapshot → what it shows. `items` and `made_of` tell how to make one of fewer parts, when
+    the whole fails as one.
     """
 
     name: str
     workflows: Sequence[Mapping[str, Any]]
     task_defs: Sequence[Mapping[str, Any]] = ()
+    handlers: Sequence[Mapping[str, Any]] = ()
+    patience: float = 0.0
     input: Mapping[str, Any] = attrs.field(factory=dict)
     options: Mapping[str, Any] = attrs.field(factory=dict)
     steps: Sequence[Step] = ()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 from bindings import Binding, Bindings
-from cases import OWN, Case, Step
+from cases import OWN, SERVICE, Case, Step
+from service import address
 from sides import DONE, Here, Server
-from snapshots import Difference, Snapshot, differences
+from snapshots import Difference, Snapshot, compared
 
 from conductorlite import WorkflowStatus
 
@@ -50,10 +52,10 @@ class Comparison:
 
     def run(self) -> list[Finding]:
         """Do all of it, up to a difference after which the two are not in the same state any more."""
-        workflows, defs, given, options, steps = self._owned(
-            [self.case.workflows, self.case.task_defs, self.case.input, self.case.options, self.case.steps]
-        )
-        if not self._answers("register", self.server.register(workflows, defs), self.here.register(workflows, defs)):
+        case = self.case
+        workflows, given, options, steps = self._owned([case.workflows, case.input, case.options, case.steps])
+        known = (workflows, *self._owned([case.task_defs, case.handlers]))
+        if not self._answers("register", self.server.register(*known), self.here.register(*known)):
             return self.findings
         name = workflows[0]["name"]
         if not self._answers("start", self.server.start(name, given, options), self.here.start(name, given, options)):
@@ -65,7 +67,8 @@ class Comparison:
         return self.findings
 
     def _owned(self, value: Any) -> Any:
-        return json.loads(json.dumps(value, ensure_ascii=False).replace(OWN, self.own))
+        text = json.dumps(value, ensure_ascii=False).replace(OWN, self.own)
+        return json.loads(text.replace(SERVICE, address()) if SERVICE in text else text)
 
     # ---------------------------------------------------------------- steps
 
@@ -79,14 +82,15 @@ class Comparison:
             open_tasks = sorted(_open(self._seen_here.document, ""))
             if not open_tasks:
                 return
-            place, ref, kind, attempt = chance.choice(open_tasks)
+            place, ref, kind, attempt, domain = chance.choice(open_tasks)
             if kind in ("WAIT", "HUMAN"):
                 yield {"do": "signal", "of": place, "ref": ref, "status": "COMPLETED", "output": {"case": "b"}}
                 continue
             name = kind.removeprefix(OWN)
             outcomes = step.get("outcomes", {}).get(ref) or step.get("outcomes", {}).get(name) or [{}]
             outcome = outcomes[min(attempt, len(outcomes) - 1)]
-            yield {"do": "report", "of": place, "ref": ref, "type": self._owned(kind), "status": "COMPLETED", **outcome}
+            worker = {"type": self._owned(kind), "domain": domain}
+            yield {"do": "report", "of": place, "ref": ref, **worker, "status": "COMPLETED", **outcome}
 
     def _step(self, label: str, step: Step) -> bool:
         place = f"<workflow {step.get('of', '')}>"
@@ -95,7 +99,7 @@ class Comparison:
         if did == "report":
             label = f"{label} {step['ref']} {step['status']}"
             if (ours, step["ref"]) not in self.here.held:
-                self._poll(step["type"])
+                self._poll(step["type"], step.get("domain"))
             output = step.get("output", {"value": 1, "case": "a"} if step["status"] == "COMPLETED" else {})
             more = {name: step[name] for name in ("reasonForIncompletion", "callbackAfterSeconds") if name in step}
             if step["status"].startswith("FAILED"):
@@ -107,9 +111,12 @@ class Comparison:
         elif did == "signal":
             status, output = step.get("status", "COMPLETED"), step.get("output", {})
             said = [side.signal(each, step["ref"], status, output) for side, each in ((self.server, there), (self.here, ours))]
+        elif did == "take":
+            return self._take(label, step)
         elif did == "pass":
             self.here.pass_time(step["seconds"])
             time.sleep(step["seconds"])
+            self.server.decide(each for label, each in self._seen_there.ids.items() if label.startswith("<workflow"))
             said = [DONE, DONE]
         else:
             said = [
@@ -118,9 +125,17 @@ class Comparison:
             ]
         return self._answers(label, said[0], said[1]) and self._agree(label)
 
-    def _poll(self, kind: str) -> None:
-        ours = self.here.poll(kind, self._seen_here.label)
-        there = self.server.poll(kind, ours, self._seen_there.label)
+    def _take(self, label: str, step: Step) -> bool:
+        """Take all tasks of a type: as many there as here, whichever they are."""
+        ours = self.here.poll(step["type"], step.get("domain"), self._seen_here.label)
+        there = self.server.poll(step["type"], step.get("domain"), len(ours), self._seen_there.label)
+        if len(ours) != len(there):
+            self._note(label, [Difference("taken", len(there), len(ours))])
+        return len(ours) == len(there)
+
+    def _poll(self, kind: str, domain: str | None) -> None:
+        ours = self.here.poll(kind, domain, self._seen_here.label)
+        there = self.server.poll(kind, domain, len(ours), self._seen_there.label)
         if there != ours:
             self._note(f"poll {kind.replace(self.own, OWN)}", [Difference("polled", sorted(there), sorted(ours))])
 
@@ -135,10 +150,11 @@ class Comparison:
     def _agree(self, label: str) -> bool:
         """Wait until the server's execution is what ours is; whether one can go on from there."""
         self._seen_here = self.here.snapshot()
-        until, ended, pause = time.monotonic() + self.patience, None, 0.03
+        patience = max(self.patience, self.case.patience)
+        until, ended, pause = time.monotonic() + patience, None, 0.03
         while True:
             self._seen_there = self.server.snapshot()
-            found = list(differences(self._seen_there.document, self._seen_here.document))
+            found = compared(self._seen_there, self._seen_here)
             now = time.monotonic()
             if all(self._bound(found)) or now > until:
                 break
@@ -155,11 +171,14 @@ class Comparison:
     def _bound(self, found: Sequence[Difference]) -> list[Binding | None]:
         """What each is bound to; what spreads binds whatever nothing else does."""
         bound = [self._binding(each) for each in found]
-        spreading = next((each for each in bound if each is not None and each.spreads), None)
-        return [each or spreading for each in bound]
+        spreading = [each for each in bound if each is not None and each.spreads]
+        return [
+            one or next((each for each in spreading if each.spreads and each.spreads.search(found_at.path)), None)
+            for one, found_at in zip(bound, found, strict=True)
+        ]
 
     def _binding(self, each: Difference) -> Binding | None:
-        return self.bindings.find(self.case.name, self._shown(each), each.path, each.server, each.here)
+        return self.bindings.find(self.case.name, self._shown(each), each)
 
     def _shown(self, each: Difference) -> str:
         begins = [path for path in self.case.parts if each.path == path or each.path.startswith((f"{path}.", f"{path}["))]
@@ -172,8 +191,8 @@ class Comparison:
         ]
 
 
-def _open(document: Mapping[str, Any], place: str) -> Iterator[tuple[str, str, str, int]]:
-    """(execution, reference, type, attempt) of what waits for somebody outside, in an execution and those below it."""
+def _open(document: Mapping[str, Any], place: str) -> Iterator[tuple[str, str, str, int, str]]:
+    """(execution, reference, type, attempt, domain) of what waits for somebody outside, in an execution and those below it."""
     if document.get("status") in _OVER:
         return
     for key, row in document.get("tasks", {}).items():
@@ -182,7 +201,7 @@ def _open(document: Mapping[str, Any], place: str) -> Iterator[tuple[str, str, s
             if worker and row["status"] == "SCHEDULED" and row["callbackAfterSeconds"]:
                 continue
             if worker or row["taskType"] in ("WAIT", "HUMAN"):
-                yield place, row["referenceTaskName"], row["taskType"], row["retryCount"] or 0
+                yield place, row["referenceTaskName"], row["taskType"], row["retryCount"] or 0, row["domain"] or ""
             elif key in document["children"]:
                 yield from _open(document["children"][key], f"{place}{key}/")
 
@@ -191,5 +210,5 @@ def _newest(seen: Snapshot, step: Step) -> str | None:
     """The id of the newest attempt at the step's reference."""
     if step["do"] != "rerun" or "ref" not in step:
         return None
-    begins = f"<task {step.get('of', '')}{step['ref']}#"
-    return next((seen.ids[label] for label in reversed(list(seen.ids)) if label.startswith(begins)), "no-such-task")
+    wanted = re.compile(re.escape(f"<task {step.get('of', '')}{step['ref']}#") + r"\d+'*>")
+    return next((seen.ids[label] for label in reversed(list(seen.ids)) if wanted.fullmatch(label)), "no-such-task")

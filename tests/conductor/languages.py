@@ -36,7 +36,7 @@ match(/o/)[0]|match(/o/g)|match(/x/)|match(/(l+)(o)/).slice(0, 3)|matchAll(/o/g)
 repeat(2)|repeat(0)|repeat(-1)|replace('o', '0')|replace(/o/g, '0')|replace(/(l)(o)/, '$2$1')|replace('o', x => x.toUpperCase())|replaceAll('o', '0')|replaceAll(/o/g, '$&$&')
 search(/W/)|search('x')|slice(1, 4)|slice(-3)|slice(3, 1)|split(', ')|split('')|split()|split('', 3)|split(/[, ]+/)|split('l', 2)|startsWith('Hello')|startsWith('World', 7)
 substring(1, 4)|substring(4, 1)|substring(-1)|substr(1, 3)|substr(-3, 2)|toLowerCase()|toUpperCase()|toLocaleUpperCase()|trim()|trimStart()|trimEnd()|toString()|valueOf()|length
-anchor('x')|big()|isWellFormed()|toWellFormed()|codePointAt(99)|nothing()|nothing|[0]|[-1]|['length']|constructor.name""",
+anchor('x')|big()|isWellFormed()|toWellFormed()|codePointAt(99)|nothing()|nothing|[0]|[-1]|['length']|constructor.name|get(0)|size()|isEmpty()|contains('o')|containsKey('a')""",
     "$.u": "length|at(-1)|split('').length|toUpperCase()|charCodeAt(4)|codePointAt(4)|slice(3)|normalize('NFD').length|localeCompare('aou')|indexOf('€')|replace(/./gu, 'x')|padEnd(8, 'ß')",
     "$.l": """at(-1)|concat([4], 5)|copyWithin(0, 1)|every(x => x > 0)|every(x => x > 1)|fill(0)|fill(9, 1, 2)|filter(x => x > 1)|find(x => x > 1)|find(x => x > 9)|findIndex(x => x === 1)
 findIndex(x => x > 9)|findLast(x => x > 1)|findLastIndex(x => x > 1)|flat()|flatMap(x => [x, x])|includes(2)|includes('2')|indexOf(2)|indexOf(9)|join()|join('-')|lastIndexOf(2)|map(x => x * 2)
@@ -44,7 +44,7 @@ map(String)|map((x, i) => i)|pop()|push(4)|reduce((a, b) => a + b)|reduce((a, b)
 some(x => x > 9)|sort()|sort((a, b) => b - a)|splice(1, 1)|splice(0, 2, 9)|toReversed()|toSorted()|toSpliced(0, 1)|with(0, 9)|unshift(0)|toString()|length|entries().next().value
 keys().next().value|values().next().value|forEach(x => x)|map(parseInt)|map(x => [x, {x}])|toLocaleString()|constructor.name|hasOwnProperty(0)|[0]|[9]|['1']|size()|get(0)|contains(1)|isEmpty()""",
     "$.t": "sort()|join('')|indexOf('a')|reverse()|includes('a')|concat($.l)|map(x => x.toUpperCase())|toSorted((a, b) => a < b ? 1 : -1)|reduce((a, b) => a + b)|sort().slice(0, 2)|toString()",
-    "$.n": """toFixed(2)|toString()|toString(2)|toString(36)|toPrecision(3)|toExponential(2)|valueOf()|toLocaleString()|toFixed()|constructor.name|x|x.y|length""",
+    "$.n": """toFixed(2)|toString()|toString(2)|toString(36)|toPrecision(3)|toExponential(2)|valueOf()|toLocaleString()|toFixed()|constructor.name|x|x.y|length|get(0)|size()|isEmpty()""",
     "$.d": "toFixed(0)|toFixed(3)|toString()|toPrecision(1)|toExponential()|toString(2)",
     "$.o": """a|b.c|b.c[1].d|b.c[9]|x|x.y|x?.y|['a']|hasOwnProperty('a')|hasOwnProperty('x')|toString()|valueOf()|constructor.name|propertyIsEnumerable('a')|length|get('a')|size()|containsKey('a')|isEmpty()""",
     "$.rows": "map(r => r.v)|filter(r => r.k === 'x').length|reduce((a, r) => a + r.v, 0)|find(r => r.v === 2).k|sort((a, b) => b.v - a.v)[0].v|some(r => r.k == 'z')|[0].k|[9]?.k|length|size()|flatMap(r => [r.k, r.v])",

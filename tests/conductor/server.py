@@ -30,6 +30,8 @@ SETTINGS: Final = (
     "--conductor.app.systemTaskWorkerCallbackDuration=1s",
     "--conductor.app.maxPostponeDurationSeconds=1s",
     "--conductor.app.sweeperThreadCount=4",
+    # By default as many as processors, and each queue of events keeps one.
+    "--conductor.app.eventQueueSchedulerPollThreadCount=40",
 )
 
 

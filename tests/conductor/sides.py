@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import httpx
 from snapshots import Snapshot, snapshot
 
-from conductorlite import Engine, Semantics, Task, TaskDef, TaskResult, TaskStatus, VirtualClock, WorkflowDef
+from conductorlite import Engine, EventHandler, Semantics, Task, TaskDef, TaskResult, TaskStatus, VirtualClock, WorkflowDef
 from conductorlite.codec.executions import workflow_to_json
 from conductorlite.errors import ConductorliteError
+from conductorlite.system import system_workers
 
 Payload = Mapping[str, Any]
 
@@ -52,11 +53,14 @@ class Server(_Side[str]):
     def __init__(self, base: str, own: str) -> None:
         super().__init__(own)
         self._http = httpx.Client(base_url=base, timeout=60)
+        self._handlers: list[str] = []
 
     def close(self) -> None:
         """Leave nothing running: the server looks at it every second."""
         if self.root:
             self._call("DELETE", f"/workflow/{self.root}")
+        for each in self._handlers:
+            self._call("DELETE", f"/event/{each}")
         self._http.close()
 
     def _call(self, method: str, path: str, body: Any = None, **query: Any) -> str:
@@ -66,9 +70,14 @@ class Server(_Side[str]):
         answer = self._http.request(method, path, params=given, **({} if body is None else {"json": body}))
         return DONE if answer.is_success else f"{REFUSED}: {answer.text[:600]}"
 
-    def register(self, workflows: Sequence[Payload], task_defs: Sequence[Payload]) -> str:
+    def register(self, workflows: Sequence[Payload], task_defs: Sequence[Payload], handlers: Sequence[Payload]) -> str:
         for each in task_defs:
             said = self._call("POST", "/metadata/taskdefs", [{"ownerEmail": "a@example.org", **each}])
+            if said != DONE:
+                return said
+        self._handlers = [each["name"] for each in handlers]
+        for each in handlers:
+            said = self._call("POST", "/event", each)
             if said != DONE:
                 return said
         return self._call("PUT", "/metadata/workflow", list(workflows))
@@ -84,16 +93,17 @@ class Server(_Side[str]):
         answer = self._http.get(f"/workflow/{workflow_id}")
         return answer.json() if answer.is_success else None
 
-    def poll(self, kind: str, expected: set[tuple[str, str]], label: Callable[[str], str]) -> set[tuple[str, str]]:
-        """Take all tasks of a type, waiting for those that are `expected`; (execution, reference) of what it got."""
+    def poll(self, kind: str, domain: str | None, expected: int, label: Callable[[str], str]) -> set[tuple[str, str]]:
+        """Take all tasks of a type, waiting for as many as are `expected`; (execution, reference) of what it got."""
         got: set[tuple[str, str]] = set()
         until = time.monotonic() + 5
         while True:
-            answer = self._http.get(f"/tasks/poll/batch/{kind}", params={"count": 50, "timeout": 100, "workerid": WORKER})
+            query = {"count": 50, "timeout": 100, "workerid": WORKER, **({"domain": domain} if domain else {})}
+            answer = self._http.get(f"/tasks/poll/batch/{kind}", params=query)
             for each in answer.json() if answer.status_code == 200 and answer.text else ():
                 self.held[each["workflowInstanceId"], each["referenceTaskName"]] = each["taskId"]
                 got.add((label(each["workflowInstanceId"]), each["referenceTaskName"]))
-            if got >= expected or time.monotonic() > until:
+            if len(got) >= expected or time.monotonic() > until:
                 return got
 
     def report(self, workflow_id: str, ref: str, status: str, output: Payload, more: Payload) -> str:
@@ -113,6 +123,11 @@ class Server(_Side[str]):
     def signal(self, workflow_id: str, ref: str, status: str, output: Payload) -> str:
         return self._call("POST", f"/tasks/{workflow_id}/{ref}/{status}", dict(output))
 
+    def decide(self, workflow_ids: Iterable[str]) -> None:
+        """Have it look at executions, which it does by itself when it pleases."""
+        for each in workflow_ids:
+            self._call("PUT", f"/workflow/decide/{each}")
+
     def verb(self, workflow_id: str, step: Payload, task_id: str | None) -> str:
         at, did = f"/workflow/{workflow_id}", step["do"]
         if did in ("pause", "resume"):
@@ -127,10 +142,20 @@ class Server(_Side[str]):
             names = {"input": "workflowInput", "task_input": "taskInput", "correlation_id": "correlationId"}
             body = {"reRunFromWorkflowId": workflow_id, **{names[name]: step[name] for name in names if name in step}}
             return self._call("POST", f"{at}/rerun", {**body, **({"reRunFromTaskId": task_id} if task_id else {})})
+        if did == "bulk":
+            method = "PUT" if step["verb"] in ("pause", "resume") else "POST"
+            answer = self._http.request(method, f"/workflow/bulk/{step['verb']}", json=[workflow_id, "nobody"])
+            return _bulk(workflow_id, answer.json()["bulkSuccessfulResults"], answer.json()["bulkErrorResults"])
         if did == "skip":
             body = {"taskInput": step.get("input"), "taskOutput": step.get("output")}
             return self._call("PUT", f"{at}/skiptask/{step['ref']}", **_query(body))
         raise ValueError(did)
+
+
+def _bulk(workflow_id: str, succeeded: Sequence[str], failed: Mapping[str, Any]) -> str:
+    if "nobody" in succeeded or "nobody" not in failed:
+        return "nobody was found"
+    return DONE if workflow_id in succeeded else f"{REFUSED}: {failed[workflow_id]}"
 
 
 def _query(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,7 +168,8 @@ class Here(_Side[Task]):
 
     def __init__(self, own: str) -> None:
         super().__init__(own)
-        self.engine = Engine(clock=VirtualClock(int(time.time() * 1000)), semantics=Semantics.OSS)
+        clock = VirtualClock(int(time.time() * 1000))
+        self.engine = Engine(clock=clock, semantics=Semantics.OSS, workers=system_workers())
 
     def close(self) -> None:
         self.engine.close()
@@ -156,13 +182,16 @@ class Here(_Side[Task]):
             return f"{REFUSED}: {type(error).__name__}: {error}"[:600]
         return DONE
 
-    def register(self, workflows: Sequence[Payload], task_defs: Sequence[Payload]) -> str:
-        return self._try(
-            lambda: self.engine.register(
+    def register(self, workflows: Sequence[Payload], task_defs: Sequence[Payload], handlers: Sequence[Payload]) -> str:
+        def begin() -> None:
+            self.engine.register(
                 *(TaskDef.from_json(json.dumps(each)) for each in task_defs),
                 *(WorkflowDef.from_json(json.dumps(each)) for each in workflows),
             )
-        )
+            for each in handlers:
+                self.engine.register_event_handler(EventHandler.from_json(json.dumps(each)))
+
+        return self._try(begin)
 
     def start(self, name: str, given: Payload, options: Payload) -> str:
         names = {"version": "version", "priority": "priority", "correlationId": "correlation_id", "taskToDomain": "task_to_domain"}
@@ -179,9 +208,9 @@ class Here(_Side[Task]):
         except ConductorliteError:
             return None
 
-    def poll(self, kind: str, label: Callable[[str], str]) -> set[tuple[str, str]]:
+    def poll(self, kind: str, domain: str | None, label: Callable[[str], str]) -> set[tuple[str, str]]:
         got = set()
-        for each in self.engine.poll(kind, worker_id=WORKER, count=50):
+        for each in self.engine.poll(kind, worker_id=WORKER, count=50, domain=domain or None):
             self.held[each.workflow_id, each.ref] = each
             got.add((label(each.workflow_id), each.ref))
         return got
@@ -219,6 +248,12 @@ class Here(_Side[Task]):
                 **{name: step[name] for name in ("input", "task_input", "correlation_id") if name in step},
             ),
         }
+        if did == "bulk":
+            verbs = {"pause": Engine.pause, "resume": Engine.resume, "terminate": Engine.terminate}
+            verb = {**verbs, "retry": Engine.retry, "restart": Engine.restart}[step["verb"]]
+            report = self.engine.bulk(verb, [workflow_id, "nobody"])
+            self.engine.settle()
+            return _bulk(workflow_id, report.succeeded, report.failed)
         return self._try(calls[did])
 
     def pass_time(self, seconds: float) -> None:

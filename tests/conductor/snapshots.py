@@ -44,18 +44,25 @@ TASK: Final = (
 #: What JSON does not say of a thing that is not there, on either side.
 _NOTHING: Final = (None, "", {}, [], 0, False)
 _ABSENT: Final = "absent"
+#: The id of something that is no part of the execution any more.
+_OTHER: Final = re.compile(r"\b(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
 _ID: Final = re.compile(r"[0-9a-f-]{32,36}")
+
+_CHILD: Final = re.compile(r"children\.([^#.]+#\d+'*|failure)\.")
+_ROW: Final = re.compile(r"tasks\.([^#]+#\d+'*)")
 
 Fetch = Callable[[str], Mapping[str, Any] | None]
 
 
 @attrs.frozen
 class Difference:
-    """Where two snapshots differ: a path, and what each side has there."""
+    """Where two snapshots differ: a path, what each side has there, and the type and status of the row, or execution, it is in."""
 
     path: str
     server: Any
     here: Any
+    type: str = ""
+    state: str = ""
 
     def __str__(self) -> str:
         return f"{self.path}: server {_shown(self.server)}, here {_shown(self.here)}"
@@ -84,6 +91,7 @@ def snapshot(workflow_id: str, fetch: Fetch, own: str) -> Snapshot:
     text = json.dumps(found, ensure_ascii=False)
     for known, label in ({**labels, own: OWN}).items():
         text = text.replace(known, label.replace(own, OWN))
+    text = _OTHER.sub("<other>", text)
     return Snapshot(json.loads(text), {label: known for known, label in labels.items()})
 
 
@@ -116,6 +124,22 @@ def _child(row: Mapping[str, Any]) -> str | None:
     if row["taskType"] == "START_WORKFLOW" and isinstance(output.get("workflowId"), str):
         return str(output["workflowId"])
     return None
+
+
+def compared(server: Snapshot, here: Snapshot) -> list[Difference]:
+    """All differences, each with the row it is in, which is ours unless only the server has it."""
+    found = []
+    for each in differences(server.document, here.document):
+        row = _row(here.document, each.path) or _row(server.document, each.path) or {}
+        found.append(attrs.evolve(each, type=row.get("taskType", "WORKFLOW"), state=row.get("status", "")))
+    return found
+
+
+def _row(document: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
+    while child := _CHILD.match(path):
+        document, path = document.get("children", {}).get(child[1], {}), path[child.end() :]
+    row = _ROW.match(path)
+    return document.get("tasks", {}).get(row[1]) if row else document
 
 
 def differences(server: Any, here: Any, path: str = "") -> Iterator[Difference]:

@@ -30,8 +30,8 @@ class Twin(Here):
             return {**document, **self._planted}
         return document
 
-    def poll(self, kind: str, *rest: Any) -> set[tuple[str, str]]:
-        return super().poll(kind, rest[-1])
+    def poll(self, kind: str, domain: str | None, *rest: Any) -> set[tuple[str, str]]:
+        return super().poll(kind, domain, rest[-1])
 
 
 def _compared(known: str = "", **planted: Any) -> list[Any]:
@@ -77,10 +77,12 @@ def test_a_planted_difference_is_found() -> None:
 
 
 def test_what_follows_from_a_bound_difference() -> None:
-    """One that spreads binds what else differs after the same verb; another does not."""
+    """One that spreads binds what else differs after the same verb, where it says; another does not."""
     text = '[[difference]]\nrow = "r"\npath = "^status"\nwhy = ""\n'
     assert {bool(each.binding) for each in _compared(text, status="FAILED", variables={"v": 1})} == {True, False}
-    assert {bool(each.binding) for each in _compared(f"{text}spreads = true\n", status="FAILED", variables={"v": 1})} == {True}
+    spread = f"{text}spreads = '^variables'\n"
+    assert {bool(each.binding) for each in _compared(spread, status="FAILED", variables={"v": 1})} == {True}
+    assert {bool(each.binding) for each in _compared(spread, status="FAILED", output={"got": 2})} == {True, False}
 
 
 def test_a_verb_that_one_side_refuses_is_a_difference() -> None:
@@ -104,5 +106,19 @@ def test_the_catalog() -> None:
     cases = catalog.cases(3, 7, None)
     assert len({case.name for case in cases}) == len(cases)
     assert sum(case.weight for case in cases) > 2000
-    assert {case.kind for case in cases} == {"paths", "javascript", "jq", "operators", "verbs", "compositions"}
+    kinds = {
+        "paths",
+        "javascript",
+        "jq",
+        "operators",
+        "verbs",
+        "families",
+        "bulk",
+        "timing",
+        "domains",
+        "http",
+        "event",
+        "compositions",
+    }
+    assert {case.kind for case in cases} == kinds
     assert [case.workflows for case in catalog.cases(3, 7, None)[-3:]] == [case.workflows for case in cases[-3:]]

@@ -81,6 +81,14 @@ def test_every_shape_of_javascript(text: str, expected: Any) -> None:
     assert json.dumps(VALUES) == before
 
 
+@pytest.mark.parametrize("member", ["get(0)", "size()", "isEmpty()", "contains('a')", "containsKey('a')"])
+@pytest.mark.parametrize("value", ["$.name", "$.limit", "'x'", "(5)", "true", "(() => 1)", "Symbol()"])
+def test_only_maps_and_lists_have_the_members_of_javas(value: str, member: str) -> None:
+    """A text, a number or a boolean has none of them, as there: a script that takes it for a map fails."""
+    with pytest.raises(ExpressionFailed, match="not a function"):
+        compile_condition(f"{value}.{member}").evaluate(VALUES)
+
+
 @pytest.mark.parametrize(("text", "expected"), PYTHON)
 def test_python(text: str, expected: Any) -> None:
     """A lone expression is its own result, a body returns one; the input is never changed."""

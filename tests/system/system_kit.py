@@ -84,7 +84,7 @@ def serving() -> Iterator[Server]:
             if self.command != "HEAD":
                 self.wfile.write(server.answer.body)
 
-        do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do_HEAD = handle_any  # noqa: N815
+        do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do_HEAD = do_FETCH = handle_any  # noqa: N815
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

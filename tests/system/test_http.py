@@ -128,6 +128,13 @@ def test_headers_accept_and_nothing_from_elsewhere(server: Server, monkeypatch: 
     assert "Content-Type" not in headers
 
 
+@pytest.mark.parametrize(("method", "sent"), [("get", "GET"), ("Patch", "PATCH"), ("FETCH", "FETCH")])
+def test_methods(server: Server, method: str, sent: str) -> None:
+    """Any name of a method is sent, in capitals."""
+    assert asked(server.answers({}), method).status is TaskStatus.COMPLETED
+    assert [each.method for each in server.received] == [sent]
+
+
 def test_a_header_wins_over_the_field(server: Server) -> None:
     """Accept and Content-Type among the headers are sent instead of the fields of that meaning, once."""
     headers = {"accept": "text/html", "content-type": "application/x-www-form-urlencoded"}
