@@ -253,7 +253,8 @@ class Here(_Side[Task]):
             verb = {**verbs, "retry": Engine.retry, "restart": Engine.restart}[step["verb"]]
             report = self.engine.bulk(verb, [workflow_id, "nobody"])
             self.engine.settle()
-            return _bulk(workflow_id, report.succeeded, report.failed)
+            failed = {each: f"{type(error).__name__}: {error}" for each, error in report.failed.items()}
+            return _bulk(workflow_id, report.succeeded, failed)
         return self._try(calls[did])
 
     def pass_time(self, seconds: float) -> None:
