@@ -278,7 +278,7 @@ def _literal(token: _Token) -> str | int | float:
         return token.text[1:-1]
     if token.kind != "number":
         raise Outside
-    return float(token.text) if "." in token.text else int(token.text)
+    return _number(float(token.text)) if "." in token.text else int(token.text)
 
 
 def _nothing(values: _Values) -> Any:

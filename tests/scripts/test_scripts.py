@@ -54,6 +54,9 @@ SHAPES: list[tuple[str, Any]] = [
     ("[typeof load, typeof print, typeof console, typeof process, typeof require]", ["undefined"] * 5),
     ("JSON.parse(JSON.stringify($.order)).lines[0].sku", "x"),
     ("[$.list.size(), $.list.contains('b'), $.order.get('id')]", [3, True, 7]),
+    ("1.0", 1),
+    ("$.limit > 2 ? 2.0 : 0.0", 2),
+    ("2.50", 2.5),
 ]  # fmt: skip
 
 PYTHON: list[tuple[str, Any]] = [
