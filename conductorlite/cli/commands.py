@@ -81,6 +81,9 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 _INPUT = click.option("--input", "given", metavar="JSON|@FILE", help="The workflow's input: a JSON object, or @ and a file.")
+_UPLOADED = click.option(
+    "--input-path", "uploaded", metavar="PATH", help="Where the input was uploaded into the payload storage, instead of --input."
+)
 _NEW_ID = click.option("--id", "workflow_id", metavar="ID", help="The execution's id (default: a random one).")
 _KEY = click.option("--idempotency-key", metavar="KEY", help="Start at most one execution of the workflow with this key.")
 _STRATEGY = click.option(
@@ -102,6 +105,7 @@ _ENGINE = click.option("--engine", "name", metavar="NAME", help="Be this engine,
 @program.command("run")
 @click.argument("definition", metavar="[DEFINITION]", required=False)
 @_INPUT
+@_UPLOADED
 @_WORKERS
 @_NEW_ID
 @_KEY
@@ -211,6 +215,7 @@ def _result(setting: Setting, engine: Engine, workflow: Workflow) -> Exit:
 @program.command("start")
 @click.argument("definition", metavar="DEFINITION")
 @_INPUT
+@_UPLOADED
 @_NEW_ID
 @_KEY
 @_STRATEGY
@@ -233,9 +238,9 @@ def start(setting: Setting, definition: str, given: str | None, workflow_id: str
 
 
 def _start(engine: Engine, definition: str, given: str | None, workflow_id: str | None, *, task_defs: tuple[str, ...],
-           idempotency_key: str | None, idempotency_strategy: str) -> str:  # fmt: skip
+           idempotency_key: str | None, idempotency_strategy: str, uploaded: str | None) -> str:  # fmt: skip
     wanted: WorkflowDef | str = read_definition(definition) if _is_file(definition) else definition
-    values = {} if given is None else read_input(given)
+    values = None if given is None else read_input(given)
     for file in task_defs:
         engine.register(*read_task_defs(file))
     return engine.start(
@@ -244,6 +249,7 @@ def _start(engine: Engine, definition: str, given: str | None, workflow_id: str 
         workflow_id=workflow_id,
         idempotency_key=idempotency_key,
         idempotency_strategy=IdempotencyStrategy(idempotency_strategy),
+        external_input_payload_storage_path=uploaded,
     ).workflow_id
 
 

@@ -256,8 +256,14 @@ _cached_string = lru_cache(maxsize=4096)(_compile_string)
 
 def _join(parts: list[str | _Compiled], source: Source) -> str:
     texts, size = [], 0
+    said: dict[int, str] = {}  # the same expression several times is one piece of work
     for part in parts:
-        text = part if isinstance(part, str) else part.text(source)
+        if isinstance(part, str):
+            text = part
+        elif id(part) in said:
+            text = said[id(part)]
+        else:
+            text = said[id(part)] = part.text(source)
         size += len(text)
         if size > MAX_SIZE:
             raise InvalidInput(f"a text made of expressions is larger than {MAX_SIZE // 1024 // 1024} MB")

@@ -14,6 +14,9 @@ __all__ = ["integer_text", "java_double", "js_number", "json_text", "to_text"]
 _JAVA_PLAIN_MIN: Final = 1e-3
 _JAVA_PLAIN_MAX: Final = 1e7
 
+#: A list that holds nothing else is written at once: it may be long.
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
@@ -38,6 +41,8 @@ def to_text(value: Json) -> str:
                 stack.append([item[key]])
                 stack.append((f", {key}=" if index else f"{key}=",))
             stack.append(("{",))
+        elif isinstance(item, list | tuple) and _SCALARS.issuperset(map(type, item)):
+            parts.append(f"[{', '.join(map(_scalar, item))}]")
         elif isinstance(item, list | tuple):
             stack.append(("]",))
             for index in range(len(item) - 1, -1, -1):

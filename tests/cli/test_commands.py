@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from cli_kit import Shell
 
-from conductorlite import WorkflowDef
+from conductorlite import Engine, WorkflowDef
 from conductorlite.testing import replay
 
 
@@ -60,6 +62,19 @@ def test_start_as_json(shell: Shell) -> None:
     said = shell("start", "hello.json", "--id", "h1", "--input", "@in.json", "--json")
     assert (said.code, said.json) == (0, {"workflowId": "h1", "status": "RUNNING"})
     assert shell("show", "h1", "--json").json["input"] == {"name": "Zoë"}
+
+
+def test_start_with_an_uploaded_input(shell: Shell) -> None:
+    """`--input-path` names what was uploaded where the engine said; not together with `--input`."""
+    with Engine(shell.folder / "conductorlite.db", payloads=shell.folder / "payloads") as engine:
+        found = engine.external_storage_location("", "WRITE", "WORKFLOW_INPUT")
+        Path(unquote(urlsplit(found.uri).path)).write_text('{"name": "Zoë"}', encoding="utf-8")
+    for command in ("start", "run"):
+        options = ("--payloads", "payloads", "--workers", "crew:workers") if command == "run" else ("--payloads", "payloads")
+        assert shell(command, "hello.json", "--id", command, "--input-path", found.path, *options).code == 0
+        assert shell("show", command, "--payloads", "payloads", "--json").json["input"] == {"name": "Zoë"}
+    said = shell("start", "hello.json", "--input", '{"name": "Bo"}', "--input-path", found.path)
+    assert (said.code, "not both" in said.err) == (2, True)
 
 
 def test_start_of_a_registered_name(shell: Shell) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import attrs
 import pytest
 from payload_kit import SMALL, Bench, bytes_of, flow, simple, sized
 from test_storages import asked
@@ -16,6 +17,7 @@ from test_storages import asked
 from conductorlite import (
     Barriers,
     Engine,
+    ExecutionNotFound,
     IdempotencyStrategy,
     InvalidDefinition,
     InvalidInput,
@@ -35,7 +37,7 @@ from conductorlite import (
 from conductorlite.aio import AsyncEngine
 from conductorlite.codec.executions import task_to_json, workflow_to_json
 from conductorlite.ports import ExternalStorageLocation, PayloadStorage
-from conductorlite.testing import replay
+from conductorlite.testing import ScriptedWorkers, crash_everywhere, replay
 
 NewBench = Callable[..., Bench]
 
@@ -489,3 +491,48 @@ def test_on_the_system_clock(tmp_path: Path) -> None:
         run = engine.start(FLOW, external_input_payload_storage_path=found.path)
         assert engine.poll("a")[0].input_data == sized(3_000)
         assert engine.get(run.workflow_id).input.external is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "every"),
+    [
+        ("memory", 5),
+        *(pytest.param(kind, 3, marks=pytest.mark.slow) for kind in ("relay", "sqlite")),
+        *(pytest.param(kind, 1, marks=pytest.mark.deep) for kind in ("memory", "relay", "sqlite")),
+    ],
+)
+def test_a_crash_at_every_write(kind: str, every: int) -> None:
+    """Killed before and after each write, a start and a report by path end as they would have; the upload is swept once."""
+    document = sized(SIZES["large"])
+
+    def put(engine: Engine, payload_type: str, number: int) -> str:
+        folder = payload_type.lower().replace("_", "/")
+        found = engine.external_storage_location(f"{folder}/{number:032x}.json", "WRITE", payload_type)
+        storage = engine.turns.outside.storage
+        assert storage is not None
+        storage.put(found.path, json.dumps(document).encode())
+        return found.path
+
+    def scenario(engine: Engine) -> None:
+        try:
+            engine.get("w")
+        except ExecutionNotFound:
+            path = put(engine, "WORKFLOW_INPUT", 1)
+            engine.start(FLOW, workflow_id="w", external_input_payload_storage_path=path)
+        engine.settle()
+        task = engine.get("w").task("a")
+        if not task.status.terminal:
+            path = put(engine, "TASK_OUTPUT", 2)
+            said = TaskResult(workflow_id="w", task_id=task.task_id, status=TaskStatus.COMPLETED)
+            engine.update_task(attrs.evolve(said, external_output_payload_storage_path=path))
+        engine.run_until_idle()
+        assert engine.get("w").output_data == document
+        engine.sweep_payloads(0)
+        storage = engine.turns.outside.storage
+        assert storage is not None
+        assert [one.key for one in storage.list() if one.key.startswith(("workflow/", "task/"))] == []
+
+    def script(workers: ScriptedWorkers) -> None:
+        workers["b"].returns({})
+
+    assert crash_everywhere(scenario, script, stores=[kind], every=every, barriers=Barriers(**SMALL)) >= 10 // every

@@ -11,6 +11,7 @@ import pytest
 
 from conductorlite import Engine, InvalidInput, VirtualClock, WorkflowDef, WorkflowTask
 from conductorlite.errors import ExpressionFailed
+from conductorlite.expressions.javascript import JavaScript
 from conductorlite.sandbox import Limits, ScriptCut, ScriptTimedOut, patience, processes, run_script
 from conductorlite.testing import replay
 
@@ -51,6 +52,16 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> list[ExpressionFailed]:
 
     monkeypatch.setattr(processes, "_tried", tried)
     return ends
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["let n = 0; new Promise(() => { for (;;) n++; }); n", "let n = 0; (async () => { for (;;) n++; })(); n"],
+)
+def test_a_script_that_catches_its_end_has_no_answer(script: str) -> None:
+    """A promise keeps what its function throws, the end of its time too: how far it came would be the answer."""
+    with pytest.raises(ScriptTimedOut):
+        JavaScript(limits=Limits(seconds=0.05)).compile(script).evaluate({})
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
