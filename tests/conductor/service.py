@@ -18,6 +18,8 @@ ANSWERS: Final[dict[str, tuple[int, str, str]]] = {
     "/text": (200, "text/plain", "some text"),
     "/quoted": (200, _JSON, '"some text"'),
     "/number": (200, _JSON, "1.5"),
+    "/seven": (200, _JSON, "7"),
+    "/true": (200, _JSON, "true"),
     "/whole": (200, _JSON, '{"n": 1}'),
     "/null": (200, _JSON, "null"),
     "/broken": (200, _JSON, '{"a": '),
