@@ -1,44 +1,34 @@
-"""What enters and leaves `decide()`: Event and Snapshot in; Need or Decision out.
+"""What enters and leaves `decide()`: Events in, a Decision out.
 
-Whatever happens to a workflow is an `Event`, posted to its inbox; a timer is an event dated in the future. A `Snapshot` is the
-little of an execution that was loaded. Absent is not None: `snapshot.task(ref)` returns a row, or None for *known never
-scheduled*, or raises `NotLoaded`, which `decide` turns into a `Need` to return. A `Decision` is rows grouped by where they
-go, so that every backend's `apply` is short and the same.
+Whatever happens to a workflow is an `Event`, posted to its inbox; a timer is an event dated in the future. A `Decision` is rows
+grouped by where they go, so that every backend's `apply` is short and the same. What `decide` reads in between it asks a `Reader`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import attrs
 
 from conductorlite.canonical import EMPTY, ExternalPayload, Payload
 from conductorlite.executions import HistoryEvent, Task, Workflow
-from conductorlite.limits import LimitChange, Line, Member
-
-if TYPE_CHECKING:
-    from conductorlite.plan import Plan
+from conductorlite.limits import LimitChange
 
 __all__ = [
     "DEADLINES",
-    "NOTHING",
     "TIMERS",
     "Decision",
-    "DefinitionKey",
     "Embedding",
     "Event",
     "EventKind",
     "Message",
     "MessageKey",
-    "Need",
-    "NotLoaded",
     "Outcome",
     "Outgoing",
     "Renamed",
     "Reply",
-    "Snapshot",
     "queue_name",
     "queue_prefix",
 ]
@@ -112,9 +102,6 @@ class Event:
         return (self.due_at, self.posted_at, self.sender, self.sender_seq)
 
 
-#: A registered workflow definition: its name, and its version or None for the highest.
-DefinitionKey = tuple[str, int | None]
-
 #: A message is known by the workflow and the printed reference: a reference has at most one live attempt.
 MessageKey = tuple[str, str]
 
@@ -157,65 +144,6 @@ class Embedding:
     problem: str = ""
 
 
-@attrs.frozen(kw_only=True, slots=True)
-class Need:
-    """What a decision must see before it can be taken. Empty means nothing more."""
-
-    #: Printed references: their last attempt.
-    refs: frozenset[str] = frozenset()
-    #: Ids of attempts: under which reference they are.
-    ids: frozenset[str] = frozenset()
-    #: Definition references inside loops: the row scheduled last, of any round.
-    latest_of: frozenset[str] = frozenset()
-    #: Every live row.
-    live: bool = False
-    #: Every row that ended in failure.
-    failed: bool = False
-    #: Every last attempt there is.
-    everything: bool = False
-    #: Hashes of payloads.
-    payloads: frozenset[str] = frozenset()
-    #: Registered workflow definitions by name and version (None: the highest).
-    definitions: frozenset[DefinitionKey] = frozenset()
-    #: Task types: when workers last polled for them, by domain.
-    polls: frozenset[str] = frozenset()
-    #: Definitions made at run time that a task runs on: the hashes in its `grafts`.
-    grafts: frozenset[tuple[str, ...]] = frozenset()
-    #: Definitions (WorkflowDef, or JSON that may be one) that are to be embedded, by a name of the turn's own.
-    embeds: Mapping[str, object] = attrs.field(factory=dict)
-    #: Hashes of embedded definitions: their compiled plans.
-    plans: frozenset[str] = frozenset()
-    #: Every letter in the inbox, held and future ones too.
-    inbox: bool = False
-    #: Limits by key: with how many heads of their lines.
-    limits: Mapping[str, int] = attrs.field(factory=dict)
-    #: Members of limits: (key, holder).
-    members: frozenset[tuple[str, str]] = frozenset()
-
-    @classmethod
-    def of(cls, needs: Sequence[Need]) -> Need:
-        """All that any of them needs."""
-        sets: dict[str, Any] = {name: frozenset().union(*(getattr(need, name) for need in needs)) for name in _SETS}
-        return cls(
-            **sets,
-            live=any(need.live for need in needs),
-            failed=any(need.failed for need in needs),
-            everything=any(need.everything for need in needs),
-            embeds={name: definition for need in needs for name, definition in need.embeds.items()},
-            inbox=any(need.inbox for need in needs),
-            limits={key: max(need.limits.get(key, 0) for need in needs) for key in {key for need in needs for key in need.limits}},
-        )
-
-    def __or__(self, other: Need) -> Need:
-        return Need.of((self, other))
-
-    def __bool__(self) -> bool:
-        return self != NOTHING
-
-
-_SETS: Final = ("refs", "ids", "latest_of", "payloads", "definitions", "polls", "grafts", "plans", "members")
-NOTHING: Final = Need()
-
 #: Fields of a task that hold a deadline, and the timers that go with them.
 DEADLINES: Final[Mapping[str, EventKind]] = {
     "total_timeout_at": EventKind.TOTAL_TIMEOUT,
@@ -226,168 +154,9 @@ DEADLINES: Final[Mapping[str, EventKind]] = {
 #: The same with the instant that a WAIT waits for, which is not given up when it ends.
 TIMERS: Final[Mapping[str, EventKind]] = {**DEADLINES, "wait_until": EventKind.WAIT_ENDS}
 
-#: Heads of a line that are loaded at first.
-_HEADS: Final = 4
-
 #: What came of an act on a limit, as the journal tells it: which act, whether who asked has a slot (1, 0), and the references of
 #: the same execution that were let in by it (the empty text: the execution itself).
 Admission = tuple[str, int, *tuple[str, ...]]
-
-
-class NotLoaded(Exception):
-    """Raised by a snapshot that was asked for what it does not hold; never leaves `decide`."""
-
-    def __init__(self, need: Need) -> None:
-        self.need = need
-        super().__init__(need)
-
-
-def _scheduling(task: Task) -> tuple[int, str]:
-    return (task.seq, task.ref)  # those that were skipped ahead have no place of their own yet
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class Snapshot:
-    """The part of an execution that a turn has loaded. Only last attempts are held."""
-
-    workflow: Workflow
-    events: tuple[Event, ...] = ()
-    tasks: Mapping[str, Task | None] = attrs.field(factory=dict)
-    #: References by the ids of attempts.
-    ids: Mapping[str, str | None] = attrs.field(factory=dict)
-    latest: Mapping[str, Task | None] = attrs.field(factory=dict)
-    payloads: Mapping[str, Payload] = attrs.field(factory=dict)
-    #: Why documents that lie in the payload storage cannot be had, by their hashes.
-    lost: Mapping[str, str] = attrs.field(factory=dict)
-    #: Hashes of the embedded forms; None when nothing is registered under that name.
-    definitions: Mapping[DefinitionKey, str | None] = attrs.field(factory=dict)
-    #: By task type: the instant of the last poll in each domain, epoch ms.
-    polls: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict)
-    #: What became of definitions made at run time.
-    embedded: Mapping[str, Embedding] = attrs.field(factory=dict)
-    #: Compiled plans by the hash of their embedded definition.
-    plans: Mapping[str, Plan] = attrs.field(factory=dict)
-    #: The whole inbox; None when it was not loaded.
-    inbox: tuple[Event, ...] | None = None
-    lines: Mapping[str, Line] = attrs.field(factory=dict)
-    members: Mapping[tuple[str, str], Member | None] = attrs.field(factory=dict)
-    #: How much driven time is left of default deadlines that are due, ms, by the id of the event; others count by the clock.
-    left: Mapping[str, int] = attrs.field(factory=dict)
-    #: When a record is lived again: what limits answered in this turn, save where nothing came of it; what scripts were cut.
-    admissions: tuple[Admission, ...] | None = None
-    cut: tuple[tuple[str, bool, str], ...] | None = None
-    live_loaded: bool = False
-    failed_loaded: bool = False
-    everything_loaded: bool = False
-
-    def holds(self, ref: str) -> bool:
-        """Whether it is known what the last attempt at a printed reference is."""
-        return ref in self.tasks or self.everything_loaded
-
-    def task(self, ref: str) -> Task | None:
-        """The last attempt at a printed reference; None when it was never scheduled; raises NotLoaded."""
-        try:
-            return self.tasks[ref]
-        except KeyError:
-            if self.everything_loaded:
-                return None
-            raise NotLoaded(Need(refs=frozenset({ref}))) from None
-
-    def ref_of(self, task_id: str) -> str | None:
-        """The printed reference under which an attempt is now; None when it is no more; raises NotLoaded."""
-        if self.everything_loaded:
-            return next((ref for ref, task in self.tasks.items() if task is not None and task.task_id == task_id), None)
-        try:
-            return self.ids[task_id]
-        except KeyError:
-            raise NotLoaded(Need(ids=frozenset({task_id}))) from None
-
-    def latest_of(self, base_ref: str) -> Task | None:
-        """The row of a definition reference that was scheduled last, of any round; raises NotLoaded."""
-        if self.everything_loaded:
-            rows = [task for task in self.tasks.values() if task is not None and task.base_ref == base_ref]
-            return max(rows, key=lambda task: task.seq, default=None)
-        try:
-            return self.latest[base_ref]
-        except KeyError:
-            raise NotLoaded(Need(latest_of=frozenset({base_ref}))) from None
-
-    def payload(self, payload: Payload) -> Payload:
-        """The payload with its text; raises NotLoaded."""
-        if payload.text is not None:
-            return payload
-        try:
-            return self.payloads[payload.digest]
-        except KeyError:
-            raise NotLoaded(Need(payloads=frozenset({payload.digest}))) from None
-
-    def definition(self, name: str, version: int | None) -> str | None:
-        """Hash of a registered definition as executions keep it; None when there is none; raises NotLoaded."""
-        try:
-            return self.definitions[(name, version)]
-        except KeyError:
-            raise NotLoaded(Need(definitions=frozenset({(name, version)}))) from None
-
-    def polls_of(self, task_type: str) -> Mapping[str, int]:
-        """The instant of the last poll for a task type in each domain that was ever polled; raises NotLoaded."""
-        try:
-            return self.polls[task_type]
-        except KeyError:
-            raise NotLoaded(Need(polls=frozenset({task_type}))) from None
-
-    def embedding(self, name: str, definition: object) -> Embedding:
-        """What became of a definition made at run time, known under a name of the turn's own; raises NotLoaded."""
-        try:
-            return self.embedded[name]
-        except KeyError:
-            raise NotLoaded(Need(embeds={name: definition})) from None
-
-    def plan_of(self, digest: str) -> Plan:
-        """The compiled plan of an embedded definition; raises NotLoaded."""
-        try:
-            return self.plans[digest]
-        except KeyError:
-            raise NotLoaded(Need(plans=frozenset({digest}))) from None
-
-    def letters(self) -> tuple[Event, ...]:
-        """Every letter in the inbox, in inbox order; raises NotLoaded."""
-        if self.inbox is None:
-            raise NotLoaded(Need(inbox=True))
-        return self.inbox
-
-    def line(self, key: str) -> Line:
-        """A limit with the heads of its line; raises NotLoaded."""
-        try:
-            return self.lines[key]
-        except KeyError:
-            raise NotLoaded(Need(limits={key: _HEADS})) from None
-
-    def member(self, key: str, holder: str) -> Member | None:
-        """A member of a limit, or None; raises NotLoaded."""
-        try:
-            return self.members[(key, holder)]
-        except KeyError:
-            raise NotLoaded(Need(members=frozenset({(key, holder)}))) from None
-
-    def all_live(self) -> list[Task]:
-        """Every live row, in order of scheduling; raises NotLoaded."""
-        if not (self.live_loaded or self.everything_loaded):
-            raise NotLoaded(Need(live=True))
-        rows = [task for task in self.tasks.values() if task is not None and task.live]
-        return sorted(rows, key=_scheduling)
-
-    def all_failed(self) -> list[Task]:
-        """Every row that ended in failure, in order of scheduling; raises NotLoaded."""
-        if not (self.failed_loaded or self.everything_loaded):
-            raise NotLoaded(Need(failed=True))
-        rows = [task for task in self.tasks.values() if task is not None and task.failed]
-        return sorted(rows, key=_scheduling)
-
-    def everything(self) -> list[Task]:
-        """Every last attempt, in order of scheduling; raises NotLoaded."""
-        if not self.everything_loaded:
-            raise NotLoaded(Need(everything=True))
-        return sorted((task for task in self.tasks.values() if task is not None), key=_scheduling)
 
 
 class Outcome(StrEnum):

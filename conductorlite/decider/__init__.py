@@ -1,7 +1,8 @@
 """decide(): events in, a work list to a fixed point, one Decision out.
 
-The whole engine in one pure function: the same plan, snapshot and instant give the same decision, on any machine. It reads no
-clock, no store, no random. When the snapshot holds too little, the answer is a `Need`; the caller loads and asks again.
+The whole engine in one pure function: the same plan, answers of the reader, events and instant give the same decision, on any
+machine. It reads no clock, no store, no random, and starts no process: what it has to know of an execution, and what a script
+answers, it asks its `Reader`.
 
 How a turn goes: each due event is handled by the function the table names for its kind; what follows from it is put on the
 draft's work list and settled before the next event is looked at. Never recursion. A turn that reaches its bounds is cut: what
@@ -19,9 +20,9 @@ from conductorlite.decider.causes import cause_of
 from conductorlite.decider.compensation import schedule_compensation
 from conductorlite.decider.endings import fail_workflow, leave_limit
 from conductorlite.decider.families import on_child_ended, on_started
-from conductorlite.decider.foresight import foresee
 from conductorlite.decider.holding import ALONE_AFTER, on_give_back
 from conductorlite.decider.migrations import on_migrate
+from conductorlite.decider.prefetch import prefetch
 from conductorlite.decider.progress import advance, executed, schedule_item
 from conductorlite.decider.reopening import on_child_reopened, on_retry
 from conductorlite.decider.reports import on_extend_lease, on_poll, on_report
@@ -44,14 +45,14 @@ from conductorlite.decider.verbs import (
     on_terminate,
     on_variables,
 )
-from conductorlite.decisions import Decision, Event, EventKind, Need, NotLoaded, Outcome, Snapshot
-from conductorlite.draft import Barriers, Bounds, Draft
+from conductorlite.decisions import Admission, Decision, Event, EventKind, Outcome
+from conductorlite.draft import Barriers, Bounds, Draft, Reader
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import WorkflowStatus
 from conductorlite.operators import choose, look_again, next_round, schedule_branch
 from conductorlite.plan import Plan
 
-__all__ = ["ALONE_AFTER", "DECIDER_VERSION", "Barriers", "Bounds", "decide", "foresee"]
+__all__ = ["ALONE_AFTER", "DECIDER_VERSION", "Barriers", "Bounds", "Reader", "decide", "prefetch"]
 
 #: Raised when the same events would be decided otherwise; stored with each execution.
 DECIDER_VERSION: Final = 1
@@ -101,46 +102,38 @@ _STEPS: Final[Mapping[str, Callable[..., None]]] = {
 }
 
 _NOWHERE: Final[Mapping[str, str]] = {}
-_UNGROWN: Final[Mapping[tuple[str, ...], Plan]] = {}
 
 
 def decide(
     plan: Plan,
-    snapshot: Snapshot,
+    reader: Reader,
+    events: Sequence[Event],
     now: int,
     *,
     environment: Mapping[str, str] = _NOWHERE,
     bounds: Bounds = Bounds(),  # noqa: B008 - frozen
-    grown: Mapping[tuple[str, ...], Plan] = _UNGROWN,
-) -> Need | Decision:
-    """Take one turn over the events of the snapshot.
+    told: Sequence[Admission] | None = None,
+) -> Decision:
+    """Take one turn over events of an execution, in inbox order.
 
     `now` is the raw clock in epoch ms; rows are stamped with the latest of it, the workflow's last change and the events'
     posting, so time never runs back within a workflow. `environment` is what `${NAME}` and `${workflow.env.NAME}` resolve to.
-    `grown` is the plan with what was made at run time, by the hashes a task carries in `grafts`.
-    Returns a Need when the snapshot holds too little. Raises InvariantBroken when a law does not hold.
+    `told`, when a recorded turn is lived again, is what limits have answered in it: they are not asked.
+    Raises InvariantBroken when a law does not hold, and whatever the reader raises.
     """
-    draft = Draft(plan, snapshot, now, environment, bounds, grown)
-    missing: list[Need] = []
-    events: Sequence[Event] = snapshot.events
+    draft = Draft(plan, reader, now, environment, bounds, told=told)
+    prefetch(plan, reader, events)
     if len(events) > 1:
-        unborn = snapshot.workflow.history_seq == 0
+        unborn = reader.workflow.history_seq == 0
         events = sorted(events, key=lambda event: _turn_order(event, unborn=unborn))
     for number, event in enumerate(events):
         draft.more = draft.more or (number > 0 and event.kind is EventKind.MIGRATE)
         if draft.more:
             break
-        try:
-            for one in (*draft.overtaken(event), event):
-                _read(draft, one)
-                _settle(draft, missing)
-        except NotLoaded as absent:
-            missing.append(absent.need)
-        except Exception:
-            if not missing:
-                raise
-            break
-    return Need.of(missing) if missing else draft.decision()
+        for one in (*draft.overtaken(event), event):
+            _read(draft, one)
+            _settle(draft)
+    return draft.decision()
 
 
 def _read(draft: Draft, event: Event) -> None:
@@ -171,12 +164,8 @@ def _turn_order(event: Event, *, unborn: bool) -> int:
     return 0 if unborn and event.kind is EventKind.START else 1
 
 
-def _settle(draft: Draft, missing: list[Need]) -> None:
-    """Work the list off, or hold it while the workflow is paused, or cut the turn.
-
-    A step that misses something spoils the draft, which will be thrown away. The others are still tried, only to learn what
-    they miss: a turn over thousands of items must ask a few times for much, not thousands of times for one row.
-    """
+def _settle(draft: Draft) -> None:
+    """Work the list off, or hold it while the workflow is paused, or cut the turn."""
     steps = 0
     while draft.stack or draft.queue:
         if draft.status is not WorkflowStatus.RUNNING:
@@ -187,11 +176,8 @@ def _settle(draft: Draft, missing: list[Need]) -> None:
             _cut(draft)
             return
         name, *arguments = draft.stack.pop() if draft.stack else draft.queue.popleft()
-        try:
-            _STEPS[name](draft, *arguments)
-            _give_up(draft)
-        except NotLoaded as absent:
-            missing.append(absent.need)
+        _STEPS[name](draft, *arguments)
+        _give_up(draft)
         draft.reopening = draft.reopening and bool(draft.stack or draft.queue)
 
 

@@ -235,7 +235,7 @@ def withdraw_reopening(draft: Draft) -> bool:
         return False
     leave_limit(draft)
     told = False
-    for letter in draft.snapshot.letters():
+    for letter in draft.reader.inbox():
         if letter.kind in REOPENING or (letter.kind is EventKind.CHILD_ENDED and letter.held):
             draft.cancel_timer(letter.event_id)
             told = told or (letter.kind is EventKind.RETRY and bool(draft.value(letter.data).get("parent")))

@@ -70,10 +70,9 @@ def begin(draft: Draft, status: WorkflowStatus) -> bool:
 
 def schedule_compensation(draft: Draft, ref: str) -> None:
     """Schedule what undoes the task `ref` (as printed)."""
-    if draft.made and not draft.snapshot.everything_loaded and ref not in draft.snapshot.tasks:
-        # Compensations that need no worker follow each other within a turn: asked for one by one, their rows would have it
-        # decided anew for each.
-        draft.everything()
+    if draft.made:
+        # Compensations that need no worker follow each other within a turn: their rows are read in one batch.
+        draft.reader.prefetch(everything=True)
     undone = draft.known(ref)
     node = draft.plan_of(undone.grafts).nodes[str(draft.node(undone).compensation)]
     by = printed_ref(node.ref, undone.iterations)

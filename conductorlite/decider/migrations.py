@@ -7,7 +7,7 @@ message are sent on under the new name. The turn changes rows and nothing else: 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -29,10 +29,11 @@ def on_migrate(draft: Draft, event: Event) -> None:
         draft.reply(event, Outcome.IGNORED, "the execution is on that definition already")
         return
     refs: Mapping[str, str] = said.get("refs") or {}
-    letters = draft.snapshot.letters()
+    draft.reader.prefetch(everything=True, inbox=True)
+    letters = draft.reader.inbox()
     work = {letter.event_id: draft.value(letter.data) for letter in letters if letter.kind is EventKind.CONTINUE}
     pending = [place for one in work.values() for place in pending_of(one)]
-    plan = plan_between(workflow, draft.everything(), draft.plan, draft.snapshot.plan_of(digest), refs, pending)
+    plan = plan_between(workflow, draft.everything(), draft.plan, draft.reader.plan(digest), refs, pending)
     if plan.blocked:
         draft.reply(event, Outcome.CONFLICT, "; ".join(plan.reasons))
         return
@@ -61,7 +62,7 @@ def _rename(draft: Draft, plan: MigrationPlan, refs: Mapping[str, str]) -> None:
 
 
 def _send_on(
-    draft: Draft, letters: tuple[Event, ...], work: Mapping[str, Any], renamed: Mapping[str, str], refs: Mapping[str, str]
+    draft: Draft, letters: Sequence[Event], work: Mapping[str, Any], renamed: Mapping[str, str], refs: Mapping[str, str]
 ) -> None:
     """Letters to a renamed reference, and the rest of cut turns, which is of the new generation."""
     for letter in letters:

@@ -57,7 +57,7 @@ def _expired(draft: Draft, event: Event, deadline: str) -> Task | None:
     What nobody wrote counts only time in which the store was driven: what is left of it is put off.
     """
     task = _due(draft, event, deadline)
-    left = draft.snapshot.left.get(event.event_id, 0)
+    left = 0 if task is None else draft.reader.left(event)
     if task is None or left <= 0:
         return task
     at = draft.now + left

@@ -11,7 +11,7 @@ from conductorlite.canonical import Payload
 from conductorlite.decider.admissions import begin, withdraw, withdraw_reopening
 from conductorlite.decider.endings import complete_workflow, fail_workflow, set_workflow_timeout
 from conductorlite.decider.families import answer_start, tell_parent
-from conductorlite.decider.foresight import foresee_rest
+from conductorlite.decider.prefetch import prefetch_rest
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.draft import Draft
 from conductorlite.executions import HistoryKind, TaskStatus, WorkflowStatus, printed_ref
@@ -110,7 +110,7 @@ def on_continue(draft: Draft, event: Event) -> None:
     draft.queue.extend(tuple(item) for item in work.get("queue", ()))
     draft.reopening = draft.reopening or bool(work.get("reopening"))
     draft.rounds = max(draft.rounds, work.get("rounds", 0))
-    foresee_rest(draft)
+    prefetch_rest(draft)
 
 
 def on_skip(draft: Draft, event: Event) -> None:

@@ -1,6 +1,6 @@
 """The scratchpad that grows into one Decision.
 
-A draft lays the changes of a turn over the snapshot it was given. It is the only writer of rows, and keeps what belongs to a
+A draft lays the changes of a turn over what a `Reader` answers. It is the only writer of rows, and keeps what belongs to a
 row beside it: its line in the journal, its timers, its message in the queue, the counters of the scope it lives in. Operators
 and verbs say *what* happens to a task; that nothing is forgotten is settled here, once:
 
@@ -14,7 +14,8 @@ depth first, then the JOIN); `advance` items are a queue, handled in the order i
 
 from conductorlite.draft.barriers import Barriers
 from conductorlite.draft.driven import counted
-from conductorlite.draft.rows import PUT_OFF, Draft
+from conductorlite.draft.reader import Reader
+from conductorlite.draft.rows import PUT_OFF, Draft, attempt_id
 from conductorlite.draft.view import Bounds, Item, LostInput
 
-__all__ = ["PUT_OFF", "Barriers", "Bounds", "Draft", "Item", "LostInput", "counted"]
+__all__ = ["PUT_OFF", "Barriers", "Bounds", "Draft", "Item", "LostInput", "Reader", "attempt_id", "counted"]

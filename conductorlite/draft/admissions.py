@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from conductorlite.canonical import Payload
-from conductorlite.decisions import Admission, Event, EventKind, Need, NotLoaded
+from conductorlite.decisions import Admission, Event, EventKind
 from conductorlite.draft.mailboxes import Mailboxes
 from conductorlite.errors import InvariantBroken
 from conductorlite.limits import Limit, LimitChange, Line, Member, MemberState, Terms, admission
 
 __all__ = ["Admissions"]
 
+#: Heads of each lane of a line that are read at first; four times as many when they do not suffice.
+_HEADS: Final = 4
+
 
 class Admissions(Mailboxes):
     """What a turn asks of limits. A slot that becomes free goes to the head of the line before anything else is looked at."""
 
-    def __init__(self, *given: Any) -> None:
+    def __init__(self, *given: Any, told: Sequence[Admission] | None = None) -> None:
         super().__init__(*given)
         self._limits: dict[str, Limit] = {}
         #: Members as this turn leaves them; None: gone.
         self._members: dict[tuple[str, str], Member | None] = {}
         #: Heads as they were loaded, and who joined the line in this turn, by key and lane.
         self._heads: dict[str, dict[str, deque[Member]]] = {}
+        self._lines: dict[str, Line] = {}
         self._joined: dict[str, dict[str, list[tuple[tuple[Any, ...], str]]]] = {}
         self._alarms: dict[str, Event] = {}
         #: Limits whose windows count somebody who began in this turn.
         self._began: set[str] = set()
-        told = self.snapshot.admissions
         #: What limits have answered when a recorded turn is lived again; None: they are asked.
         self._told: list[Admission] | None = None if told is None else list(told)
 
@@ -209,11 +212,11 @@ class Admissions(Mailboxes):
 
     def _limit(self, key: str) -> Limit:
         found = self._limits.get(key)
-        return self.snapshot.line(key).limit if found is None else found
+        return self.reader.limit(key, _HEADS).limit if found is None else found
 
     def _member(self, key: str, holder: str) -> Member | None:
         place = (key, holder)
-        return self._members[place] if place in self._members else self.snapshot.member(key, holder)
+        return self._members[place] if place in self._members else self.reader.member(key, holder)
 
     def _join(self, member: Member) -> None:
         """Put somebody into the line, at its place."""
@@ -234,25 +237,36 @@ class Admissions(Mailboxes):
 
     def _head(self, key: str) -> Member | None:
         """The first of the line that is not passed over."""
-        line: Line = self.snapshot.line(key)
         heads = self._heads.get(key)
         if heads is None:
-            heads = self._heads[key] = {}
-            for member in line.heads:
-                heads.setdefault(member.lane, deque()).append(member)
+            heads = self._read_heads(key, _HEADS)
         joined = self._joined.get(key, {})
         found: list[Member] = []
         for lane in (heads | joined).keys() - set(self._limit(key).unpolled):
-            loaded, came = heads.get(lane, deque()), joined.get(lane, [])
-            while loaded and (key, loaded[0].holder) in self._members:
-                loaded.popleft()
-            if not loaded and lane in line.more:
-                raise NotLoaded(Need(limits={key: 4 * max(Counter(member.lane for member in line.heads).values())}))
+            loaded, came = self._left_of(key, lane), joined.get(lane, [])
             while came and not self._is_waiting(key, came[0]):
                 heappop(came)
             newest = self._members[(key, came[0][1])] if came else None
             found += [*([loaded[0]] if loaded else []), *([] if newest is None else [newest])]
         return min(found, key=lambda member: member.place, default=None)
+
+    def _left_of(self, key: str, lane: str) -> deque[Member]:
+        """The stored heads of a lane that this turn has not changed; more are read when none of those is left."""
+        while True:
+            heads = self._heads[key].get(lane, deque())
+            while heads and (key, heads[0].holder) in self._members:
+                heads.popleft()
+            line = self._lines[key]
+            if heads or lane not in line.more:
+                return heads
+            self._read_heads(key, 4 * max(Counter(member.lane for member in line.heads).values()))
+
+    def _read_heads(self, key: str, count: int) -> dict[str, deque[Member]]:
+        line = self._lines[key] = self.reader.limit(key, count)
+        heads = self._heads[key] = {}
+        for member in line.heads:
+            heads.setdefault(member.lane, deque()).append(member)
+        return heads
 
     def _is_waiting(self, key: str, entry: tuple[tuple[Any, ...], str]) -> bool:
         member = self._members.get((key, entry[1]))

@@ -108,7 +108,7 @@ class Mailboxes(View):
             self._consumed.append(event.event_id)
 
     def overtaken(self, event: Event) -> list[Event]:
-        """The letters that its sender has written before it and a clock that was ahead has dated after it; raises NotLoaded.
+        """The letters that its sender has written before it and a clock that was ahead has dated after it.
 
         An execution's own time never runs back: a letter that is due before the time at which it was written tells that an earlier
         turn of its sender was taken by such a clock. What was meant for later is not overtaken.
@@ -118,7 +118,7 @@ class Mailboxes(View):
         return sorted(
             (
                 letter
-                for letter in self.snapshot.letters()
+                for letter in self.reader.inbox()
                 if letter.sender == event.sender
                 and letter.sender_seq < event.sender_seq
                 and event.due_at < letter.due_at <= letter.posted_at

@@ -19,6 +19,7 @@ from conductorlite.executions import (
     HistoryKind,
     Task,
     TaskStatus,
+    Workflow,
     WorkflowStatus,
     changed,
     printed_ref,
@@ -26,7 +27,7 @@ from conductorlite.executions import (
 from conductorlite.plan import Node
 from conductorlite.policies import derive_id
 
-__all__ = ["PUT_OFF", "Draft"]
+__all__ = ["PUT_OFF", "Draft", "attempt_id"]
 
 #: Operators whose retries wait for their delay, SCHEDULED: those that wait for something once they have begun. The others are
 #: evaluated in the decision itself, where Conductor knows no delay.
@@ -37,7 +38,7 @@ _OFFERED_AGAIN: Final = frozenset({TaskStatus.SCHEDULED, TaskStatus.PENDING})
 
 
 class Draft(Admissions):
-    """One turn in the making. Not thread-safe; thrown away when the snapshot turns out to hold too little."""
+    """One turn in the making. Not thread-safe."""
 
     def change(self, **fields: Any) -> None:
         """Change fields of the workflow row, save `status`."""
@@ -145,17 +146,11 @@ class Draft(Admissions):
         return task
 
     def task_id(self, ref: str, attempt: int, generation: int | None = None) -> str:
-        """Id of an attempt, by default of the present generation, derived from its identity.
-
-        The head is the workflow's, so that ids of one execution lie together.
-        """
-        workflow = self.workflow
+        """Id of an attempt, by default of the present generation, derived from its identity."""
         key = (ref, attempt, self.field("generation") if generation is None else generation)
         known = self._ids.get(key)
         if known is None:
-            if not self._id_head:
-                self._id_head = derive_id("workflow", workflow.workflow_id)[:8]
-            known = self._ids[key] = self._id_head + derive_id(workflow.seed, workflow.workflow_id, *key)[:24]
+            known = self._ids[key] = attempt_id(self.workflow, *key)
         return known
 
     def next_place(self, ref: str) -> int:
@@ -389,7 +384,7 @@ class Draft(Admissions):
         if task is not None and (_is_attempt(task, event) if told is None else task.task_id == told):
             return task
         wanted = told or self.task_id(ref, event.attempt, event.generation)
-        moved = self.snapshot.ref_of(wanted)
+        moved = self.reader.ref_of(wanted)
         found = None if moved is None else self.task(moved)
         return found if found is not None and found.task_id == wanted else None
 
@@ -430,6 +425,12 @@ class Draft(Admissions):
             replies=self.replies,
             limits=self.limit_changes(),
         )
+
+
+def attempt_id(workflow: Workflow, ref: str, attempt: int, generation: int) -> str:
+    """Id of an attempt. The head is the workflow's, so that ids of one execution lie together."""
+    head = derive_id("workflow", workflow.workflow_id)[:8]
+    return head + derive_id(workflow.seed, workflow.workflow_id, ref, attempt, generation)[:24]
 
 
 def _is_attempt(task: Task, event: Event) -> bool:

@@ -1,4 +1,4 @@
-"""The snapshot as a turn sees it: what was loaded, with the turn's own changes laid over it."""
+"""An execution as a turn sees it: what its reader answers, with the turn's own changes laid over it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.canonical import Payload, canonical, parse
-from conductorlite.decisions import Embedding, Event, Message, Need, NotLoaded, Renamed, Reply, Snapshot
+from conductorlite.decisions import Embedding, Event, Message, Renamed, Reply
 from conductorlite.draft.barriers import Barriers, Place
-from conductorlite.errors import InvalidInput, InvariantBroken
+from conductorlite.draft.reader import Reader
+from conductorlite.errors import InvalidInput, InvariantBroken, PayloadLost
 from conductorlite.executions import HistoryEvent, Task, Workflow, WorkflowStatus, printed_ref
 from conductorlite.expressions import Json
-from conductorlite.expressions.conditions import ScriptCut, ScriptTimedOut, patience
+from conductorlite.expressions.conditions import ScriptCut, ScriptTimedOut
 from conductorlite.plan import Node, Plan
 
 __all__ = ["Bounds", "Item", "LostInput", "View"]
@@ -46,19 +47,16 @@ class View:
     def __init__(
         self,
         plan: Plan,
-        snapshot: Snapshot,
+        reader: Reader,
         now: int,
         environment: Mapping[str, str],
         bounds: Bounds,
-        grown: Mapping[tuple[str, ...], Plan],
     ) -> None:
         self.plan = plan
-        #: The plan with what was made at run time, by the hashes of the definitions it was made from.
-        self.grown = grown
-        self.snapshot = snapshot
+        self.reader = reader
         self.environment = environment
         self.bounds = bounds
-        self.workflow: Workflow = snapshot.workflow
+        self.workflow: Workflow = reader.workflow
         #: What rows are stamped with: never before the workflow's last change, even if the clock was set back.
         self.now = max(now, self.workflow.updated_at)
         #: The raw clock, by which events and messages come due.
@@ -100,8 +98,6 @@ class View:
         self._renamed: list[Renamed] = []
         self._newest: dict[str, str] = {}
         self._ids: dict[tuple[str, int, int], str] = {}
-        #: What the ids of its tasks begin with, once it is known.
-        self._id_head = ""
         self._inserted: set[tuple[str, int]] = set()
         self._texts: dict[str, Payload] = {}
         self._definitions: dict[str, str] = {}
@@ -117,30 +113,25 @@ class View:
         self._posted: list[Event] = []
 
     def task(self, ref: str) -> Task | None:
-        """The last attempt at a printed reference as this turn sees it; None when there is none; raises NotLoaded."""
+        """The last attempt at a printed reference as this turn sees it; None when there is none."""
         found = self._last.get(ref)
         if found is not None:
             return found
-        return None if ref in self._dropped else self.snapshot.task(ref)
+        return None if ref in self._dropped else self.reader.task(ref)
 
     def known(self, ref: str) -> Task:
-        """The last attempt at a printed reference that must exist; raises InvariantBroken, NotLoaded."""
+        """The last attempt at a printed reference that must exist; raises InvariantBroken."""
         task = self.task(ref)
         if task is None:
             raise InvariantBroken(f"workflow {self.workflow.workflow_id}: task {ref!r} does not exist")
         return task
 
-    def held(self, ref: str) -> bool:
-        """Whether it is known what the last attempt at a printed reference is, if there is one."""
-        return ref in self._last or ref in self._dropped or self.snapshot.holds(ref)
-
     def known_tasks(self, refs: Iterable[str]) -> list[Task | None]:
-        """The last attempts at many printed references; what is missing is asked for at once."""
+        """The last attempts at many printed references, read in one batch."""
         wanted = list(refs)
-        missing = frozenset(ref for ref in wanted if not self.held(ref))
-        if missing:
-            raise NotLoaded(Need(refs=missing))
-        return [self.task(ref) for ref in wanted]
+        stored = [ref for ref in wanted if ref not in self._last and ref not in self._dropped]
+        found = dict(zip(stored, self.reader.tasks(stored), strict=True)) if stored else {}
+        return [found[ref] if ref in found else self._last.get(ref) for ref in wanted]
 
     def latest(self, base_ref: str) -> Task | None:
         """The row of a definition reference that was scheduled last, of any round; None when there is none.
@@ -158,7 +149,7 @@ class View:
         ref = self._newest.get(base_ref)
         if ref is not None:
             return self._last[ref]
-        stored = self.snapshot.latest_of(base_ref)
+        stored = self.reader.latest(base_ref)
         return None if stored is None or stored.ref in self._dropped else self._last.get(stored.ref, stored)
 
     def seen_as(self, base_ref: str) -> str | None:
@@ -174,25 +165,27 @@ class View:
         return printed_ref(base_ref, self.standpoint[1][: len(loops)])
 
     def value(self, payload: Payload) -> Any:
-        """The document of a payload, shared; raises NotLoaded when only its hash is here.
+        """The document of a payload, shared.
 
         One that cannot be had is an empty map, and is noted in `lost`; when `strict` it raises LostInput.
         """
-        if payload.text is None and self.snapshot.lost:
-            problem = self.snapshot.lost.get(payload.digest)
-            if problem is not None:
+        if payload.text is None:
+            try:
+                payload = self.reader.payload(payload)
+            except PayloadLost as lost:
                 if self.strict:
-                    raise LostInput(problem)
-                self.lost = problem
+                    raise LostInput(str(lost)) from None
+                self.lost = str(lost)
                 return {}
-        return self.snapshot.payload(payload).value
+        return payload.value
 
     def whole(self, payload: Payload) -> Payload:
-        """The payload with its text; raises NotLoaded. One that cannot be had stays without, and is noted in `lost`."""
-        if payload.text is None and payload.digest in self.snapshot.lost:
-            self.lost = self.snapshot.lost[payload.digest]
+        """The payload with its text. One that cannot be had stays without, and is noted in `lost`."""
+        try:
+            return self.reader.payload(payload)
+        except PayloadLost as lost:
+            self.lost = str(lost)
             return payload
-        return self.snapshot.payload(payload)
 
     def refusal(self, place: Place, payload: Payload | None) -> str | None:
         """Why what was made cannot stand in its place: something it was made of cannot be had, or it is too large."""
@@ -202,67 +195,54 @@ class View:
         return self.bounds.barriers.refusal(place, payload)
 
     def values(self, payloads: Iterable[Payload]) -> list[Any]:
-        """The documents of many payloads; what is missing is asked for at once."""
-        found: list[Any] = []
-        missing: set[str] = set()
-        for payload in payloads:
-            try:
-                found.append(self.value(payload))
-            except NotLoaded as absent:
-                missing |= absent.need.payloads
-        if missing:
-            raise NotLoaded(Need(payloads=frozenset(missing)))
-        return found
+        """The documents of many payloads, read in one batch."""
+        wanted = list(payloads)
+        self.reader.prefetch(payloads=wanted)
+        return [self.value(payload) for payload in wanted]
 
     def all_live(self) -> list[Task]:
         """Every live row as this turn sees it, in order of scheduling."""
-        return self._overlaid(self.snapshot.all_live(), lambda task: task.live)
+        return self._overlaid(self.reader.live(), lambda task: task.live)
 
     def all_failed(self) -> list[Task]:
         """Every row whose last attempt failed as this turn sees it, in order of scheduling."""
-        return self._overlaid(self.snapshot.all_failed(), lambda task: task.failed)
+        return self._overlaid(self.reader.failed(), lambda task: task.failed)
 
     def everything(self) -> list[Task]:
         """Every last attempt as this turn sees it, in order of scheduling."""
-        return self._overlaid(self.snapshot.everything(), lambda _: True)
+        return self._overlaid(self.reader.everything(), lambda _: True)
 
-    def _overlaid(self, stored: list[Task], wanted: Any) -> list[Task]:
+    def _overlaid(self, stored: Sequence[Task], wanted: Any) -> list[Task]:
         rows = {task.ref: task for task in stored if task.ref not in self._dropped}
         rows.update(self._last)
         return sorted((task for task in rows.values() if wanted(task)), key=lambda task: (task.seq, task.ref))
 
     def plan_of(self, grafts: Sequence[str]) -> Plan:
-        """The plan as a task with these grafts sees it; raises NotLoaded."""
-        if not grafts:
-            return self.plan
-        chain = tuple(grafts)
-        try:
-            return self.grown[chain]
-        except KeyError:
-            raise NotLoaded(Need(grafts=frozenset({chain}))) from None
+        """The plan as a task with these grafts sees it."""
+        return self.reader.plan(self.workflow.definition_hash, tuple(grafts)) if grafts else self.plan
 
     def node(self, task: Task) -> Node:
-        """The node a row was made from; raises NotLoaded."""
+        """The node a row was made from."""
         return self.plan_of(task.grafts).nodes[task.base_ref]
 
     def placed(self, task: Task) -> Node | None:
-        """The node a row was made from; None when the execution has moved to a definition without it. Raises NotLoaded."""
+        """The node a row was made from; None when the execution has moved to a definition without it."""
         return self.plan_of(task.grafts).nodes.get(task.base_ref)
 
     def embed(self, name: str, definition: object) -> Embedding:
-        """Keep a definition made at run time (a WorkflowDef, or JSON that may be one); raises NotLoaded.
+        """Keep a definition made at run time (a WorkflowDef, or JSON that may be one).
 
         `name` is the turn's own, the same for the same definition.
         """
-        found = self.snapshot.embedding(name, definition)
+        found = self.reader.embedding(name, definition)
         self._definitions.update(found.texts)
         if found.digest is not None:
             self._use(found.digest)
         return found
 
     def resolve(self, name: str, version: int | None) -> str | None:
-        """Hash of a registered definition as executions keep it; None when there is none; raises NotLoaded."""
-        digest = self.snapshot.definition(name, version)
+        """Hash of a registered definition as executions keep it; None when there is none."""
+        digest = self.reader.definition(name, version)
         if digest is not None:
             self._use(digest)
         return digest
@@ -287,17 +267,12 @@ class View:
         last = self._history[-1]
         self._history[-1] = attrs.evolve(last, cause=canonical({**parse(last.cause or "{}"), name: told}))
 
-    def evaluated(self, seed: str, ask: Callable[[], Json]) -> Json:
+    def evaluated(self, seed: str, values: Mapping[str, Json], ask: Callable[[], Json]) -> Json:
         """What a script answers that is seeded with `seed`. That a bound ended it is told in the journal, and is so again when a
         record is lived again, on a machine of any speed; whatever else it raises goes on.
         """
-        told = self.snapshot.cut
         try:
-            for cut, late, said in told or ():
-                if cut == seed:
-                    raise (ScriptTimedOut if late else ScriptCut)(said)
-            with patience(told is not None):
-                return ask()
+            return self.reader.script(seed, values, self.now, ask)
         except ScriptCut as error:
             self._tell_more("cut", [seed, int(isinstance(error, ScriptTimedOut)), str(error)])
             raise

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from conductorlite.canonical import Payload
-from conductorlite.decisions import Event, EventKind, Need
+from conductorlite.decisions import Event, EventKind
 from conductorlite.definitions import Semantics
 from conductorlite.engine.metadata import Embedded
 from conductorlite.errors import InvalidInput
@@ -163,8 +163,7 @@ def _task(view: ReadingTransaction, task_id: str | None, workflow_id: str | None
         return view.task_by_id(task_id)
     if workflow_id is None or ref is None:
         return None
-    loaded = view.load(workflow_id, Need(refs=frozenset({ref}), latest_of=frozenset({ref})))
-    return loaded.tasks.get(ref) or loaded.latest.get(ref)
+    return view.tasks(workflow_id, [ref])[ref] or view.latest(workflow_id, [ref])[ref]
 
 
 def _terminate(tx: WritingTransaction, acting: Acting, wanted: TerminateWorkflow) -> _Done:

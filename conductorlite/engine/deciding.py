@@ -1,22 +1,22 @@
-"""What comes before a commit: a small snapshot is loaded, and decided on, until nothing more is needed."""
+"""What comes before a commit: a turn is read and decided, and nothing is changed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 import attrs
 
-from conductorlite.canonical import Payload
-from conductorlite.clock import Clock, steady
-from conductorlite.decider import Bounds, decide, foresee
-from conductorlite.decisions import Decision, Embedding, Event, Need, Snapshot
+from conductorlite.canonical import ExternalPayload, Payload
+from conductorlite.clock import Clock
+from conductorlite.decider import Bounds, decide
+from conductorlite.decisions import Admission, Decision, Embedding, Event
 from conductorlite.definitions import Semantics
 from conductorlite.engine.cache import Cache
-from conductorlite.engine.domains import last_polls
 from conductorlite.engine.driven import Driven
-from conductorlite.engine.outside import Elsewhere, Near, Outside
+from conductorlite.engine.outside import Near, Outside
 from conductorlite.engine.plans import Plans
+from conductorlite.engine.reader import Cut, StoreReader
 from conductorlite.errors import (
     ConductorliteError,
     InvalidDefinition,
@@ -27,11 +27,10 @@ from conductorlite.errors import (
     StorageCorrupt,
 )
 from conductorlite.executions import Workflow
-from conductorlite.limits import Line, reread
 from conductorlite.plan import Plan
-from conductorlite.ports import ReadingTransaction
+from conductorlite.ports import ReadingTransaction, WritingTransaction
 
-__all__ = ["Deciding"]
+__all__ = ["Deciding", "Turn"]
 
 #: Due events one turn reads.
 _EVENTS: Final = 200
@@ -39,12 +38,23 @@ _EVENTS: Final = 200
 #: Characters of large payloads an engine remembers.
 _CACHED_TEXT: Final = 32 * 1024 * 1024
 
-K = TypeVar("K")
-V = TypeVar("V")
+
+@attrs.frozen(kw_only=True, slots=True)
+class Turn:
+    """What one turn is decided on."""
+
+    plan: Plan
+    reader: StoreReader
+    events: tuple[Event, ...]
+    now: int
 
 
 class Deciding(Plans):
     """Decides turns, and commits nothing."""
+
+    #: When a record is lived again: what limits answered in the turn to come, save where nothing came of it, and what was cut.
+    admissions: tuple[Admission, ...] | None = None
+    cut: tuple[Cut, ...] | None = None
 
     def __init__(self, clock: Clock, *, environment: Mapping[str, str], bounds: Bounds, outside: Outside) -> None:
         super().__init__()
@@ -62,7 +72,7 @@ class Deciding(Plans):
         self._resolved: Cache[str, Mapping[str, str]] = Cache(256)
         self._payloads: Cache[str, Payload] = Cache(256, weigh=lambda held: len(held.text or ""), budget=_CACHED_TEXT)
 
-    def decide(
+    def prepare(
         self,
         view: ReadingTransaction,
         workflow: Workflow,
@@ -70,97 +80,66 @@ class Deciding(Plans):
         *,
         fresh: bool = False,
         near: Near | None = None,
-    ) -> Decision:
-        """Load what a turn needs and decide, without committing anything; raises InvariantBroken.
+    ) -> Turn:
+        """What a turn decides on, for as long as the view is open, or beyond that once its reader has left it.
 
-        Raises Elsewhere when it needs documents of the payload storage that are not `near`. A *fresh* workflow is about to be
-        created: what lies in an inbox of that id belongs to another one. What lies in that of a parked one waits for its
-        release.
+        A *fresh* workflow is about to be created: what lies in an inbox of that id belongs to another one. What lies in that of
+        a parked one waits for its release.
         """
-        now, read = self.clock.now(), steady(self.clock)
+        near = Near() if near is None else near
+        now = self.clock.now() if near.now is None else near.now
         due = () if fresh or workflow.parked is not None else self.due(view, workflow, now)
         ordered = tuple(sorted((*due, *events), key=lambda event: event.order))
         plan = self.plan(view, workflow)
-        snapshot = self.snapshot(workflow, ordered)
-        left = self.left(view, ordered, now)
-        if left:
-            snapshot = attrs.evolve(snapshot, left=left)
-        if near is not None and (near.payloads or near.lost):
-            snapshot = attrs.evolve(snapshot, payloads=dict(near.payloads), lost=dict(near.lost))
-        if near is not None and plan.foreign:
+        if plan.foreign:
             self.entering(workflow, ordered, near)
-        need = foresee(plan, workflow, ordered)
-        grown: dict[tuple[str, ...], Plan] = {}
-        while True:
-            if need:
-                snapshot = self.load(view, snapshot, need, now, read)
-                made = {digest: text for found in snapshot.embedded.values() for digest, text in found.texts.items()}
-                grown |= {chain: self.grown(view, workflow, chain, made) for chain in need.grafts}
-            answer = self._guarded(plan, snapshot, now, grown)
-            if isinstance(answer, Decision):
-                return answer
-            need = answer
+        reader = StoreReader(self, view, workflow, now, near)
+        return Turn(plan=plan, reader=reader, events=ordered, now=now)
+
+    def decide(self, turn: Turn) -> Decision:
+        """Decide, without committing anything; raises InvariantBroken.
+
+        Raises Elsewhere and NoHelper when documents of the payload storage, or processes for scripts, are needed while the view is
+        open; whatever else the store raises goes on as it came.
+        """
+        reader = turn.reader
+        try:
+            decision = self._decided(turn)
+        except Exception as error:
+            if reader.failure is None and not isinstance(error, ConductorliteError):
+                # Whatever goes wrong in it is a broken invariant of that workflow, not a crash of the driver.
+                text = f"workflow {reader.workflow.workflow_id}: {type(error).__name__}: {error}"
+                raise InvariantBroken(text) from error
+            if reader.failure is None or error is reader.failure:
+                raise
+        if reader.failure is not None:
+            raise reader.failure
+        return decision
+
+    def _decided(self, turn: Turn) -> Decision:
+        return decide(
+            turn.plan,
+            turn.reader,
+            turn.events,
+            turn.now,
+            environment=self.environment,
+            bounds=self.bounds,
+            told=self.admissions,
+        )
 
     def entering(self, workflow: Workflow, events: Sequence[Event], near: Near) -> None:
         """A turn that may run code of somebody else is about to be decided."""
 
-    def snapshot(self, workflow: Workflow, events: tuple[Event, ...]) -> Snapshot:
-        """What a turn begins with."""
-        return Snapshot(workflow=workflow, events=events)
-
-    def left(self, view: ReadingTransaction, events: Sequence[Event], now: int) -> Mapping[str, int]:
-        """How much driven time is left of the default deadlines among the events, ms, by event."""
-        known = {} if self.driven is None else self.driven.left(view, events, now)
-        return {event_id: left for (_, event_id), left in known.items()}
+    def left(self, view: ReadingTransaction, event: Event, now: int) -> int:
+        """How much driven time is left of a default deadline, ms; 0 for others."""
+        known = {} if self.driven is None else self.driven.left(view, [event], now)
+        return next(iter(known.values()), 0)
 
     def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
         """The letters of an inbox that a turn at `now` reads."""
         return view.due_events(workflow.workflow_id, now, _EVENTS)
 
-    def _guarded(self, plan: Plan, snapshot: Snapshot, now: int, grown: Mapping[tuple[str, ...], Plan]) -> Decision | Need:
-        """A decision; whatever else goes wrong in it is a broken invariant of that workflow, not a crash of the driver."""
-        try:
-            return decide(plan, snapshot, now, environment=self.environment, bounds=self.bounds, grown=grown)
-        except ConductorliteError:
-            raise
-        except Exception as error:
-            text = f"workflow {snapshot.workflow.workflow_id}: {type(error).__name__}: {error}"
-            raise InvariantBroken(text) from error
-
-    def load(self, view: ReadingTransaction, snapshot: Snapshot, need: Need, now: int, read: tuple[str, int] | None) -> Snapshot:
-        """The snapshot with what a need names, limits as the clocks read when the turn began; raises Elsewhere."""
-        workflow_id = snapshot.workflow.workflow_id
-        known = self.texts(view, workflow_id, need.payloads) if need.payloads else {}
-        far = [payload.external for payload in known.values() if payload.text is None and payload.external is not None]
-        if far:
-            raise Elsewhere(far)
-        loaded = view.load(workflow_id, attrs.evolve(need, payloads=frozenset()) if need.payloads else need)
-        semantics = snapshot.workflow.semantics
-        made = {name: self.embed(view, definition, semantics) for name, definition in need.embeds.items()}
-        plans = {digest: self.plan(view, attrs.evolve(snapshot.workflow, definition_hash=digest)) for digest in need.plans}
-        return Snapshot(
-            workflow=snapshot.workflow,
-            events=snapshot.events,
-            tasks=_both(snapshot.tasks, loaded.tasks),
-            ids=_both(snapshot.ids, {one: _ref_of(view, workflow_id, one) for one in need.ids}),
-            latest=_both(snapshot.latest, loaded.latest),
-            payloads=_both(snapshot.payloads, known),
-            lost=snapshot.lost,
-            left=snapshot.left,
-            definitions=_both(snapshot.definitions, {key: self._resolve(view, *key) for key in need.definitions}),
-            polls=_both(snapshot.polls, {kind: last_polls(view, kind) for kind in need.polls}),
-            embedded=_both(snapshot.embedded, made),
-            plans=_both(snapshot.plans, plans),
-            inbox=tuple(view.inbox(workflow_id)) if need.inbox else snapshot.inbox,
-            lines=_both(snapshot.lines, {key: _line(view, key, heads, now, read) for key, heads in need.limits.items()}),
-            members=_both(snapshot.members, {place: view.member(*place) for place in need.members}),
-            admissions=snapshot.admissions,
-            live_loaded=snapshot.live_loaded or need.live,
-            failed_loaded=snapshot.failed_loaded or need.failed,
-            everything_loaded=snapshot.everything_loaded or need.everything,
-        )
-
-    def _resolve(self, view: ReadingTransaction, name: str, version: int | None) -> str | None:
+    def resolved(self, view: ReadingTransaction, name: str, version: int | None) -> str | None:
         """Hash of a registered definition as a new execution keeps it; None when it cannot be started."""
         try:
             digest, definitions = self.resolve(view, name, version)
@@ -168,6 +147,20 @@ class Deciding(Plans):
             return None
         self._resolved.put(digest, definitions)
         return digest
+
+    def fetch(self, near: Near, externals: Iterable[ExternalPayload]) -> None:
+        """Have documents of the payload storage at hand, outside any transaction; raises PayloadUnavailable."""
+        self.outside.fetch(near, externals)
+        for payload in near.payloads.values():
+            if payload.external is not None:
+                self._payloads.put(payload.external.key, payload)
+
+    def put_outside(self, decision: Decision, near: Near, inside: WritingTransaction | None = None) -> Decision:
+        """The decision with what is past its soft barrier put into the payload storage; `inside` is a write that is open."""
+        decision, put = self.outside.put(decision, near, self.clock.now(), inside)
+        for key, payload in put.items():
+            self._payloads.put(key, payload)
+        return decision
 
     def texts(self, view: ReadingTransaction, workflow_id: str, digests: Iterable[str]) -> dict[str, Payload]:
         """Large payloads by their hashes. What a hash stands for never changes, so it is read and parsed once a process.
@@ -178,7 +171,7 @@ class Deciding(Plans):
         known = {digest: payload for digest, payload in held.items() if payload is not None}
         missing = held.keys() - known.keys()
         if missing:
-            for digest, payload in view.load(workflow_id, Need(payloads=frozenset(missing))).payloads.items():
+            for digest, payload in view.payloads(workflow_id, missing).items():
                 self._payloads.put(digest, payload)
                 known[digest] = payload
         absent = held.keys() - known.keys()
@@ -188,21 +181,6 @@ class Deciding(Plans):
             if absent - known.keys():
                 raise StorageCorrupt(f"{workflow_id}: payload {min(absent - known.keys())} is missing")
         return known
-
-
-def _both(known: Mapping[K, V], more: Mapping[K, V]) -> Mapping[K, V]:
-    return {**known, **more} if known and more else known or more
-
-
-def _line(view: ReadingTransaction, key: str, heads: int, now: int, read: tuple[str, int] | None) -> Line:
-    """A limit with its windows by the turn's own reading of the clocks: had they been set since, it would compare two times."""
-    line = view.line(key, heads)
-    return line if read is None else attrs.evolve(line, limit=reread(line.limit, now, read))
-
-
-def _ref_of(view: ReadingTransaction, workflow_id: str, task_id: str) -> str | None:
-    task = view.task_by_id(task_id)
-    return None if task is None or task.workflow_id != workflow_id else task.ref
 
 
 def _not_embedded(view: ReadingTransaction, definition: object, semantics: Semantics) -> Embedding:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -61,17 +61,22 @@ class Elsewhere(Exception):
 
 
 class Near:
-    """The documents of the payload storage that a turn has at hand, and why others cannot be had, by hash.
+    """What a turn has at hand however often it begins anew: documents of the payload storage, why others cannot be had, by hash,
+    and what scripts have answered.
 
     `put` are keys of what it has put there already: a turn that is fenced out need not put it again.
     """
 
-    __slots__ = ("deaths", "lost", "mark", "payloads", "put")
+    __slots__ = ("answers", "deaths", "lost", "mark", "now", "payloads", "put", "rehearsals")
 
     def __init__(self) -> None:
         self.payloads: dict[str, Payload] = {}
-        self.lost: dict[str, str] = {}
+        self.lost: dict[str, PayloadLost] = {}
         self.put: set[str] = set()
+        #: By seed: values and instant, and what came of them. Kept when a turn is rehearsed, for the instant at which it was.
+        self.answers: dict[str, tuple[Mapping[str, Any], int, Any]] = {}
+        self.now: int | None = None
+        self.rehearsals = 0
         #: The mark of the turn while it is under way, and how many processes have died in it.
         self.mark: str | None = None
         self.deaths = 0
@@ -171,7 +176,7 @@ class Outside:
             try:
                 near.payloads[external.digest] = Payload(self.text(external), external=external)
             except PayloadLost as lost:
-                near.lost[external.digest] = str(lost)
+                near.lost[external.digest] = lost
 
     # ------------------------------------------------------------------ away
 

@@ -39,7 +39,7 @@ class Plans:
     ) -> Plan:
         """The plan with the definitions of these hashes grown into it; `made` are texts that are not stored yet."""
         if not chain:
-            return self.plan(view, workflow)
+            return self._plan(view, workflow, workflow.definition_hash, made)
         key = (workflow.definition_hash, workflow.semantics, chain)
         plan = self._grown.get(key)
         if plan is None:
@@ -60,6 +60,12 @@ class Plans:
             plan = compile_plan(codec.workflow_def_from_json(text), workflow.semantics)
             self._plans.put((digest, workflow.semantics), plan)
         return plan
+
+    def kept(self, workflow: Workflow, chain: tuple[str, ...]) -> Plan | None:
+        """The same, if it was asked for before."""
+        if chain:
+            return self._grown.get((workflow.definition_hash, workflow.semantics, chain))
+        return self._plans.get((workflow.definition_hash, workflow.semantics))
 
     def know(self, digest: str, plan: Plan) -> None:
         """Keep a plan that was compiled elsewhere."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from conductorlite.decisions import Need, Outcome
+from conductorlite.decisions import Outcome
 from conductorlite.engine.control import refuse_parked
 from conductorlite.engine.workface import WorkerFace
 from conductorlite.errors import Conflict, TaskNotFound
@@ -86,5 +86,4 @@ class Signals(WorkerFace):
 
 
 def _open_rows(view: ReadingTransaction, workflow_id: str) -> list[Task]:
-    rows = view.load(workflow_id, Need(live=True)).tasks.values()
-    return sorted((row for row in rows if row is not None and not row.status.terminal), key=lambda row: row.seq)
+    return sorted((row for row in view.live(workflow_id) if not row.status.terminal), key=lambda row: row.seq)

@@ -1,7 +1,7 @@
-"""The turn: load a small snapshot, decide, commit if nobody else moved.
+"""The turn: read, decide, commit if nobody else moved.
 
-This is the only place where an execution changes. The snapshot is read without a write lock; scripts, payloads and wide JOINs
-cost nobody else anything. The commit is one atomic write under the fence; whoever comes second is fenced out, reloads and
+This is the only place where an execution changes. It is read without a write lock, and decided once; scripts, payloads and wide
+JOINs cost nobody else anything. The commit is one atomic write under the fence; whoever comes second is fenced out, reloads and
 decides again, and after a few tries leaves its letters in the inbox, where the driver finds them. Sleepers are woken and
 listeners told after the commit, never inside.
 """
@@ -16,13 +16,13 @@ import attrs
 
 from conductorlite.canonical import Payload
 from conductorlite.clock import Clock, steady
-from conductorlite.decider import DECIDER_VERSION, Bounds
+from conductorlite.decider import DECIDER_VERSION, Bounds, prefetch
 from conductorlite.decisions import Decision, Event, EventKind, Outcome
 from conductorlite.definitions import Semantics
 from conductorlite.engine.archived import missing
 from conductorlite.engine.asked import Along, Listener, Start, Taken
 from conductorlite.engine.callers import Caller, called_by
-from conductorlite.engine.deciding import Deciding
+from conductorlite.engine.deciding import Deciding, Turn
 from conductorlite.engine.keys import refuse_letter, refuse_start, replaced, start_letter, strategy_of
 from conductorlite.engine.locking import Locking
 from conductorlite.engine.logs import log_decision, log_driver, log_listener, log_parked
@@ -41,6 +41,7 @@ from conductorlite.executions import Workflow
 from conductorlite.expressions import apply_workflow_input_template
 from conductorlite.limits import LimitChange, reread
 from conductorlite.ports import Backend, Lock, ReadingTransaction, WritingTransaction
+from conductorlite.sandbox import NoHelper
 from conductorlite.threads import Waiters
 
 __all__ = ["DEATHS", "Turns"]
@@ -158,7 +159,7 @@ class Turns(Deciding):
                     inside = self.read_inside or tried >= _INSIDE
                     return self._decide_and_commit(workflow_id, events, started, along, near, inside=inside)
                 except FencedOut:
-                    continue
+                    near.now = None
                 except (KeyTaken, PayloadTooLarge):
                     if started is not None:
                         raise
@@ -217,11 +218,9 @@ class Turns(Deciding):
                 self._park_deadly(workflow_id, deadly)
                 return Taken(decision=None, replies={}, parked=str(deadly))
             except Elsewhere as far:
-                # Nobody waits for the store while documents are fetched.
-                self.outside.fetch(near, far.externals)
-                for payload in near.payloads.values():
-                    if payload.external is not None:
-                        self._payloads.put(payload.external.key, payload)
+                self.fetch(near, far.externals)  # nobody waits for the store meanwhile
+            except NoHelper:
+                self._rehearse(workflow_id, events, started, near)
             finally:
                 self._leaving(near)
         if near.deaths and near.mark is not None and self.marks is not None:
@@ -244,41 +243,54 @@ class Turns(Deciding):
         *,
         inside: bool,
     ) -> tuple[Workflow, Decision | None]:
-        """The row that was read and the decision on it, which is committed; raises Elsewhere when documents must be fetched."""
+        """The row that was read and the decision on it, which is committed; raises what `decide` does."""
         if inside:
             with self.backend.writing() as tx:
-                workflow, decision = self._read_and_decide(tx, workflow_id, events, started, near)
+                workflow, turn = self._prepared(tx, workflow_id, events, started, near)
+                decision = None if turn is None else self.decide(turn)
                 _refuse_rejected(decision, started)
                 if decision is not None and not decision.empty:
-                    decision = self._put_outside(decision, near, tx)
+                    decision = self.put_outside(decision, near, tx)
                     self._apply(tx, decision, started, along)
         else:
-            with self.backend.reading() as view:
-                workflow, decision = self._read_and_decide(view, workflow_id, events, started, near)
+            workflow, decision = self._read_and_decide(workflow_id, events, started, near)
             _refuse_rejected(decision, started)
             if decision is not None and not decision.empty:
-                decision = self._put_outside(decision, near)
+                decision = self.put_outside(decision, near)
                 with self.backend.writing() as tx:
                     self._apply(tx, decision, started, along)
         return workflow, decision
 
-    def _put_outside(self, decision: Decision, near: Near, inside: WritingTransaction | None = None) -> Decision:
-        decision, put = self.outside.put(decision, near, self.clock.now(), inside)
-        for key, payload in put.items():
-            self._payloads.put(key, payload)
-        return decision
-
     def _read_and_decide(
-        self, view: ReadingTransaction, workflow_id: str, events: Sequence[Event], started: Start | None, near: Near
+        self, workflow_id: str, events: Sequence[Event], started: Start | None, near: Near, *, rehearsed: bool = False
     ) -> tuple[Workflow, Decision | None]:
-        """The row that was read and the decision on it; None for a parked workflow, which takes no turns."""
+        """The row that was read and the decision on it; one that may run scripts, or is rehearsed, in no transaction at all."""
+        with self.backend.reading() as view:
+            workflow, turn = self._prepared(view, workflow_id, events, started, near)
+            if turn is None or not (turn.plan.foreign or rehearsed):
+                return workflow, None if turn is None else self.decide(turn)
+            prefetch(turn.plan, turn.reader, turn.events)
+        turn.reader.leave()
+        return workflow, self.decide(turn)
+
+    def _rehearse(self, workflow_id: str, events: Sequence[Event], started: Start | None, near: Near) -> None:
+        """Find out what scripts answer in a turn that will be decided inside a transaction, at one instant; raises FencedOut."""
+        if near.rehearsals == _TRIES:
+            raise FencedOut(f"{workflow_id}: others were first, {_TRIES} times")
+        near.rehearsals += 1
+        near.now, near.answers = self.clock.now(), {}
+        self._read_and_decide(workflow_id, events, started, near, rehearsed=True)
+
+    def _prepared(
+        self, view: ReadingTransaction, workflow_id: str, events: Sequence[Event], started: Start | None, near: Near
+    ) -> tuple[Workflow, Turn | None]:
+        """The row that was read and the turn over it; None for a parked workflow, which takes no turns."""
         workflow = started.workflow if started is not None else view.workflow(workflow_id) or self._begun(view, workflow_id)
         if workflow is None:
             raise missing(view, workflow_id)
-        ends = any(event.kind is EventKind.TERMINATE for event in events)
-        if workflow.parked is not None and not ends:
+        if workflow.parked is not None and all(event.kind is not EventKind.TERMINATE for event in events):
             return workflow, None
-        return workflow, self.decide(view, workflow, events, fresh=started is not None, near=near)
+        return workflow, self.prepare(view, workflow, events, fresh=started is not None, near=near)
 
     def _begun(self, view: ReadingTransaction, workflow_id: str) -> Workflow | None:
         """The row of an execution that a START letter of another one brings into being."""

@@ -156,7 +156,7 @@ def _again(draft: Draft, node: Node, loop: Task, items: list[Json] | None) -> bo
         return items is not None
     seed = f"{loop.task_id}:{loop.round}"
     condition, values = node.condition, _values(draft, node, loop, items)
-    return is_true(draft.evaluated(seed, lambda: condition.evaluate(values, now=draft.now, seed=seed)))
+    return is_true(draft.evaluated(seed, values, lambda: condition.evaluate(values, now=draft.now, seed=seed)))
 
 
 def _values(draft: Draft, node: Node, loop: Task, items: list[Json] | None) -> dict[str, Any]:

@@ -18,6 +18,9 @@ __all__ = ["DraftSource", "rendered", "task_values", "workflow_values"]
 #: What a running loop tells of itself without looking at its rounds.
 _LOOP_KEYS: Final = frozenset({"iteration", "loopIndex", "loopItem"})
 
+#: Members of a root that are documents, and may be large.
+_DOCUMENTS: Final = frozenset({"input", "output", "variables"})
+
 
 def rendered(draft: Draft, node: Node, iterations: tuple[int, ...], task_id: str | None = None) -> dict[str, Any]:
     """The input of a node: what a verb has given for it, or its template resolved."""
@@ -38,6 +41,22 @@ class DraftSource:
         self._draft = draft
         self._reads = reads
         self._task_id = task_id
+        if len(reads.members) > 1:
+            self._prefetch()
+
+    def _prefetch(self) -> None:
+        """Have the reader load the large documents that are about to be read in one batch."""
+        draft = self._draft
+        absent = []
+        for root, member in self._reads.members:
+            if member not in _DOCUMENTS:
+                continue
+            row = draft.workflow if root == "workflow" else draft.latest(root)
+            payload = None if row is None else draft.field(member) if root == "workflow" else getattr(row, member, None)
+            if payload is not None and payload.text is None:
+                absent.append(payload)
+        if len(absent) > 1:
+            draft.reader.prefetch(payloads=absent)
 
     @property
     def has_env(self) -> bool:

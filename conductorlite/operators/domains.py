@@ -27,7 +27,7 @@ _WITHOUT: Final = frozenset(TaskType) - {TaskType.SIMPLE, TaskType.DYNAMIC, Task
 
 
 def domain_of(draft: Draft, task_type: str, kind: str, previous: Task | None = None) -> str | None:
-    """The domain for a task of a type: `kind` is the definition's type, `task_type` what workers poll for; raises NotLoaded.
+    """The domain for a task of a type: `kind` is the definition's type, `task_type` what workers poll for.
 
     A workflow that says nothing about the type leaves a further attempt where the `previous` one was.
     """
@@ -45,7 +45,7 @@ def _active(draft: Draft, task_type: str, entry: str) -> str | None:
         return None
     candidates = [name for name in names[:-1] if name.upper() != _NONE]
     if candidates:
-        polls = draft.snapshot.polls_of(task_type)
+        polls = draft.reader.polls(task_type)
         for name in candidates:
             if name in polls and polls[name] > draft.clock - POLLED_LATELY_MS:
                 return name

@@ -11,9 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
-
-from conductorlite.decisions import NotLoaded
 from conductorlite.definitions import TaskType
 from conductorlite.draft import Draft
 from conductorlite.executions import Task, TaskStatus, printed_ref
@@ -91,13 +88,7 @@ def _grow(draft: Draft, node: Node, iterations: tuple[int, ...], branches: list[
         ],
     }
     attempt = 0 if previous is None else previous.attempt + 1
-    try:
-        found = draft.embed(f"{printed_ref(node.ref, iterations)}#{attempt}", definition)
-    except NotLoaded as absent:
-        # And, once for all, the rows that are looked at below.
-        names = (printed_ref(one["taskReferenceName"], iterations) for branch in branches for one in branch)
-        refs = frozenset(ref for ref in names if not draft.held(ref))
-        raise NotLoaded(attrs.evolve(absent.need, refs=refs)) from None
+    found = draft.embed(f"{printed_ref(node.ref, iterations)}#{attempt}", definition)
     if found.digest is None:
         shown = found.problem.replace("$.tasks[0].forkTasks", "branches")
         raise _Malformed(f"{_source(node)}: the branches are no valid tasks: {shown}")

@@ -44,6 +44,8 @@ def schedule_branch(draft: Draft, ref: str, index: int) -> None:
     """Schedule the head of one branch; behind the last one, the JOIN takes its place."""
     fork = draft.known(ref)
     node = _grown(draft, fork)
+    if index == 0 and _may_exist(draft):
+        branches_left(draft, ref, 0)
     if index < len(node.heads):
         draft.stack.append(("branch", ref, index + 1))
         head = draft.plan_of((*fork.grafts, *_graft(draft, fork))).nodes[node.heads[index]]
@@ -72,17 +74,21 @@ def _grown(draft: Draft, fork: Task) -> Node:
 def branches_left(draft: Draft, ref: str, index: int) -> tuple[str, ...]:
     """The heads of a fork's branches that are to be scheduled yet, from the one of that number on.
 
-    Raises NotLoaded for what scheduling them reads, as far as this turn will come: the JOIN, and whether there is a task of the
-    name of one that was made at run time.
+    What scheduling them reads is loaded, as far as this turn will come: the JOIN, and whether there is a task of the name of one
+    that was made at run time, was skipped, or stands there already.
     """
     fork = draft.known(ref)
     node = _grown(draft, fork)
     heads = node.heads[index:]
     wanted = [] if node.join is None else [node.join]
-    if _graft(draft, fork):
+    if _graft(draft, fork) or _may_exist(draft):
         wanted += heads[: draft.bounds.rows]
-    draft.known_tasks(printed_ref(name, fork.iterations) for name in wanted)
+    draft.reader.prefetch(refs=[printed_ref(name, fork.iterations) for name in wanted])
     return heads
+
+
+def _may_exist(draft: Draft) -> bool:
+    return bool(draft.reopening or draft.field("skips"))
 
 
 def resume_fork(draft: Draft, fork: Task) -> None:

@@ -73,7 +73,7 @@ def settle_at_once(
     reason: str | None = None
     status = TaskStatus.COMPLETED
     try:
-        output = draft.payload(draft.evaluated(task_id, lambda: evaluate(values, task_id)))
+        output = draft.payload(draft.evaluated(task_id, values, lambda: evaluate(values, task_id)))
     except (ExpressionFailed, InvalidExpression, InvalidInput, MissingExtra) as error:
         status = TaskStatus.FAILED if retriable(error) else TaskStatus.FAILED_WITH_TERMINAL_ERROR
         reason = str(error)

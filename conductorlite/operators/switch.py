@@ -48,7 +48,7 @@ def _case(
             raise ExpressionFailed(f"the {node.task.type} has no expression")
         task_id = draft.task_id(printed_ref(node.ref, iterations), 0 if previous is None else previous.attempt + 1)
         condition = node.condition
-        return to_text(draft.evaluated(task_id, lambda: condition.evaluate(values, now=draft.now, seed=task_id)))
+        return to_text(draft.evaluated(task_id, values, lambda: condition.evaluate(values, now=draft.now, seed=task_id)))
     except ExpressionFailed as error:
         draft.create_ended(
             node,

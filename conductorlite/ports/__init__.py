@@ -16,7 +16,7 @@ from conductorlite.ports.backend import Backend, ReadingTransaction, WritingTran
 from conductorlite.ports.changes import Change, ChangeReads, ChangeWrites, Feed
 from conductorlite.ports.driven import DrivenReads, DrivenWrites
 from conductorlite.ports.events import EventPlace, EventReads, EventWrites
-from conductorlite.ports.executions import ExecutionFilter, ExecutionReads, ExecutionWrites, Loaded
+from conductorlite.ports.executions import ExecutionFilter, ExecutionReads, ExecutionWrites
 from conductorlite.ports.holders import HolderReads, HolderRow, HolderWrites, Life, Presence
 from conductorlite.ports.index import IndexDAO, IndexWrites
 from conductorlite.ports.limits import LimitReads, LimitWrites
@@ -69,7 +69,6 @@ __all__ = [
     "Life",
     "LimitReads",
     "LimitWrites",
-    "Loaded",
     "Lock",
     "LoosePayload",
     "Marks",

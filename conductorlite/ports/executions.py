@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import attrs
 
 from conductorlite.canonical import Payload
-from conductorlite.decisions import Decision, Event, Need
+from conductorlite.decisions import Decision, Event
 from conductorlite.executions import HistoryEvent, Task, TaskLog, Workflow, WorkflowStatus
 
 __all__ = [
     "ExecutionFilter",
     "ExecutionReads",
     "ExecutionWrites",
-    "Loaded",
 ]
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class Loaded:
-    """Rows answering a `Need`: requested keys that do not exist map to None."""
-
-    tasks: Mapping[str, Task | None] = attrs.field(factory=dict)
-    latest: Mapping[str, Task | None] = attrs.field(factory=dict)
-    payloads: Mapping[str, Payload] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -39,14 +29,34 @@ class ExecutionFilter:
 
 
 class ExecutionReads(Protocol):
-    """Finding executions again. Large payloads come back *absent* (hash only) unless asked for by `Need.payloads`."""
+    """Finding executions again. Large payloads come back *absent* (hash only) unless asked for by `payloads`."""
 
     def workflow(self, workflow_id: str) -> Workflow | None:
         """The row of an execution, or None."""
         ...
 
-    def load(self, workflow_id: str, need: Need) -> Loaded:
-        """The rows a need names. `live`, `failed` and `everything` add the last attempts they find to `tasks`."""
+    def tasks(self, workflow_id: str, refs: Collection[str]) -> Mapping[str, Task | None]:
+        """The last attempts at printed references; None for those that do not exist."""
+        ...
+
+    def latest(self, workflow_id: str, base_refs: Collection[str]) -> Mapping[str, Task | None]:
+        """The rows of definition references that were scheduled last, of any round; None for those that do not exist."""
+        ...
+
+    def live(self, workflow_id: str) -> Sequence[Task]:
+        """Every live last attempt."""
+        ...
+
+    def failed(self, workflow_id: str) -> Sequence[Task]:
+        """Every last attempt that ended in failure."""
+        ...
+
+    def last_attempts(self, workflow_id: str) -> Sequence[Task]:
+        """Every last attempt."""
+        ...
+
+    def payloads(self, workflow_id: str, digests: Collection[str]) -> Mapping[str, Payload]:
+        """Large payloads of an execution with their texts, by their hashes; those that are not in the store are left out."""
         ...
 
     def attempts(self, workflow_id: str) -> Sequence[Task]:

@@ -4,6 +4,28 @@ A helper answers one request at a time, sees no environment, files or clock of o
 the system when it takes too long or too much. What it answers follows from the request alone, so the logic may ask.
 """
 
-from conductorlite.sandbox.processes import Language, Limits, ScriptCut, ScriptTimedOut, TextCut, installed, patience, run_script
+from conductorlite.sandbox.processes import (
+    Language,
+    Limits,
+    NoHelper,
+    ScriptCut,
+    ScriptTimedOut,
+    TextCut,
+    installed,
+    patience,
+    run_script,
+    without_helpers,
+)
 
-__all__ = ["Language", "Limits", "ScriptCut", "ScriptTimedOut", "TextCut", "installed", "patience", "run_script"]
+__all__ = [
+    "Language",
+    "Limits",
+    "NoHelper",
+    "ScriptCut",
+    "ScriptTimedOut",
+    "TextCut",
+    "installed",
+    "patience",
+    "run_script",
+    "without_helpers",
+]

@@ -27,6 +27,7 @@ from conductorlite.threads import Mutex
 __all__ = [
     "Language",
     "Limits",
+    "NoHelper",
     "ScriptCut",
     "ScriptTimedOut",
     "TextCut",
@@ -36,6 +37,7 @@ __all__ = [
     "remembered",
     "run_script",
     "tried",
+    "without_helpers",
 ]
 
 Language = Literal["javascript", "jq"]
@@ -49,6 +51,7 @@ _FIRST: Final = 0.4
 #: How much longer a script may take when it is known to have ended.
 _PATIENCE: Final = 20
 _patient: Final = ContextVar("_patient", default=False)
+_alone_here: Final = ContextVar("_alone_here", default=False)
 #: Answers kept, and the longest of them; they are forgotten together.
 _ANSWERS: Final = 128
 _ANSWER_LENGTH: Final = 64 * 1024
@@ -74,6 +77,10 @@ class TextCut(InvalidExpression, ScriptCut):
 
 class ScriptTimedOut(ScriptCut):
     """A script ran into its time limit; internal: an operator may try again, to others it is an ExpressionFailed."""
+
+
+class NoHelper(Exception):
+    """A helper was needed where none may be waited for; internal."""
 
 
 class _Died(Exception):
@@ -161,6 +168,16 @@ def patience(patient: bool) -> Iterator[None]:
         _patient.reset(token)
 
 
+@contextlib.contextmanager
+def without_helpers() -> Iterator[None]:
+    """Within it no helper is asked: what needs one raises NoHelper."""
+    token = _alone_here.set(True)
+    try:
+        yield
+    finally:
+        _alone_here.reset(token)
+
+
 def granted(seconds: float) -> float:
     """How long a script may take of which so many seconds are asked."""
     return seconds * (_PATIENCE if _patient.get() else 1)
@@ -169,10 +186,12 @@ def granted(seconds: float) -> float:
 def remembered(key: bytes, ask: Callable[[], str | None]) -> str | None:
     """The answer to a request, or the ExpressionFailed it ended with, asked for once as long as it is kept.
 
-    A turn that asks for more is decided again: it must not wait again, above all not for what took too long.
+    A turn that was fenced out is decided again: it must not wait again, above all not for what took too long.
     """
     if key in _answers:
         answer = _answers[key]
+    elif _alone_here.get():
+        raise NoHelper
     else:
         try:
             answer = ask()

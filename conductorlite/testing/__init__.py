@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from conductorlite.testing.faults import Crash, FaultyBackend
     from conductorlite.testing.history import assert_history, render_history, timeline
     from conductorlite.testing.interrupts import interrupt_everywhere
+    from conductorlite.testing.readers import NotRecorded, RecordingReader, ReplayReader, RowsReader
     from conductorlite.testing.replaying import Replayed, replay
     from conductorlite.testing.scripted import Call, Script, ScriptedWorkers
     from conductorlite.testing.simulation import Simulated, SimulationFailed, simulate
@@ -33,8 +34,12 @@ __all__ = [
     "Finding",
     "IndexConformance",
     "LockConformance",
+    "NotRecorded",
     "PayloadStorageConformance",
+    "RecordingReader",
+    "ReplayReader",
     "Replayed",
+    "RowsReader",
     "Script",
     "ScriptedWorkers",
     "Simulated",
@@ -69,6 +74,10 @@ _PLACES: Final = {
     "render_history": "conductorlite.testing.history",
     "timeline": "conductorlite.testing.history",
     "interrupt_everywhere": "conductorlite.testing.interrupts",
+    "NotRecorded": "conductorlite.testing.readers",
+    "RecordingReader": "conductorlite.testing.readers",
+    "ReplayReader": "conductorlite.testing.readers",
+    "RowsReader": "conductorlite.testing.readers",
     "Replayed": "conductorlite.testing.replaying",
     "replay": "conductorlite.testing.replaying",
     "Call": "conductorlite.testing.scripted",

@@ -285,7 +285,7 @@ class _Player:
         """Whether a turn over the chosen letters has a line: then they were read with those that the next step tells of."""
         with self.engine.backend.reading() as view:
             row = view.workflow(workflow_id)
-            return row is not None and bool(self.turns.decide(view, row, ()).history)
+            return row is not None and bool(self.turns.decide(self.turns.prepare(view, row, ())).history)
 
     def pass_while_paused(self, workflow_id: str, until: int) -> None:
         """Have the timers of a paused execution held as they come due: that leads to no line."""

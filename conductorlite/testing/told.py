@@ -8,8 +8,9 @@ import attrs
 
 from conductorlite.canonical import parse
 from conductorlite.clock import VirtualClock
-from conductorlite.decisions import Admission, Event, Snapshot
+from conductorlite.decisions import Admission, Event
 from conductorlite.engine.asked import Start
+from conductorlite.engine.reader import Cut
 from conductorlite.engine.turns import Turns
 from conductorlite.errors import NotFound
 from conductorlite.executions import HistoryEvent, Workflow
@@ -40,21 +41,16 @@ class ToldTurns(Turns):
     #: What limits have answered in the lines to come.
     admissions: tuple[Admission, ...] = ()
     #: Scripts that a bound ended in the lines to come.
-    cut: tuple[tuple[str, bool, str], ...] = ()
-
-    def snapshot(self, workflow: Workflow, events: tuple[Event, ...]) -> Snapshot:
-        """What a turn begins with: limits are not asked, they answer as the record tells, and scripts end as they did."""
-        return Snapshot(workflow=workflow, events=events, admissions=self.admissions, cut=self.cut)
+    cut: tuple[Cut, ...] = ()
 
     def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
         """The letters chosen for this turn."""
         return self.letters
 
-    def left(self, view: ReadingTransaction, events: Sequence[Event], now: int) -> Mapping[str, int]:
-        """How much driven time is left of deadlines, as the lines of the record tell; of others nothing."""
+    def left(self, view: ReadingTransaction, event: Event, now: int) -> int:
+        """How much driven time is left of a deadline, as the lines of the record tell; of others nothing."""
         told = {(line.status, line.ref, line.attempt): line.number or 0 for line in self.postponed}
-        names = {event.event_id: (str(event.kind).removeprefix("TASK_").lower(), event.ref, event.attempt) for event in events}
-        return {event_id: told[name] for event_id, name in names.items() if name in told}
+        return told.get((str(event.kind).removeprefix("TASK_").lower(), event.ref, event.attempt), 0)
 
     def one(self, workflow_id: str, events: Sequence[Event], started: Start | None = None) -> frozenset[str]:
         """Take one turn and none of those that follow from it; ids of the events it came to."""

@@ -12,7 +12,7 @@ import pytest
 
 from conductorlite.backends.sqlite import SQLiteBackend, statements
 from conductorlite.canonical import Payload
-from conductorlite.decisions import Decision, Message, Need, Outgoing
+from conductorlite.decisions import Decision, Message, Outgoing
 from conductorlite.errors import FencedOut
 from conductorlite.executions import PollData, TaskStatus, Workflow, WorkflowStatus
 from conductorlite.ports import ExecutionFilter
@@ -146,7 +146,7 @@ def test_snapshot_is_read_in_few_statements(backend: SQLiteBackend) -> None:
     with backend.reading() as view:
         view.workflow("w")
         view.due_events("w", 5, 100)
-        view.load("w", Need(refs=frozenset({f"t{n}" for n in range(40)} | {"nobody"})))
+        view.tasks("w", {f"t{n}" for n in range(40)} | {"nobody"})
     assert (counts.statements, counts.rows_read) == (5, 41)
 
 
@@ -182,8 +182,10 @@ def every_operation(backend: SQLiteBackend) -> dict[str, int]:
             "apply a change of status": lambda: tx.apply(Decision(workflow=done)),
             "post": lambda: tx.post([event("report 1", 3), event("timeout 1", 3)]),
             "workflow": lambda: tx.workflow("w"),
-            "load": lambda: tx.load("w", Need(refs=frozenset({"t0", "t1", "t9"}), live=True, failed=True)),
-            "latest": lambda: tx.load("w", Need(latest_of=frozenset({"t0", "x"}))),
+            "tasks": lambda: tx.tasks("w", {"t0", "t1", "t9"}),
+            "live": lambda: tx.live("w"),
+            "failed": lambda: tx.failed("w"),
+            "latest": lambda: tx.latest("w", {"t0", "x"}),
             "due events": lambda: tx.due_events("w", 5, 100),
             "due workflows": lambda: tx.due_workflows(5, 10),
             "next event": tx.next_event_at,
@@ -240,7 +242,8 @@ def test_no_operation_grows_with_its_own_execution(backend: SQLiteBackend) -> No
 
             def work(decision: Decision = decision) -> None:
                 tx.apply(decision)
-                tx.load("w", Need(refs=frozenset({"t0", "t5"}), live=True))
+                tx.tasks("w", {"t0", "t5"})
+                tx.live("w")
                 tx.due_events("w", 5, 100)
 
             costs.append(steps_of(backend._writer, work))

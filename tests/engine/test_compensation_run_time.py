@@ -9,6 +9,7 @@ from engine_kit import Bench, NewBench
 from run_time_kit import Json, dynamic, forked, loop, node, static, switched, tried, workflow
 
 from conductorlite import Bounds, Conflict, HistoryKind, WorkflowStatus
+from conductorlite.engine.reader import StoreReader
 
 FAIL = tried("fail")
 
@@ -292,17 +293,17 @@ def test_branches_beside_dynamic_names(bench: Bench) -> None:
     assert [ref for ref, _ in undo_all(bench)] == ["undo_q", "undo_p"]
 
 
-def test_many_that_need_no_worker(new_bench: NewBench) -> None:
+def test_many_that_need_no_worker(new_bench: NewBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """In turns that are cut, hundreds of compensations without a worker are not asked for one by one."""
     bench = new_bench(bounds=Bounds(rows=60))
     made = [node(f"b{n}", "NOOP", compensate=node(f"u{n}", "NOOP")) for n in range(300)]
     bench.start(workflow(*forked(), FAIL), {"t": made})
     bench.engine.settle()
-    loads = []
-    load = bench.engine.turns.load
-    bench.engine.turns.load = lambda *given: loads.append(given) or load(*given)  # type: ignore[method-assign]
+    reads: list[object] = []
+    ask = StoreReader._ask
+    monkeypatch.setattr(StoreReader, "_ask", lambda *given: reads.append(given) or ask(*given))
     bench.do("fail", "FAILED")
     bench.healthy()
     assert bench.status_of_workflow() is WorkflowStatus.FAILED
     assert len(undone(bench)) == 300
-    assert len(loads) < 60
+    assert len(reads) < 60

@@ -13,22 +13,23 @@ from test_oracle import Tally, live
 
 from conductorlite.backends.memory import MemoryBackend
 from conductorlite.decider import compensation, progress, reopening, reports
-from conductorlite.decisions import Event, EventKind, Snapshot
+from conductorlite.decisions import Event, EventKind
 from conductorlite.draft import Draft
+from conductorlite.engine.reader import StoreReader
 from conductorlite.executions import HistoryKind, Task
 from conductorlite.operators import join
 
 Patch = pytest.MonkeyPatch
 
 
-def missing_need(patch: Patch) -> None:
-    """A row that was not loaded passes for one that does not exist."""
-    patch.setattr(Snapshot, "latest_of", lambda self, base: self.latest.get(base))
+def unknown_passes_for_absent(patch: Patch) -> None:
+    """A row that was not read passes for one that does not exist."""
+    patch.setattr(StoreReader, "latest", lambda self, base: self._latest.get(base))
 
 
-def missing_need_of_live_rows(patch: Patch) -> None:
-    """What happens to be loaded passes for all live rows."""
-    patch.setattr(Snapshot, "all_live", lambda self: [t for t in self.tasks.values() if t is not None and t.live])
+def some_live_rows_pass_for_all(patch: Patch) -> None:
+    """What happens to be read passes for all live rows."""
+    patch.setattr(StoreReader, "live", lambda self: [t for t in self._tasks.values() if t is not None and t.live])
 
 
 def counted_twice(patch: Patch) -> None:
@@ -153,14 +154,14 @@ def drawn_jitter(patch: Patch) -> None:
     patch.setattr(progress, "jitter", lambda policy, *_: chance.randrange(policy.backoff_jitter_ms + 1))
 
 
-def need_forgets_payloads(patch: Patch) -> None:
-    """A large payload that was not loaded passes for an empty one."""
+def unread_payloads_are_empty(patch: Patch) -> None:
+    """A large payload that was not read passes for an empty one."""
     from conductorlite.canonical import EMPTY
 
-    def payload(self: Snapshot, payload: Any) -> Any:
-        return payload if payload.text is not None else self.payloads.get(payload.digest, EMPTY)
+    def payload(self: StoreReader, payload: Any) -> Any:
+        return payload if payload.text is not None else self._payloads.get(payload.digest, EMPTY)
 
-    patch.setattr(Snapshot, "payload", payload)
+    patch.setattr(StoreReader, "payload", payload)
 
 
 def undone_first_ended_first(patch: Patch) -> None:
@@ -178,9 +179,9 @@ def one_is_not_undone(patch: Patch) -> None:
 BUGS: list[Callable[[Patch], None]] = [
     undone_first_ended_first,
     one_is_not_undone,
-    missing_need,
-    missing_need_of_live_rows,
-    need_forgets_payloads,
+    unknown_passes_for_absent,
+    some_live_rows_pass_for_all,
+    unread_payloads_are_empty,
     counted_twice,
     timer_not_cancelled,
     message_not_removed,

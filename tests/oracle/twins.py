@@ -1,7 +1,8 @@
-"""One life lived on two stores at once, every turn decided twice.
+"""One life lived on two stores at once, every turn decided three times.
 
-`Checked` decides each turn from the slice that was loaded and again from the whole execution, and compares the two decisions
-field by field. `Twins` does the same to a memory and a SQLite store and compares their journals byte by byte. After each
+`Checked` decides each turn from what it reads of the store, again from the whole execution, and again from nothing but the answers
+it was given, and compares the decisions field by field. `Twins` does the same to a memory and a SQLite store and compares their
+journals byte by byte. After each
 operation every invariant is checked on both.
 """
 
@@ -34,15 +35,15 @@ from conductorlite import (
 from conductorlite.backends.memory import MemoryBackend
 from conductorlite.backends.sqlite import SQLiteBackend
 from conductorlite.canonical import canonical, parse
-from conductorlite.clock import steady
 from conductorlite.decider import decide
-from conductorlite.decisions import Decision, Event, EventKind, Need, Snapshot
+from conductorlite.decisions import Decision, Event
+from conductorlite.engine.deciding import Turn
 from conductorlite.engine.outside import Near
+from conductorlite.engine.reader import StoreReader
 from conductorlite.engine.turns import Turns
-from conductorlite.executions import Workflow
-from conductorlite.plan import Plan
 from conductorlite.plan.tree import walk
-from conductorlite.ports import Backend, ReadingTransaction
+from conductorlite.ports import Backend
+from conductorlite.testing import RecordingReader
 from conductorlite.testing.stores import lay_empty_store
 
 __all__ = ["Matrix", "Twins", "journal"]
@@ -64,59 +65,35 @@ class LooseClock(VirtualClock):
 
 
 class Checked(Turns):
-    """Turns that are decided on a slice and on the whole."""
+    """Turns that are decided on what they read, and on the whole."""
 
     matrix: Matrix
 
-    def decide(
-        self,
-        view: ReadingTransaction,
-        workflow: Workflow,
-        events: Sequence[Event],
-        *,
-        fresh: bool = False,
-        near: Near | None = None,
-    ) -> Decision:
-        """The decision on the slice, after it was found equal to the one on the whole."""
-        sliced = super().decide(view, workflow, events, fresh=fresh, near=near)
-        plan = self.plan(view, workflow)
-        now = self.clock.now()
-        due = () if fresh else view.due_events(workflow.workflow_id, now, 200)
-        ordered = tuple(sorted((*due, *events), key=lambda event: event.order))
-        rows = view.load(workflow.workflow_id, Need(everything=True)).tasks
-        digests = {p.digest for task in rows.values() if task is not None for p in (task.input, task.output) if p.absent}
-        digests |= {p.digest for p in (workflow.input, workflow.output, workflow.variables) if p.absent}
-        grown = {chain: self.grown(view, workflow, chain) for chain in {task.grafts for task in rows.values() if task is not None}}
-        whole = Snapshot(
-            workflow=workflow,
-            events=ordered,
-            tasks=rows,
-            payloads=self.texts(view, workflow.workflow_id, digests) if digests else {},
-            definitions={(name, None): self._resolve(view, name, None) for name in ("mourn", "missing", "nonsense")},
-            plans=self._targets(view, workflow, ordered),
-            inbox=tuple(view.inbox(workflow.workflow_id)),
-            everything_loaded=True,
-        )
-        # What is made in this turn, on both: definitions, and what their forks and children are looked up by.
-        while True:
-            answer = decide(plan, whole, now, environment=self.environment, bounds=self.bounds, grown=grown)
-            if isinstance(answer, Decision):
-                break
-            made = attrs.evolve(answer, grafts=frozenset(), embeds={}, definitions=frozenset(), polls=frozenset(), limits={})
-            made = attrs.evolve(made, members=frozenset())
-            assert not made, f"the whole execution is not enough: {answer}"
-            whole = self.load(view, whole, answer, now, steady(self.clock))
-            texts = {digest: text for found in whole.embedded.values() for digest, text in found.texts.items()}
-            grown |= {chain: self.grown(view, workflow, chain, texts) for chain in answer.grafts}
-        assert attrs.asdict(sliced, recurse=False) == attrs.asdict(answer, recurse=False)
-        early = [event.event_id for event in due if event.due_at > now]
+    def decide(self, turn: Turn) -> Decision:
+        """The decision on what is read, after it was found equal to the one on the whole."""
+        row, now = turn.reader.workflow, turn.now
+        decision = super().decide(turn)
+        with self.backend.reading() as view:
+            whole = StoreReader(self, view, row, now, Near())
+            whole.prefetch(everything=True, inbox=True)
+            rows = whole.everything()
+            whole.prefetch(payloads=[payload for task in rows for payload in (task.input, task.output)])
+        whole.leave()
+        again = decide(turn.plan, whole, turn.events, now, environment=self.environment, bounds=self.bounds)
+        grown = {task.grafts: whole.plan(row.definition_hash, task.grafts) for task in (*rows, *decision.inserted)}
+        assert attrs.asdict(decision, recurse=False) == attrs.asdict(again, recurse=False)
+        early = [event.event_id for event in turn.events if event.stored and event.due_at > now]
         assert not early, f"fires early: {early}"
-        self._record({**grown, (): plan}, rows.values(), sliced, ordered)
-        return sliced
+        self._record({**grown, (): turn.plan}, rows, decision, turn.events)
+        return decision
 
-    def _targets(self, view: ReadingTransaction, workflow: Workflow, events: Sequence[Event]) -> dict[str, Plan]:
-        hashes = [event.data.value["definitionHash"] for event in events if event.kind is EventKind.MIGRATE]
-        return {digest: self.plan(view, attrs.evolve(workflow, definition_hash=digest)) for digest in hashes}
+    def _decided(self, turn: Turn) -> Decision:
+        """The decision, after it was found equal to the one on nothing but the answers it was given."""
+        recording = RecordingReader(turn.reader)
+        first = decide(turn.plan, recording, turn.events, turn.now, environment=self.environment, bounds=self.bounds)
+        again = decide(turn.plan, recording.replay(), turn.events, turn.now, environment=self.environment, bounds=self.bounds)
+        assert attrs.asdict(first, recurse=False) == attrs.asdict(again, recurse=False)
+        return first
 
     def _record(self, plans: Any, rows: Any, decision: Decision, events: Sequence[Event]) -> None:
         tasks = [task for task in (*rows, *decision.inserted) if task is not None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice
 from typing import Final
@@ -20,9 +20,9 @@ from conductorlite.backends.memory.schemas import MemorySchemaReads
 from conductorlite.backends.memory.store import Execution, Store
 from conductorlite.backends.memory.upkeep import MemoryUpkeepReads
 from conductorlite.canonical import Payload
-from conductorlite.decisions import Event, Message, MessageKey, Need
+from conductorlite.decisions import Event, Message, MessageKey
 from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, WorkflowStatus
-from conductorlite.ports import ExecutionFilter, Loaded, RelayItem
+from conductorlite.ports import ExecutionFilter, RelayItem
 
 __all__ = ["MemoryReads"]
 
@@ -58,27 +58,35 @@ class MemoryReads(
         """The row of an execution, or None."""
         return self._store.workflows.get(workflow_id)
 
-    def load(self, workflow_id: str, need: Need) -> Loaded:
-        """The rows a need names."""
+    def tasks(self, workflow_id: str, refs: Collection[str]) -> Mapping[str, Task | None]:
+        """The last attempts at printed references; None for those that do not exist."""
         execution = self._of(workflow_id)
-        tasks = {ref: self._last(execution, ref) for ref in need.refs}
-        if need.everything:
-            for ref, attempt in execution.last.items():
-                tasks[ref] = execution.attempts[ref, attempt]
-        else:
-            for wanted, keys in ((need.live, execution.live), (need.failed, execution.failed)):
-                for key in keys if wanted else ():
-                    task = execution.attempts[key]
-                    known = tasks.get(task.ref)
-                    if known is None or known.attempt < task.attempt:
-                        tasks[task.ref] = task
-        return Loaded(
-            tasks=tasks,
-            latest={base_ref: self._latest(execution, base_ref) for base_ref in need.latest_of},
-            payloads={
-                digest: Payload(execution.texts[digest], digest=digest) for digest in need.payloads if digest in execution.texts
-            },
-        )
+        return {ref: self._last(execution, ref) for ref in refs}
+
+    def latest(self, workflow_id: str, base_refs: Collection[str]) -> Mapping[str, Task | None]:
+        """The rows of definition references that were scheduled last, of any round."""
+        execution = self._of(workflow_id)
+        return {base_ref: self._latest(execution, base_ref) for base_ref in base_refs}
+
+    def live(self, workflow_id: str) -> Sequence[Task]:
+        """Every live last attempt."""
+        execution = self._of(workflow_id)
+        return [execution.attempts[key] for key in execution.live]
+
+    def failed(self, workflow_id: str) -> Sequence[Task]:
+        """Every last attempt that ended in failure."""
+        execution = self._of(workflow_id)
+        return [execution.attempts[key] for key in execution.failed]
+
+    def last_attempts(self, workflow_id: str) -> Sequence[Task]:
+        """Every last attempt."""
+        execution = self._of(workflow_id)
+        return [execution.attempts[key] for key in execution.last.items()]
+
+    def payloads(self, workflow_id: str, digests: Collection[str]) -> Mapping[str, Payload]:
+        """Large payloads of an execution with their texts, by their hashes."""
+        texts = self._of(workflow_id).texts
+        return {digest: Payload(texts[digest], digest=digest) for digest in digests if digest in texts}
 
     def _last(self, execution: Execution, ref: str) -> Task | None:
         attempt = execution.last.get(ref)

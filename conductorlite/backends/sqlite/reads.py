@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from conductorlite.backends.sqlite import statements as sql
@@ -21,9 +21,9 @@ from conductorlite.backends.sqlite.schedules import SQLiteScheduleReads
 from conductorlite.backends.sqlite.schemas import SQLiteSchemaReads
 from conductorlite.backends.sqlite.upkeep import SQLiteUpkeepReads
 from conductorlite.canonical import Payload
-from conductorlite.decisions import Event, Message, MessageKey, Need
+from conductorlite.decisions import Event, Message, MessageKey
 from conductorlite.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, WorkflowStatus
-from conductorlite.ports import ExecutionFilter, Loaded, RelayItem
+from conductorlite.ports import ExecutionFilter, RelayItem
 
 __all__ = ["OVERREAD", "SQLiteReads"]
 
@@ -60,41 +60,39 @@ class SQLiteReads(
         row = self._execute(sql.WORKFLOW, (workflow_id,)).fetchone()
         return None if row is None else workflow_of(row)
 
-    def load(self, workflow_id: str, need: Need) -> Loaded:
-        """The rows a need names; one statement for the refs, one for each other part."""
-        tasks: dict[str, Task | None] = {}
-        if need.refs:
-            tasks.update(self._last(workflow_id, need.refs))
-        if need.live:
-            self._add(tasks, sql.TASKS_LIVE, workflow_id)
-        if need.failed:
-            self._add(tasks, sql.TASKS_FAILED, workflow_id)
-        if need.everything:
-            self._add(tasks, sql.TASKS_ALL, workflow_id)
-        latest = {base_ref: self._latest(workflow_id, base_ref) for base_ref in need.latest_of}
-        payloads: dict[str, Payload] = {}
-        if need.payloads:
-            rows = self._execute(sql.TEXTS, (json.dumps(sorted(need.payloads)), workflow_id))
-            payloads = {digest: stored_text(digest, text) for digest, text in rows}
-        return Loaded(tasks=tasks, latest=latest, payloads=payloads)
-
-    def _last(self, workflow_id: str, refs: frozenset[str]) -> dict[str, Task | None]:
+    def tasks(self, workflow_id: str, refs: Collection[str]) -> Mapping[str, Task | None]:
+        """The last attempts at printed references, in one statement; None for those that do not exist."""
         found: dict[str, Task | None] = dict.fromkeys(refs)
-        if len(refs) == 1:
-            rows = self._execute(sql.TASK_LAST, (workflow_id, *refs)).fetchall()
+        if len(found) == 1:
+            rows = self._execute(sql.TASK_LAST, (workflow_id, *found)).fetchall()
         else:
-            rows = self._execute(sql.TASKS_LAST, (json.dumps(sorted(refs)), workflow_id, workflow_id)).fetchall()
+            rows = self._execute(sql.TASKS_LAST, (json.dumps(sorted(found)), workflow_id, workflow_id)).fetchall()
         for row in rows:
             task = task_of(row)
             found[task.ref] = task
         return found
 
-    def _add(self, tasks: dict[str, Task | None], statement: str, workflow_id: str) -> None:
-        for row in self._execute(statement, (workflow_id,)):
-            task = task_of(row)
-            known = tasks.get(task.ref)
-            if known is None or known.attempt < task.attempt:
-                tasks[task.ref] = task
+    def latest(self, workflow_id: str, base_refs: Collection[str]) -> Mapping[str, Task | None]:
+        """The rows of definition references that were scheduled last, of any round; a statement or two for each."""
+        return {base_ref: self._latest(workflow_id, base_ref) for base_ref in base_refs}
+
+    def live(self, workflow_id: str) -> Sequence[Task]:
+        """Every live last attempt."""
+        return [task_of(row) for row in self._execute(sql.TASKS_LIVE, (workflow_id,))]
+
+    def failed(self, workflow_id: str) -> Sequence[Task]:
+        """Every last attempt that ended in failure."""
+        return [task_of(row) for row in self._execute(sql.TASKS_FAILED, (workflow_id,))]
+
+    def last_attempts(self, workflow_id: str) -> Sequence[Task]:
+        """Every last attempt."""
+        # In order of attempts: a later one takes the place of those before it.
+        return list({task.ref: task for task in map(task_of, self._execute(sql.TASKS_ALL, (workflow_id,)))}.values())
+
+    def payloads(self, workflow_id: str, digests: Collection[str]) -> Mapping[str, Payload]:
+        """Large payloads of an execution with their texts, by their hashes; one statement."""
+        rows = self._execute(sql.TEXTS, (json.dumps(sorted(digests)), workflow_id))
+        return {digest: stored_text(digest, text) for digest, text in rows}
 
     def _latest(self, workflow_id: str, base_ref: str) -> Task | None:
         row = self._execute(sql.TASK_LATEST_IN_LOOP, (workflow_id, base_ref)).fetchone()

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from conductorlite.canonical import EMPTY, Payload
-from conductorlite.decisions import Decision, Need, Outgoing, Renamed
+from conductorlite.decisions import Decision, Outgoing, Renamed
 from conductorlite.definitions import Semantics
 from conductorlite.errors import AlreadyExists, FencedOut, InvariantBroken
 from conductorlite.executions import TaskLog, TaskStatus, WorkflowStatus
@@ -199,17 +199,17 @@ class ExecutionConformance:
         with backend.reading() as view:
             assert list(view.attempts("w")) == [first, last, round_2]
             assert view.task_by_id("w/a/1") == last
-            assert view.load("w", Need(refs=frozenset({"a", "b"}))).tasks == {"a": None, "b": last}
-            assert view.load("w", Need(latest_of=frozenset({"x", "y"}))).latest == {"x": None, "y": round_2}
-            assert view.load("w", Need(live=True)).tasks == {"b": last}
-            assert view.load("w", Need(failed=True)).tasks == {"y__2": round_2}
+            assert view.tasks("w", {"a", "b"}) == {"a": None, "b": last}
+            assert view.latest("w", {"x", "y"}) == {"x": None, "y": round_2}
+            assert list(view.live("w")) == [last]
+            assert list(view.failed("w")) == [round_2]
             row = view.workflow("w") or row
         taken = (Renamed(ref="c", new_ref="b", new_base_ref="b"),)
         with pytest.raises(InvariantBroken), backend.writing() as tx:
             tx.apply(Decision(workflow=row, inserted=(task("c", seq=4),), renamed=taken))
 
-    def test_load_answers_each_need(self, backend: Backend) -> None:
-        """References give their last attempt or None; live, failed and everything add the last attempts they find."""
+    def test_last_attempts_are_found_in_each_way(self, backend: Backend) -> None:
+        """References give their last attempt or None; live, failed and all of them are listed."""
         over: dict[str, Any] = {"status": TaskStatus.COMPLETED, "executed": True}
         rows = (
             task("a", seq=1, status=TaskStatus.FAILED, retried=True),
@@ -221,16 +221,16 @@ class ExecutionConformance:
         )
         started(backend, inserted=rows)
         with backend.reading() as view:
-            loaded = view.load("w", Need(refs=frozenset({"a", "b", "nobody"})))
-            assert loaded.tasks == {"a": rows[1], "b": rows[2], "nobody": None}
-            assert view.load("w", Need(refs=frozenset({"a"}))).tasks == {"a": rows[1]}
-            assert view.load("w", Need(live=True)).tasks == {"a": rows[1]}
-            assert view.load("w", Need(failed=True)).tasks == {"c": rows[3]}
-            assert set(view.load("w", Need(everything=True)).tasks.values()) == set(rows[1:])
-            latest = view.load("w", Need(latest_of=frozenset({"x", "a", "x__2", "nobody"}))).latest
+            assert view.tasks("w", {"a", "b", "nobody"}) == {"a": rows[1], "b": rows[2], "nobody": None}
+            assert view.tasks("w", {"a"}) == {"a": rows[1]}
+            assert list(view.live("w")) == [rows[1]]
+            assert list(view.failed("w")) == [rows[3]]
+            assert sorted(view.last_attempts("w"), key=lambda row: row.seq) == list(rows[1:])
+            latest = view.latest("w", {"x", "a", "x__2", "nobody"})
             assert latest == {"x": rows[5], "a": rows[1], "x__2": None, "nobody": None}
             assert list(view.attempts("w")) == list(rows)
-            assert view.load("v", Need(refs=frozenset({"a"}), everything=True)).tasks == {"a": None}
+            assert view.tasks("v", {"a"}) == view.latest("v", {"a"}) == {"a": None}
+            assert [*view.live("v"), *view.failed("v"), *view.last_attempts("v")] == []
 
     def test_large_payloads_are_read_on_request(self, backend: Backend) -> None:
         """A large payload comes back as its hash, in every kind of row but an event, and whole when needed."""
@@ -246,9 +246,9 @@ class ExecutionConformance:
             assert attempt.input.absent
             assert entry.payload.absent
             assert row.input == big
-            assert tx.load("w", Need(payloads=frozenset({big.digest, "0" * 64}))).payloads == {big.digest: big}
-            assert tx.load("w", Need(payloads=frozenset({big.digest}))).payloads[big.digest].text == big.text
-            assert not tx.load("v", Need(payloads=frozenset({big.digest}))).payloads
+            assert tx.payloads("w", {big.digest, "0" * 64}) == {big.digest: big}
+            assert tx.payloads("w", {big.digest})[big.digest].text == big.text
+            assert not tx.payloads("v", {big.digest})
             assert tx.inbox("w")[0].data.text == big.text
             tx.apply(Decision(workflow=attrs.evolve(row, output=big), texts=(big,)))  # the same text again
 

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from conductorlite.canonical import ExternalPayload
-from conductorlite.decisions import Decision, Need
+from conductorlite.decisions import Decision
 from conductorlite.errors import FencedOut, InvalidInput, PayloadLost
 from conductorlite.ports import Backend, LoosePayload, PayloadStorage
 from conductorlite.testing.conformance.samples import large, settle, started
@@ -45,7 +45,7 @@ class PayloadConformance:
             assert dict(view.externals("w", [two.digest, "0" * 64])) == {two.digest: two}
             assert dict(view.externals("w", [])) == {}
             assert dict(view.externals("other", None)) == {}
-            assert view.load("w", Need(payloads=frozenset({one.digest}))).payloads == {}
+            assert view.payloads("w", {one.digest}) == {}
             assert view.external_used(one.key)
             assert not view.external_used("cc/other.json")
 
@@ -56,7 +56,7 @@ class PayloadConformance:
         with backend.writing() as tx:
             tx.apply(Decision(workflow=attrs.evolve(row, input=text), texts=(text,), externals=(one,)))
         with backend.reading() as view:
-            found = view.load("w", Need(payloads=frozenset({text.digest, one.digest}))).payloads
+            found = view.payloads("w", {text.digest, one.digest})
             assert {digest: payload.text for digest, payload in found.items()} == {text.digest: text.text}
 
     def test_loose_payloads(self, backend: Backend) -> None:

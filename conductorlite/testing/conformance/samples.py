@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from conductorlite.canonical import INLINE_LIMIT, Payload
-from conductorlite.decisions import Decision, Event, EventKind, Message, Need
+from conductorlite.decisions import Decision, Event, EventKind, Message
 from conductorlite.executions import HistoryEvent, HistoryKind, Task, TaskStatus, Workflow, WorkflowStatus, printed_ref
 from conductorlite.ports import Backend, ExecutionFilter, ReadingTransaction
 
@@ -104,12 +104,11 @@ def dump(view: ReadingTransaction) -> dict[str, str]:
         found[f"{workflow_id} inbox"] = [view.inbox(workflow_id)] + [
             view.due_events(workflow_id, now, n) for now in range(8) for n in (1, MANY)
         ]
-        needs = [Need(refs=refs), Need(refs=refs & {"a"}), Need(latest_of=refs), Need(live=True), Need(failed=True)]
-        needs += [Need(everything=True), Need(payloads=digests), Need(refs=refs, live=True, failed=True)]
-        for n, need in enumerate(needs):
-            loaded = view.load(workflow_id, need)
-            parts = (loaded.tasks, loaded.latest, loaded.payloads)
-            found[f"{workflow_id} need {n}"] = [sorted(part.items(), key=lambda item: item[0]) for part in parts]
+        asked = (view.tasks(workflow_id, refs), view.tasks(workflow_id, refs & {"a"}), view.latest(workflow_id, refs))
+        found[f"{workflow_id} tasks"] = [sorted(part.items(), key=lambda item: item[0]) for part in asked]
+        found[f"{workflow_id} payloads"] = sorted(view.payloads(workflow_id, digests).items())
+        listed = (view.live(workflow_id), view.failed(workflow_id), view.last_attempts(workflow_id))
+        found[f"{workflow_id} last"] = [sorted(rows, key=lambda row: row.ref) for rows in listed]
         found[f"{workflow_id} by id"] = [view.task_by_id(task.task_id) for task in attempts]
         found[f"{workflow_id} keys"] = [view.message((workflow_id, ref)) for ref in sorted(refs)]
         found[f"{workflow_id} logs"] = [view.logs(task.task_id) for task in attempts]
