@@ -9,6 +9,7 @@ from __future__ import annotations
 from conductorlite.canonical import EMPTY, Payload
 from conductorlite.decider import compensation
 from conductorlite.decider.families import start_failure_workflow, tell_parent
+from conductorlite.decider.prefetch import prefetch_end
 from conductorlite.decisions import EventKind
 from conductorlite.draft import Draft
 from conductorlite.errors import InvalidInput
@@ -125,6 +126,8 @@ def fail_workflow(
             compensation.follow(draft, task)
             return
         reason = compensation.interrupted(draft, reason)
+    undone = compensate and (draft.plan.compensates or bool(draft.plan.definition.failure_workflow))
+    prefetch_end(draft.plan, draft.reader, everything=undone, output=output is None)
     because = f"Parent workflow has been terminated with {f'reason: {reason}' if reason else f'status {status}'}"
     for loop in sorted((task for task in draft.all_live() if task.round), key=lambda task: -len(task.iterations)):
         if not loop.status.terminal:

@@ -10,14 +10,14 @@ from itertools import islice
 from typing import Any, Final
 
 from conductorlite.decisions import Event, EventKind
-from conductorlite.draft import Draft, Reader, attempt_id
+from conductorlite.draft import Draft, Reader, attempt_id, counted
 from conductorlite.executions import Workflow, printed_ref
 from conductorlite.expressions import Reads
 from conductorlite.limits import task_key
 from conductorlite.operators import branches_left
 from conductorlite.plan import Node, Plan, split_ref
 
-__all__ = ["prefetch", "prefetch_rest"]
+__all__ = ["prefetch", "prefetch_end", "prefetch_rest"]
 
 #: Items of the work list that begin with the row they name.
 _ABOUT_ROWS: Final = frozenset({"advance", "executed", "branch"})
@@ -52,7 +52,7 @@ def prefetch(plan: Plan, reader: Reader, events: Sequence[Event]) -> None:
     grown: list[Event] = []
     for event in events:
         if event.kind is EventKind.TERMINATE and not workflow.status.terminal:
-            wanted.live = True
+            _add_end(wanted, plan, workflow)
         elif event.kind in _WHOLE:
             wanted.everything = True
         elif event.kind is EventKind.MIGRATE and len(events) == 1:
@@ -62,6 +62,8 @@ def prefetch(plan: Plan, reader: Reader, events: Sequence[Event]) -> None:
         if event.ref is None:
             continue
         wanted.refs.add(event.ref)
+        if counted(event) is not None:
+            wanted.left.append(event)
         if workflow.status.terminal or not (event.kind in _ENDING or plan.limited):
             continue
         base, iterations = split_ref(plan, event.ref)
@@ -98,10 +100,27 @@ class _Wanted:
         self.latest: set[str] = set()
         self.limits: set[str] = set()
         self.members: set[tuple[str, str]] = set()
-        self.live = self.everything = self.inbox = False
+        self.left: list[Event] = []
+        self.live = self.failed = self.everything = self.inbox = False
 
     def asked(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if value}
+
+
+def prefetch_end(plan: Plan, reader: Reader, *, everything: bool, output: bool) -> None:
+    """Have the reader load what ending an execution before its time looks at; `output` if it puts out what it would at its end."""
+    wanted = _Wanted()
+    _add_end(wanted, plan, reader.workflow, output=output)
+    wanted.everything = everything
+    reader.prefetch(**wanted.asked())
+
+
+def _add_end(wanted: _Wanted, plan: Plan, workflow: Workflow, *, output: bool = True) -> None:
+    wanted.live = wanted.failed = True
+    if output and plan.output is not None:
+        _add_reads(wanted, plan, plan.output.reads)
+    elif output and workflow.last_ref is not None:
+        wanted.refs.add(workflow.last_ref)
 
 
 def _add_limit(wanted: _Wanted, event: Event) -> None:

@@ -16,7 +16,7 @@ import attrs
 from conductorlite.decider.endings import fail_workflow, in_seconds
 from conductorlite.decisions import Event, EventKind, Outcome
 from conductorlite.definitions import TimeoutPolicy, WorkflowTimeoutPolicy
-from conductorlite.draft import Draft
+from conductorlite.draft import Draft, counted
 from conductorlite.errors import InvariantBroken
 from conductorlite.executions import HistoryKind, Task, TaskStatus, WorkflowStatus
 from conductorlite.operators import lane_of, with_rounds
@@ -57,7 +57,7 @@ def _expired(draft: Draft, event: Event, deadline: str) -> Task | None:
     What nobody wrote counts only time in which the store was driven: what is left of it is put off.
     """
     task = _due(draft, event, deadline)
-    left = 0 if task is None else draft.reader.left(event)
+    left = 0 if task is None or counted(event) is None else draft.reader.left(event)
     if task is None or left <= 0:
         return task
     at = draft.now + left

@@ -40,6 +40,7 @@ class Reader(Protocol):
         inbox: bool = False,
         limits: Iterable[str] = (),
         members: Iterable[tuple[str, str]] = (),
+        left: Iterable[Event] = (),
     ) -> None:
         """Have at hand, in one batch, what will be asked for by these names. Answers nothing: a reader may do nothing."""
         ...

@@ -38,15 +38,26 @@ class Plans:
         self, view: ReadingTransaction, workflow: Workflow, chain: tuple[str, ...], made: Mapping[str, str] = _NOTHING_MADE
     ) -> Plan:
         """The plan with the definitions of these hashes grown into it; `made` are texts that are not stored yet."""
-        if not chain:
-            return self._plan(view, workflow, workflow.definition_hash, made)
-        key = (workflow.definition_hash, workflow.semantics, chain)
-        plan = self._grown.get(key)
+        plan = self.kept(workflow, chain)
         if plan is None:
-            inner = self._plan(view, workflow, chain[-1], made)
-            root = inner.definition.tasks[0].task_reference_name
-            plan = grafted(self.grown(view, workflow, chain[:-1], made), root, chain[-1], inner)
-            self._grown.put(key, plan)
+            inner = self._plan(view, workflow, chain[-1] if chain else workflow.definition_hash, made)
+            plan = self._grafted(workflow, chain, self.grown(view, workflow, chain[:-1], made), inner) if chain else inner
+        return plan
+
+    def kept(self, workflow: Workflow, chain: tuple[str, ...]) -> Plan | None:
+        """The same without a look into the store, if it was asked for before, or all that it is made of."""
+        if not chain:
+            return self._plans.get((workflow.definition_hash, workflow.semantics))
+        plan = self._grown.get((workflow.definition_hash, workflow.semantics, chain))
+        if plan is None:
+            inner, outer = self._plans.get((chain[-1], workflow.semantics)), self.kept(workflow, chain[:-1])
+            if inner is not None and outer is not None:
+                plan = self._grafted(workflow, chain, outer, inner)
+        return plan
+
+    def _grafted(self, workflow: Workflow, chain: tuple[str, ...], outer: Plan, inner: Plan) -> Plan:
+        plan = grafted(outer, inner.definition.tasks[0].task_reference_name, chain[-1], inner)
+        self._grown.put((workflow.definition_hash, workflow.semantics, chain), plan)
         return plan
 
     def _plan(self, view: ReadingTransaction, workflow: Workflow, digest: str, made: Mapping[str, str]) -> Plan:
@@ -60,12 +71,6 @@ class Plans:
             plan = compile_plan(codec.workflow_def_from_json(text), workflow.semantics)
             self._plans.put((digest, workflow.semantics), plan)
         return plan
-
-    def kept(self, workflow: Workflow, chain: tuple[str, ...]) -> Plan | None:
-        """The same, if it was asked for before."""
-        if chain:
-            return self._grown.get((workflow.definition_hash, workflow.semantics, chain))
-        return self._plans.get((workflow.definition_hash, workflow.semantics))
 
     def know(self, digest: str, plan: Plan) -> None:
         """Keep a plan that was compiled elsewhere."""

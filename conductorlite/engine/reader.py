@@ -111,6 +111,7 @@ class StoreReader:
         inbox: bool = False,
         limits: Iterable[str] = (),
         members: Iterable[tuple[str, str]] = (),
+        left: Iterable[Event] = (),
     ) -> None:
         """Read all of it, save what is here already, in one batch."""
         wanted: list[Callable[[ReadingTransaction], None]] = []
@@ -129,6 +130,7 @@ class StoreReader:
         want(self._read_inbox, inbox and self._inbox is None)
         want(self._read_lines, [(key, _HEADS) for key in limits if key not in self._lines])
         want(self._read_members, [place for place in members if place not in self._members])
+        want(self._read_left, left)
         absent = {one.digest for one in payloads if one.text is None}
         digests = absent - self._payloads.keys() - self._near.lost.keys() if absent else None
         want(self._read_payloads, digests)
@@ -268,10 +270,14 @@ class StoreReader:
             self._ask(lambda view: self._read_inbox(view, True))
         return self._inbox or ()
 
+    def _read_left(self, view: ReadingTransaction, events: Iterable[Event]) -> None:
+        for event in events:
+            self._left[event.event_id] = self._turns.left(view, event, self._now)
+
     def left(self, event: Event) -> int:
         """See `Reader.left`."""
         if event.event_id not in self._left:
-            self._left[event.event_id] = self._ask(lambda view: self._turns.left(view, event, self._now))
+            self._ask(lambda view: self._read_left(view, [event]))
         return self._left[event.event_id]
 
     def _read_lines(self, view: ReadingTransaction, wanted: Iterable[tuple[str, int]]) -> None:

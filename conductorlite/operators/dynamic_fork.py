@@ -134,12 +134,14 @@ def _same_task(draft: Draft, node: Node, iterations: tuple[int, ...], values: Ma
     workflow, version = values.get("forkTaskWorkflow"), values.get("forkTaskWorkflowVersion")
     kind = "SUB_WORKFLOW" if workflow else _text(values, "forkTaskType") or "SIMPLE"
     name = _text(values, "forkTaskName") or (kind if kind in _BUILT_IN and not workflow else node.ref)
+    elements = _listed(values["forkTaskInputs"], "Input 'forkTaskInputs'")
     prefix = f"_{name}"
+    draft.reader.prefetch(refs=[printed_ref(f"{prefix}_{index}", iterations) for index in range(len(elements) or 1)])
     if draft.task(printed_ref(f"{prefix}_0", iterations)) is not None:
         # An earlier dynamic fork has taken the short names.
         prefix = f"_{node.ref}_{name}"
     branches: list[_Branch] = []
-    for index, element in enumerate(_listed(values["forkTaskInputs"], "Input 'forkTaskInputs'")):
+    for index, element in enumerate(elements):
         given = element if isinstance(element, dict) else {"input": element}
         one: _Json = {
             "name": str(workflow) if workflow else name,

@@ -224,6 +224,12 @@ class RecordingReader(_Answers):
         """Passed on, and not kept: it answers nothing."""
         self._reader.prefetch(**wanted)
 
+    def tasks(self, refs: Sequence[str]) -> Sequence[Task | None]:
+        """See `Reader.tasks`."""
+        found = self._reader.tasks(refs)
+        self.answers.update((("task", ref), task) for ref, task in zip(refs, found, strict=True))
+        return found
+
     def _answer(self, asked: _Asked, ask: Callable[[Reader], V]) -> V:
         try:
             self.answers[asked] = found = ask(self._reader)
