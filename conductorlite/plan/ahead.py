@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Ahead"]
 
-#: How many nodes ahead the reads of a turn are foreseen.
-_FORESIGHT: Final = 64
+#: How many nodes ahead are looked at.
+_FAR: Final = 64
 
 
 class Ahead(Mapping[str, "Reads"]):
@@ -58,7 +58,7 @@ class Ahead(Mapping[str, "Reads"]):
         for ref in pending:
             if ref in seen:
                 continue
-            if len(seen) == _FORESIGHT:
+            if len(seen) == _FAR:
                 break
             seen.add(ref)
             following = self._nodes[ref]

@@ -116,7 +116,7 @@ class Plan:
     nodes: Mapping[str, Node]
     first: str | None
     output: Template | None
-    #: Per node, what scheduling its successors will read: printed and looked up by `foresee`.
+    #: Per node, what scheduling its successors will read: see `decider.prefetch`.
     ahead: Mapping[str, Reads] = attrs.field(factory=dict)
     #: Whether any node has a compensation, or may have one at run time.
     compensates: bool = False
