@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import compositions
-import families
 import languages
 import operators
+import parents
 import paths
 import system_tasks
 import timing
@@ -19,6 +19,6 @@ from cases import Case
 
 def cases(drawn: int, seed: int, checkout: Path | None) -> Sequence[Case]:
     """Every case, with so many random compositions, and the definitions of a checkout of Conductor."""
-    found = [*paths.cases(), *languages.cases(), *operators.cases(), *verbs.cases(), *families.cases()]
+    found = [*paths.cases(), *languages.cases(), *operators.cases(), *verbs.cases(), *parents.cases()]
     found += [*timing.cases(), *system_tasks.cases(), *compositions.cases(drawn, seed)]
     return [*found, *(tree.cases(checkout) if checkout else ())]
