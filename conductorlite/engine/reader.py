@@ -9,6 +9,7 @@ has not begun has in the store is nothing, and is not looked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
@@ -50,32 +51,28 @@ class StoreReader:
         self.failure: Exception | None = None
         self._turns = turns
         self._view: ReadingTransaction | None = view
+        #: The view of the batch that is being read.
+        self._batch: ReadingTransaction | None = None
         self._id = workflow.workflow_id
-        self._unborn = workflow.history_seq == 0
         self._now = now
         self._read_at = steady(turns.clock)
         self._near = near
         self._tasks: dict[str, Task | None] = {}
-        self._latest: dict[str, Task | None] = {}
-        self._refs: dict[str, str | None] = {}
         self._payloads: dict[str, Payload] = dict(near.payloads)
         self._lines: dict[str, tuple[int, Line]] = {}
-        self._members: dict[tuple[str, str], Member | None] = {}
-        self._inbox: tuple[Event, ...] | None = None
-        self._left: dict[str, int] = {}
-        self._polls: dict[str, Mapping[str, int]] = {}
-        self._definitions: dict[tuple[str, int | None], str | None] = {}
         self._embedded: dict[str, Embedding] = {}
-        self._plans: dict[tuple[str, tuple[str, ...]], Plan] = {}
-        self._live: list[Task] | None = [] if self._unborn else None
-        self._failed: list[Task] | None = self._live
-        self._whole = self._unborn
+        #: Every other answer, by what was asked.
+        self._known: dict[tuple[Any, ...], Any] = {}
+        #: Whether all of its tasks are known: what has not begun has none.
+        self._whole = self._unborn = workflow.history_seq == 0
 
     def leave(self) -> None:
         """Hold the view no more, which ends: from now on each batch has its own."""
         self._view = None
 
-    def _ask(self, read: Callable[[ReadingTransaction], V]) -> V:
+    # ------------------------------------------------------------------ batches
+
+    def _read(self, read: Callable[[ReadingTransaction], V]) -> V:
         """One batch of reads."""
         try:
             if self._view is not None:
@@ -97,7 +94,16 @@ class StoreReader:
             if view.line(key, 1).limit.fence != line.limit.fence:
                 raise FencedOut(f"{self._id}: limit {key!r} was changed while the turn was decided")
 
-    # ------------------------------------------------------------------ rows
+    def _ask(self, read: Callable[[ReadingTransaction], V]) -> V:
+        """What is read in the batch that is under way, or in one of its own."""
+        return self._read(read) if self._batch is None else read(self._batch)
+
+    def _once(self, asked: tuple[Any, ...], read: Callable[[ReadingTransaction], V]) -> V:
+        """An answer that is read when it is first asked for."""
+        if asked not in self._known:
+            self._known[asked] = self._ask(read)
+        found: V = self._known[asked]
+        return found
 
     def prefetch(
         self,
@@ -113,118 +119,91 @@ class StoreReader:
         members: Iterable[tuple[str, str]] = (),
         left: Iterable[Event] = (),
     ) -> None:
-        """Read all of it, save what is here already, in one batch."""
-        wanted: list[Callable[[ReadingTransaction], None]] = []
-
-        def want(read: Callable[[ReadingTransaction, Any], None], what: Any) -> None:
-            if what:
-                wanted.append(lambda view: read(view, what))
-
-        if not self._whole:
-            want(self._read_whole, everything)
-            want(self._read_live, live and not everything and self._live is None)
-            want(self._read_failed, failed and not everything and self._failed is None)
-            if not everything:
-                want(self._read_tasks, [ref for ref in refs if ref not in self._tasks])
-                want(self._read_latest, [ref for ref in latest if ref not in self._latest])
-        want(self._read_inbox, inbox and self._inbox is None)
-        want(self._read_lines, [(key, _HEADS) for key in limits if key not in self._lines])
-        want(self._read_members, [place for place in members if place not in self._members])
-        want(self._read_left, left)
-        absent = {one.digest for one in payloads if one.text is None}
-        digests = absent - self._payloads.keys() - self._near.lost.keys() if absent else None
-        want(self._read_payloads, digests)
-        if wanted:
-            self._ask(lambda view: [read(view) for read in wanted])
+        """Ask for all of it, save what is here already, in one batch."""
+        asked: list[Callable[[], object]] = []
+        if not self._whole and everything:
+            asked.append(self.everything)
+        elif not self._whole:
+            missing = [ref for ref in refs if ref not in self._tasks]
+            if missing:
+                asked.append(partial(self.tasks, missing))
+            asked += [partial(self.latest, ref) for ref in latest if ("latest", ref) not in self._known]
+            asked += [self.live] if live and ("live",) not in self._known else []
+            asked += [self.failed] if failed and ("failed",) not in self._known else []
+        asked += [self.inbox] if inbox and ("inbox",) not in self._known else []
+        asked += [partial(self.limit, key, _HEADS) for key in limits if key not in self._lines]
+        asked += [partial(self.member, *place) for place in members if ("member", *place) not in self._known]
+        asked += [partial(self.left, event) for event in left if ("left", event.event_id) not in self._known]
+        digests = {one.digest for one in payloads if one.text is None}
+        if digests:
+            digests -= self._payloads.keys() | self._near.lost.keys()
+        if digests:
+            asked.append(partial(self._read_payloads, digests))
+        if asked:
+            self._read(partial(self._together, asked))
         if digests:
             self._fetch(digests)
 
-    def _read_tasks(self, view: ReadingTransaction, refs: Sequence[str]) -> None:
-        self._tasks.update(view.tasks(self._id, refs))
+    def _together(self, asked: Iterable[Callable[[], object]], view: ReadingTransaction) -> None:
+        self._batch = view
+        try:
+            for one in asked:
+                one()
+        finally:
+            self._batch = None
 
-    def _read_latest(self, view: ReadingTransaction, refs: Sequence[str]) -> None:
-        self._latest.update(view.latest(self._id, refs))
-
-    def _read_live(self, view: ReadingTransaction, _: bool) -> None:
-        self._live = self._kept(view.live(self._id))
-
-    def _read_failed(self, view: ReadingTransaction, _: bool) -> None:
-        self._failed = self._kept(view.failed(self._id))
-
-    def _read_whole(self, view: ReadingTransaction, _: bool) -> None:
-        self._kept(view.last_attempts(self._id))
-        self._whole = True
-
-    def _kept(self, found: Sequence[Task]) -> list[Task]:
-        """Rows as they are known already, if they are."""
-        known = self._tasks
-        for task in found:
-            if task.ref not in known:
-                known[task.ref] = task
-        return list(found)
+    # ------------------------------------------------------------------ rows
 
     def task(self, ref: str) -> Task | None:
         """See `Reader.task`."""
-        try:
-            return self._tasks[ref]
-        except KeyError:
-            if self._whole:
-                return None
-        self._ask(lambda view: self._read_tasks(view, [ref]))
-        return self._tasks[ref]
+        return self._tasks[ref] if ref in self._tasks else self.tasks((ref,))[0]
 
     def tasks(self, refs: Sequence[str]) -> Sequence[Task | None]:
         """See `Reader.tasks`."""
         known = self._tasks
-        missing = [] if self._whole else [ref for ref in refs if ref not in known]
+        missing = () if self._whole else [ref for ref in refs if ref not in known]
         if missing:
-            self._ask(lambda view: self._read_tasks(view, missing))
+            known.update(self._ask(lambda view: view.tasks(self._id, missing)))
         return [known.get(ref) for ref in refs]
 
     def latest(self, base_ref: str) -> Task | None:
         """See `Reader.latest`."""
-        if base_ref not in self._latest:
-            if self._whole:
-                rows = (task for task in self._tasks.values() if task is not None and task.base_ref == base_ref)
-                self._latest[base_ref] = max(rows, key=lambda task: task.seq, default=None)
-            else:
-                self._ask(lambda view: self._read_latest(view, [base_ref]))
-        return self._latest[base_ref]
+        asked = ("latest", base_ref)
+        if self._whole and asked not in self._known:
+            rows = (task for task in self._tasks.values() if task is not None and task.base_ref == base_ref)
+            self._known[asked] = max(rows, key=lambda task: task.seq, default=None)
+        return self._once(asked, lambda view: view.latest(self._id, (base_ref,))[base_ref])
 
     def ref_of(self, task_id: str) -> str | None:
         """See `Reader.ref_of`."""
-        if task_id not in self._refs:
-            if self._whole:
-                rows = (task for task in self._tasks.values() if task is not None and task.task_id == task_id)
-                found = next(rows, None)
-            else:
-                found = self._ask(lambda view: view.task_by_id(task_id))
-            self._refs[task_id] = None if found is None or found.workflow_id != self._id else found.ref
-        return self._refs[task_id]
+        if self._whole:
+            return next((ref for ref, task in self._tasks.items() if task is not None and task.task_id == task_id), None)
+        found = self._once(("id", task_id), lambda view: view.task_by_id(task_id))
+        return None if found is None or found.workflow_id != self._id else found.ref
 
     def live(self) -> Sequence[Task]:
         """See `Reader.live`."""
-        if self._live is None:
-            if self._whole:
-                self._live = [task for task in self.everything() if task.live]
-            else:
-                self._ask(lambda view: self._read_live(view, True))
-        return self._live or ()
+        if self._whole:
+            return [task for task in self._tasks.values() if task is not None and task.live]
+        return self._once(("live",), lambda view: self._noted(view.live(self._id)))
 
     def failed(self) -> Sequence[Task]:
         """See `Reader.failed`."""
-        if self._failed is None:
-            if self._whole:
-                self._failed = [task for task in self.everything() if task.failed]
-            else:
-                self._ask(lambda view: self._read_failed(view, True))
-        return self._failed or ()
+        if self._whole:
+            return [task for task in self._tasks.values() if task is not None and task.failed]
+        return self._once(("failed",), lambda view: self._noted(view.failed(self._id)))
 
     def everything(self) -> Sequence[Task]:
         """See `Reader.everything`."""
         if not self._whole:
-            self._ask(lambda view: self._read_whole(view, True))
+            self._ask(lambda view: self._noted(view.last_attempts(self._id)))
+            self._whole = True
         return [task for task in self._tasks.values() if task is not None]
+
+    def _noted(self, found: Sequence[Task]) -> Sequence[Task]:
+        for task in found:
+            self._tasks.setdefault(task.ref, task)
+        return found
 
     # ------------------------------------------------------------------ documents
 
@@ -232,22 +211,20 @@ class StoreReader:
         """See `Reader.payload`; raises Elsewhere for one of the payload storage while the view is open."""
         if payload.text is not None:
             return payload
-        digest = payload.digest
-        if digest not in self._payloads:
+        if payload.digest not in self._payloads:
             self.prefetch(payloads=(payload,))
-        lost = self._near.lost.get(digest)
+        lost = self._near.lost.get(payload.digest)
         if lost is not None:
             raise lost.with_traceback(None)
-        return self._payloads[digest]
+        return self._payloads[payload.digest]
 
-    def _read_payloads(self, view: ReadingTransaction, digests: Iterable[str]) -> None:
-        self._payloads.update(self._turns.texts(view, self._id, digests))
+    def _read_payloads(self, digests: Iterable[str]) -> None:
+        self._payloads.update(self._ask(lambda view: self._turns.texts(view, self._id, digests)))
 
     def _fetch(self, digests: Iterable[str]) -> None:
         """Get those that lie in the payload storage; nobody waits for the store meanwhile."""
-        far = [
-            found.external for digest in digests if (found := self._payloads[digest]).text is None and found.external is not None
-        ]
+        found = [self._payloads[digest] for digest in digests]
+        far = [one.external for one in found if one.text is None and one.external is not None]
         if not far:
             return
         try:
@@ -261,66 +238,39 @@ class StoreReader:
 
     # ------------------------------------------------------------------ the inbox, limits, polls
 
-    def _read_inbox(self, view: ReadingTransaction, _: bool) -> None:
-        self._inbox = tuple(view.inbox(self._id))
-
     def inbox(self) -> Sequence[Event]:
         """See `Reader.inbox`."""
-        if self._inbox is None:
-            self._ask(lambda view: self._read_inbox(view, True))
-        return self._inbox or ()
-
-    def _read_left(self, view: ReadingTransaction, events: Iterable[Event]) -> None:
-        for event in events:
-            self._left[event.event_id] = self._turns.left(view, event, self._now)
+        return self._once(("inbox",), lambda view: view.inbox(self._id))
 
     def left(self, event: Event) -> int:
         """See `Reader.left`."""
-        if event.event_id not in self._left:
-            self._ask(lambda view: self._read_left(view, [event]))
-        return self._left[event.event_id]
-
-    def _read_lines(self, view: ReadingTransaction, wanted: Iterable[tuple[str, int]]) -> None:
-        """Limits with windows by the turn's own reading of the clocks: had those been set since, it would compare two times."""
-        for key, heads in wanted:
-            line = view.line(key, heads)
-            if self._read_at is not None:
-                line = attrs.evolve(line, limit=reread(line.limit, self._now, self._read_at))
-            self._lines[key] = (heads, line)
-
-    def _read_members(self, view: ReadingTransaction, places: Iterable[tuple[str, str]]) -> None:
-        if self._view is None:  # its limit as of the same instant
-            self._read_lines(view, {(key, _HEADS) for key, _ in places if key not in self._lines})
-        for place in places:
-            self._members[place] = view.member(*place)
+        return self._once(("left", event.event_id), lambda view: self._turns.left(view, event, self._now))
 
     def limit(self, key: str, heads: int) -> Line:
         """See `Reader.limit`."""
         if key not in self._lines or self._lines[key][0] < heads:
-            self._ask(lambda view: self._read_lines(view, [(key, heads)]))
+            line = self._ask(lambda view: view.line(key, heads))
+            if self._read_at is not None:
+                # Its windows by the turn's own reading of the clocks: had those been set since, it would compare two times.
+                line = attrs.evolve(line, limit=reread(line.limit, self._now, self._read_at))
+            self._lines[key] = (heads, line)
         return self._lines[key][1]
 
     def member(self, key: str, holder: str) -> Member | None:
         """See `Reader.member`."""
-        place = (key, holder)
-        if place not in self._members:
-            self._ask(lambda view: self._read_members(view, [place]))
-        return self._members[place]
+        if self._view is None:  # its limit as of the same instant, or before
+            self.limit(key, _HEADS)
+        return self._once(("member", key, holder), lambda view: view.member(key, holder))
 
     def polls(self, task_type: str) -> Mapping[str, int]:
         """See `Reader.polls`."""
-        if task_type not in self._polls:
-            self._polls[task_type] = self._ask(lambda view: last_polls(view, task_type))
-        return self._polls[task_type]
+        return self._once(("polls", task_type), lambda view: last_polls(view, task_type))
 
     # ------------------------------------------------------------------ definitions and scripts
 
     def definition(self, name: str, version: int | None) -> str | None:
         """See `Reader.definition`."""
-        key = (name, version)
-        if key not in self._definitions:
-            self._definitions[key] = self._ask(lambda view: self._turns.resolved(view, name, version))
-        return self._definitions[key]
+        return self._once(("definition", name, version), lambda view: self._turns.resolved(view, name, version))
 
     def embedding(self, name: str, definition: object) -> Embedding:
         """See `Reader.embedding`."""
@@ -330,13 +280,13 @@ class StoreReader:
 
     def plan(self, definition_hash: str, grafts: tuple[str, ...] = ()) -> Plan:
         """See `Reader.plan`."""
-        key = (definition_hash, grafts)
-        found = self._plans.get(key)
+        asked = ("plan", definition_hash, grafts)
+        found: Plan | None = self._known.get(asked)
         if found is None:
             row = attrs.evolve(self.workflow, definition_hash=definition_hash)
             made = {digest: text for one in self._embedded.values() for digest, text in one.texts.items()}
             found = self._turns.kept(row, grafts) or self._ask(lambda view: self._turns.grown(view, row, grafts, made))
-            self._plans[key] = found
+            self._known[asked] = found
         return found
 
     def script(self, seed: str, values: Mapping[str, Json], now: int, ask: Callable[[], Json]) -> Json:
@@ -347,7 +297,7 @@ class StoreReader:
                 raise (ScriptTimedOut if late else ScriptCut)(said)
         if self._view is None:
             with patience(told is not None):
-                return self._noted(seed, values, now, ask)
+                return self._answered(seed, values, now, ask)
         known = self._near.answers.get(seed) if self._near.answers else None
         if known is not None and known[:2] == (values, now):
             if isinstance(known[2], ConductorliteError):
@@ -360,7 +310,7 @@ class StoreReader:
             self.failure = error
             raise
 
-    def _noted(self, seed: str, values: Mapping[str, Json], now: int, ask: Callable[[], Json]) -> Json:
+    def _answered(self, seed: str, values: Mapping[str, Json], now: int, ask: Callable[[], Json]) -> Json:
         """What a script answers, kept when the turn is rehearsed."""
         answer: Any = None
         try:

@@ -300,8 +300,8 @@ def test_many_that_need_no_worker(new_bench: NewBench, monkeypatch: pytest.Monke
     bench.start(workflow(*forked(), FAIL), {"t": made})
     bench.engine.settle()
     reads: list[object] = []
-    ask = StoreReader._ask
-    monkeypatch.setattr(StoreReader, "_ask", lambda *given: reads.append(given) or ask(*given))
+    ask = StoreReader._read
+    monkeypatch.setattr(StoreReader, "_read", lambda *given: reads.append(given) or ask(*given))
     bench.do("fail", "FAILED")
     bench.healthy()
     assert bench.status_of_workflow() is WorkflowStatus.FAILED

@@ -47,7 +47,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Seen]:
     """Every turn from now on, each decided a second time from nothing but the answers it was given."""
     turns: list[Seen] = []
     batches: dict[int, int] = {}
-    ask = StoreReader._ask
+    ask = StoreReader._read
 
     def counted(self: StoreReader, read: Callable[..., Any]) -> Any:
         batches[id(self)] = batches.get(id(self), 0) + 1
@@ -62,7 +62,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Seen]:
         assert attrs.asdict(first, recurse=False) == attrs.asdict(again, recurse=False)
         return first
 
-    monkeypatch.setattr(StoreReader, "_ask", counted)
+    monkeypatch.setattr(StoreReader, "_read", counted)
     monkeypatch.setattr(Turns, "_decided", decided)
     return turns
 

@@ -24,7 +24,7 @@ Patch = pytest.MonkeyPatch
 
 def unknown_passes_for_absent(patch: Patch) -> None:
     """A row that was not read passes for one that does not exist."""
-    patch.setattr(StoreReader, "latest", lambda self, base: self._latest.get(base))
+    patch.setattr(StoreReader, "latest", lambda self, base: self._known.get(("latest", base)))
 
 
 def some_live_rows_pass_for_all(patch: Patch) -> None:
