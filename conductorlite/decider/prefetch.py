@@ -86,9 +86,6 @@ def _prefetch_grown(reader: Reader, events: Sequence[Event]) -> None:
             plan = reader.plan(workflow.definition_hash, task.grafts)
             if task.base_ref in plan.nodes:
                 _add_task(wanted, plan, workflow, event, task.base_ref, task.iterations)
-                successor = plan.nodes[task.base_ref].successor
-                if successor is not None:  # there may be another task of its name
-                    wanted.refs.add(printed_ref(successor, task.iterations))
     reader.prefetch(**wanted.asked())
 
 
@@ -148,6 +145,8 @@ def _add_task(wanted: _Wanted, plan: Plan, workflow: Workflow, event: Event, bas
     successor = plan.nodes.get(node.successor or "")
     if successor is not None and successor.limit:
         wanted.limits.add(task_key(successor.task.name))
+    if successor is not None and node.grafts:  # there may be another task of its name
+        wanted.refs.add(printed_ref(successor.ref, iterations))
 
 
 def _add_counting(refs: set[str], plan: Plan, node: Node, iterations: tuple[int, ...]) -> None:

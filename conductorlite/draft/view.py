@@ -149,8 +149,22 @@ class View:
         ref = self._newest.get(base_ref)
         if ref is not None:
             return self._last[ref]
+        last = self._last.get(base_ref) if node is None else None
+        if last is not None and not last.iterations:
+            return last  # made at run time, outside every loop: the reference has this one row
         stored = self.reader.latest(base_ref)
         return None if stored is None or stored.ref in self._dropped else self._last.get(stored.ref, stored)
+
+    def prefetch_latest(self, base_refs: Iterable[str]) -> None:
+        """Have the reader load the rows of definition references in one batch, save those of this turn."""
+        refs, latest = [], []
+        for base_ref in base_refs:
+            ref = self.seen_as(base_ref)
+            if ref is not None:
+                refs.append(ref)
+            elif base_ref in self.plan.nodes and base_ref not in self._newest:
+                latest.append(base_ref)
+        self.reader.prefetch(refs=[ref for ref in refs if ref not in self._last], latest=latest)
 
     def seen_as(self, base_ref: str) -> str | None:
         """The printed reference that a definition reference stands for; None when it is that of the newest round."""

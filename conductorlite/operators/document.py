@@ -45,8 +45,9 @@ class DraftSource:
             self._prefetch()
 
     def _prefetch(self) -> None:
-        """Have the reader load the large documents that are about to be read in one batch."""
+        """Have the reader load the rows, and then the large documents, that are about to be read, in one batch each."""
         draft = self._draft
+        draft.prefetch_latest({root for root, _ in self._reads.members})
         absent = []
         for root, member in self._reads.members:
             if member not in _DOCUMENTS:
