@@ -10,7 +10,8 @@ from itertools import islice
 from typing import Any, Final
 
 from conductorlite.decisions import Event, EventKind
-from conductorlite.draft import Draft, Reader, attempt_id, counted
+from conductorlite.definitions import TaskType
+from conductorlite.draft import Draft, Item, Reader, attempt_id, counted
 from conductorlite.executions import Workflow, printed_ref
 from conductorlite.expressions import Reads
 from conductorlite.limits import task_key
@@ -169,18 +170,33 @@ def prefetch_rest(draft: Draft) -> None:
 
     Only for what this turn will come to: a fork with many branches left fills it.
     """
-    forking = [item for item in draft.stack if item[0] == "branch"]
-    if forking:
-        draft.reader.prefetch(refs={item[1] for item in forking})
-        if sum(len(branches_left(draft, item[1], item[2])) for item in forking) >= draft.bounds.rows:
-            return
-    listed = [item[1] for item in (*draft.stack, *islice(draft.queue, draft.bounds.steps)) if item[0] in _ABOUT_ROWS]
-    refs = set(listed)
-    for ref in listed:
-        base, iterations = split_ref(draft.plan, ref)
+    refs: set[str] = set()
+    unknown: list[Item] = []
+    left = 0
+    for item in draft.stack:
+        if item[0] != "branch":
+            continue
+        refs.add(item[1])
+        base, iterations = split_ref(draft.plan, item[1])
         node = draft.plan.nodes.get(base)
-        if node is not None:
-            _add_counting(refs, draft.plan, node, iterations)
+        if node is None or node.task.type != TaskType.FORK_JOIN or draft.reopening or draft.field("skips"):
+            unknown.append(item)
+            continue
+        left += len(node.heads) - item[2]
+        if node.join is not None:
+            refs.add(printed_ref(node.join, iterations))
+    if unknown:
+        draft.reader.prefetch(refs=refs)
+        left += sum(len(branches_left(draft, item[1], item[2])) for item in unknown)
+    listed: list[str] = []
+    if left < draft.bounds.rows:
+        listed = [item[1] for item in (*draft.stack, *islice(draft.queue, draft.bounds.steps)) if item[0] in _ABOUT_ROWS]
+        refs.update(listed)
+        for ref in listed:
+            base, iterations = split_ref(draft.plan, ref)
+            node = draft.plan.nodes.get(base)
+            if node is not None:
+                _add_counting(refs, draft.plan, node, iterations)
     draft.reader.prefetch(refs=refs)
     _prefetch_counting(draft, listed)
 

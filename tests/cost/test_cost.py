@@ -195,7 +195,7 @@ def test_cut_turn_reads_all_it_needs_in_few_batches(monkeypatch: pytest.MonkeyPa
         assert handle.status is WorkflowStatus.COMPLETED
         assert engine.turns.commits > 5
         assert done["decisions"] == engine.turns.commits
-        assert done["reads"] <= 3 * engine.turns.commits
+        assert done["reads"] <= 2 * engine.turns.commits
 
 
 def pure(kind: str, count: int) -> WorkflowDef:
