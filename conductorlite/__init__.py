@@ -3,18 +3,26 @@
 The public face: everything a program needs is importable from here. The test kit is `conductorlite.testing`.
 """
 
-from conductorlite.aio import AsyncEngine, AsyncRun
-from conductorlite.clock import Clock, SystemClock, VirtualClock
-from conductorlite.decider import Barriers, Bounds
-from conductorlite.definitions import (
+from conductorlite.decide.draft.barriers import Barriers
+from conductorlite.decide.draft.view import Bounds
+from conductorlite.engine.feeding import IndexHealth
+from conductorlite.engine.invariants import Finding
+from conductorlite.engine.keeping import PruneReport
+from conductorlite.engine.limits import LimitMember, LimitUse
+from conductorlite.engine.outside import PayloadSweep
+from conductorlite.engine.queries import AgendaEntry
+from conductorlite.engine.reruns import BulkReport
+from conductorlite.engine.upkeep import EngineShare, RepairReport
+from conductorlite.ext.fsspec import FsspecPayloads
+from conductorlite.ext.secrets import EnvironmentSecrets
+from conductorlite.model.clock import Clock, SystemClock, VirtualClock
+from conductorlite.model.definitions import (
     IdempotencyStrategy,
-    Problem,
     RateLimitConfig,
     RateLimitPolicy,
     RetryLogic,
     SchemaDef,
     Semantics,
-    Severity,
     SubWorkflowParams,
     TaskDef,
     TaskType,
@@ -23,20 +31,7 @@ from conductorlite.definitions import (
     WorkflowTask,
     WorkflowTimeoutPolicy,
 )
-from conductorlite.diagrams import mermaid
-from conductorlite.driver import Engine, Run
-from conductorlite.engine import (
-    AgendaEntry,
-    BulkReport,
-    EngineShare,
-    IndexHealth,
-    LimitMember,
-    LimitUse,
-    PayloadSweep,
-    PruneReport,
-    RepairReport,
-)
-from conductorlite.errors import (
+from conductorlite.model.errors import (
     AlreadyExists,
     ClockError,
     ConductorliteError,
@@ -62,11 +57,12 @@ from conductorlite.errors import (
     PayloadLost,
     PayloadTooLarge,
     PayloadUnavailable,
+    Problem,
     ReplayDiverged,
-    ResultTimeout,
     ScheduleNotFound,
     SchemaTooNew,
     SecretsUnavailable,
+    Severity,
     SinkError,
     SourceError,
     StaleLease,
@@ -77,22 +73,11 @@ from conductorlite.errors import (
     StorageReadOnly,
     TaskFailedTerminally,
     TaskNotFound,
-    WorkflowFailed,
     WouldDeadlock,
 )
-from conductorlite.executions import (
-    Cause,
-    HistoryEvent,
-    HistoryKind,
-    PollData,
-    Task,
-    TaskLog,
-    TaskResult,
-    TaskStatus,
-    Workflow,
-    WorkflowStatus,
-)
-from conductorlite.handlers import (
+from conductorlite.model.executions import HistoryEvent, HistoryKind, PollData, Task, TaskLog, TaskResult, Workflow
+from conductorlite.model.failures import Cause, ResultTimeout, WorkflowFailed
+from conductorlite.model.handlers import (
     ActionType,
     EventAction,
     EventExecution,
@@ -103,12 +88,7 @@ from conductorlite.handlers import (
     TerminateWorkflow,
     UpdateWorkflowVariables,
 )
-from conductorlite.invariants import Finding
-from conductorlite.migration import DefinitionDiff, MigrationPlan, Verdict, diff, plan_migration
-from conductorlite.payloads import FsspecPayloads, LocalPayloads, MemoryPayloads
-from conductorlite.plan import validate, validate_event_handler, validate_task_def
-from conductorlite.ports import EventMessage, EventSource, ExternalStorageLocation, SecretProvider, Size, Sizes
-from conductorlite.schedules import (
+from conductorlite.model.schedules import (
     Backfill,
     CronSchedule,
     OverlapPolicy,
@@ -118,11 +98,21 @@ from conductorlite.schedules import (
     StartWorkflowRequest,
     WorkflowSchedule,
 )
-from conductorlite.search import SearchResult, TaskSummary, WorkflowSummary
-from conductorlite.secrets import EnvironmentSecrets
-from conductorlite.worker import TaskContext, TaskLogFilter, Workers, current_task
-
-__version__ = "0.1.0"
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.plan.diagrams import mermaid
+from conductorlite.plan.difference import DefinitionDiff, diff
+from conductorlite.plan.migration import MigrationPlan, Verdict, plan_migration
+from conductorlite.plan.validate import validate, validate_event_handler, validate_task_def
+from conductorlite.runtime.aio.engine import AsyncEngine
+from conductorlite.runtime.aio.run import AsyncRun
+from conductorlite.runtime.calls import TaskLogFilter, current_task
+from conductorlite.runtime.context import TaskContext
+from conductorlite.runtime.engine import Engine, Run
+from conductorlite.runtime.registry import Workers
+from conductorlite.store.payloads import LocalPayloads, MemoryPayloads
+from conductorlite.store.ports import EventMessage, EventSource, SecretProvider
+from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
+from conductorlite.store.upkeep import ExternalStorageLocation, Size, Sizes
 
 __all__ = [
     "ActionType",
@@ -255,3 +245,5 @@ __all__ = [
     "validate_event_handler",
     "validate_task_def",
 ]
+
+__version__ = "0.1.0"

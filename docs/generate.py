@@ -16,20 +16,9 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite import (
-    AsyncEngine,
-    AsyncRun,
-    Engine,
-    EnvironmentSecrets,
-    Run,
-    TaskContext,
-    VirtualClock,
-    Workers,
-    definitions,
-    errors,
-    handlers,
-)
-from conductorlite.executions import (
+from conductorlite import AsyncEngine, AsyncRun, Engine, EnvironmentSecrets, Run, TaskContext, VirtualClock, Workers, errors
+from conductorlite.model import definitions, handlers
+from conductorlite.model.statuses import (
     TASK_TRANSITIONS,
     TASK_VERB_TRANSITIONS,
     WORKFLOW_TRANSITIONS,
@@ -37,7 +26,7 @@ from conductorlite.executions import (
     TaskStatus,
     WorkflowStatus,
 )
-from conductorlite.plan import OPERATOR_TYPES
+from conductorlite.plan.types import OPERATOR_TYPES
 
 FOLDER: Final = Path(__file__).parent / "reference"
 
@@ -53,7 +42,7 @@ def statuses() -> str:
             "# Statuses",
             "",
             _NOTE,
-            "The tables are those of `conductorlite.executions`: the engine consults them at every change, and",
+            "The tables are those of `conductorlite.model.executions`: the engine consults them at every change, and",
             "`Engine.check` replays the journal of an execution against them.",
             "",
             "## Tasks",

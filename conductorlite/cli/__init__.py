@@ -19,7 +19,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from conductorlite.errors import MissingExtra
+from conductorlite.model.errors import MissingExtra
 
 __all__ = ["main"]
 

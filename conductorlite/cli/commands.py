@@ -1,4 +1,7 @@
-"""The program and its commands that run and start executions; the others are in the modules beside this one."""
+"""The program and its commands that run and start executions; the others are in the modules beside this one.
+
+The reference page of the command line, made from the commands: `python -m conductorlite.cli.commands` prints it.
+"""
 
 from __future__ import annotations
 
@@ -11,30 +14,37 @@ from typing import Any
 
 import click
 
-from conductorlite.cli.changing import CHANGING
+from conductorlite.cli.changing import CHANGING, MESSAGES
 from conductorlite.cli.driving import drive
-from conductorlite.cli.exits import Exit
-from conductorlite.cli.keeping import KEEPING
+from conductorlite.cli.keeping import KEEPING, MOVING, UPKEEP
 from conductorlite.cli.looking import LOOKING, explained
-from conductorlite.cli.messages import MESSAGES
-from conductorlite.cli.moving import MOVING
-from conductorlite.cli.reading import read_definition, read_input, read_task_defs, read_workers, with_system_workers
 from conductorlite.cli.scheduling import SCHEDULING
-from conductorlite.cli.shared import OutputClosed, Setting, SharedGroup, command_options
+from conductorlite.cli.shared import (
+    Exit,
+    OutputClosed,
+    Setting,
+    SharedGroup,
+    command_options,
+    read_definition,
+    read_input,
+    read_task_defs,
+    read_workers,
+    with_system_workers,
+)
 from conductorlite.cli.showing import discard_output
-from conductorlite.cli.upkeep import UPKEEP
-from conductorlite.codec.executions import workflow_to_json
-from conductorlite.definitions import IdempotencyStrategy, WorkflowDef
-from conductorlite.driver import Engine
-from conductorlite.errors import Conflict, ExecutionNotFound
-from conductorlite.executions import Workflow, WorkflowStatus
-from conductorlite.expressions import apply_workflow_input_template
-from conductorlite.plan import OPERATOR_TYPES
+from conductorlite.ext.secrets import EnvironmentSecrets
+from conductorlite.language.templates import apply_workflow_input_template
+from conductorlite.model.definitions import IdempotencyStrategy, WorkflowDef
+from conductorlite.model.documents import workflow_to_json
+from conductorlite.model.errors import Conflict, ExecutionNotFound
+from conductorlite.model.executions import Workflow
+from conductorlite.model.spans import to_span
+from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.plan.tree import walk
-from conductorlite.secrets import EnvironmentSecrets
-from conductorlite.spans import to_span
+from conductorlite.plan.types import OPERATOR_TYPES
+from conductorlite.runtime.engine import Engine
 
-__all__ = ["program", "run_command"]
+__all__ = ["page", "program", "run_command"]
 
 
 @click.group(
@@ -156,7 +166,7 @@ def run_(setting: Setting, definition: str | None, given: str | None, workers: t
 @contextmanager
 def _told_once() -> Iterator[None]:
     """The command itself says which workers are not here; what is logged of it at a start would say it again."""
-    logger = logging.getLogger("conductorlite.definitions")
+    logger = logging.getLogger("conductorlite.model.definitions")
 
     def other(record: logging.LogRecord) -> bool:
         return "no worker here for" not in record.getMessage()
@@ -260,3 +270,94 @@ def _is_file(definition: str) -> bool:
 
 for _command in (*CHANGING, *LOOKING, *MOVING, *MESSAGES, *SCHEDULING, *KEEPING, *UPKEEP):
     program.add_command(_command)
+
+
+_HEAD = """# Command line
+
+<!-- Written by conductorlite/cli/commands.py: change the commands, then run `python -m conductorlite.cli.commands`. -->
+
+Needs the extra `cli`: `pip install 'conductorlite[cli]'`. How to work with it: [Use the command
+line](../how-to/use-the-command-line.md).
+
+Answers go to standard output, remarks and errors to standard error; an error is one line (the problems of a definition a
+line each). On a terminal tables are coloured; elsewhere they are aligned text. Instants are UTC. The database is
+`conductorlite.db` in the current folder unless `--db` names another, its payload storage
+beside it unless `--payloads` does. `--db`, `--payloads`, `--json` and `--debug` may stand before or after the name of a command;
+what stands after it wins. The environment variables `CONDUCTORLITE_DB` and `CONDUCTORLITE_PAYLOADS` stand in for the options that
+are not given; conductorlite reads no others, but those that `run --secrets-prefix` asks for. The library that paints terminals
+honours `NO_COLOR`, `TERM` and their like.
+
+## Exit codes
+
+| code | meaning |
+|---|---|
+"""
+
+_JSON = """
+## JSON
+
+| command | document |
+|---|---|
+| `run` | Conductor's Workflow without `tasks` and `workflowDefinition` |
+| `show` | Conductor's Workflow with both; instants epoch ms (0: not yet), spans seconds, nulls left out |
+| `list` | `totalHits` (counted up to 1,000 past `--limit`), `results`: Conductor's WorkflowSummary less input and output |
+| `start`, `retry`, `restart`, `rerun`, `pause`, `resume`, `terminate` | `workflowId`, `status` |
+| `remove` | `workflowId`, `removed` |
+| `sweep-payloads` | `deleted`, `found` |
+| these with several ids | `bulkSuccessfulResults`: a list of such documents, and `bulkErrorResults`: messages by id |
+| `skip` | `workflowId`, `referenceTaskName`, `status` |
+| `signal` | `workflowId`, `referenceTaskName`, `taskId`, `status` |
+| `set-variables` | `workflowId`, `variables` |
+| `history` | a list of `n`, `time`, `kind`, `status`; if any `referenceTaskName`, `retryCount`, `iteration`, `reason`, \
+ `data` (or `externalPayloadStoragePath`), `cause` |
+| `export` | the document of [Engine.export](../how-to/export-and-replay.md); with `-o`: `workflowId`, `file`, `executions` |
+| `explain` | `workflowId`, `status`, `text` |
+| `agenda` | a list of `time`, `kind`, `workflowId`, `referenceTaskName` |
+| `limits` | a list of `key`, `inUse`, `waiting`, `admittedAt`, `reserved`, `windowMovesAt`; with a key one, with `holders` and \
+ `line`: lists of `workflowId`, `referenceTaskName`, `taskId`, `retryCount`, `priority`, `askedAt` and the limits they ask under |
+| `check` | `checked`, and `findings`: a list of `law`, `workflowId`, `text`; with `--repair` such a list `repaired` |
+| `engines` | a list of `name`, `open`, `ended`, `letters` |
+| `take-over` | `from`, `to` (null: all engines), `executions`: how many |
+| `backup` | `file` |
+| `diagram` | `mermaid` |
+| `diff` | `name`, `from`, `to`, `fields`, `added`, `removed`, `changed`, `moved`, `perhapsRenamed`, `inside` |
+| `migrate` | per execution: `verdict`, `reasons`, `notes`, `live`, `renamed`; with `--all` an `error` if it was not moved |
+| `publish`, `events` | a list of Conductor's EventExecution: `id`, \
+ `messageId`, `name`, `event`, `created`, `status`, `action`, `output` |
+| `handlers` | a list of Conductor's EventHandler |
+| `schedule` `save`, `show`, `pause`, `resume` | Conductor's WorkflowSchedule with `nextRunTime`, and `running`, `buffered`, \
+ `backfills`, `recent` |
+| `schedule list` | a list of these |
+| `schedule preview` | a list of instants, epoch ms |
+| `schedule backfill` | `name`, `instants`: how many |
+| `schedule remove` | `name`, `removed` |
+| `search` | `totalHits`, `results`: Conductor's WorkflowSummary, or with `--tasks` TaskSummary |
+| `archive` | `bulkSuccessfulResults`: a list of ids, and `bulkErrorResults`: messages by id |
+| `prune` | `removed`, `archived`, `kept`: lists of ids, and `bulkErrorResults`: messages by id |
+| `compact` | `bytesBefore`, `bytesAfter` |
+| `size` | `fileBytes`, `freeBytes`, `kinds` and `executions`: rows and bytes |
+| `reindex` | `index`: the file (null: forgotten), `executions`: how many |
+| `validate` | `valid`, and `problems`: a list of `path`, `message`, `severity` |
+"""
+
+
+def page() -> str:
+    """The whole page: exit codes, JSON documents, and the help of every command as it is printed."""
+    codes = "".join(f"| {int(code)} | {code.meaning} |\n" for code in Exit)
+    helps = [_help(None, program)]
+    for name, command in program.commands.items():
+        helps.append(_help(name, command))
+        if isinstance(command, click.Group):
+            helps += [_help(f"{name} {inner}", each) for inner, each in command.commands.items()]
+    return f"{_HEAD}{codes}{_JSON}\n" + "\n".join(helps)
+
+
+def _help(name: str | None, command: click.Command) -> str:
+    parent = click.Context(program, info_name="conductorlite", **program.context_settings)
+    context = parent if name is None else click.Context(command, info_name=name, parent=parent)
+    text = command.get_help(context)
+    return f"## {'conductorlite' if name is None else name}\n\n```text\n{text}\n```\n"
+
+
+if __name__ == "__main__":
+    click.echo(page(), nl=False)

@@ -16,14 +16,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from conductorlite.cli.exits import Exit
+from conductorlite.cli.shared import Exit
 from conductorlite.cli.showing import Screen, instant, one_line
-from conductorlite.definitions import WorkflowDef
-from conductorlite.driver import Engine
-from conductorlite.driver.outcomes import late
-from conductorlite.engine import leave_all
-from conductorlite.errors import NoThread
-from conductorlite.executions import HistoryEvent, HistoryKind, TaskStatus, Workflow, WorkflowStatus
+from conductorlite.engine.holding import leave_all
+from conductorlite.model.definitions import WorkflowDef
+from conductorlite.model.errors import NoThread
+from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.runtime.engine import Engine
+from conductorlite.runtime.signals import late
 
 __all__ = ["drive", "history_line"]
 

@@ -1,4 +1,9 @@
-"""The commands on the store as a whole: search, archive, prune, compact, size, reindex."""
+"""The commands on the store as a whole: search, archive, prune, compact, size, reindex.
+
+The commands that compare definitions and move executions from one to another.
+
+The commands on the database as a whole: whose executions are whose, and copies.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +14,172 @@ from typing import Any
 import attrs
 import click
 
-from conductorlite.cli.exits import Exit, exit_code
-from conductorlite.cli.shared import Setting, command_options
-from conductorlite.cli.showing import instant, iso
-from conductorlite.definitions import property_name
-from conductorlite.driver import Engine
-from conductorlite.engine import BulkReport
-from conductorlite.search import TaskSummary, WorkflowSummary
+from conductorlite.cli.shared import Exit, Setting, command_options, exit_code, read_definition
+from conductorlite.cli.showing import instant, iso, one_line
+from conductorlite.engine.reruns import BulkReport
+from conductorlite.model.definitions import WorkflowDef, property_name
+from conductorlite.plan.difference import DefinitionDiff
+from conductorlite.plan.difference import diff as difference
+from conductorlite.plan.migration import MigrationPlan
+from conductorlite.runtime.engine import Engine
+from conductorlite.store.search import TaskSummary, WorkflowSummary
 
-__all__ = ["KEEPING"]
+__all__ = ["KEEPING", "MOVING", "UPKEEP"]
+
+
+@click.command("diff")
+@click.argument("old", metavar="OLD")
+@click.argument("new", metavar="NEW")
+@command_options(database=False)
+def diff(setting: Setting, old: str, new: str) -> Exit:
+    """Say what tells two definition files apart.
+
+    A line per difference: + added, - removed, ~ changed fields, > moved, ? perhaps only renamed. Exits with 1 if there is any.
+    """
+    found = difference(read_definition(old), read_definition(new))
+    if setting.json:
+        setting.screen.document(_diff_document(found))
+    else:
+        for line in str(found).split("\n"):
+            setting.screen.text(_kept(line))
+    return Exit.FAILED if found else Exit.OK
+
+
+@click.command("migrate")
+@click.argument("workflow_id", metavar="[ID]", required=False)
+@click.option("--all", "name", metavar="NAME", help="Every running or paused execution of this workflow, instead of one.")
+@click.option("--from", "from_version", metavar="VERSION", type=int, help="With --all: of this version.")
+@click.option("--to", metavar="VERSION|FILE", help="A registered version, or a definition file (default: the highest version).")
+@click.option("--map", "pairs", metavar="OLD=NEW", multiple=True, help="A reference that is called NEW in the new definition.")
+@click.option("--dry-run", is_flag=True, help="Say what would happen, and change nothing.")
+@command_options()
+def migrate(setting: Setting, workflow_id: str | None, name: str | None, from_version: int | None, to: str | None,
+            pairs: tuple[str, ...], dry_run: bool) -> Exit:  # fmt: skip
+    """Move a running or paused execution, or all of a version, to another definition.
+
+    What has ended stays; what is live must have its place in the new definition. Exits with 4 if one cannot be moved.
+    """
+    if (workflow_id is None) == (name is None):
+        raise click.UsageError("give an ID, or --all NAME")
+    if (name is None) != (from_version is None):
+        raise click.UsageError("--all and --from go together")
+    target, refs = _target(to), _refs(pairs)
+    found: dict[str, MigrationPlan | str]
+    with setting.engine() as engine:
+        if workflow_id is not None:
+            found = {workflow_id: engine.migrate(workflow_id, target, refs=refs, dry_run=dry_run)}
+        else:
+            found = engine.migrate_all(name or "", from_version or 0, target, refs=refs, dry_run=dry_run)
+    if setting.json:
+        setting.screen.document({key: _plan_document(plan) for key, plan in found.items()})
+    else:
+        for plan in found.values():
+            for line in str(plan).split("\n"):
+                setting.screen.text(_kept(line))
+    if name is not None:
+        stuck = sum(isinstance(plan, str) or plan.blocked for plan in found.values())
+        setting.screen.note(f"{len(found) - stuck} of {len(found)} {'can be moved' if dry_run else 'moved'}")
+    return Exit.CONFLICT if any(isinstance(plan, str) or plan.blocked for plan in found.values()) else Exit.OK
+
+
+def _target(to: str | None) -> WorkflowDef | int | None:
+    if to is None:
+        return None
+    return int(to) if to.isascii() and to.isdigit() else read_definition(to)
+
+
+def _refs(pairs: tuple[str, ...]) -> dict[str, str]:
+    refs: dict[str, str] = {}
+    for pair in pairs:
+        old, equals, new = pair.partition("=")
+        if not (old and equals and new):
+            raise click.UsageError(f"--map {pair!r} is not OLD=NEW")
+        if old in refs:
+            raise click.UsageError(f"--map gives {old!r} twice")
+        refs[old] = new
+    return refs
+
+
+def _kept(line: str) -> str:
+    """A line with its indentation, and nothing a terminal would obey."""
+    return " " * (len(line) - len(line.lstrip(" "))) + one_line(line.lstrip(" ")) + "\n"
+
+
+def _diff_document(found: DefinitionDiff) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "from": found.old_version,
+        "to": found.new_version,
+        "fields": list(found.fields),
+        "added": list(found.added),
+        "removed": list(found.removed),
+        "changed": {ref: list(names) for ref, names in found.changed.items()},
+        "moved": {ref: {"from": was, "to": now} for ref, (was, now) in found.moved.items()},
+        "perhapsRenamed": dict(found.renamed),
+        "inside": {ref: _diff_document(inner) for ref, inner in found.inside.items()},
+    }
+
+
+def _plan_document(plan: MigrationPlan | str) -> dict[str, Any]:
+    if isinstance(plan, str):
+        return {"error": plan}
+    return {
+        "verdict": str(plan.verdict),
+        "reasons": list(plan.reasons),
+        "notes": list(plan.notes),
+        "live": dict(plan.live),
+        "renamed": dict(plan.renamed),
+    }
+
+
+#: What `commands` adds to the program.
+MOVING = (diff, migrate)
+
+
+@click.command("engines")
+@command_options()
+def engines(setting: Setting) -> None:
+    """List the engines that keep executions to themselves, with how many."""
+    with setting.engine() as engine:
+        shares = engine.engines()
+    if setting.json:
+        setting.screen.document(
+            [{"name": one.name, "open": one.open, "ended": one.ended, "letters": one.letters} for one in shares]
+        )
+        return
+    setting.screen.table(("ENGINE", "OPEN", "ENDED", "LETTERS"), [(one.name, one.open, one.ended, one.letters) for one in shares])
+
+
+@click.command("take-over")
+@click.argument("name", metavar="ENGINE")
+@click.option("--to", "heir", metavar="ENGINE", help="Whose they are from now on (default: all engines').")
+@command_options()
+def take_over(setting: Setting, name: str, heir: str | None) -> None:
+    """Give all that belongs to an engine that does not come back to another one, or to all."""
+    with setting.engine(name=heir) as engine:
+        moved = engine.take_over(name)
+    if setting.json:
+        setting.screen.document({"from": name, "to": heir, "executions": moved})
+    else:
+        setting.screen.line(f"{moved} executions of {name} belong to {heir or 'all engines'} now")
+
+
+@click.command("backup")
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@command_options()
+def backup(setting: Setting, file: Path) -> None:
+    """Copy the database, as it is at one instant, into a new file, while others go on with it."""
+    with setting.engine() as engine:
+        engine.backup(file)
+    if setting.json:
+        setting.screen.document({"file": str(file)})
+    else:
+        setting.screen.line(str(file))
+
+
+#: Every command of this file.
+UPKEEP = (engines, take_over, backup)
+
 
 #: Instants in summaries: Conductor writes them as ISO 8601.
 _INSTANTS = frozenset({"start_time", "update_time", "end_time", "scheduled_time"})

@@ -1,4 +1,7 @@
-"""The commands that only look."""
+"""The commands that only look.
+
+`limits`: how limits stand, and who is in line.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +12,106 @@ from typing import Any
 
 import click
 
-from conductorlite.canonical import canonical, parse
 from conductorlite.cli.driving import history_line
-from conductorlite.cli.exits import Exit
-from conductorlite.cli.limits import limits
-from conductorlite.cli.reading import read_definition
-from conductorlite.cli.shared import Setting, command_options
+from conductorlite.cli.shared import Exit, Setting, command_options, read_definition
 from conductorlite.cli.showing import instant, iso
-from conductorlite.codec.executions import workflow_to_json
-from conductorlite.definitions import Severity
-from conductorlite.diagrams import mermaid
-from conductorlite.driver import Engine
-from conductorlite.engine import RepairReport
-from conductorlite.errors import InvalidDefinition
-from conductorlite.executions import HistoryEvent, Workflow, WorkflowStatus
-from conductorlite.explain import span_in_words
-from conductorlite.invariants import Finding
-from conductorlite.plan import validate as problems_of
+from conductorlite.engine.causes import span_in_words
+from conductorlite.engine.invariants import Finding
+from conductorlite.engine.limits import LimitMember, LimitUse
+from conductorlite.engine.upkeep import RepairReport
+from conductorlite.model.canonical import canonical, parse
+from conductorlite.model.documents import workflow_to_json
+from conductorlite.model.errors import InvalidDefinition, Severity
+from conductorlite.model.executions import HistoryEvent, Workflow
+from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.plan.diagrams import mermaid
+from conductorlite.plan.validate import validate as problems_of
+from conductorlite.runtime.engine import Engine
 
-__all__ = ["LOOKING", "explained"]
+__all__ = ["LOOKING", "explained", "limits"]
+
+
+@click.command("limits")
+@click.argument("key", metavar="[KEY]", required=False)
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many lines of each kind.")
+@click.option("--after", metavar="KEY", default="", help="Only limits whose keys come after this one.")
+@command_options()
+def limits(setting: Setting, key: str | None, limit: int, after: str) -> None:
+    """List limits, or who holds slots of one and who waits: task:<name>, workflow:<rate limit key>."""
+    if key is None:
+        with setting.engine() as engine:
+            found = engine.limits(limit=limit, after=after)
+        if setting.json:
+            setting.screen.document([_document(one) for one in found])
+            return
+        setting.screen.table(("KEY", "IN USE", "IN WINDOW", "WAITING", "WINDOW MOVES"), [_row(one) for one in found])
+        return
+    with setting.engine() as engine:
+        one = engine.limit(key, limit=limit)
+    if setting.json:
+        members = {"holders": [_member(holder) for holder in one.holders], "line": [_member(next_) for next_ in one.line]}
+        setting.screen.document({**_document(one), **members})
+        return
+    shown = zip(("limit", "in use", "in window", "waiting", "window moves"), _row(one), strict=True)
+    setting.screen.pairs(list(shown))
+    setting.screen.line("")
+    rows = [("holds", holder) for holder in one.holders]
+    rows += [(f"waits, number {place}", member) for place, member in enumerate(one.line, start=1)]
+    setting.screen.table(
+        ("STANDING", "ID", "TASK", "ATTEMPT", "PRIORITY", "ASKED", "ALLOWS"),
+        [
+            (
+                standing,
+                member.workflow_id,
+                member.ref,
+                None if member.ref is None else member.attempt + 1,
+                member.priority,
+                instant(member.asked_at),
+                _allowed(member),
+            )
+            for standing, member in rows
+        ],
+    )
+
+
+def _row(one: LimitUse) -> tuple[object, ...]:
+    return one.key, one.in_use, len(one.admitted_at) + one.reserved, one.waiting, instant(one.window_moves_at or 0)
+
+
+def _allowed(member: LimitMember) -> str:
+    at_once = f"{member.concurrent_exec_limit} at once" if member.concurrent_exec_limit else ""
+    in_time = f"{member.rate_limit_per_frequency} in {member.rate_limit_frequency_ms / 1000:g} s"
+    return ", ".join(filter(None, (at_once, in_time if member.rate_limit_per_frequency else "")))
+
+
+def _document(one: LimitUse) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "key": one.key,
+        "inUse": one.in_use,
+        "waiting": one.waiting,
+        "admittedAt": list(one.admitted_at),
+        "reserved": one.reserved,
+        "windowMovesAt": one.window_moves_at,
+        "unpolled": list(one.unpolled) or None,
+    }
+    return {name: value for name, value in document.items() if value is not None}
+
+
+def _member(member: LimitMember) -> dict[str, Any]:
+    execution = member.ref is None
+    document: dict[str, Any] = {
+        "workflowId": member.workflow_id,
+        "referenceTaskName": member.ref,
+        "taskId": member.task_id,
+        "retryCount": None if execution else member.attempt,
+        "priority": member.priority,
+        "askedAt": member.asked_at,
+        "concurrentExecLimit": member.concurrent_exec_limit,
+        "rateLimitPerFrequency": None if execution else member.rate_limit_per_frequency,
+        "rateLimitFrequencyInSeconds": None if execution else member.rate_limit_frequency_ms / 1000,
+    }
+    return {name: value for name, value in document.items() if value is not None}
+
 
 _ID = click.argument("workflow_id", metavar="ID")
 

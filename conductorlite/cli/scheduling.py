@@ -8,13 +8,12 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from conductorlite.canonical import canonical
-from conductorlite.cli.reading import read_document
-from conductorlite.cli.shared import Setting, SharedGroup, command_options
+from conductorlite.cli.shared import Setting, SharedGroup, command_options, read_document
 from conductorlite.cli.showing import instant
-from conductorlite.clock import to_instant
-from conductorlite.driver import Engine
-from conductorlite.schedules import OverlapPolicy, Schedule, WorkflowSchedule
+from conductorlite.model.canonical import canonical
+from conductorlite.model.clock import to_instant
+from conductorlite.model.schedules import OverlapPolicy, Schedule, WorkflowSchedule
+from conductorlite.runtime.engine import Engine
 
 __all__ = ["SCHEDULING"]
 

@@ -1,10 +1,20 @@
-"""What all commands have: `--db`, `--payloads`, `--json`, `--debug`, before or after their names; one line for every error."""
+"""What all commands share: options, exit codes, and reading what stands on the command line.
+
+Exit codes: what each means, and which error ends with which.
+
+From the texts of a command line to objects: definitions, `--input`, `--workers`.
+
+What all commands have: `--db`, `--payloads`, `--json`, `--debug`, before or after their names; one line for every error.
+"""
 
 from __future__ import annotations
 
+import importlib
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import IntEnum
 from functools import wraps
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
@@ -13,14 +23,182 @@ import attrs
 import click
 from click.core import ParameterSource
 
-from conductorlite.cli.exits import Exit, exit_code
 from conductorlite.cli.showing import Screen, one_line
-from conductorlite.driver import Engine
-from conductorlite.errors import ConductorliteError, NotFound
-from conductorlite.ports import SecretProvider
-from conductorlite.worker import Workers
+from conductorlite.ext.workers import system_workers
+from conductorlite.model.canonical import canonical, parse
+from conductorlite.model.definitions import TaskDef, WorkflowDef
+from conductorlite.model.errors import (
+    ConductorliteError,
+    Conflict,
+    InvalidDefinition,
+    InvalidExpression,
+    InvalidInput,
+    MissingExtra,
+    NotFound,
+    StorageError,
+)
+from conductorlite.model.failures import ResultTimeout, WorkflowFailed
+from conductorlite.model.handlers import EventHandler
+from conductorlite.runtime.engine import Engine
+from conductorlite.runtime.registry import Workers
+from conductorlite.store.ports import SecretProvider
 
-__all__ = ["DATABASE", "OutputClosed", "Setting", "SharedGroup", "command_options", "guarded"]
+__all__ = [
+    "DATABASE",
+    "Exit",
+    "OutputClosed",
+    "Setting",
+    "SharedGroup",
+    "command_options",
+    "exit_code",
+    "guarded",
+    "read_definition",
+    "read_document",
+    "read_event_handler",
+    "read_input",
+    "read_json",
+    "read_task_defs",
+    "read_workers",
+    "with_system_workers",
+]
+
+
+class Exit(IntEnum):
+    """What the process says when it ends."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    CONFLICT = 4
+    STORAGE = 5
+    TIMEOUT = 6
+    INTERNAL = 70
+    INTERRUPTED = 130
+    PIPE = 141
+    TERMINATED = 143
+
+    @property
+    def meaning(self) -> str:
+        """In words, for the documentation."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Exit.OK: "done; `run`: the execution is COMPLETED",
+    Exit.FAILED: "the execution ended FAILED, TIMED_OUT or TERMINATED; `check`, `validate` or `diff` found something",
+    Exit.USAGE: "wrong arguments, an unreadable or invalid file or definition, or a missing extra",
+    Exit.NOT_FOUND: "no such execution, task, definition or database",
+    Exit.CONFLICT: "the command does not fit the status, the id or the idempotency key is taken, or `migrate` is blocked",
+    Exit.STORAGE: "the database is busy, full, read-only, damaged or too new",
+    Exit.TIMEOUT: "`run --timeout`: the execution did not end in time; it goes on with the next `run`",
+    Exit.INTERNAL: "an error that should not happen; `--debug` shows where",
+    Exit.INTERRUPTED: "Ctrl-C; running tasks were finished, the execution goes on with the next `run`",
+    Exit.PIPE: "whoever reads the answer has closed it, as `head` does; what a command changes is done",
+    Exit.TERMINATED: "SIGTERM; likewise",
+}
+
+_CODES: tuple[tuple[type[Exception], Exit], ...] = (
+    (NotFound, Exit.NOT_FOUND),
+    (Conflict, Exit.CONFLICT),
+    (StorageError, Exit.STORAGE),
+    (ResultTimeout, Exit.TIMEOUT),
+    (WorkflowFailed, Exit.FAILED),
+    (InvalidDefinition, Exit.USAGE),
+    (InvalidInput, Exit.USAGE),
+    (InvalidExpression, Exit.USAGE),
+    (MissingExtra, Exit.USAGE),
+    (OSError, Exit.USAGE),
+)
+
+
+def exit_code(error: ConductorliteError | OSError) -> Exit:
+    """The exit code an error ends the process with."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), Exit.INTERNAL)
+
+
+def read_definition(file: str) -> WorkflowDef:
+    """The workflow definition in a file; raises InvalidDefinition, InvalidInput and OSError, each naming the file."""
+    return WorkflowDef.from_json(read_document(Path(file), file))
+
+
+def read_task_defs(file: str) -> tuple[TaskDef, ...]:
+    """The task definitions in a file, a list or one; raises likewise."""
+    from conductorlite.model.codec import task_defs_from_json
+
+    return task_defs_from_json(read_document(Path(file), file))
+
+
+def read_event_handler(file: str) -> EventHandler:
+    """The event handler in a file; raises likewise."""
+    return EventHandler.from_json(read_document(Path(file), file))
+
+
+def read_json(text: str, name: str) -> Any:
+    """A JSON value, or that in `@file`; raises InvalidInput."""
+    return read_document(Path(text[1:]), text[1:]) if text.startswith("@") else _checked(text, name)
+
+
+def read_input(text: str) -> dict[str, Any]:
+    """The value of `--input`: JSON, or `@file`; raises InvalidInput unless it is an object."""
+    value = read_json(text, "--input")
+    value = read_document(Path(text[1:]), text[1:]) if text.startswith("@") else _checked(text, "--input")
+    if not isinstance(value, dict):
+        raise InvalidInput(f"--input is a {type(value).__name__}, not a JSON object")
+    return value
+
+
+def read_document(path: Path, name: str) -> Any:
+    """The JSON value in a file; raises InvalidInput and OSError, each naming the file."""
+    return _checked(path.read_bytes(), name)
+
+
+def _checked(text: str | bytes, name: str) -> Any:
+    value = parse(text, where=name)
+    canonical(value, where=name)
+    return value
+
+
+def read_workers(texts: tuple[str, ...]) -> Workers:
+    """The values of `--workers`, each `module:attribute`, as one set. Modules are looked for in the current folder first.
+
+    Raises InvalidInput when there is no such module or attribute, or it is no `Workers`, and AlreadyExists when two sets
+    have a function for the same type.
+    """
+    found = [_workers(text) for text in texts]
+    return found[0] if len(found) == 1 else Workers().include(*found)
+
+
+def with_system_workers(workers: Workers) -> Workers:
+    """Add the system workers whose types the set has no function for; events of the scheme `conductor` go to the event handlers."""
+    shipped = system_workers()
+    for worker in shipped:
+        if workers.get(worker.queue) is None:
+            workers.add(worker.task_type, worker.function)
+    return workers
+
+
+def _workers(text: str) -> Workers:
+    module_name, colon, attribute = text.partition(":")
+    if not (module_name and colon and attribute):
+        raise InvalidInput(f"--workers {text!r} is not module:attribute")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        value: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise InvalidInput(f"--workers {text!r}: {error}") from error
+    except Exception as error:  # the user's module runs here, and may raise anything
+        raise InvalidInput(f"--workers {text!r}: {type(error).__name__} while it was imported: {error}") from error
+    for name in attribute.split("."):
+        if not hasattr(value, name):
+            raise InvalidInput(f"--workers {text!r}: there is no {name!r} in {module_name}")
+        value = getattr(value, name)
+    if not isinstance(value, Workers):
+        raise InvalidInput(f"--workers {text!r} is a {type(value).__name__}, not a conductorlite.Workers")
+    return value
+
 
 #: The database when `--db` is not given, in the current folder.
 DATABASE = "conductorlite.db"

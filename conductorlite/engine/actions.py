@@ -12,14 +12,16 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from conductorlite.canonical import Payload
-from conductorlite.decisions import Event, EventKind
-from conductorlite.definitions import Semantics
 from conductorlite.engine.metadata import Embedded
-from conductorlite.errors import InvalidInput
-from conductorlite.executions import Task
-from conductorlite.expressions import MappingSource, compile_template, expanded, to_text
-from conductorlite.handlers import (
+from conductorlite.language.sources import MappingSource
+from conductorlite.language.templates import compile_template, expanded
+from conductorlite.language.text import to_text
+from conductorlite.model.canonical import Payload
+from conductorlite.model.decisions import Event, EventKind
+from conductorlite.model.definitions import Semantics
+from conductorlite.model.errors import InvalidInput
+from conductorlite.model.executions import Task
+from conductorlite.model.handlers import (
     ActionType,
     EventAction,
     StartWorkflow,
@@ -27,8 +29,8 @@ from conductorlite.handlers import (
     TerminateWorkflow,
     UpdateWorkflowVariables,
 )
-from conductorlite.ports import EventMessage, ReadingTransaction, WritingTransaction
-from conductorlite.texts import REASON_LENGTH
+from conductorlite.model.texts import REASON_LENGTH
+from conductorlite.store.ports import EventMessage, ReadingTransaction, WritingTransaction
 
 __all__ = ["Acting", "carry_out"]
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import attrs
 
-from conductorlite import codec
-from conductorlite.codec.archives import Unpacked, unpacked
-from conductorlite.errors import ExecutionArchived, ExecutionNotFound, StorageCorrupt
-from conductorlite.executions import Workflow, WorkflowStatus
-from conductorlite.ports import ArchiveReads, ReadingTransaction
+from conductorlite.model import codec
+from conductorlite.model.documents import Unpacked, unpacked
+from conductorlite.model.errors import ExecutionArchived, ExecutionNotFound, StorageCorrupt
+from conductorlite.model.executions import Workflow
+from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.store.ports import ReadingTransaction
+from conductorlite.store.tables import ArchiveReads
 
 __all__ = ["archived_workflow", "missing", "status_of", "unarchived"]
 

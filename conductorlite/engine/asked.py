@@ -1,19 +1,23 @@
-"""What is asked of a turn and what comes of it: a letter handed in, a new execution's row, the answer; and who is told."""
+"""What is asked of a turn and what comes of it: a letter handed in, a new execution's row, the answer; and who is told.
+
+Reading what is stored page by page, each in a transaction of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, Protocol, TypeVar
 
 import attrs
 
-from conductorlite.canonical import EMPTY, Payload
-from conductorlite.decisions import Decision, Event, EventKind, Reply
-from conductorlite.definitions import IdempotencyStrategy
-from conductorlite.executions import HistoryEvent, Workflow
-from conductorlite.ports import WritingTransaction
+from conductorlite.model.canonical import EMPTY, Payload
+from conductorlite.model.decisions import Decision, Event, EventKind, Reply
+from conductorlite.model.definitions import IdempotencyStrategy
+from conductorlite.model.executions import HistoryEvent, Workflow
+from conductorlite.store.ports import Backend, ReadingTransaction, WritingTransaction
+from conductorlite.store.tables import ExecutionFilter
 
-__all__ = ["Along", "Listener", "Start", "Taken", "letter"]
+__all__ = ["PAGE", "Along", "Listener", "Start", "Taken", "execution_pages", "letter", "pages", "stored_pages"]
 
 #: What is written in the same commit as a turn, of which the decision tells.
 Along = Callable[[WritingTransaction, Decision], None]
@@ -60,4 +64,50 @@ def letter(workflow_id: str, kind: EventKind, now: int, data: Mapping[str, objec
         due_at=now,
         posted_at=now,
         data=payload,
+    )
+
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+#: Entries of a page where nothing is said of it.
+PAGE: Final = 500
+
+
+def pages(read: Callable[[K, int], Sequence[T]], start: K, key: Callable[[T], K], size: int = PAGE) -> Iterator[Sequence[T]]:
+    """Pages of at most `size` entries, each read after the key of the last entry before; none of them is empty."""
+    after = start
+    while page := read(after, size):
+        yield page
+        if len(page) < size:
+            return
+        after = key(page[-1])
+
+
+def stored_pages(
+    backend: Backend,
+    read: Callable[[ReadingTransaction, K, int], Sequence[T]],
+    start: K,
+    key: Callable[[T], K],
+    size: int = PAGE,
+) -> Iterator[Sequence[T]]:
+    """`pages` of a store; while the caller is at work on one no transaction is open."""
+
+    def one(after: K, size: int) -> Sequence[T]:
+        with backend.reading() as view:
+            return read(view, after, size)
+
+    return pages(one, start, key, size)
+
+
+def execution_pages(
+    backend: Backend, wanted: ExecutionFilter, start: tuple[int, str] | None = None, size: int = PAGE
+) -> Iterator[Sequence[Workflow]]:
+    """Rows of executions, from an instant and an id on, newest first."""
+    return stored_pages(
+        backend,
+        lambda view, after, size: view.executions(wanted, after, size),
+        start,
+        lambda row: (row.created_at, row.workflow_id),
+        size,
     )

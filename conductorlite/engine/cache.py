@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Generic, TypeVar
 
-from conductorlite.threads import Mutex
+from conductorlite.model.threads import Mutex
 
 __all__ = ["Cache"]
 

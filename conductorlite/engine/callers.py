@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from conductorlite.errors import WouldDeadlock
-from conductorlite.threads import Block, within
+from conductorlite.model.errors import WouldDeadlock
+from conductorlite.model.threads import Block, within
 
 if TYPE_CHECKING:
     from conductorlite.engine.turns import Turns
-    from conductorlite.executions import Task
+    from conductorlite.model.executions import Task
 
 __all__ = ["Caller", "called_by", "caller_of", "refuse_callers"]
 

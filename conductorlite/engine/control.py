@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from conductorlite.canonical import EMPTY, Payload
-from conductorlite.clock import Instant, to_instant
-from conductorlite.decider import DECIDER_VERSION
-from conductorlite.decisions import EventKind, Outcome
-from conductorlite.definitions import IdempotencyStrategy, WorkflowDef
+from conductorlite.decide import DECIDER_VERSION
 from conductorlite.engine.archived import missing
 from conductorlite.engine.asked import Start, Taken, letter
-from conductorlite.engine.domains import checked_domains
-from conductorlite.engine.keys import checked_key, checked_strategy, replaced
+from conductorlite.engine.keys import checked_domains, checked_key, checked_strategy, replaced
 from conductorlite.engine.metadata import Embedded, Metadata
 from conductorlite.engine.uploads import given_path, uploaded
-from conductorlite.errors import Conflict, InvalidInput, KeyTaken, Parked, PayloadTooLarge, TaskNotFound
-from conductorlite.executions import Workflow, WorkflowStatus
-from conductorlite.expressions import apply_workflow_input_template
-from conductorlite.schedules import name_at
-from conductorlite.spans import Span, to_span
+from conductorlite.language.templates import apply_workflow_input_template
+from conductorlite.model.canonical import EMPTY, Payload
+from conductorlite.model.clock import Instant, to_instant
+from conductorlite.model.decisions import EventKind, Outcome
+from conductorlite.model.definitions import IdempotencyStrategy, WorkflowDef
+from conductorlite.model.errors import Conflict, InvalidInput, KeyTaken, Parked, PayloadTooLarge, TaskNotFound
+from conductorlite.model.executions import Workflow
+from conductorlite.model.schedules import name_at
+from conductorlite.model.spans import Span, to_span
+from conductorlite.model.statuses import WorkflowStatus
 
 __all__ = ["Control", "refuse_parked"]
 

@@ -11,22 +11,24 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from conductorlite.clock import Clock, SystemClock
-from conductorlite.decider import Barriers, Bounds
-from conductorlite.definitions import Semantics, TaskDef
+from conductorlite.decide.draft.barriers import Barriers
+from conductorlite.decide.draft.view import Bounds
 from conductorlite.engine.asked import Listener
 from conductorlite.engine.cache import Cache
-from conductorlite.engine.domains import Polls
 from conductorlite.engine.driven import Driven
 from conductorlite.engine.holding import Holding
+from conductorlite.engine.keys import Polls
 from conductorlite.engine.outside import Outside
 from conductorlite.engine.secrecy import Secrecy
 from conductorlite.engine.turns import Turns
-from conductorlite.errors import EngineClosed, InvalidInput, StorageError
-from conductorlite.executions import Task
-from conductorlite.handlers import EventHandler
-from conductorlite.payloads import open_payloads
-from conductorlite.ports import Backend, Lock, PayloadCodec, PayloadStorage, SecretProvider
+from conductorlite.model.clock import Clock, SystemClock
+from conductorlite.model.definitions import Semantics, TaskDef
+from conductorlite.model.errors import EngineClosed, InvalidInput, StorageError
+from conductorlite.model.executions import Task
+from conductorlite.model.handlers import EventHandler
+from conductorlite.store.payloads import open_payloads
+from conductorlite.store.ports import Backend, Lock, SecretProvider
+from conductorlite.store.upkeep import PayloadCodec, PayloadStorage
 
 __all__ = ["Core", "checked_name", "new_upload_name"]
 
@@ -136,11 +138,11 @@ def new_upload_name() -> str:
 def _open(store: str | os.PathLike[str] | Backend | None) -> Backend:
     # Imported on use: a program that keeps everything in memory never pays for sqlite3, and the other way round.
     if store is None:
-        from conductorlite.backends.memory import MemoryBackend
+        from conductorlite.store.memory.backend import MemoryBackend
 
         return MemoryBackend()
     if isinstance(store, str | os.PathLike):
-        from conductorlite.backends.sqlite import SQLiteBackend
+        from conductorlite.store.sqlite.backend import SQLiteBackend
 
         return SQLiteBackend(store)
     return store

@@ -7,17 +7,18 @@ from typing import Final
 
 import attrs
 
-from conductorlite.canonical import ExternalPayload, Payload
-from conductorlite.clock import Clock
-from conductorlite.decider import Bounds, decide
-from conductorlite.decisions import Admission, Decision, Embedding, Event
-from conductorlite.definitions import Semantics
+from conductorlite.decide import decide
+from conductorlite.decide.draft.view import Bounds
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.driven import Driven
 from conductorlite.engine.outside import Near, Outside
 from conductorlite.engine.plans import Plans
 from conductorlite.engine.reader import Cut, StoreReader
-from conductorlite.errors import (
+from conductorlite.model.canonical import ExternalPayload, Payload
+from conductorlite.model.clock import Clock
+from conductorlite.model.decisions import Admission, Decision, Embedding, Event
+from conductorlite.model.definitions import Semantics
+from conductorlite.model.errors import (
     ConductorliteError,
     InvalidDefinition,
     InvalidExpression,
@@ -26,9 +27,9 @@ from conductorlite.errors import (
     NotFound,
     StorageCorrupt,
 )
-from conductorlite.executions import Workflow
-from conductorlite.plan import Plan
-from conductorlite.ports import ReadingTransaction, WritingTransaction
+from conductorlite.model.executions import Workflow
+from conductorlite.plan.compile import Plan
+from conductorlite.store.ports import ReadingTransaction, WritingTransaction
 
 __all__ = ["Deciding", "Turn"]
 

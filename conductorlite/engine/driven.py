@@ -12,12 +12,12 @@ from typing import Final
 
 import attrs
 
-from conductorlite.clock import Clock
-from conductorlite.decisions import Event
-from conductorlite.draft import counted
-from conductorlite.errors import SchemaTooNew, StorageCorrupt, StorageError
-from conductorlite.ports import Backend, ReadingTransaction
-from conductorlite.threads import Mutex
+from conductorlite.decide.draft.driven import counted
+from conductorlite.model.clock import Clock
+from conductorlite.model.decisions import Event
+from conductorlite.model.errors import SchemaTooNew, StorageCorrupt, StorageError
+from conductorlite.model.threads import Mutex
+from conductorlite.store.ports import Backend, ReadingTransaction
 
 __all__ = ["Driven", "measured"]
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import attrs
 
-from conductorlite.canonical import parse
-from conductorlite.codec import workflow_def_from_json
-from conductorlite.codec.exports import definitions_in
-from conductorlite.decisions import EventKind
-from conductorlite.errors import StorageCorrupt
-from conductorlite.executions import HistoryEvent, HistoryKind, Workflow
-from conductorlite.operators import DEFINITION_HASH
-from conductorlite.policies import derive_id
-from conductorlite.ports import ReadingTransaction
+from conductorlite.decide.operators.sub_workflow import DEFINITION_HASH
+from conductorlite.model.canonical import parse
+from conductorlite.model.codec import workflow_def_from_json
+from conductorlite.model.decisions import EventKind
+from conductorlite.model.errors import StorageCorrupt
+from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
+from conductorlite.model.exports import definitions_in
+from conductorlite.model.policies import derive_id
+from conductorlite.store.ports import ReadingTransaction
 
 __all__ = ["below", "definitions_of", "first_row"]
 

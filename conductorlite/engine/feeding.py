@@ -1,6 +1,6 @@
 """Feeding an index from the store: beside the executions, never in their way.
 
-The store notes what has changed in the commit of the change (`ports.changes`); here it is read, made into documents, put into the
+The store notes what has changed in the commit of the change (`store.upkeep`); here it is read, made into documents, put into the
 index, and only then forgotten. A crash in between tells the index the same again. Each meal has a number, kept on both sides: the
 index may be one ahead (a crash before the store forgot), and any other difference means that one of them is an older copy or
 somebody else's: then the index is emptied and told everything.
@@ -16,11 +16,12 @@ from typing import Final
 
 import attrs
 
-from conductorlite.clock import Clock
 from conductorlite.engine.logs import log_store, said
-from conductorlite.errors import ConductorliteError, EngineClosed, InvariantBroken, StorageBusy, StorageCorrupt, StorageError
-from conductorlite.ports import Backend, Change, Feed, IndexDAO, IndexWrites, ReadingTransaction, WritingTransaction
-from conductorlite.search import Document
+from conductorlite.model.clock import Clock
+from conductorlite.model.errors import ConductorliteError, EngineClosed, InvariantBroken, StorageBusy, StorageCorrupt, StorageError
+from conductorlite.store.documents import Document
+from conductorlite.store.ports import Backend, IndexDAO, IndexWrites, ReadingTransaction, WritingTransaction
+from conductorlite.store.upkeep import Change, Feed
 
 __all__ = ["Feeder", "IndexHealth", "belongs"]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final, TypeVar
 
-from conductorlite.errors import EngineClosed
+from conductorlite.model.errors import EngineClosed
 
 __all__ = ["one_process", "refuse_forked"]
 

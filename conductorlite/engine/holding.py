@@ -14,13 +14,13 @@ from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, Literal
 
-from conductorlite.canonical import Payload
-from conductorlite.decisions import Event, EventKind
 from conductorlite.engine.turns import Turns
-from conductorlite.errors import ConductorliteError, InvariantBroken, NotFound, StorageError
-from conductorlite.executions import Task
-from conductorlite.ports import HolderRow, Life, Presence
-from conductorlite.threads import Mutex, Waiter, started
+from conductorlite.model.canonical import Payload
+from conductorlite.model.decisions import Event, EventKind
+from conductorlite.model.errors import ConductorliteError, InvariantBroken, NotFound, StorageError
+from conductorlite.model.executions import Task
+from conductorlite.model.threads import Mutex, Waiter, started
+from conductorlite.store.upkeep import HolderRow, Life, Presence
 
 __all__ = ["Holding", "leave_all"]
 

@@ -8,13 +8,14 @@ from typing import Final
 
 import attrs
 
-from conductorlite.clock import steady
 from conductorlite.engine.schedules import Schedules
-from conductorlite.errors import InvalidInput
-from conductorlite.executions import TaskStatus, Workflow
-from conductorlite.explain import Standing
-from conductorlite.limits import Limit, Member, known_key, reread
-from conductorlite.ports import ReadingTransaction
+from conductorlite.engine.waits import Standing
+from conductorlite.model.clock import steady
+from conductorlite.model.errors import InvalidInput
+from conductorlite.model.executions import Workflow
+from conductorlite.model.limits import Limit, Member, known_key, reread
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.store.ports import ReadingTransaction
 
 __all__ = ["LimitMember", "LimitUse", "Limits"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from conductorlite.clock import Clock
-from conductorlite.decisions import Event, EventKind
 from conductorlite.engine.logs import log_driver, said
-from conductorlite.errors import EngineClosed, LockUnavailable
-from conductorlite.ports import Lock
-from conductorlite.threads import Waiters
+from conductorlite.model.clock import Clock
+from conductorlite.model.decisions import Event, EventKind
+from conductorlite.model.errors import EngineClosed, LockUnavailable
+from conductorlite.model.threads import Waiters
+from conductorlite.store.ports import Lock
 
 __all__ = ["UNLOCKED", "Locking"]
 

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from conductorlite.decisions import Decision
-from conductorlite.definitions import TaskType
-from conductorlite.executions import HistoryKind, Task, TaskStatus, Workflow, WorkflowStatus
-from conductorlite.schedules import ScheduledRun, ScheduleOutcome
-from conductorlite.schedules.words import Progress
-from conductorlite.texts import printable, type_name
+from conductorlite.model.decisions import Decision
+from conductorlite.model.definitions import TaskType
+from conductorlite.model.executions import HistoryKind, Task, Workflow
+from conductorlite.model.schedules import Progress, ScheduledRun, ScheduleOutcome
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.model.texts import printable, type_name
 
 __all__ = [
     "about_task",
@@ -36,8 +36,8 @@ _LISTENERS: Final = logging.getLogger("conductorlite.listeners")
 _TASKS: Final = logging.getLogger("conductorlite.tasks")
 _TURNS: Final = logging.getLogger("conductorlite.turns")
 _WORKFLOWS: Final = logging.getLogger("conductorlite.workflows")
-_SCHEDULES: Final = logging.getLogger("conductorlite.schedules")
-_DEFINITIONS: Final = logging.getLogger("conductorlite.definitions")
+_SCHEDULES: Final = logging.getLogger("conductorlite.model.schedules")
+_DEFINITIONS: Final = logging.getLogger("conductorlite.model.definitions")
 _STORE: Final = logging.getLogger("conductorlite.store")
 
 _FAILED: Final = frozenset({TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR, TaskStatus.TIMED_OUT})

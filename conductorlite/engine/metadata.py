@@ -15,12 +15,14 @@ from typing import Any, Final, Protocol, TypeVar
 
 import attrs
 
-from conductorlite import codec
-from conductorlite.canonical import canonical, digest
-from conductorlite.decisions import Embedding
-from conductorlite.definitions import (
+from conductorlite.decide.operators.sub_workflow import DEFINITION_HASH
+from conductorlite.engine.cache import Cache
+from conductorlite.engine.core import Core
+from conductorlite.model import codec
+from conductorlite.model.canonical import canonical, digest
+from conductorlite.model.decisions import Embedding
+from conductorlite.model.definitions import (
     MAX_NESTING,
-    Problem,
     SchemaDef,
     Semantics,
     SubWorkflowParams,
@@ -29,9 +31,7 @@ from conductorlite.definitions import (
     WorkflowDef,
     WorkflowTask,
 )
-from conductorlite.engine.cache import Cache
-from conductorlite.engine.core import Core
-from conductorlite.errors import (
+from conductorlite.model.errors import (
     AlreadyExists,
     DefinitionNotFound,
     InvalidDefinition,
@@ -39,10 +39,13 @@ from conductorlite.errors import (
     InvalidInput,
     MissingExtra,
     NotFound,
+    Problem,
 )
-from conductorlite.operators import DEFINITION_HASH
-from conductorlite.plan import OPERATOR_TYPES, Plan, compile_plan, enforced, schema_problems, validate, validate_task_def
-from conductorlite.ports import MetadataReads, SchemaReads
+from conductorlite.plan.compile import Plan, compile_plan
+from conductorlite.plan.schemas import enforced, schema_problems
+from conductorlite.plan.types import OPERATOR_TYPES
+from conductorlite.plan.validate import validate, validate_task_def
+from conductorlite.store.tables import MetadataReads, SchemaReads
 
 __all__ = ["Embedded", "Metadata", "Notice"]
 

@@ -7,18 +7,18 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from conductorlite.decider.migrations import pending_of
-from conductorlite.decisions import EventKind, Outcome
-from conductorlite.definitions import WorkflowDef
+from conductorlite.decide.migrations import pending_of
 from conductorlite.engine.archived import missing
-from conductorlite.engine.asked import letter
+from conductorlite.engine.asked import letter, stored_pages
 from conductorlite.engine.control import Control, refuse_parked
 from conductorlite.engine.metadata import Embedded
-from conductorlite.engine.paging import stored_pages
-from conductorlite.errors import ConductorliteError, Conflict, Parked
-from conductorlite.executions import Workflow, WorkflowStatus
-from conductorlite.migration import MigrationPlan, plan_between
-from conductorlite.ports import ReadingTransaction
+from conductorlite.model.decisions import EventKind, Outcome
+from conductorlite.model.definitions import WorkflowDef
+from conductorlite.model.errors import ConductorliteError, Conflict, Parked
+from conductorlite.model.executions import Workflow
+from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.plan.migration import MigrationPlan, plan_between
+from conductorlite.store.ports import ReadingTransaction
 
 __all__ = ["Migrations"]
 

@@ -17,21 +17,14 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.canonical import ExternalPayload, Payload, size_of
-from conductorlite.decisions import Decision
-from conductorlite.draft import Barriers
-from conductorlite.engine.paging import stored_pages
-from conductorlite.errors import ConductorliteError, InvalidInput, PayloadLost, PayloadUnavailable
-from conductorlite.ports import (
-    Backend,
-    LoosePayload,
-    PayloadCodec,
-    PayloadStorage,
-    ReadingTransaction,
-    StoredPayload,
-    WritingTransaction,
-)
-from conductorlite.texts import printable, type_name
+from conductorlite.decide.draft.barriers import Barriers
+from conductorlite.engine.asked import stored_pages
+from conductorlite.model.canonical import ExternalPayload, Payload, size_of
+from conductorlite.model.decisions import Decision
+from conductorlite.model.errors import ConductorliteError, InvalidInput, PayloadLost, PayloadUnavailable
+from conductorlite.model.texts import printable, type_name
+from conductorlite.store.ports import Backend, ReadingTransaction, WritingTransaction
+from conductorlite.store.upkeep import LoosePayload, PayloadCodec, PayloadStorage, StoredPayload
 
 __all__ = ["Elsewhere", "Near", "Outside", "PayloadSweep", "as_unavailable"]
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from conductorlite import codec
-from conductorlite.canonical import digest as digest_of
-from conductorlite.definitions import Semantics, WorkflowDef
 from conductorlite.engine.cache import Cache
-from conductorlite.errors import StorageCorrupt
-from conductorlite.executions import Workflow
-from conductorlite.plan import Plan, compile_plan, grafted
-from conductorlite.ports import ReadingTransaction
+from conductorlite.model import codec
+from conductorlite.model.canonical import digest as digest_of
+from conductorlite.model.definitions import Semantics, WorkflowDef
+from conductorlite.model.errors import StorageCorrupt
+from conductorlite.model.executions import Workflow
+from conductorlite.plan.compile import Plan, compile_plan
+from conductorlite.plan.grafts import grafted
+from conductorlite.store.ports import ReadingTransaction
 
 __all__ = ["Plans"]
 

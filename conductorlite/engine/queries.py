@@ -1,30 +1,78 @@
-"""Queries: get, agenda, history, check. They change nothing."""
+"""Queries: get, agenda, history, check. They change nothing.
+
+`maskedFields`: what a workflow's definition has hidden wherever its values are shown to people.
+
+A masked field is a key, at any depth, of the inputs, outputs and variables of the execution and its tasks; its whole value is
+shown as `***`. Workers, expressions and programs get the values. Source of the word: Orkes' documentation of `maskedFields`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
-from conductorlite.canonical import Payload
-from conductorlite.codec.exports import export_to_json
-from conductorlite.decisions import Event, Message, queue_prefix
 from conductorlite.engine.archived import archived_workflow, missing, unarchived
+from conductorlite.engine.asked import stored_pages
+from conductorlite.engine.explain import explain as in_words
 from conductorlite.engine.exports import below, definitions_of, first_row
+from conductorlite.engine.invariants import Finding, Picture, findings, limit_findings
 from conductorlite.engine.limits import Limits
-from conductorlite.engine.paging import stored_pages
-from conductorlite.errors import ExecutionNotFound
-from conductorlite.executions import HistoryEvent, HistoryKind, Workflow, WorkflowStatus
-from conductorlite.explain import explain as in_words
-from conductorlite.invariants import Finding, Picture, findings, limit_findings
-from conductorlite.limits import Member
-from conductorlite.masking import masked as hidden
-from conductorlite.masking import masked_history
-from conductorlite.ports import ReadingTransaction
+from conductorlite.model.canonical import Payload
+from conductorlite.model.decisions import Event, Message, queue_prefix
+from conductorlite.model.errors import ExecutionNotFound
+from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
+from conductorlite.model.exports import export_to_json
+from conductorlite.model.limits import Member
+from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.store.ports import ReadingTransaction
 
-__all__ = ["AgendaEntry", "Queries", "orphans", "strangers"]
+__all__ = ["AgendaEntry", "Queries", "hidden", "masked_history", "masked_value", "orphans", "strangers"]
+
+_MASK: Final = "***"
+
+
+def hidden(workflow: Workflow) -> Workflow:
+    """The execution as `Engine.get` returns it, with the fields its definition masks hidden."""
+    fields = _fields(workflow)
+    if not fields:
+        return workflow
+    return attrs.evolve(
+        workflow,
+        input=_payload(workflow.input, fields),
+        output=_payload(workflow.output, fields),
+        variables=_payload(workflow.variables, fields),
+        tasks=tuple(
+            attrs.evolve(task, input=_payload(task.input, fields), output=_payload(task.output, fields)) for task in workflow.tasks
+        ),
+    )
+
+
+def masked_history(lines: Iterable[HistoryEvent], fields: Collection[str]) -> list[HistoryEvent]:
+    """The journal of an execution with these fields hidden."""
+    hidden = frozenset(fields)
+    return [
+        attrs.evolve(line, payload=_payload(line.payload, hidden)) if hidden and line.payload is not None else line
+        for line in lines
+    ]
+
+
+def masked_value(value: Any, fields: Collection[str]) -> Any:
+    """A copy of a JSON value with the entries of these names hidden, at any depth."""
+    if isinstance(value, dict):
+        return {key: _MASK if key in fields else masked_value(entry, fields) for key, entry in value.items()}
+    return [masked_value(entry, fields) for entry in value] if isinstance(value, list) else value
+
+
+def _fields(workflow: Workflow) -> frozenset[str]:
+    return frozenset() if workflow.definition is None else frozenset(workflow.definition.masked_fields)
+
+
+def _payload(payload: Payload, fields: frozenset[str]) -> Payload:
+    return Payload.of(masked_value(payload.fresh(), fields), bounded=False)
+
 
 #: Lines of the journal whose payload says what has become of rows.
 _TELLING = (HistoryKind.ROUND, HistoryKind.VERB, HistoryKind.MIGRATED)

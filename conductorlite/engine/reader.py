@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
-from conductorlite.canonical import Payload
-from conductorlite.clock import steady
-from conductorlite.decisions import Embedding, Event
-from conductorlite.engine.domains import last_polls
+from conductorlite.engine.keys import last_polls
 from conductorlite.engine.outside import Elsewhere, Near
-from conductorlite.errors import ConductorliteError, FencedOut
-from conductorlite.executions import Task, Workflow
-from conductorlite.expressions import Json
-from conductorlite.expressions.conditions import ScriptCut, ScriptTimedOut, patience
-from conductorlite.limits import Line, Member, reread
-from conductorlite.plan import Plan
-from conductorlite.ports import ReadingTransaction
-from conductorlite.sandbox import NoHelper, without_helpers
+from conductorlite.language.processes import NoHelper, ScriptCut, ScriptTimedOut, patience, without_helpers
+from conductorlite.language.sources import Json
+from conductorlite.model.canonical import Payload
+from conductorlite.model.clock import steady
+from conductorlite.model.decisions import Embedding, Event
+from conductorlite.model.errors import ConductorliteError, FencedOut
+from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.limits import Line, Member, reread
+from conductorlite.plan.compile import Plan
+from conductorlite.store.ports import ReadingTransaction
 
 if TYPE_CHECKING:
     from conductorlite.engine.deciding import Deciding

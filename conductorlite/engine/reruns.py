@@ -7,11 +7,11 @@ from typing import Any, Concatenate, ParamSpec
 
 import attrs
 
-from conductorlite.canonical import Payload
-from conductorlite.decisions import EventKind
 from conductorlite.engine.migrations import Migrations
-from conductorlite.errors import ConductorliteError, TaskNotFound
-from conductorlite.ports import ReadingTransaction
+from conductorlite.model.canonical import Payload
+from conductorlite.model.decisions import EventKind
+from conductorlite.model.errors import ConductorliteError, TaskNotFound
+from conductorlite.store.ports import ReadingTransaction
 
 __all__ = ["BulkReport", "Reruns"]
 

@@ -14,18 +14,18 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.canonical import Payload
-from conductorlite.clock import Instant, to_instant
-from conductorlite.decisions import Event, EventKind
-from conductorlite.definitions import IdempotencyStrategy
-from conductorlite.engine.asked import Along, Start, letter
+from conductorlite.engine.asked import Along, Start, letter, stored_pages
 from conductorlite.engine.cache import Cache
-from conductorlite.engine.domains import checked_domains
-from conductorlite.engine.keys import checked_key, checked_strategy, replaced
+from conductorlite.engine.keys import checked_domains, checked_key, checked_strategy, replaced
 from conductorlite.engine.logs import log_schedule
-from conductorlite.engine.paging import stored_pages
+from conductorlite.engine.occurrences import Step, id_of, input_of, noted, started, step, waits_for_an_end, wakes_at
 from conductorlite.engine.records import Records
-from conductorlite.errors import (
+from conductorlite.language.cron import following, next_after, problems
+from conductorlite.model.canonical import Payload
+from conductorlite.model.clock import Instant, to_instant
+from conductorlite.model.decisions import Event, EventKind
+from conductorlite.model.definitions import IdempotencyStrategy
+from conductorlite.model.errors import (
     AlreadyExists,
     Conflict,
     FencedOut,
@@ -39,9 +39,8 @@ from conductorlite.errors import (
     NotFound,
     ScheduleNotFound,
 )
-from conductorlite.executions import Workflow
-from conductorlite.ports import ReadingTransaction, ScheduleRow, WritingTransaction
-from conductorlite.schedules import (
+from conductorlite.model.executions import Workflow
+from conductorlite.model.schedules import (
     Backfill,
     OverlapPolicy,
     Progress,
@@ -52,11 +51,12 @@ from conductorlite.schedules import (
     WorkflowSchedule,
     address_of,
     name_at,
+    progress_from_text,
+    progress_to_text,
+    schedule_text,
 )
-from conductorlite.schedules.documents import progress_from_text, progress_to_text, schedule_text
-from conductorlite.schedules.naming import id_of, input_of
-from conductorlite.schedules.steps import Step, noted, started, step, waits_for_an_end, wakes_at
-from conductorlite.schedules.times import following, next_after, problems
+from conductorlite.store.ports import ReadingTransaction, WritingTransaction
+from conductorlite.store.tables import ScheduleRow
 
 __all__ = ["Schedules"]
 

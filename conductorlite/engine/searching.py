@@ -1,26 +1,247 @@
-"""Searching: by the index when it knows everything, else by looking at what is stored."""
+"""Searching: by the index when it knows everything, else by looking at what is stored.
+
+Whether an index agrees with its store: what it knows of each execution is compared with what is stored or archived.
+
+An index lags behind, and others feed it meanwhile. So what is noted for it is no difference; and the index is asked where it stands
+before and after: if it was not fed in between, and the store was read in between, then all that is not noted must be the same on
+both sides. Else the execution is looked at again. Nothing is held of one side while the other is read, and one execution at a time.
+
+What an index is told of a change, and what a search without an index looks at: documents made of what is stored.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import merge
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import attrs
 
-from conductorlite.engine.comparing import Comparison
-from conductorlite.engine.documents import Library
-from conductorlite.engine.feeding import Feeder, IndexHealth
+from conductorlite.engine.asked import pages, stored_pages
+from conductorlite.engine.feeding import Feeder, IndexHealth, belongs
+from conductorlite.engine.invariants import Finding
 from conductorlite.engine.queries import Queries
-from conductorlite.errors import EngineClosed, InvalidInput, StorageCorrupt
-from conductorlite.invariants import Finding
-from conductorlite.ports import Backend, IndexDAO
-from conductorlite.search import TASKS, WORKFLOWS, Asked, Document, SearchResult, TaskSummary, WorkflowSummary, asked, page_of
-from conductorlite.search.results import task_summary, workflow_summary
+from conductorlite.engine.turns import Turns
+from conductorlite.model.canonical import Payload
+from conductorlite.model.documents import unpacked
+from conductorlite.model.errors import EngineClosed, InvalidInput, PayloadUnavailable, StorageCorrupt
+from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.texts import printable
+from conductorlite.store.documents import TASKS, WORKFLOWS, Document, shown, task_document, workflow_document
+from conductorlite.store.ports import Backend, IndexDAO, ReadingTransaction
+from conductorlite.store.search import (
+    Asked,
+    SearchResult,
+    TaskSummary,
+    WorkflowSummary,
+    asked,
+    matches,
+    page_of,
+    task_summary,
+    workflow_summary,
+)
+from conductorlite.store.upkeep import Change
 
-__all__ = ["Searching", "Where", "index_of"]
+__all__ = ["Comparison", "Library", "Searching", "Where", "index_of"]
+
+#: Executions read in one view.
+_PAGE: Final = 200
+
+
+class Library:
+    """Makes documents of the executions in one store."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+
+    def changed(self, view: ReadingTransaction, change: Change) -> Sequence[Document]:
+        """The documents of a change: the execution's, and those of the attempts it names; none when it is gone."""
+        row = view.workflow(change.workflow_id)
+        if row is None:
+            return list(self._archived(view, change.workflow_id))
+        if change.removed:
+            attempts = view.attempts(change.workflow_id)
+        else:
+            attempts = view.attempts_at(change.workflow_id, change.places) if change.places else ()
+        return list(self._stored(view, row, attempts))
+
+    def all(self, backend: Backend, *, tasks: bool, wanted: Asked) -> Iterator[Document]:
+        """The documents of all executions, stored and archived, or of all their attempts, that answer a search; reads everything.
+
+        They hold what is shown of them, and no longer what they were found by.
+        """
+        for archived in (False, True):
+
+            def page(
+                view: ReadingTransaction, after: str, size: int, archived: bool = archived
+            ) -> list[tuple[str, list[Document]]]:
+                ids = view.archived_ids(after, size) if archived else view.workflow_ids(None, after, size)
+                return [(one, list(self._answering(view, one, wanted, archived=archived, tasks=tasks))) for one in ids]
+
+            for found in stored_pages(backend, page, "", lambda one: one[0], _PAGE):
+                yield from chain.from_iterable(documents for _, documents in found)
+
+    def _answering(
+        self, view: ReadingTransaction, workflow_id: str, wanted: Asked, *, archived: bool, tasks: bool
+    ) -> Iterator[Document]:
+        for document in self._one(view, workflow_id, archived=archived, tasks=tasks):
+            if matches(document, wanted):
+                yield shown(document)
+
+    def _one(self, view: ReadingTransaction, workflow_id: str, *, archived: bool, tasks: bool) -> Iterator[Document]:
+        row = view.workflow(workflow_id)
+        if archived:
+            found = iter(()) if row is not None else self._archived(view, workflow_id)
+        elif row is None:
+            return
+        else:
+            found = self._stored(view, row, view.attempts(workflow_id) if tasks else ())
+        yield from (document for document in found if (document.place is not None) is tasks)
+
+    def _stored(self, view: ReadingTransaction, row: Workflow, attempts: Sequence[Task]) -> Iterator[Document]:
+        absent = {p.digest for task in attempts for p in (task.input, task.output) if p.absent}
+        absent |= {p.digest for p in (row.input, row.output) if p.absent}
+        texts = self._texts(view, row.workflow_id, absent) if absent else {}
+        given, output = (texts.get(p.digest, p) if p.absent else p for p in (row.input, row.output))
+        row = attrs.evolve(row, input=given, output=output)
+        yield workflow_document(row)
+        for task in attempts:
+            given, output = (texts.get(p.digest, p) if p.absent else p for p in (task.input, task.output))
+            yield task_document(attrs.evolve(task, input=given, output=output), row)
+
+    def _texts(self, view: ReadingTransaction, workflow_id: str, digests: set[str]) -> dict[str, Payload]:
+        try:
+            return self._turns.texts(view, workflow_id, digests)
+        except StorageCorrupt:  # one that is lost is not looked into; `check` tells of it
+            return {}
+
+    def _archived(self, view: ReadingTransaction, workflow_id: str) -> Iterator[Document]:
+        archived = view.archived(workflow_id)
+        if archived is None:
+            return
+        try:
+            row = unpacked(archived.document).workflow
+        except StorageCorrupt:
+            return
+        yield workflow_document(row, archived=True)
+        for task in row.tasks:
+            yield task_document(task, row)
+
+
+_LAW: Final = "the_index_agrees"
+
+#: Ids read at once.
+_IDS_PAGE: Final = 200
+
+#: How often an execution is looked at while others feed the index; then it is left to the next comparison.
+_TRIES: Final = 20
+
+T = TypeVar("T")
+Place = tuple[str, int] | None
+
+
+class _Hidden(Exception):
+    """One side cannot be seen; never leaves this file."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(printable(cause, 200))
+        self.cause = cause
+
+
+@attrs.define(kw_only=True, slots=True)
+class Comparison:
+    """Compares an index with its store. While the index is not complete there is no difference: no search asks it then."""
+
+    backend: Backend
+    index: IndexDAO
+    library: Library
+    #: What kept the index, or a payload, from being read; what was found until then is true.
+    error: Exception | None = None
+
+    def findings(self, workflow_id: str | None = None) -> Iterator[Finding]:
+        """Every difference, of one execution or of all that are stored, archived, or known to the index; raises StorageErrors."""
+        try:
+            for one in self._ids() if workflow_id is None else [workflow_id]:
+                found = self._differences(one)
+                if found is None:
+                    return
+                yield from (Finding(law=_LAW, workflow_id=one, text=text) for text in found)
+        except _Hidden as hidden:
+            self.error = hidden.cause
+            yield Finding(law=_LAW, workflow_id="", text=f"the index cannot be compared: {hidden}")
+
+    def _ids(self) -> Iterator[str]:
+        """The ids of either side, each once."""
+
+        stored = stored_pages(self.backend, lambda view, after, size: view.workflow_ids(None, after, size), "", str, _IDS_PAGE)
+        archived = stored_pages(self.backend, lambda view, after, size: view.archived_ids(after, size), "", str, _IDS_PAGE)
+        known = pages(lambda after, size: self._asked(lambda: self.index.known(after, size)), "", str, _IDS_PAGE)
+        return (one for one, _ in groupby(merge(*map(chain.from_iterable, (stored, archived, known)))))
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        try:
+            return ask()
+        except EngineClosed:
+            raise
+        except Exception as error:
+            raise _Hidden(error) from error
+
+    def _differences(self, workflow_id: str) -> list[str] | None:
+        """How the index differs on one execution; None when it is not to be compared at all."""
+        for _ in range(_TRIES):
+            standing = self._asked(self.index.standing)
+            known = self._asked(lambda: self.index.documents(workflow_id))
+            with self.backend.reading() as view:
+                feed = view.feed()
+                if feed is None or not feed.complete:
+                    return None
+                if view.noted([workflow_id]):
+                    return []
+                followed = belongs(feed, *standing)
+                try:
+                    # As of one that was removed: all that there is of it.
+                    stored = self.library.changed(view, Change(workflow_id=workflow_id, fence=None, removed=True))
+                except PayloadUnavailable as error:
+                    raise _Hidden(error) from error
+            found = _told(stored, known)
+            if followed and not found:
+                return found
+            if self._asked(self.index.standing) == standing:
+                return found if followed else None
+        return []
+
+
+def _told(stored: Sequence[Document], known: Sequence[Document]) -> list[str]:
+    """The differences, in words."""
+    ours: Mapping[Place, Document] = {one.place: one for one in stored}
+    theirs: Mapping[Place, Document] = {one.place: one for one in known}
+    if not ours:
+        return ["the index knows it, and it is neither stored nor archived"] if theirs else []
+    if not theirs:
+        return ["the index does not know it"]
+    found = []
+    for place in sorted(ours.keys() | theirs.keys(), key=lambda one: one or ("", -1)):
+        name = "" if place is None else f"{place[0]} attempt {place[1]}: "
+        one, other = ours.get(place), theirs.get(place)
+        if other is None:
+            found.append(f"{name}the index does not know it")
+        elif one is None:
+            found.append(f"{name}the index knows it, and there is no such attempt")
+        elif names := _differing(one, other):
+            found.append(f"{name}the index has another {', '.join(names)}")
+    return found
+
+
+def _differing(one: Document, other: Document) -> list[str]:
+    """Names of the fields, and of what else a document holds, in which two differ."""
+    fields = one.fields.keys() | other.fields.keys()
+    found = sorted(name for name in fields if one.fields.get(name) != other.fields.get(name))
+    found += [name for name in ("input", "output", "words") if getattr(one, name) != getattr(other, name)]
+    return found + (["values"] if set(one.values) != set(other.values) else [])
+
 
 #: What `Engine(index=…)` takes.
 Where = str | os.PathLike[str] | bool | IndexDAO | None
@@ -41,7 +262,7 @@ def index_of(where: Where, backend: Backend) -> IndexDAO | None:
     if not isinstance(where, bool | str | os.PathLike):
         return where
     # Imported on use: who has no index never pays for sqlite3.
-    from conductorlite.backends.index import SQLiteIndex
+    from conductorlite.store.index.index import SQLiteIndex
 
     if not isinstance(where, bool):
         return SQLiteIndex(where)

@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.canonical import Revealed, canonical
 from conductorlite.engine.cache import Cache
-from conductorlite.errors import InvalidInput, SecretsUnavailable
-from conductorlite.executions import Task, TaskResult, TaskStatus
-from conductorlite.expressions.scrubbing import Scrubber
-from conductorlite.expressions.secrets import filled_in, secret_names, secret_value
-from conductorlite.plan import Node
-from conductorlite.ports import SecretProvider
+from conductorlite.language.secrets import Scrubber, filled_in, secret_names, secret_value
+from conductorlite.model.canonical import Revealed, canonical
+from conductorlite.model.errors import InvalidInput, SecretsUnavailable
+from conductorlite.model.executions import Task, TaskResult
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.plan.compile import Node
+from conductorlite.store.ports import SecretProvider
 
 __all__ = ["Secrecy"]
 

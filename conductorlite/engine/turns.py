@@ -1,9 +1,7 @@
 """The turn: read, decide, commit if nobody else moved.
 
-This is the only place where an execution changes. It is read without a write lock, and decided once; scripts, payloads and wide
-JOINs cost nobody else anything. The commit is one atomic write under the fence; whoever comes second is fenced out, reloads and
-decides again, and after a few tries leaves its letters in the inbox, where the driver finds them. Sleepers are woken and
-listeners told after the commit, never inside.
+Read without a write lock and decided once, an execution changes in one atomic write under the fence, and nowhere else. Who comes
+second decides again, and after a few tries leaves its events in the inbox. Listeners are told after the commit, never inside.
 """
 
 from __future__ import annotations
@@ -14,11 +12,9 @@ from typing import Final
 
 import attrs
 
-from conductorlite.canonical import Payload
-from conductorlite.clock import Clock, steady
-from conductorlite.decider import DECIDER_VERSION, Bounds, prefetch
-from conductorlite.decisions import Decision, Event, EventKind, Outcome
-from conductorlite.definitions import Semantics
+from conductorlite.decide import DECIDER_VERSION
+from conductorlite.decide.draft.view import Bounds
+from conductorlite.decide.prefetch import prefetch
 from conductorlite.engine.archived import missing
 from conductorlite.engine.asked import Along, Listener, Start, Taken
 from conductorlite.engine.callers import Caller, called_by
@@ -27,7 +23,13 @@ from conductorlite.engine.keys import refuse_letter, refuse_start, replaced, sta
 from conductorlite.engine.locking import Locking
 from conductorlite.engine.logs import log_decision, log_driver, log_listener, log_parked
 from conductorlite.engine.outside import Elsewhere, Near, Outside
-from conductorlite.errors import (
+from conductorlite.language.processes import NoHelper
+from conductorlite.language.templates import apply_workflow_input_template
+from conductorlite.model.canonical import Payload
+from conductorlite.model.clock import Clock, steady
+from conductorlite.model.decisions import Decision, Event, EventKind, Outcome
+from conductorlite.model.definitions import Semantics
+from conductorlite.model.errors import (
     AlreadyExists,
     ExecutionNotFound,
     FencedOut,
@@ -37,12 +39,10 @@ from conductorlite.errors import (
     PayloadTooLarge,
     StorageBusy,
 )
-from conductorlite.executions import Workflow
-from conductorlite.expressions import apply_workflow_input_template
-from conductorlite.limits import LimitChange, reread
-from conductorlite.ports import Backend, Lock, ReadingTransaction, WritingTransaction
-from conductorlite.sandbox import NoHelper
-from conductorlite.threads import Waiters
+from conductorlite.model.executions import Workflow
+from conductorlite.model.limits import LimitChange, reread
+from conductorlite.model.threads import Waiters
+from conductorlite.store.ports import Backend, Lock, ReadingTransaction, WritingTransaction
 
 __all__ = ["DEATHS", "Turns"]
 

@@ -8,14 +8,14 @@ from typing import Final
 
 import attrs
 
+from conductorlite.engine.asked import pages
 from conductorlite.engine.core import checked_name
+from conductorlite.engine.invariants import Finding, findings
 from conductorlite.engine.keeping import Keeping
-from conductorlite.engine.paging import pages
 from conductorlite.engine.queries import orphans, strangers
-from conductorlite.errors import InvalidInput, InvariantBroken, StorageCorrupt
-from conductorlite.executions import WorkflowStatus
-from conductorlite.invariants import Finding, findings
-from conductorlite.repairs import limit_mended, mended
+from conductorlite.engine.repairs import limit_mended, mended
+from conductorlite.model.errors import InvalidInput, InvariantBroken, StorageCorrupt
+from conductorlite.model.statuses import WorkflowStatus
 
 __all__ = ["EngineShare", "RepairReport", "Upkeep"]
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from conductorlite.canonical import MAX_SIZE, parse
 from conductorlite.engine.outside import Outside, as_unavailable
-from conductorlite.errors import InvalidInput, PayloadLost, PayloadTooLarge, PayloadUnavailable
-from conductorlite.ports import ExternalStorageLocation, LoosePayload, PayloadStorage
-from conductorlite.texts import printable
+from conductorlite.model.canonical import MAX_SIZE, parse
+from conductorlite.model.errors import InvalidInput, PayloadLost, PayloadTooLarge, PayloadUnavailable
+from conductorlite.model.texts import printable
+from conductorlite.store.upkeep import ExternalStorageLocation, LoosePayload, PayloadStorage
 
 __all__ = ["given_path", "location", "uploaded"]
 

@@ -7,14 +7,14 @@ from contextlib import suppress
 
 import attrs
 
-from conductorlite.decisions import Decision, EventKind, Message, Outcome, queue_name
 from conductorlite.engine.asked import Along, letter
-from conductorlite.engine.domains import Rider
 from conductorlite.engine.forking import refuse_forked
 from conductorlite.engine.holding import Holding
+from conductorlite.engine.keys import Rider
 from conductorlite.engine.logs import log_store
 from conductorlite.engine.reporting import Reporting
-from conductorlite.errors import (
+from conductorlite.model.decisions import Decision, EventKind, Message, Outcome, queue_name
+from conductorlite.model.errors import (
     ConductorliteError,
     ExecutionNotFound,
     FencedOut,
@@ -28,10 +28,11 @@ from conductorlite.errors import (
     StorageFull,
     TaskNotFound,
 )
-from conductorlite.executions import PollData, Task, TaskResult, TaskStatus, Workflow
-from conductorlite.limits import LimitChange
-from conductorlite.ports import WritingTransaction
-from conductorlite.spans import Span, to_span
+from conductorlite.model.executions import PollData, Task, TaskResult, Workflow
+from conductorlite.model.limits import LimitChange
+from conductorlite.model.spans import Span, to_span
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.store.ports import WritingTransaction
 
 __all__ = ["Hand", "WorkerFace"]
 

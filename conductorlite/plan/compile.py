@@ -5,38 +5,123 @@ loops are around it (`loops`), which JOINs count it (`joins`), what its template
 Conductor's (`WorkflowDef.getNextTask`): the next element of the same list; behind the last element of a SWITCH case, what
 follows the SWITCH; behind the last element of a fork's branch, nothing (its JOIN exists since the fork); behind the last
 element of a loop's body, nothing (the loop counts its live tasks).
+
+What a turn will read when a node has ended: found out when it is first asked for, and kept with the plan.
+
+Most nodes of a large definition of operators are never asked about, and each looks many nodes ahead.
+
+Whether a turn over a definition may run code of somebody else, which may hang or take all memory there is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
-from conductorlite.definitions import SchemaDef, Semantics, TaskDef, TaskType, WorkflowDef, WorkflowTask
-from conductorlite.errors import InvalidDefinition, InvalidExpression
-from conductorlite.expressions import (
-    EVALUATORS,
-    Condition,
-    Evaluator,
-    InputTemplate,
-    Reads,
-    Template,
-    compile_input,
-    compile_template,
-)
-from conductorlite.limits import NO_LIMIT, Terms
-from conductorlite.plan.ahead import Ahead
-from conductorlite.plan.checks_schemas import enforced
-from conductorlite.plan.foreign import runs_foreign_code
-from conductorlite.plan.heralds import find_heralds
+from conductorlite.language.conditions import EVALUATORS, Condition, Evaluator
+from conductorlite.language.reads import NOTHING, Reads
+from conductorlite.language.schemas import SchemaCheck, compile_schema
+from conductorlite.language.templates import InputTemplate, Template, compile_input, compile_template
+from conductorlite.model.definitions import SchemaDef, Semantics, TaskDef, TaskType, WorkflowDef, WorkflowTask
+from conductorlite.model.errors import InvalidDefinition, InvalidExpression
+from conductorlite.model.limits import NO_LIMIT, Terms
+from conductorlite.model.policies import TaskPolicy, task_limit, task_policy
+from conductorlite.plan.joins import find_heralds
+from conductorlite.plan.schemas import enforced
 from conductorlite.plan.types import OPERATOR_TYPES
 from conductorlite.plan.validate import validate
-from conductorlite.policies import TaskPolicy, task_limit, task_policy
-from conductorlite.schemas import SchemaCheck, compile_schema
 
-__all__ = ["Node", "Plan", "compile_plan", "split_ref"]
+__all__ = ["Ahead", "Node", "Plan", "compile_plan", "runs_foreign_code", "split_ref"]
+
+#: Types that run a script, or may be anything.
+_SCRIPTS: Final = frozenset(
+    {TaskType.INLINE, TaskType.LAMBDA, TaskType.JSON_JQ_TRANSFORM, TaskType.DYNAMIC, TaskType.FORK_JOIN_DYNAMIC}
+)
+
+#: Expressions that search their document: filters, wildcards, slices, functions, and what is put together of others. Some that
+#: only look so are found too. Nothing is looked at twice: neither `${` nor `[` is passed over on the way.
+_SEARCHES: Final = re.compile(r"\$\{(?:[^}$]|\$(?!\{))*?(?:\.\.|\*|\?|\(|\$\{|\[[^\]\['\"]*[:,])")
+
+
+def runs_foreign_code(definition: WorkflowDef, tasks: Iterable[WorkflowTask], *, checked: bool) -> bool:
+    """Whether any task has a script or an expression that searches; `checked` says that schemas are enforced."""
+    return checked or _searches(definition.output_parameters) or any(map(_foreign, tasks))
+
+
+def _foreign(task: WorkflowTask) -> bool:
+    if task.type in _SCRIPTS:
+        return True
+    if task.type == TaskType.SWITCH:
+        scripted = (task.evaluator_type or "value-param") != "value-param"
+    else:
+        scripted = bool((task.case_expression or "").strip() or (task.loop_condition or "").strip())
+    merged = None if task.task_definition is None else task.task_definition.input_template
+    return scripted or _searches(task.input_parameters) or _searches(merged) or _searches(task.items)
+
+
+def _searches(template: object) -> bool:
+    return bool(template) and _SEARCHES.search(str(template)) is not None
+
+
+#: How many nodes ahead are looked at.
+_FAR: Final = 64
+
+
+class Ahead(Mapping[str, "Reads"]):
+    """Per reference the reads of what is scheduled next, through tasks that end at once.
+
+    Threads may ask at the same time: they find the same.
+    """
+
+    def __init__(self, nodes: Mapping[str, Node], output: Template | None, branches: frozenset[str]) -> None:
+        self._nodes = nodes
+        self._output = output
+        #: Nodes inside forks: their end is not that of the workflow.
+        self._branches = branches
+        self._found: dict[str, Reads] = {}
+
+    def __getitem__(self, ref: str) -> Reads:
+        found = self._found.get(ref)
+        if found is None:
+            found = self._found[ref] = self._look(self._nodes[ref])
+        return found
+
+    def __contains__(self, ref: object) -> bool:
+        return ref in self._nodes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def _look(self, node: Node) -> Reads:
+        found: list[Reads] = []
+        pending = [node.successor] if node.successor else [node.loops[-1]] if node.loops else []
+        if not pending and self._output is not None and node.ref not in self._branches:
+            found.append(self._output.reads)
+        seen: set[str] = set()
+        for ref in pending:
+            if ref in seen:
+                continue
+            if len(seen) == _FAR:
+                break
+            seen.add(ref)
+            following = self._nodes[ref]
+            found.append(following.template.reads)
+            if following.items is not None:
+                found.append(following.items.reads)
+            if following.task.type == TaskType.FORK_JOIN:
+                pending.extend(following.heads)
+            elif following.task.type == TaskType.DO_WHILE and following.body:
+                pending.append(following.body)
+            elif following.task.type == TaskType.NOOP and following.successor:
+                pending.append(following.successor)
+        return NOTHING.union(*found)
+
 
 #: Operators whose own input merges the template of their definition, as workers' tasks do (Conductor's mappers).
 _MERGES: Final = frozenset({TaskType.DO_WHILE, TaskType.INLINE, TaskType.LAMBDA, TaskType.JSON_JQ_TRANSFORM})
@@ -116,7 +201,7 @@ class Plan:
     nodes: Mapping[str, Node]
     first: str | None
     output: Template | None
-    #: Per node, what scheduling its successors will read: see `decider.prefetch`.
+    #: Per node, what scheduling its successors will read: see `decide.prefetch`.
     ahead: Mapping[str, Reads] = attrs.field(factory=dict)
     #: Whether any node has a compensation, or may have one at run time.
     compensates: bool = False

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from conductorlite.definitions import MAX_NESTING, WorkflowDef, WorkflowTask, step_path
+from conductorlite.model.definitions import MAX_NESTING, WorkflowDef, WorkflowTask, step_path
 
 __all__ = ["Place", "branches", "walk"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conductorlite.definitions import TaskType
+from conductorlite.model.definitions import TaskType
 
 __all__ = ["OPERATOR_TYPES", "SHIPPED_TYPES"]
 

@@ -11,22 +11,19 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from conductorlite.canonical import canonical
-from conductorlite.definitions import MAX_NESTING, Problem, TaskDef, TaskType, WorkflowDef
-from conductorlite.errors import InvalidInput
-from conductorlite.expressions.conditions import EVALUATORS, Evaluator
-from conductorlite.handlers import EventHandler
-from conductorlite.plan.checks_findings import Findings, Scope
-from conductorlite.plan.checks_handlers import check_event_handler
-from conductorlite.plan.checks_limits import check_workflow_limit
-from conductorlite.plan.checks_names import check_names, check_workflow_extras
-from conductorlite.plan.checks_references import check_references
-from conductorlite.plan.checks_schemas import check_schemas, check_task_schemas
-from conductorlite.plan.checks_secrets import check_secrets
-from conductorlite.plan.checks_served import check_served
-from conductorlite.plan.checks_shape import examine
-from conductorlite.plan.checks_task_def import check_task_def
-from conductorlite.plan.checks_tasks import check_task
+from conductorlite.language.conditions import EVALUATORS, Evaluator
+from conductorlite.model.canonical import canonical
+from conductorlite.model.definitions import MAX_NESTING, TaskDef, TaskType, WorkflowDef
+from conductorlite.model.errors import InvalidInput, Problem
+from conductorlite.model.handlers import EventHandler
+from conductorlite.plan.findings import Findings, Scope
+from conductorlite.plan.handlers import check_event_handler
+from conductorlite.plan.names import check_names, check_served, check_workflow_extras
+from conductorlite.plan.references import check_references
+from conductorlite.plan.schemas import check_schemas, check_task_schemas
+from conductorlite.plan.secrets import check_secrets
+from conductorlite.plan.shape import examine
+from conductorlite.plan.tasks import check_task, check_task_def, check_workflow_limit
 from conductorlite.plan.tree import Place, walk
 
 __all__ = ["validate", "validate_event_handler", "validate_task_def"]

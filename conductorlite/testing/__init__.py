@@ -10,18 +10,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from conductorlite.invariants import INVARIANTS, Finding, findings
+    from conductorlite.engine.invariants import INVARIANTS, Finding, findings
     from conductorlite.testing import strategies
-    from conductorlite.testing.conformance import BackendConformance, IndexConformance, LockConformance, PayloadStorageConformance
+    from conductorlite.testing.conformance import BackendConformance
+    from conductorlite.testing.conformance.indexes import IndexConformance
+    from conductorlite.testing.conformance.locks import LockConformance
+    from conductorlite.testing.conformance.payloads import PayloadStorageConformance
     from conductorlite.testing.crashes import crash_everywhere, start_once
     from conductorlite.testing.faults import Crash, FaultyBackend
-    from conductorlite.testing.history import assert_history, render_history, timeline
     from conductorlite.testing.interrupts import interrupt_everywhere
     from conductorlite.testing.readers import NotRecorded, RecordingReader, ReplayReader, RowsReader
     from conductorlite.testing.replaying import Replayed, replay
     from conductorlite.testing.scripted import Call, Script, ScriptedWorkers
     from conductorlite.testing.simulation import Simulated, SimulationFailed, simulate
-    from conductorlite.testing.steps import Step, StepKind
+    from conductorlite.testing.steps import Step, StepKind, assert_history, render_history, timeline
     from conductorlite.testing.stores import CountedIds
 
 __all__ = [
@@ -59,9 +61,9 @@ __all__ = [
 ]
 
 _PLACES: Final = {
-    "INVARIANTS": "conductorlite.invariants",
-    "Finding": "conductorlite.invariants",
-    "findings": "conductorlite.invariants",
+    "INVARIANTS": "conductorlite.engine.invariants",
+    "Finding": "conductorlite.engine.invariants",
+    "findings": "conductorlite.engine.invariants",
     "BackendConformance": "conductorlite.testing.conformance",
     "IndexConformance": "conductorlite.testing.conformance",
     "LockConformance": "conductorlite.testing.conformance",
@@ -70,9 +72,9 @@ _PLACES: Final = {
     "start_once": "conductorlite.testing.crashes",
     "Crash": "conductorlite.testing.faults",
     "FaultyBackend": "conductorlite.testing.faults",
-    "assert_history": "conductorlite.testing.history",
-    "render_history": "conductorlite.testing.history",
-    "timeline": "conductorlite.testing.history",
+    "assert_history": "conductorlite.testing.steps",
+    "render_history": "conductorlite.testing.steps",
+    "timeline": "conductorlite.testing.steps",
     "interrupt_everywhere": "conductorlite.testing.interrupts",
     "NotRecorded": "conductorlite.testing.readers",
     "RecordingReader": "conductorlite.testing.readers",
@@ -101,7 +103,7 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(_PLACES[name]), name)
     except ModuleNotFoundError as error:
         if error.name in ("pytest", "hypothesis"):
-            from conductorlite.errors import MissingExtra
+            from conductorlite.model.errors import MissingExtra
 
             raise MissingExtra("testing", f"conductorlite.testing.{name}") from error
         raise

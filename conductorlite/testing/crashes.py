@@ -5,6 +5,8 @@ attempt is offered again; one that was polled by hand is lost: its response time
 reference's lines of the journal are the same to the millisecond. Where there was, they are the same but for the lost call
 itself (one IN_PROGRESS, and the SCHEDULED of the attempt given back, or the TIMED_OUT and the SCHEDULED of the attempt in
 its place), the numbers of attempts and the instants that follow from it.
+
+What every run of a scenario is made of, whatever disturbs it.
 """
 
 from __future__ import annotations
@@ -18,22 +20,42 @@ from typing import Any
 
 import attrs
 
-from conductorlite.canonical import Payload, parse
-from conductorlite.clock import VirtualClock
-from conductorlite.decisions import Event, Message
-from conductorlite.definitions import WorkflowDef
-from conductorlite.driver import Engine, Run
-from conductorlite.errors import AlreadyExists, InvalidInput
-from conductorlite.executions import HistoryEvent, HistoryKind, Task, TaskStatus, Workflow
-from conductorlite.limits import Limit, Member
-from conductorlite.ports import Backend, RelayItem, ScheduleRow
+from conductorlite.model.canonical import Payload, parse
+from conductorlite.model.clock import VirtualClock
+from conductorlite.model.decisions import Event, Message
+from conductorlite.model.definitions import WorkflowDef
+from conductorlite.model.errors import AlreadyExists, InvalidInput
+from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow
+from conductorlite.model.limits import Limit, Member
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.runtime.engine import Engine, Run
+from conductorlite.store.ports import Backend
+from conductorlite.store.tables import ScheduleRow
+from conductorlite.store.upkeep import RelayItem
 from conductorlite.testing.faults import Crash, FaultyBackend
-from conductorlite.testing.history import render_history
-from conductorlite.testing.lives import Life
 from conductorlite.testing.scripted import ScriptedWorkers
+from conductorlite.testing.steps import render_history
 from conductorlite.testing.stores import STORES, CountedIds, Store, StoreKind
 
-__all__ = ["crash_everywhere", "start_once"]
+__all__ = ["Life", "crash_everywhere", "start_once"]
+
+
+@attrs.define(slots=True, eq=False)
+class Life:
+    """One run of a scenario on a fresh store: what its workers are told, the store, and the options of its engines."""
+
+    _scenario: Callable[[Engine], object]
+    _script: Callable[[ScriptedWorkers], object] | None
+    _kind: StoreKind
+    _options: Mapping[str, Any]
+
+    def _workers(self) -> ScriptedWorkers:
+        """The workers, told what to do."""
+        workers = ScriptedWorkers()
+        if self._script is not None:
+            self._script(workers)
+        return workers
+
 
 #: (workflow id, printed reference, attempt) of a task that was in hand when the process died.
 Lost = tuple[str, str, int]

@@ -12,9 +12,10 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Final, final
 
-from conductorlite.decisions import Decision
-from conductorlite.errors import EngineClosed, StorageError
-from conductorlite.ports import Backend, Life, Marks, PayloadStorage, Presence, ReadingTransaction, WritingTransaction
+from conductorlite.model.decisions import Decision
+from conductorlite.model.errors import EngineClosed, StorageError
+from conductorlite.store.ports import Backend, Marks, ReadingTransaction, WritingTransaction
+from conductorlite.store.upkeep import Life, PayloadStorage, Presence
 
 __all__ = ["Crash", "FaultyBackend"]
 

@@ -18,10 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-# Everything else is imported by the fixtures: this module is loaded in every pytest run where the package is installed.
 if TYPE_CHECKING:
-    from conductorlite import Clock, Engine, VirtualClock, Workers
+    from conductorlite.model.clock import Clock, VirtualClock
+    from conductorlite.runtime.engine import Engine
+    from conductorlite.runtime.registry import Workers
     from conductorlite.testing.scripted import ScriptedWorkers
+
+# Everything else is imported by the fixtures: this module is loaded in every pytest run where the package is installed.
 
 __all__: list[str] = []
 
@@ -34,7 +37,7 @@ _SHOWN: Final = 10
 @pytest.fixture
 def clock() -> VirtualClock:
     """A virtual clock at 2030-01-01T00:00:00Z."""
-    from conductorlite import VirtualClock
+    from conductorlite.model.clock import VirtualClock
 
     return VirtualClock()
 
@@ -62,7 +65,7 @@ def make_engine(
 
     Ids of executions are wf-1, wf-2, … All engines are checked after the test, and closed.
     """
-    from conductorlite import Engine
+    from conductorlite.runtime.engine import Engine
     from conductorlite.testing.stores import CountedIds, Store
 
     opened = request.node.stash.setdefault(_ENGINES, [])
@@ -105,7 +108,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 def _open(item: pytest.Item) -> list[Engine]:
     """The engines of a test that were not closed by it."""
-    from conductorlite import EngineClosed
+    from conductorlite.model.errors import EngineClosed
 
     found = []
     for engine in item.stash.get(_ENGINES, []):
@@ -120,7 +123,7 @@ def _open(item: pytest.Item) -> list[Engine]:
 def _timelines(item: pytest.Item) -> str:
     if _ENGINES not in item.stash:
         return ""
-    from conductorlite.testing.history import timeline
+    from conductorlite.testing.steps import timeline
 
     texts: dict[str, str] = {}
     try:

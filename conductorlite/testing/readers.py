@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from conductorlite.canonical import Payload
-from conductorlite.decider import Reader
-from conductorlite.decisions import Embedding, Event
-from conductorlite.errors import ConductorliteError
-from conductorlite.executions import Task, Workflow
-from conductorlite.expressions import Json
-from conductorlite.limits import Limit, Line, Member
-from conductorlite.plan import Plan
+from conductorlite.decide.draft.reader import Reader
+from conductorlite.language.sources import Json
+from conductorlite.model.canonical import Payload
+from conductorlite.model.decisions import Embedding, Event
+from conductorlite.model.errors import ConductorliteError
+from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.limits import Limit, Line, Member
+from conductorlite.plan.compile import Plan
 
 __all__ = ["NotRecorded", "RecordingReader", "ReplayReader", "RowsReader"]
 

@@ -7,12 +7,13 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.canonical import Payload, parse
-from conductorlite.codec import workflow_def_from_json
-from conductorlite.decisions import Event, EventKind
-from conductorlite.driver import Engine
-from conductorlite.executions import REPORTABLE, HistoryEvent, HistoryKind, Task, TaskStatus
-from conductorlite.limits import workflow_key
+from conductorlite.model.canonical import Payload, parse
+from conductorlite.model.codec import workflow_def_from_json
+from conductorlite.model.decisions import Event, EventKind
+from conductorlite.model.executions import HistoryEvent, HistoryKind, Task
+from conductorlite.model.limits import workflow_key
+from conductorlite.model.statuses import REPORTABLE, TaskStatus
+from conductorlite.runtime.engine import Engine
 
 __all__ = ["Step", "as_told", "reenacted", "steps_of", "window_letter"]
 

@@ -14,20 +14,22 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite import codec
-from conductorlite.canonical import canonical, parse
-from conductorlite.codec.exports import Exported, export_from_json, history_line_to_json
-from conductorlite.decider import Barriers, Bounds
-from conductorlite.decisions import Decision, Embedding, Event, EventKind
-from conductorlite.definitions import Semantics, WorkflowDef
-from conductorlite.driver import Engine
+from conductorlite.decide.draft.barriers import Barriers
+from conductorlite.decide.draft.view import Bounds
 from conductorlite.engine.asked import Start
-from conductorlite.errors import AlreadyExists, ConductorliteError, ReplayDiverged
-from conductorlite.executions import HistoryEvent, HistoryKind, TaskStatus, Workflow, WorkflowStatus
-from conductorlite.limits import Limit, LimitChange, Member, MemberState
-from conductorlite.ports import Backend, ReadingTransaction
+from conductorlite.model import codec
+from conductorlite.model.canonical import canonical, parse
+from conductorlite.model.decisions import Decision, Embedding, Event, EventKind
+from conductorlite.model.definitions import Semantics, WorkflowDef
+from conductorlite.model.errors import AlreadyExists, ConductorliteError, ReplayDiverged
+from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
+from conductorlite.model.exports import Exported, export_from_json, history_line_to_json
+from conductorlite.model.limits import Limit, LimitChange, Member, MemberState
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.runtime.engine import Engine
+from conductorlite.store.ports import Backend, ReadingTransaction
 from conductorlite.testing.reenacting import Step, as_told, reenacted, steps_of, window_letter
-from conductorlite.testing.told import FreeClock, ToldTurns
+from conductorlite.testing.steps import FreeClock, ToldTurns
 
 __all__ = ["Replayed", "replay"]
 

@@ -16,13 +16,16 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.errors import InvalidInput, TaskFailedTerminally
-from conductorlite.executions import Task, TaskResult, TaskStatus, Workflow
-from conductorlite.handlers import EventExecution
-from conductorlite.spans import Span, to_span
+from conductorlite.model.errors import InvalidInput, TaskFailedTerminally
+from conductorlite.model.executions import Task, TaskResult, Workflow
+from conductorlite.model.handlers import EventExecution
+from conductorlite.model.spans import Span, to_span
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.model.threads import Mutex
+from conductorlite.runtime.calls import Deferred, call
+from conductorlite.runtime.context import TaskContext
+from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.testing.steps import Step, StepKind
-from conductorlite.threads import Mutex
-from conductorlite.worker import Deferred, TaskContext, Worker, Workers, call
 
 __all__ = ["Call", "Script", "ScriptedWorkers"]
 

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.definitions import WorkflowDef
-from conductorlite.errors import (
+from conductorlite.model.definitions import WorkflowDef
+from conductorlite.model.errors import (
     AlreadyExists,
     ConductorliteError,
     Conflict,
@@ -29,7 +29,7 @@ from conductorlite.errors import (
     StaleLease,
     StorageBusy,
 )
-from conductorlite.policies import derive_id
+from conductorlite.model.policies import derive_id
 from conductorlite.testing.stores import Store, StoreKind
 from conductorlite.testing.world import World, undisturbed
 

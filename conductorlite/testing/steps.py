@@ -1,14 +1,38 @@
-"""What a scripted worker does, one step per call: plain values, so that tests, strategies and reports can hold them."""
+"""Executions as text: one line per event of the journal, with seconds since the start.
+
++0s        workflow RUNNING
++0s        charge #1 SCHEDULED
++0s        charge #1 IN_PROGRESS
++12.5s     charge #1 FAILED: 503
++17.5s     charge #2 SCHEDULED
+
+What a replay is lived with: a clock that can be set to any instant, and turns that are told what they read.
+
+What a scripted worker does, one step per call: plain values, so that tests, strategies and reports can hold them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
 import attrs
 
-__all__ = ["Step", "StepKind"]
+from conductorlite.engine.asked import Start
+from conductorlite.engine.queries import Queries
+from conductorlite.engine.reader import Cut
+from conductorlite.engine.turns import Turns
+from conductorlite.model.canonical import parse
+from conductorlite.model.clock import VirtualClock
+from conductorlite.model.decisions import Admission, Event
+from conductorlite.model.errors import InvalidInput, NotFound
+from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
+from conductorlite.runtime.engine import Engine, Run
+from conductorlite.store.ports import ReadingTransaction
+
+__all__ = ["FreeClock", "Step", "StepKind", "ToldTurns", "assert_history", "render_history", "timeline"]
 
 
 class StepKind(StrEnum):
@@ -49,3 +73,128 @@ class Step:
     times: int | None = 1
     silent: bool = False
     reports: int = 1
+
+
+_COLUMN = 11
+
+
+def timeline(engine: Queries, workflow_id: str, *, payloads: bool = False, reasons: bool = True) -> str:
+    """What happened to an execution so far, as text; raises ExecutionNotFound.
+
+    `payloads` adds inputs and outputs as JSON, `reasons` why something ended as it did.
+    """
+    return render_history(engine.history(workflow_id), payloads=payloads, reasons=reasons)
+
+
+def render_history(history: Sequence[HistoryEvent], *, payloads: bool = False, reasons: bool = True) -> str:
+    """Lines of the journal as text. Attempts are counted from 1, instants from the first line."""
+    if not history:
+        return ""
+    start = history[0].at
+    return "\n".join(_line(event, start, payloads, reasons) for event in history)
+
+
+def _line(event: HistoryEvent, start: int, payloads: bool, reasons: bool) -> str:
+    what = "workflow" if event.ref is None else event.ref
+    if event.kind is HistoryKind.ROUND:
+        text = f"{what} round {event.number}"
+    else:
+        attempt = "" if event.attempt is None else f" #{event.attempt + 1}"
+        compensation = event.kind is HistoryKind.COMPENSATION and event.ref is None
+        alert = "ALERT " if event.kind is HistoryKind.ALERT else "COMPENSATION " if compensation else ""
+        text = f"{what}{attempt} {alert}{event.status}"
+    if reasons and event.reason:
+        text += f": {' '.join(event.reason.split())}"
+    if payloads and event.payload is not None and not event.payload.absent:
+        text += f" {event.payload.shown}"
+    at = f"+{(event.at - start) / 1000:.3f}".rstrip("0").rstrip(".") + "s"
+    return f"{at:<{_COLUMN - 1}} {text}"
+
+
+def assert_history(
+    subject: Run | Engine,
+    expected: str,
+    workflow_id: str | None = None,
+    *,
+    payloads: bool = False,
+    reasons: bool = False,
+) -> None:
+    """Fail with a readable difference unless the timeline of an execution is the expected text, spaces aside.
+
+    `subject` is a run, or an engine with either `workflow_id` or just one execution. Blank lines are left out, so the
+    text may be indented like the code around it. Raises InvalidInput when it is not clear which execution is meant.
+    """
+    engine, chosen = _subject(subject, workflow_id)
+    actual = timeline(engine, chosen, payloads=payloads, reasons=reasons)
+    if list(_plain(actual)) == list(_plain(expected)):
+        return
+    difference = difflib.unified_diff([*_plain(expected)], [*_plain(actual)], "expected", f"history of {chosen}", lineterm="", n=3)
+    raise AssertionError("\n".join([*difference, "", "the whole history:", actual]))
+
+
+def _plain(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        if line.strip():
+            yield " ".join(line.split())
+
+
+def _subject(subject: Run | Engine, workflow_id: str | None) -> tuple[Queries, str]:
+    if isinstance(subject, Run):
+        return subject._engine, subject.workflow_id
+    if workflow_id is not None:
+        return subject, workflow_id
+    known = list(subject.workflow_ids())
+    if len(known) != 1:
+        raise InvalidInput(f"the engine holds {len(known)} executions; say which one is meant")
+    return subject, known[0]
+
+
+class FreeClock(VirtualClock):
+    """A virtual clock that can be set to any instant: the clock of the record may have been set back."""
+
+    def set(self, instant: int) -> None:
+        """Read that instant from now on, epoch ms."""
+        self._now = instant
+
+
+class ToldTurns(Turns):
+    """Turns that read the letters they are told to, and find the definitions the record found."""
+
+    letters: Sequence[Event] = ()
+    #: Hashes of the definitions that the step's lines tell of.
+    used: Sequence[str] = ()
+    known: Mapping[str, str] = {}
+    #: The executions of the record, as they had begun.
+    recorded: Mapping[str, Workflow] = {}
+    #: Lines of the turn to come that put a default deadline off.
+    postponed: Sequence[HistoryEvent] = ()
+    #: What limits have answered in the lines to come.
+    admissions: tuple[Admission, ...] = ()
+    #: Scripts that a bound ended in the lines to come.
+    cut: tuple[Cut, ...] = ()
+
+    def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
+        """The letters chosen for this turn."""
+        return self.letters
+
+    def left(self, view: ReadingTransaction, event: Event, now: int) -> int:
+        """How much driven time is left of a deadline, as the lines of the record tell; of others nothing."""
+        told = {(line.status, line.ref, line.attempt): line.number or 0 for line in self.postponed}
+        return told.get((str(event.kind).removeprefix("TASK_").lower(), event.ref, event.attempt), 0)
+
+    def one(self, workflow_id: str, events: Sequence[Event], started: Start | None = None) -> frozenset[str]:
+        """Take one turn and none of those that follow from it; ids of the events it came to."""
+        return frozenset(self._take(workflow_id, events, started).replies)
+
+    def _begun_by(self, view: ReadingTransaction, found: Event) -> Workflow:
+        row = super()._begun_by(view, found)
+        # A parent that is resumed writes to a child again, under the name that its task has then.
+        return attrs.evolve(row, parent_ref=self.recorded[row.workflow_id].parent_ref)
+
+    def find(self, view: ReadingTransaction, name: str, version: int | None) -> tuple[str, Mapping[str, str]]:
+        """The definition of a name that the record found; raises NotFound when it found none."""
+        for hashed in self.used:
+            document = parse(self.known[hashed])
+            if document.get("name") == name and version in (None, document.get("version", 1)):
+                return hashed, {hashed: self.known[hashed]}
+        raise NotFound(f"the record found no definition {name!r}")

@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from conductorlite.errors import InvalidInput
-from conductorlite.ports import Backend
+from conductorlite.model.errors import InvalidInput
+from conductorlite.store.ports import Backend
 from conductorlite.testing.faults import FaultyBackend
 
 __all__ = ["STORES", "CountedIds", "Store", "StoreKind", "lay_empty_store"]
@@ -35,7 +35,7 @@ def lay_empty_store(path: Path) -> Path:
 @cache
 def _empty_store() -> bytes:
     # Imported on use: who tests in memory never pays for sqlite3.
-    from conductorlite.backends.sqlite import SQLiteBackend
+    from conductorlite.store.sqlite.backend import SQLiteBackend
 
     with TemporaryDirectory() as folder:
         path = Path(folder) / "empty.db"
@@ -69,11 +69,11 @@ class Store:
             return self.kind(self._folder())
         # Imported on use, like the engine does: who tests in memory never pays for sqlite3.
         if self.in_memory:
-            from conductorlite.backends.memory import MemoryBackend
+            from conductorlite.store.memory.backend import MemoryBackend
 
             self._memory = self._memory or MemoryBackend(relay=self.kind == "relay")
             return self._memory
-        from conductorlite.backends.sqlite import SQLiteBackend
+        from conductorlite.store.sqlite.backend import SQLiteBackend
 
         # A killed process loses nothing that NORMAL has committed; only a power cut could.
         return SQLiteBackend(lay_empty_store(self._file), synchronous="NORMAL")

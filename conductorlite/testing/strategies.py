@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.definitions import (
+from conductorlite.model.definitions import (
     RetryLogic,
     TaskDef,
     TaskType,
@@ -24,15 +24,16 @@ from conductorlite.definitions import (
     WorkflowTask,
     WorkflowTimeoutPolicy,
 )
-from conductorlite.errors import MissingExtra
+from conductorlite.model.errors import MissingExtra
 from conductorlite.testing.steps import Step, StepKind
+
+__all__ = ["CASES", "COMPOUND", "LEAVES", "WORKER_TYPES", "definitions", "inputs", "outcomes", "outputs", "task_defs"]
 
 try:
     from hypothesis import strategies as st
 except ModuleNotFoundError as error:  # pragma: no cover - depends on what is installed
     raise MissingExtra("testing", "conductorlite.testing.strategies") from error
 
-__all__ = ["CASES", "COMPOUND", "LEAVES", "WORKER_TYPES", "definitions", "inputs", "outcomes", "outputs", "task_defs"]
 
 #: Task types the generated SIMPLE tasks are of: few, so that executions compete for the same outcomes.
 WORKER_TYPES: Final = ("alpha", "beta", "gamma")

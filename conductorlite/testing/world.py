@@ -9,14 +9,15 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.clock import VirtualClock
-from conductorlite.decisions import Event
-from conductorlite.definitions import WorkflowDef
-from conductorlite.driver import Engine
-from conductorlite.errors import AlreadyExists, Conflict, LimitReached, NotFound, StaleLease, StorageBusy
-from conductorlite.executions import Task, TaskResult, TaskStatus, Workflow, WorkflowStatus
-from conductorlite.locks import InProcessLock
-from conductorlite.ports import ReadingTransaction
+from conductorlite.model.clock import VirtualClock
+from conductorlite.model.decisions import Event
+from conductorlite.model.definitions import WorkflowDef
+from conductorlite.model.errors import AlreadyExists, Conflict, LimitReached, NotFound, StaleLease, StorageBusy
+from conductorlite.model.executions import Task, TaskResult, Workflow
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.runtime.engine import Engine
+from conductorlite.store.locks import InProcessLock
+from conductorlite.store.ports import ReadingTransaction
 from conductorlite.testing.faults import Crash, FaultyBackend
 from conductorlite.testing.stores import Store
 

@@ -23,7 +23,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.aio import AsyncEngine
+from conductorlite.runtime.aio.engine import AsyncEngine
 
 #: Generous bound of every wait on the machine's clock, seconds.
 PATIENCE = 20.0

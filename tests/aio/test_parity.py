@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from conductorlite import Engine, Run
-from conductorlite.aio import AsyncEngine, AsyncRun
+from conductorlite.runtime.aio.engine import AsyncEngine
+from conductorlite.runtime.aio.run import AsyncRun
 
 #: Between the floors of the engine: they take rows and transactions, not what a user holds.
 INSIDE = {

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from conductorlite import Engine, StorageFull, WorkflowDef, WorkflowStatus
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.backends.sqlite.reserve import Reserve
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.sqlite.reserve import Reserve
 
 W = WorkflowDef.from_json({"name": "w", "tasks": [{"name": "a", "taskReferenceName": "a"}]})
 

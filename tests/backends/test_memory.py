@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.ports import Backend
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend
 from conductorlite.testing.conformance import BackendConformance
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.decisions import Decision, Outgoing
-from conductorlite.ports import Backend
+from conductorlite.model.decisions import Decision, Outgoing
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend
 from conductorlite.testing.conformance import BackendConformance
 from conductorlite.testing.conformance.samples import event, message, workflow
 

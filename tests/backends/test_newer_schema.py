@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from conductorlite import Engine, SchemaTooNew, VirtualClock, Workers, WorkflowDef
-from conductorlite.backends.sqlite.schema import VERSION
+from conductorlite.store.sqlite.schema import VERSION
 
 W = WorkflowDef.from_json({"name": "w", "tasks": [{"name": "a", "taskReferenceName": "a"}]})
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conductorlite import Barriers, Engine, Workers, WorkflowDef
-from conductorlite.locks import SQLiteLock
+from conductorlite.store.locks import SQLiteLock
 
 W = WorkflowDef.from_json({"name": "w", "tasks": [{"name": "a", "taskReferenceName": "a"}]})
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import attrs
 import pytest
 
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.decisions import Decision, Outgoing
 from conductorlite.errors import FencedOut, StorageBusy
-from conductorlite.ports import Backend
+from conductorlite.model.decisions import Decision, Outgoing
+from conductorlite.store.ports import Backend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing.conformance import BackendConformance
 from conductorlite.testing.conformance.samples import dump, event, large, line, message, started, task, workflow
 

@@ -10,12 +10,14 @@ from pathlib import Path
 import attrs
 import pytest
 
-from conductorlite.backends.sqlite import SQLiteBackend, statements
-from conductorlite.canonical import Payload
-from conductorlite.decisions import Decision, Message, Outgoing
 from conductorlite.errors import FencedOut
-from conductorlite.executions import PollData, TaskStatus, Workflow, WorkflowStatus
-from conductorlite.ports import ExecutionFilter
+from conductorlite.model.canonical import Payload
+from conductorlite.model.decisions import Decision, Message, Outgoing
+from conductorlite.model.executions import PollData, Workflow
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.store.sqlite import statements
+from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.tables import ExecutionFilter
 from conductorlite.testing.conformance.samples import event, line, message, started, task, workflow
 
 SQL = {name: text for name, text in vars(statements).items() if name.isupper() and name[0] != "_" and isinstance(text, str)} | {

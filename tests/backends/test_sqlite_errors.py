@@ -11,10 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from conductorlite.backends.sqlite import SQLiteBackend, opening
-from conductorlite.backends.sqlite.schema import APPLICATION_ID, VERSION
-from conductorlite.canonical import Payload
-from conductorlite.decisions import Decision
 from conductorlite.errors import (
     EngineClosed,
     InvalidInput,
@@ -26,6 +22,11 @@ from conductorlite.errors import (
     StorageFull,
     StorageReadOnly,
 )
+from conductorlite.model.canonical import Payload
+from conductorlite.model.decisions import Decision
+from conductorlite.store.sqlite import opening
+from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.sqlite.schema import APPLICATION_ID, VERSION
 from conductorlite.testing.conformance.samples import dump, event, started, task, workflow
 
 #: The user id of nobody, who may write nothing of ours.

@@ -13,10 +13,11 @@ from pathlib import Path
 import attrs
 import pytest
 
-from conductorlite.backends.sqlite import SQLiteBackend, opening, schema
-from conductorlite.backends.sqlite.rows import TASK_COLUMNS, WORKFLOW_COLUMNS
 from conductorlite.errors import ConductorliteError, StorageBusy
-from conductorlite.executions import Task, Workflow
+from conductorlite.model.executions import Task, Workflow
+from conductorlite.store.sqlite import opening, schema
+from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.sqlite.rows import TASK_COLUMNS, WORKFLOW_COLUMNS
 from conductorlite.testing.conformance.samples import event
 
 
@@ -210,7 +211,7 @@ def test_every_field_has_a_column(tmp_path: Path) -> None:
 
 def test_import_is_light() -> None:
     """Importing the backend imports neither sqlite_utils nor asyncio."""
-    code = "import sys, conductorlite.backends.sqlite; print({'sqlite_utils', 'asyncio'} & set(sys.modules))"
+    code = "import sys, conductorlite.store.sqlite; print({'sqlite_utils', 'asyncio'} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "set()"
 

@@ -28,7 +28,7 @@ from typing import Any, Literal
 import attrs
 
 from conductorlite import Engine, VirtualClock, Workers, WorkflowDef
-from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 
 #: Tasks of each execution.
 TASKS = 5

@@ -14,8 +14,8 @@ from itertools import count
 from harness import Case, Figure, arguments, compare, publish
 
 from conductorlite import Engine, VirtualClock, WorkflowDef, WorkflowTask
-from conductorlite.expressions import compile_condition
-from conductorlite.expressions.jq import compile_jq
+from conductorlite.language.conditions import compile_condition
+from conductorlite.language.jq import compile_jq
 
 CLOSURES, QUICKJS = "closures", "QuickJS"
 #: By name: the language, and a condition on `n`.

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from conductorlite import Engine, Semantics, SystemClock, VirtualClock, Workers, Workflow, WorkflowDef, WorkflowStatus
-from conductorlite.backends.index import SQLiteIndex
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.canonical import Payload
-from conductorlite.search import WORKFLOWS, Document, asked, workflow_document
+from conductorlite.model.canonical import Payload
+from conductorlite.store.documents import WORKFLOWS, Document, workflow_document
+from conductorlite.store.index.index import SQLiteIndex
+from conductorlite.store.search import asked
+from conductorlite.store.sqlite.backend import SQLiteBackend
 
 DAY = 86_400_000
 _ENDINGS = ("COMPLETED",) * 90 + ("FAILED",) * 6 + ("RUNNING",) * 3 + ("TERMINATED",)

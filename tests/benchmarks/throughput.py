@@ -17,7 +17,7 @@ from typing import Any, Literal
 from harness import Case, Figure, arguments, compare, publish
 
 from conductorlite import Engine, VirtualClock, Workers, WorkflowDef
-from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 
 Json = dict[str, Any]
 Mode = Literal["FULL", "NORMAL"]

@@ -19,7 +19,7 @@ import attrs
 from harness import Case, Figure, arguments, compare, publish
 
 from conductorlite import Engine, FencedOut, StorageBusy, VirtualClock, Workers, WorkflowDef
-from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 
 #: A wait for the write lock that is counted as one, ms.
 _WAIT_MS = 1.0

@@ -12,7 +12,7 @@ from cli_kit import Shell
 
 from conductorlite import errors
 from conductorlite.cli import commands, main, shared
-from conductorlite.cli.exits import Exit, exit_code
+from conductorlite.cli.shared import Exit, exit_code
 
 CASES: dict[str, tuple[list[str], int, str]] = {
     "no such file": (["start", "no.json"], 2, "No such file or directory: 'no.json'"),

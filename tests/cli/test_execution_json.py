@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from conductorlite import Engine, TaskDef, TaskResult, TaskStatus, VirtualClock, Workflow, WorkflowDef, WorkflowTask
-from conductorlite.codec.executions import task_to_json, workflow_to_json
+from conductorlite.model.documents import task_to_json, workflow_to_json
 
 T0 = 1_900_000_000_000
 

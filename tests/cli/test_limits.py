@@ -6,7 +6,7 @@ import pytest
 from cli_kit import Shell
 
 from conductorlite import Engine, RateLimitConfig, Semantics, TaskDef, VirtualClock, WorkflowDef, WorkflowTask
-from conductorlite.codec.executions import task_to_json, workflow_to_json
+from conductorlite.model.documents import task_to_json, workflow_to_json
 
 T0 = 1_900_000_000_000
 

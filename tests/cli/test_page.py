@@ -7,15 +7,14 @@ from pathlib import Path
 import click
 from cli_kit import Shell
 
-from conductorlite.cli.commands import program
-from conductorlite.cli.exits import Exit
-from conductorlite.cli.page import page
+from conductorlite.cli.commands import page, program
+from conductorlite.cli.shared import Exit
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_the_reference_is_the_help() -> None:
-    """The page in the repository is the one the commands write (`python -m conductorlite.cli.page > docs/reference/cli.md`)."""
+    """The page in the repository is the one the commands write (`python -m conductorlite.cli.commands > docs/reference/cli.md`)."""
     assert (DOCS / "reference" / "cli.md").read_text(encoding="utf-8") == page()
 
 

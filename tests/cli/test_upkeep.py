@@ -7,7 +7,7 @@ import sqlite3
 from cli_kit import Shell
 
 from conductorlite import Engine
-from conductorlite.backends.index import SQLiteIndex
+from conductorlite.store.index.index import SQLiteIndex
 
 
 def test_engines_and_take_over(shell: Shell) -> None:

@@ -10,8 +10,8 @@ from typing import Any, Union, get_args, get_origin
 import attrs
 from hypothesis import strategies as st
 
-from conductorlite.codec import workflow_def_to_json
-from conductorlite.definitions import SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
+from conductorlite.model.codec import workflow_def_to_json
+from conductorlite.model.definitions import SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
 
 __all__ = ["broken_documents", "json_values", "spots", "task_defs", "workflow_defs", "workflow_documents"]
 

@@ -10,15 +10,15 @@ import pytest
 from definition_strategies import broken_documents, json_values, task_defs, workflow_documents
 from hypothesis import given
 
-from conductorlite.codec import (
+from conductorlite.errors import InvalidDefinition, InvalidInput
+from conductorlite.model.codec import (
     task_def_from_json,
     task_def_to_json,
     task_defs_from_json,
     workflow_def_from_json,
     workflow_def_to_json,
 )
-from conductorlite.definitions import MAX_NESTING, WorkflowDef
-from conductorlite.errors import InvalidDefinition, InvalidInput
+from conductorlite.model.definitions import MAX_NESTING, WorkflowDef
 
 
 def task(**properties: Any) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from conductorlite.definitions import JoinMode, WorkflowDef, WorkflowTask
 from conductorlite.errors import InvalidDefinition
+from conductorlite.model.definitions import JoinMode, WorkflowDef, WorkflowTask
 
 
 def read_task(**properties: Any) -> WorkflowTask:

@@ -8,8 +8,9 @@ import pytest
 from definition_strategies import task_defs, workflow_defs
 from hypothesis import given
 
-from conductorlite.codec import workflow_def_from_json
-from conductorlite.definitions import Problem, Severity, TaskDef, WorkflowDef
+from conductorlite.model.codec import workflow_def_from_json
+from conductorlite.model.definitions import TaskDef, WorkflowDef
+from conductorlite.model.errors import Problem, Severity
 from conductorlite.plan.validate import validate, validate_task_def
 
 FILES = sorted(path for path in (Path(__file__).parent / "definitions").glob("*.json") if path.stem != "task_definitions")

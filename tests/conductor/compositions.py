@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from conductorlite import WorkflowDef
-from conductorlite.codec import workflow_def_to_json
+from conductorlite.model.codec import workflow_def_to_json
 from conductorlite.testing import strategies
 
 #: A number of attempts that end somehow, the last one well.

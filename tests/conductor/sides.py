@@ -12,9 +12,9 @@ import httpx
 from snapshots import Snapshot, snapshot
 
 from conductorlite import Engine, EventHandler, Semantics, Task, TaskDef, TaskResult, TaskStatus, VirtualClock, WorkflowDef
-from conductorlite.codec.executions import workflow_to_json
 from conductorlite.errors import ConductorliteError
-from conductorlite.system import system_workers
+from conductorlite.ext.workers import system_workers
+from conductorlite.model.documents import workflow_to_json
 
 Payload = Mapping[str, Any]
 

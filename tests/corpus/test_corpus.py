@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from conductorlite import Engine, TaskResult, TaskStatus, VirtualClock, WorkflowDef
-from conductorlite.codec import definition_text, workflow_def_from_json, workflow_def_to_json
-from conductorlite.plan.compile import OPERATOR_TYPES
+from conductorlite.model.codec import definition_text, workflow_def_from_json, workflow_def_to_json
+from conductorlite.plan.types import OPERATOR_TYPES
 from conductorlite.plan.validate import validate
 from conductorlite.testing import ScriptedWorkers
 

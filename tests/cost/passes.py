@@ -16,7 +16,7 @@ import pytest
 from conductorlite.engine.outside import Elsewhere
 from conductorlite.engine.turns import Turns
 from conductorlite.errors import FencedOut
-from conductorlite.sandbox import NoHelper
+from conductorlite.language.processes import NoHelper
 
 _WHY = {FencedOut: "fenced out", Elsewhere: "fetched a document", NoHelper: "rehearsed"}
 _counted: Counter[str] = Counter()

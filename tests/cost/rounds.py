@@ -14,7 +14,7 @@ import attrs
 from shapes import Json, Meter, looped, simple, workflow
 
 from conductorlite import Engine, VirtualClock, Workers, WorkflowDef, WorkflowStatus
-from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 
 #: Rounds that are averaged: a page of the log more or less is no growth.
 WINDOW = 10

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from conductorlite import Engine, VirtualClock, Workers, WorkflowDef, WorkflowStatus
-from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 
 Json = dict[str, Any]
 

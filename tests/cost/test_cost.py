@@ -18,7 +18,8 @@ from typing import Final
 import pytest
 from shapes import SHAPES, Cost, Meter, engine_on, forked, looped, run, simple, workflow
 
-from conductorlite import Bounds, Engine, TaskDef, VirtualClock, WorkflowDef, WorkflowStatus, decider
+from conductorlite import Bounds, Engine, TaskDef, VirtualClock, WorkflowDef, WorkflowStatus
+from conductorlite import decide as decider
 from conductorlite.engine.reader import StoreReader
 from conductorlite.engine.turns import Turns
 

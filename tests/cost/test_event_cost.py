@@ -13,8 +13,8 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.backends.sqlite.counting import Counts
+from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.sqlite.statements import Counts
 
 FLOW = WorkflowDef(name="flow", tasks=[WorkflowTask(name="w", task_reference_name="w", type="WAIT")])
 

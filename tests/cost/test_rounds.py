@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rounds import BEYOND_THE_SUBSET, LOOPS, WINDOW, Profile, full, profile
 
-from conductorlite.expressions.subset import compile_subset
+from conductorlite.language.subset import compile_subset
 
 #: Rounds of a run; of the long run.
 ROUNDS = 200

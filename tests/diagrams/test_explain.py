@@ -7,7 +7,8 @@ import pytest
 from reading_kit import T0, Case, choice, flow, node, retried
 
 from conductorlite import SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTimeoutPolicy
-from conductorlite.explain import explain, span_in_words
+from conductorlite.engine.causes import span_in_words
+from conductorlite.engine.explain import explain
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_types_whose_workers_are_shipped(kind: str) -> None:
     }[kind]
     case = Case(flow(node("h", kind, **fields)))
     assert case.why("h").startswith(
-        f"h waits for a worker of type {kind} (conductorlite.system.system_workers has one; include it) since just now"
+        f"h waits for a worker of type {kind} (conductorlite.ext.workers.system_workers has one; include it) since just now"
     )
 
 

@@ -19,9 +19,10 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
-from conductorlite.diagrams import mermaid
-from conductorlite.explain import Standing, explain
-from conductorlite.limits import Limit, MemberState
+from conductorlite.engine.explain import explain
+from conductorlite.engine.waits import Standing
+from conductorlite.model.limits import Limit, MemberState
+from conductorlite.plan.diagrams import mermaid
 
 ASKS = "a (pay) is PENDING"
 POLLED = "its poll timeout comes in"

@@ -8,8 +8,8 @@ from typing import Any
 from reading_kit import Case
 
 from conductorlite import WorkflowDef
-from conductorlite.codec.executions import workflow_to_json
-from conductorlite.diagrams import mermaid
+from conductorlite.model.documents import workflow_to_json
+from conductorlite.plan.diagrams import mermaid
 
 FORKS = {"dynamicForkTasksParam": "t", "dynamicForkTasksInputParamName": "i"}
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from reading_kit import Case, choice, flow, node, retried
 
 from conductorlite import SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
-from conductorlite.diagrams import mermaid
+from conductorlite.plan.diagrams import mermaid
 from conductorlite.plan.tree import walk
 from conductorlite.testing.strategies import definitions
 

@@ -18,10 +18,10 @@ from witnesses import nodes_of
 import conductorlite
 from conductorlite import AsyncEngine, Engine, TaskResult, VirtualClock, WorkflowDef, WorkflowTask, errors
 from conductorlite.cli.commands import program
-from conductorlite.definitions import property_name
-from conductorlite.plan import OPERATOR_TYPES
-from conductorlite.search.fields import TASKS, WORKFLOWS
-from conductorlite.system import system_workers
+from conductorlite.ext.workers import system_workers
+from conductorlite.model.definitions import property_name
+from conductorlite.plan.types import OPERATOR_TYPES
+from conductorlite.store.documents import TASKS, WORKFLOWS
 
 #: Packages that listen to a network, talk to a broker, speak protobuf, or ask a model.
 SERVERS: Final = {"http.server", "socketserver", "wsgiref", "grpc", "fastapi", "flask", "starlette", "uvicorn", "aiohttp"}

@@ -19,7 +19,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.locks import InProcessLock
+from conductorlite.store.locks import InProcessLock
 
 
 class _Bench:

@@ -14,8 +14,9 @@ from pages import DOCS, ROOT
 from test_generated import GENERATOR
 
 import conductorlite
-from conductorlite import Engine, TaskResult, TaskStatus, TaskType, WorkflowStatus, definitions, handlers
-from conductorlite.decisions import EventKind
+from conductorlite import Engine, TaskResult, TaskStatus, TaskType, WorkflowStatus
+from conductorlite.model import definitions, handlers
+from conductorlite.model.decisions import EventKind
 
 FIELDS: Final = "compatibility-fields.md"
 OPERATIONS: Final = "compatibility-operations.md"
@@ -144,7 +145,7 @@ def test_every_field_of_a_report_has_a_row() -> None:
 
 def _written(function: str) -> list[str]:
     """The properties that a function of the codec writes into its document, in order."""
-    tree = ast.parse((ROOT / "conductorlite/codec/executions.py").read_text(encoding="utf-8"))
+    tree = ast.parse((ROOT / "conductorlite/model/documents.py").read_text(encoding="utf-8"))
     (body,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
     keys: list[Any] = []
     for node in ast.walk(body):
@@ -225,7 +226,7 @@ def _prose() -> list[str]:
 
 def test_nothing_is_promised() -> None:
     """Documentation and docstrings say what is true, and not what will be."""
-    allowed = {"conductorlite/expressions/pathtext.py"}
+    allowed = {"conductorlite/language/paths.py"}
     found = []
     for name in _prose():
         for line in (ROOT / name).read_text(encoding="utf-8").splitlines():

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from engine_kit import Bench, NewBench
 
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.ports import Backend
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing.stores import lay_empty_store
 
 NewStore = Callable[[], Backend]

@@ -15,7 +15,7 @@ import attrs
 import pytest
 
 from conductorlite import Engine, HistoryEvent
-from conductorlite.canonical import Payload
+from conductorlite.model.canonical import Payload
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, crashes
 
 __all__ = ["EVERY_DEATH", "STORES", "crash_families", "timeless", "without_poll_counts"]

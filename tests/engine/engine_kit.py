@@ -29,7 +29,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.ports import Backend
+from conductorlite.store.ports import Backend
 
 T0 = 1_900_000_000_000
 

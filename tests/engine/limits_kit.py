@@ -14,13 +14,13 @@ import attrs
 from engine_kit import task_def
 
 from conductorlite import HistoryEvent, HistoryKind, TaskStatus, WorkflowDef, WorkflowTask
-from conductorlite.canonical import parse
-from conductorlite.decider.admissions import REOPENING
-from conductorlite.decisions import Event, EventKind
-from conductorlite.definitions import RateLimitConfig, RateLimitPolicy
-from conductorlite.executions import Task, Workflow
-from conductorlite.limits import Line, Member, MemberState, Terms
-from conductorlite.ports import Backend, ReadingTransaction
+from conductorlite.decide.admissions import REOPENING
+from conductorlite.model.canonical import parse
+from conductorlite.model.decisions import Event, EventKind
+from conductorlite.model.definitions import RateLimitConfig, RateLimitPolicy
+from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.limits import Line, Member, MemberState, Terms
+from conductorlite.store.ports import Backend, ReadingTransaction
 
 __all__ = ["Admitted", "Broken", "broken", "definition", "keyed", "limited", "occupied", "past_their_limits", "verify"]
 

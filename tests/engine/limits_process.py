@@ -12,7 +12,7 @@ from contextlib import suppress
 from limits_traffic import DEFINITIONS
 
 from conductorlite import ConductorliteError, Conflict, Engine, NotFound, StorageBusy, SystemClock, TaskResult, TaskStatus
-from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 
 _NAMES = ("two", "both", "mixed", "paced")
 _REPORTS = ("COMPLETED", "COMPLETED", "COMPLETED", "FAILED", "IN_PROGRESS")

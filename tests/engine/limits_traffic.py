@@ -26,9 +26,9 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.limits import Terms
-from conductorlite.plan import compile_plan
-from conductorlite.ports import Backend
+from conductorlite.model.limits import Terms
+from conductorlite.plan.compile import compile_plan
+from conductorlite.store.ports import Backend
 
 __all__ = ["OPERATIONS", "Traffic"]
 

@@ -11,8 +11,8 @@ from engine_kit import Bench, flow, fork, join, simple
 from limits_kit import limited
 
 from conductorlite import TaskStatus
-from conductorlite.canonical import Payload
-from conductorlite.decisions import Event, EventKind
+from conductorlite.model.canonical import Payload
+from conductorlite.model.decisions import Event, EventKind
 from conductorlite.testing import replay
 
 Act = Callable[[Bench], Any]

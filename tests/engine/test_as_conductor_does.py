@@ -22,7 +22,7 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
-from conductorlite.codec.executions import workflow_to_json
+from conductorlite.model.documents import workflow_to_json
 
 T0 = 1_900_000_000_000
 

@@ -31,8 +31,8 @@ from conductorlite import (
     WorkflowDef,
     WorkflowStatus,
 )
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 
 
 def dump(path: Path) -> list[str]:

@@ -24,7 +24,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.ports import Backend
+from conductorlite.store.ports import Backend
 
 
 def simple(ref: str, **fields: Any) -> WorkflowTask:

@@ -19,7 +19,7 @@ from conductorlite import (
     WorkflowTimeoutPolicy,
     validate,
 )
-from conductorlite.codec.executions import workflow_to_json
+from conductorlite.model.documents import workflow_to_json
 
 #: One attempt, so that a failure is for good.
 ONCE = {"retry_count": 0}

@@ -15,7 +15,7 @@ from conductorlite import (
     WorkflowDef,
     WorkflowStatus,
 )
-from conductorlite.backends.memory import MemoryBackend
+from conductorlite.store.memory.backend import MemoryBackend
 
 
 def test_registering_again_changes_nothing_that_runs(bench: Bench) -> None:

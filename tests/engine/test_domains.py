@@ -19,7 +19,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.ports import Backend
+from conductorlite.store.ports import Backend
 from conductorlite.testing import FaultyBackend
 
 ONE = flow(simple("a"))

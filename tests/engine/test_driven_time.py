@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductorlite import Engine, HistoryKind, TaskStatus, VirtualClock, Workers, WorkflowDef, WorkflowStatus
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.canonical import EMPTY
 from conductorlite.engine.driven import Driven, measured
 from conductorlite.errors import StorageBusy
-from conductorlite.ports import Backend
+from conductorlite.model.canonical import EMPTY
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import FaultyBackend, replay
 
 HOUR = 3_600_000

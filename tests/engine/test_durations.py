@@ -14,23 +14,33 @@ import click
 import pytest
 
 import conductorlite
-import conductorlite.backends.memory
-import conductorlite.backends.sqlite
-import conductorlite.locks
-import conductorlite.payloads
-import conductorlite.schedules
-import conductorlite.system
+import conductorlite.ext.fsspec
+import conductorlite.ext.sinks
+import conductorlite.ext.workers
+import conductorlite.model.schedules
+import conductorlite.store.locks
+import conductorlite.store.memory.backend
+import conductorlite.store.payloads
+import conductorlite.store.sqlite.backend
 import conductorlite.testing
 from conductorlite import InvalidInput, TaskDef, TaskResult, TaskStatus, Workers, WorkflowDef, WorkflowTask
-from conductorlite.backends.sqlite import SQLiteBackend
 from conductorlite.cli.commands import program
-from conductorlite.locks import SQLiteLock
-from conductorlite.spans import to_ms, to_seconds, to_span
+from conductorlite.model.spans import to_ms, to_seconds, to_span
+from conductorlite.store.locks import SQLiteLock
+from conductorlite.store.sqlite.backend import SQLiteBackend
 
 MODULES = [
-    conductorlite, conductorlite.backends.memory, conductorlite.backends.sqlite, conductorlite.locks, conductorlite.payloads,
-    conductorlite.schedules, conductorlite.system, conductorlite.testing,
-]  # fmt: skip
+    conductorlite,
+    conductorlite.store.memory.backend,
+    conductorlite.store.sqlite.backend,
+    conductorlite.store.locks,
+    conductorlite.store.payloads,
+    conductorlite.model.schedules,
+    conductorlite.ext.sinks,
+    conductorlite.ext.workers,
+    conductorlite.ext.fsspec,
+    conductorlite.testing,
+]
 #: Words that a length of time is called by.
 LENGTH = re.compile(
     r"(^|_)(timeout|delay|span|drain|lease|grace|older_than|deadline|jitter|frequency|interval|ttl|wait|patience|duration"

@@ -6,7 +6,7 @@ import pytest
 from engine_kit import Bench, flow, noop, rounds, simple, wait
 
 from conductorlite import Bounds
-from conductorlite.operators import do_while
+from conductorlite.decide.operators import do_while
 
 MOST = 30
 

@@ -32,8 +32,9 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.system import MemoryQueue, system_workers
+from conductorlite.ext.sinks import MemoryQueue
+from conductorlite.ext.workers import system_workers
+from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, start_once
 from conductorlite.testing.faults import Crash, FaultyBackend
 from conductorlite.testing.stores import Store

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from conductorlite import Engine, StaleLease, Task, TaskResult, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
-from conductorlite.ports import Backend
+from conductorlite.store.ports import Backend
 from conductorlite.testing import Crash, FaultyBackend, ScriptedWorkers, replay
 
 STORED = {"name": "one", "tasks": [{"name": "work", "taskReferenceName": "work"}]}

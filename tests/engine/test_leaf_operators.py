@@ -12,7 +12,7 @@ import pytest
 from engine_kit import Bench, NewBench, flow, fork, join, noop, rounds, simple, switch, task_def
 
 from conductorlite import Bounds, InvalidDefinition, TaskDef, WorkflowStatus, WorkflowTask, WorkflowTimeoutPolicy
-from conductorlite.expressions import jq as jq_module
+from conductorlite.language import jq as jq_module
 
 ONCE = {"retry_count": 0}
 

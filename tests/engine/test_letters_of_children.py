@@ -10,8 +10,8 @@ from engine_kit import Bench, flow, simple
 from test_families import sub
 
 from conductorlite import WorkflowStatus
-from conductorlite.canonical import Payload
-from conductorlite.decisions import Event, EventKind
+from conductorlite.model.canonical import Payload
+from conductorlite.model.decisions import Event, EventKind
 
 CHILD = flow(simple("work", {"retry_count": 0}), name="child")
 

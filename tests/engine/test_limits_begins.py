@@ -12,11 +12,11 @@ from engine_kit import T0, Bench, flow, simple, task_def
 from limits_kit import limited, verify
 
 from conductorlite import Engine, SystemClock, Task, TaskStatus, VirtualClock, WorkflowDef
-from conductorlite.clock import Wakeup, steady
-from conductorlite.decisions import Decision, EventKind
 from conductorlite.engine.asked import letter
-from conductorlite.limits import Limit, LimitChange, reread
-from conductorlite.ports import Backend
+from conductorlite.model.clock import Wakeup, steady
+from conductorlite.model.decisions import Decision, EventKind
+from conductorlite.model.limits import Limit, LimitChange, reread
+from conductorlite.store.ports import Backend
 from conductorlite.testing import ScriptedWorkers, replay
 
 TWO_A_MINUTE: dict[str, Any] = {"rate": 2, "per_s": 60}

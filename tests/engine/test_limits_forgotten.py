@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from conductorlite import Engine, FencedOut, VirtualClock, Workers, WorkflowDef, WorkflowStatus
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.limits import Limit, LimitChange, Member, MemberState
-from conductorlite.ports import Backend
+from conductorlite.model.limits import Limit, LimitChange, Member, MemberState
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import FaultyBackend, crash_everywhere, start_once
 
 PER_CUSTOMER = WorkflowDef.from_json(

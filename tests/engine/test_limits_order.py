@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from limits_kit import limited, verify
 
 from conductorlite import TaskStatus
-from conductorlite.backends.memory import MemoryBackend
+from conductorlite.store.memory.backend import MemoryBackend
 
 #: (priority, seconds since the one before), and whether somebody gives a slot back before.
 ASKERS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.booleans()), min_size=2, max_size=14)

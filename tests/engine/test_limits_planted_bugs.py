@@ -11,14 +11,15 @@ import attrs
 import pytest
 from limits_traffic import OPERATIONS, Traffic
 
-from conductorlite import decider
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.backends.memory import limits as stored
-from conductorlite.decider import admissions as decided
-from conductorlite.decisions import Event
-from conductorlite.draft import Draft
-from conductorlite.executions import Task, TaskStatus
-from conductorlite.limits import Limit, Line, Member, MemberState, Terms
+from conductorlite import decide as decider
+from conductorlite.decide import admissions as decided
+from conductorlite.decide.draft.rows import Draft
+from conductorlite.model.decisions import Event
+from conductorlite.model.executions import Task
+from conductorlite.model.limits import Limit, Line, Member, MemberState, Terms
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.store.memory import limits as stored
+from conductorlite.store.memory.backend import MemoryBackend
 
 Patch = pytest.MonkeyPatch
 
@@ -36,7 +37,7 @@ def slot_lost_on_cancel(patch: Patch) -> None:
 
 def slot_of_an_execution_lost(patch: Patch) -> None:
     """An execution that ends keeps its slot."""
-    from conductorlite.decider import endings
+    from conductorlite.decide import endings
 
     patch.setattr(endings, "leave_limit", lambda draft: draft.change(rate_limit_key=None, rate_limited=False))
 

@@ -20,7 +20,7 @@ from limits_kit import verify
 from limits_traffic import Traffic
 
 from conductorlite import SystemClock
-from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 
 _CHILD = Path(__file__).with_name("limits_process.py")
 

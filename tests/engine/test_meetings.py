@@ -20,9 +20,9 @@ from conductorlite import (
     WorkflowDef,
     WorkflowStatus,
 )
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.canonical import EMPTY
-from conductorlite.decisions import EventKind
+from conductorlite.model.canonical import EMPTY
+from conductorlite.model.decisions import EventKind
+from conductorlite.store.memory.backend import MemoryBackend
 
 ORDER = {"name": "order", "tasks": [node("work")]}
 

@@ -25,8 +25,8 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.decisions import Event, EventKind
 from conductorlite.engine.asked import letter
+from conductorlite.model.decisions import Event, EventKind
 
 
 def version_2(*tasks: WorkflowTask, **fields: Any) -> WorkflowDef:

@@ -7,7 +7,7 @@ import pytest
 from engine_kit import Bench, flow, fork, join, rounds, simple
 
 from conductorlite import Conflict, SubWorkflowParams, TaskResult, TaskStatus, WorkflowDef, WorkflowStatus, WorkflowTask
-from conductorlite.backends.memory import MemoryBackend
+from conductorlite.store.memory.backend import MemoryBackend
 
 
 def version(number: int, *tasks: WorkflowTask) -> WorkflowDef:

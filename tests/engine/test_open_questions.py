@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conductorlite import DefinitionNotFound, Engine, TaskResult, TaskStatus, VirtualClock, WorkflowDef
-from conductorlite.codec.executions import workflow_to_json
+from conductorlite.model.documents import workflow_to_json
 
 T0 = 1_900_000_000_000
 

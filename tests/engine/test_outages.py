@@ -28,8 +28,6 @@ from conductorlite import (
     Workers,
     WorkflowDef,
 )
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.backends.sqlite import SQLiteBackend
 from conductorlite.errors import (
     PayloadUnavailable,
     SchemaTooNew,
@@ -39,10 +37,12 @@ from conductorlite.errors import (
     StorageFull,
     StorageReadOnly,
 )
-from conductorlite.handlers import EventAction, EventHandler, StartWorkflow
-from conductorlite.ports import Backend
-from conductorlite.schedules import StartWorkflowRequest, WorkflowSchedule
-from conductorlite.system import MemoryQueue
+from conductorlite.ext.sinks import MemoryQueue
+from conductorlite.model.handlers import EventAction, EventHandler, StartWorkflow
+from conductorlite.model.schedules import StartWorkflowRequest, WorkflowSchedule
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import FaultyBackend
 
 T0 = 1_900_000_000_000

@@ -27,11 +27,11 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
-from conductorlite.backends.index import SQLiteIndex
 from conductorlite.errors import StorageCorrupt, WouldDeadlock
-from conductorlite.locks import InProcessLock
-from conductorlite.payloads import MemoryPayloads
-from conductorlite.system import MemoryQueue
+from conductorlite.ext.sinks import MemoryQueue
+from conductorlite.store.index.index import SQLiteIndex
+from conductorlite.store.locks import InProcessLock
+from conductorlite.store.payloads import MemoryPayloads
 
 
 class Unprintable(Exception):

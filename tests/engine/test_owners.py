@@ -23,7 +23,7 @@ from conductorlite import (
     WorkflowSchedule,
     WorkflowStatus,
 )
-from conductorlite.ports import Backend
+from conductorlite.store.ports import Backend
 from conductorlite.testing import FaultyBackend
 
 CHAIN = WorkflowDef.from_json({"name": "chain", "tasks": [{"name": name, "taskReferenceName": name} for name in ("a", "b")]})

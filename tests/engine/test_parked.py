@@ -8,7 +8,7 @@ import pytest
 from engine_kit import Bench, flow, fork, join, simple, wait
 
 from conductorlite import Engine, Parked, TaskContext, WorkflowTask
-from conductorlite.decisions import Event, EventKind
+from conductorlite.model.decisions import Event, EventKind
 
 
 def offered(ref: str) -> WorkflowTask:

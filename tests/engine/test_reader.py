@@ -23,14 +23,14 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
-from conductorlite.backends.memory.reads import MemoryReads
-from conductorlite.decider import decide
-from conductorlite.decisions import Decision, EventKind
+from conductorlite.decide import decide
 from conductorlite.engine.deciding import Turn
 from conductorlite.engine.reader import StoreReader
 from conductorlite.engine.turns import Turns
+from conductorlite.language import processes
+from conductorlite.model.decisions import Decision, EventKind
 from conductorlite.plan import compile as compiling
-from conductorlite.sandbox import processes
+from conductorlite.store.memory.reads import MemoryReads
 from conductorlite.testing import RecordingReader
 
 

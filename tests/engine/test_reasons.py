@@ -9,7 +9,7 @@ import pytest
 from engine_kit import Bench, flow, fork, join, rounds, simple, task_def, wait
 
 from conductorlite import WorkflowDef, WorkflowStatus, WorkflowTask, WorkflowTimeoutPolicy
-from conductorlite.definitions import SubWorkflowParams
+from conductorlite.model.definitions import SubWorkflowParams
 
 PATIENT: dict[str, Any] = {"poll_timeout_s": 0, "response_timeout_s": 0, "timeout_s": 0, "retry_count": 0}
 

@@ -25,7 +25,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.ports import Backend
+from conductorlite.store.ports import Backend
 from conductorlite.testing.conformance.samples import dump
 
 ONE = flow(simple("a"), name="one")

@@ -21,10 +21,10 @@ from conductorlite import (
     WorkflowDef,
     WorkflowStatus,
 )
-from conductorlite.decisions import Decision, EventKind, Outgoing
-from conductorlite.definitions import RateLimitConfig
-from conductorlite.limits import LimitChange, MemberState
-from conductorlite.ports import Backend
+from conductorlite.model.decisions import Decision, EventKind, Outgoing
+from conductorlite.model.definitions import RateLimitConfig
+from conductorlite.model.limits import LimitChange, MemberState
+from conductorlite.store.ports import Backend
 from conductorlite.testing.conformance.samples import event, message, settle
 
 FORKED = WorkflowDef(

@@ -9,8 +9,8 @@ import pytest
 from engine_kit import Bench, flow, fork, join, simple, task_def, wait
 
 from conductorlite import TaskStatus, WorkflowStatus, WorkflowTask
-from conductorlite.codec.executions import workflow_to_json
-from conductorlite.definitions import SubWorkflowParams
+from conductorlite.model.definitions import SubWorkflowParams
+from conductorlite.model.documents import workflow_to_json
 
 #: What fails, or times out after 2 s, by itself; under the reference `o`.
 OPERATORS: dict[str, dict[str, Any]] = {

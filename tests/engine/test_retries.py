@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductorlite import RetryLogic, Semantics, TaskDef, WorkflowStatus, WorkflowTask
-from conductorlite.policies import LONGEST_DELAY_MS, TaskPolicy, jitter, retry_delay, task_policy
+from conductorlite.model.policies import LONGEST_DELAY_MS, TaskPolicy, jitter, retry_delay, task_policy
 
 
 def fail_until_the_end(bench: Bench, status: str = "FAILED") -> list[float]:

@@ -26,8 +26,8 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.ports import Backend
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend
 
 QUICK = flow(noop("n"), name="quick")
 #: Runs for 150 s.

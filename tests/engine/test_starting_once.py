@@ -21,12 +21,12 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.canonical import Payload
-from conductorlite.codec.executions import workflow_to_json
-from conductorlite.decisions import Event, EventKind
-from conductorlite.ports import Backend
+from conductorlite.model.canonical import Payload
+from conductorlite.model.decisions import Event, EventKind
+from conductorlite.model.documents import workflow_to_json
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import Crash, FaultyBackend
 
 ORDER = flow(simple("a"), name="order")

@@ -22,7 +22,7 @@ from conductorlite import (
     WorkflowTask,
     WorkflowTimeoutPolicy,
 )
-from conductorlite.decider import progress
+from conductorlite.decide import progress
 
 NEVER_RETRIED = {"retry_count": 0, "poll_timeout_s": 0, "response_timeout_s": 0, "timeout_s": 0}
 

@@ -25,7 +25,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.ports import Backend
+from conductorlite.store.ports import Backend
 
 TIMEOUT = f"{PATIENCE}s"
 NEVER_RETRIED = {"retry_count": 0}

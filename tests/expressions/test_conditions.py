@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductorlite.errors import ExpressionFailed, InvalidExpression
-from conductorlite.expressions.conditions import compile_condition, is_true
-from conductorlite.expressions.javascript import JavaScript
-from conductorlite.expressions.sources import Json
+from conductorlite.language.conditions import compile_condition, is_true
+from conductorlite.language.javascript import JavaScript
+from conductorlite.language.sources import Json
 
 _VALUES: dict[str, Any] = {
     "R": {"iteration": 3}, "K": 5, "list": [1, 2, 3], "items": [5, 20], "x": 2, "s": "abc", "n": None, "m": {"a": 1},

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductorlite.errors import InvalidExpression
-from conductorlite.expressions.jsonpath import compile_path
-from conductorlite.expressions.sources import Json
+from conductorlite.language.jsonpath import compile_path
+from conductorlite.language.sources import Json
 
 ITEMS: list[dict[str, Any]] = [
     {"id": 1, "p": 1, "s": "red", "l": [], "m": {}, "b": True},

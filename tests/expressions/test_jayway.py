@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from conductorlite.errors import InvalidExpression
-from conductorlite.expressions.jsonpath import compile_path
-from conductorlite.expressions.sources import Json
+from conductorlite.language.jsonpath import compile_path
+from conductorlite.language.sources import Json
 
 TABLE: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "jayway.json").read_text(encoding="utf-8"))
 DOCUMENT: Json = TABLE["document"]

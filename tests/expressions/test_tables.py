@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from conductorlite.canonical import MAX_DEPTH
 from conductorlite.errors import InvalidExpression
-from conductorlite.expressions.durations import parse_duration, parse_until
-from conductorlite.expressions.expansion import expanded
-from conductorlite.expressions.sources import MappingSource
-from conductorlite.expressions.templates import apply_workflow_input_template, compile_input, compile_template
+from conductorlite.language.durations import parse_duration, parse_until
+from conductorlite.language.sources import MappingSource
+from conductorlite.language.templates import apply_workflow_input_template, compile_input, compile_template, expanded
+from conductorlite.model.canonical import MAX_DEPTH
 
 _DATA = Path(__file__).parent / "data"
 PARAMS: dict[str, Any] = json.loads((_DATA / "params.json").read_text())

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductorlite.errors import ExpressionFailed, InvalidExpression
-from conductorlite.expressions.jsonpath import compile_path
-from conductorlite.expressions.reads import Reads
-from conductorlite.expressions.regexes import bounded_pattern
-from conductorlite.expressions.sources import MISSING, Json, MappingSource, Missing
-from conductorlite.expressions.templates import compile_template
-from conductorlite.expressions.text import java_double, to_text
+from conductorlite.language.jsonpath import compile_path
+from conductorlite.language.reads import Reads
+from conductorlite.language.regexes import bounded_pattern
+from conductorlite.language.sources import MISSING, Json, MappingSource, Missing
+from conductorlite.language.templates import compile_template
+from conductorlite.language.text import java_double, to_text
 
 _OBJS = [{"id": "a", "v": 1}, {"id": "b", "v": 2}, {"id": "c", "v": 3}]
 _INPUT: dict[str, Any] = {

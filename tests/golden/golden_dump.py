@@ -18,8 +18,8 @@ from typing import Final
 from golden_lives import STARTS_AT, begin
 
 from conductorlite import Engine, VirtualClock
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.backends.sqlite.schema import APPLICATION_ID, VERSION
+from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.sqlite.schema import APPLICATION_ID, VERSION
 
 __all__ = ["FOLDER", "ddl", "dumped", "golden", "loaded", "main"]
 

@@ -20,11 +20,11 @@ from golden_dump import FOLDER, ddl, dumped, golden, loaded
 from golden_lives import ENDS_AT, FLOWS, KEY, LARGE, LIMITED, STARTS_AT, begin, finish, outcome
 
 from conductorlite import Engine, IdempotencyStrategy, VirtualClock
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.backends.sqlite.schema import VERSION
-from conductorlite.executions import TaskStatus, WorkflowStatus
-from conductorlite.plan.compile import OPERATOR_TYPES
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.plan.types import OPERATOR_TYPES
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.sqlite.schema import VERSION
 
 pytest.importorskip("jq", reason="one of the executions needs the extra jq")
 

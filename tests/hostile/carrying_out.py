@@ -25,8 +25,8 @@ from corruption_attacks import spoilt_and_used
 from families import ATTACKS, DATABASES, FAMILIES, family_of
 
 from conductorlite import Engine, VirtualClock, WorkflowDef
-from conductorlite.backends.sqlite import SQLiteBackend
 from conductorlite.errors import ConductorliteError
+from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import ScriptedWorkers
 
 #: Carried out on an SQLite file; the others in memory.

@@ -22,9 +22,9 @@ from golden_dump import golden, loaded
 from golden_lives import ENDS_AT
 
 from conductorlite import Engine, VirtualClock, WorkflowDef
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.backends.sqlite.schema import VERSION
 from conductorlite.errors import ConductorliteError, Conflict
+from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.sqlite.schema import VERSION
 
 __all__ = ["CORRUPTED", "MUST_BE_SEEN", "spoilt_and_used"]
 

@@ -17,8 +17,8 @@ import attrs
 from attacks import Engine, J, Run, flow, given, nested, node, start
 
 from conductorlite import SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
-from conductorlite.definitions import property_name
 from conductorlite.errors import ConductorliteError
+from conductorlite.model.definitions import property_name
 
 __all__ = ["FUZZED"]
 

@@ -10,22 +10,17 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "conductorlite"
 
-#: The pure floors: what is in them depends on their arguments and on nothing else.
-LOGIC = (
-    "canonical",
-    "definitions",
-    "executions",
-    "decisions",
-    "expressions",
-    "plan",
-    "migration",
-    "policies",
-    "draft",
-    "operators",
-    "decider",
-    "invariants",
-    "diagrams",
-    "explain",
+#: The rooms of the logic: what is in them depends on its arguments and on nothing else.
+LOGIC = ("model", "language", "plan", "decide")
+
+#: What stands in these rooms for everybody and is none of it: the clock, locks, and the helpers that carry out foreign scripts.
+NOT_LOGIC = (
+    "model/clock.py",
+    "model/threads.py",
+    "model/codec.py",
+    "language/processes.py",
+    "language/child.py",
+    "language/python.py",
 )
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -37,12 +32,9 @@ def python_files(folder: Path = PACKAGE) -> list[Path]:
 
 
 def logic_files() -> list[Path]:
-    """Every file of the pure floors."""
-    files: list[Path] = []
-    for name in LOGIC:
-        folder = PACKAGE / name
-        files += python_files(folder) if folder.is_dir() else [folder.with_suffix(".py")]
-    return files
+    """Every file of the logic."""
+    apart = {PACKAGE / name for name in NOT_LOGIC}
+    return [path for room in LOGIC for path in python_files(PACKAGE / room) if path not in apart]
 
 
 def named(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The floors of the house, as import-linter sees them."""
+"""The rooms of the house, as import-linter sees them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from house import PACKAGE, ROOT
 
 
 def test_every_import_contract_is_kept() -> None:
-    """A module imports only from floors below; logic, storage and each dependency keep to their doors."""
+    """A module imports only from rooms below; logic and storage keep apart."""
     pytest.importorskip("importlinter")
     beside = Path(sys.executable).with_name("lint-imports")
     command = str(beside) if beside.exists() else shutil.which("lint-imports")
@@ -28,11 +28,11 @@ def _modules() -> list[str]:
     return sorted({path.stem for path in PACKAGE.glob("*.py")} | {path.parent.name for path in PACKAGE.glob("*/__init__.py")})
 
 
-def test_the_floors_are_drawn_as_they_are() -> None:
-    """ARCHITECTURE.md draws every module of the package once, in the order of the import contract."""
-    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("## The floors")[2]
+def test_the_rooms_are_drawn_as_they_are() -> None:
+    """ARCHITECTURE.md draws every room of the package once, in the order of the import contract."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("## The rooms")[2]
     lines = [line for line in text.partition("```text\n")[2].partition("```")[0].splitlines() if "──────" not in line]
-    drawn = [name for line in lines for name in re.split(r" ── |\s{2,}", line[11:])[0].split(" │ ")]
+    drawn = [name for line in lines for name in re.split(r"\s{2,}", line[11:])[0].split(" │ ")]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
     floor = {name: number for number, layer in enumerate(layers) for name in layer.split(" | ")}
@@ -40,11 +40,18 @@ def test_the_floors_are_drawn_as_they_are() -> None:
     assert [floor[name] for name in drawn] == sorted(floor[name] for name in drawn)
 
 
-def test_every_module_has_one_row() -> None:
-    """The table of modules has every module of the package once, so that a newcomer finds each, and finds one truth."""
-    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("| module | what, and its rule |")[2]
-    rows = re.findall(r"^\| `(\w+)` \|", text.partition("\n\n")[0], re.MULTILINE)
-    assert sorted(rows) == [name for name in _modules() if name != "__init__"]
+def test_the_table_of_rooms_names_files_that_exist() -> None:
+    """The table of rooms has every room once, and every file that it names is there."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("| room | file | what, and its rule |")[2]
+    rooms: list[str] = []
+    missing: list[str] = []
+    for room, files in re.findall(r"^\| (.*?) ?\| (.*?) ?\| .* \|$", text.partition("\n\n")[0], re.MULTILINE):
+        rooms += re.findall(r"`(\w+)`", room)
+        for name in re.findall(r"`([\w/]+)`", files):
+            place = PACKAGE / rooms[-1] / name
+            missing += [] if place.is_dir() or place.with_suffix(".py").is_file() else [f"{rooms[-1]}/{name}"]
+    assert sorted({*rooms, "errors"}) == [name for name in _modules() if name != "__init__"]
+    assert missing == []
 
 
 def test_every_room_is_told_of() -> None:

@@ -10,7 +10,7 @@ import sys
 LATER = (
     "sqlite3", "sqlite_utils", "apscheduler", "cattrs", "hypothesis", "pytest", "_pytest", "asyncio",
     "concurrent.futures", "http.client", "conductorlite.testing", "click", "rich",
-    "httpx", "conductorlite.system",
+    "httpx", "conductorlite.ext.http", "conductorlite.ext.workers",
 )  # fmt: skip
 
 _LOOK = """

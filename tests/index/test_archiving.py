@@ -22,9 +22,10 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.codec.archives import unpacked
-from conductorlite.ports import Archived, Backend
+from conductorlite.model.documents import unpacked
+from conductorlite.store.ports import Backend
+from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.tables import Archived
 
 
 def test_an_archived_execution_is_the_one_that_was_stored(store: Backend) -> None:

@@ -14,12 +14,13 @@ import pytest
 from orders import ORDER, agrees, answers, engine, place
 
 from conductorlite import Engine, ExecutionNotFound, StorageError, VirtualClock
-from conductorlite.backends.index import SQLiteIndex
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.engine import comparing, feeding
+from conductorlite.engine import feeding
+from conductorlite.engine import searching as comparing
 from conductorlite.errors import PayloadUnavailable
-from conductorlite.ports import Backend, IndexWrites
-from conductorlite.search import Document
+from conductorlite.store.documents import Document
+from conductorlite.store.index.index import SQLiteIndex
+from conductorlite.store.ports import Backend, IndexWrites
+from conductorlite.store.sqlite.backend import SQLiteBackend
 
 LAW: Final = "the_index_agrees"
 

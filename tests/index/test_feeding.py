@@ -15,11 +15,11 @@ import pytest
 from orders import ORDER, agrees, answers, engine, place
 
 from conductorlite import Engine, InvalidInput, StorageError, VirtualClock
-from conductorlite.backends.index import SQLiteIndex
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.backends.sqlite import SQLiteBackend
 from conductorlite.engine import feeding
-from conductorlite.ports import Backend
+from conductorlite.store.index.index import SQLiteIndex
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing.faults import Crash, FaultyBackend
 
 

@@ -21,10 +21,10 @@ import pytest
 from hostile_queries import DOCUMENTS, SEARCHES
 
 from conductorlite import Engine, InvalidInput, InvalidQuery, VirtualClock, WorkflowDef, WorkflowTask
-from conductorlite.canonical import Payload
-from conductorlite.executions import Workflow
-from conductorlite.search import WORKFLOWS, Document, answer, asked, workflow_document
-from conductorlite.search.words import words_of
+from conductorlite.model.canonical import Payload
+from conductorlite.model.executions import Workflow
+from conductorlite.store.documents import WORKFLOWS, Document, words_of, workflow_document
+from conductorlite.store.search import answer, asked
 
 HERE = Path(__file__).parent
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the peak is told in other units")
@@ -34,7 +34,7 @@ _RUN = """
 import json, resource, sys, time
 from pathlib import Path
 from conductorlite import Engine, InvalidInput, InvalidQuery, VirtualClock, WorkflowDef, WorkflowTask
-from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 sys.path.insert(0, sys.argv[1])
 from hostile_queries import DOCUMENTS, SEARCHES
 folder, indexed, every = sys.argv[2], sys.argv[3] == "index", int(sys.argv[4])

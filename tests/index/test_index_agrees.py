@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conductorlite.backends.index import SQLiteIndex
-from conductorlite.ports import IndexDAO
-from conductorlite.testing.conformance import IndexConformance
+from conductorlite.store.index.index import SQLiteIndex
+from conductorlite.store.ports import IndexDAO
+from conductorlite.testing.conformance.indexes import IndexConformance
 
 
 class TestSQLiteIndex(IndexConformance):

@@ -13,12 +13,14 @@ import attrs
 import pytest
 from hypothesis import Phase, settings
 
-from conductorlite.backends.index import SQLiteIndex
 from conductorlite.errors import StorageBusy, StorageCorrupt
-from conductorlite.ports import IndexDAO
-from conductorlite.search import WORKFLOWS, Asked
-from conductorlite.search.fields import cell
-from conductorlite.testing.conformance import IndexConformance, answers, indexes
+from conductorlite.store.documents import WORKFLOWS, cell
+from conductorlite.store.index.index import SQLiteIndex
+from conductorlite.store.ports import IndexDAO
+from conductorlite.store.search import Asked
+from conductorlite.testing.conformance import documents as answers
+from conductorlite.testing.conformance import indexes
+from conductorlite.testing.conformance.indexes import IndexConformance
 
 Opened = Callable[[Path], Any]
 

@@ -9,11 +9,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from conductorlite import InvalidInput, InvalidQuery
-from conductorlite.backends.index import SQLiteIndex
-from conductorlite.canonical import Payload
-from conductorlite.executions import Workflow
-from conductorlite.search import TASKS, WORKFLOWS, answer, asked, free_text, parse_query, workflow_document
-from conductorlite.testing.conformance.searches import queries
+from conductorlite.model.canonical import Payload
+from conductorlite.model.executions import Workflow
+from conductorlite.store.documents import TASKS, WORKFLOWS, free_text, workflow_document
+from conductorlite.store.index.index import SQLiteIndex
+from conductorlite.store.query import parse_query
+from conductorlite.store.search import answer, asked
+from conductorlite.testing.conformance.documents import queries
 
 DOCUMENTS = [
     workflow_document(

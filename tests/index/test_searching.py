@@ -8,7 +8,7 @@ import pytest
 from orders import ORDER, engine, place
 
 from conductorlite import AsyncEngine, InvalidInput, InvalidQuery, TaskSummary, VirtualClock, WorkflowSummary
-from conductorlite.ports import Backend
+from conductorlite.store.ports import Backend
 
 
 @pytest.mark.parametrize("index", [True, None])

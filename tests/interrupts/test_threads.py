@@ -14,18 +14,18 @@ from typing import Any
 import pytest
 
 from conductorlite import AsyncEngine, Engine, Workers, WorkflowDef, WorkflowTask
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.backends.memory.ordered import Ordered
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.clock import VirtualClock
 from conductorlite.engine.cache import Cache
 from conductorlite.errors import NoThread
-from conductorlite.locks import InProcessLock
-from conductorlite.ports import Backend
-from conductorlite.testing.instants import Instants
+from conductorlite.model.clock import VirtualClock
+from conductorlite.model.threads import Mutex, Waiters
+from conductorlite.runtime.pool import Pool
+from conductorlite.store.locks import InProcessLock
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.memory.rows import Ordered
+from conductorlite.store.ports import Backend
+from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.testing.interrupts import Instants
 from conductorlite.testing.stores import lay_empty_store
-from conductorlite.threads import Mutex, Waiters
-from conductorlite.worker.pool import Pool
 
 #: Exceptions that somebody keeps, and with them the frames they went through.
 KEPT: list[BaseException] = []

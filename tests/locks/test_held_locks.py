@@ -21,7 +21,7 @@ from conductorlite import (
     Workers,
     WorkflowDef,
 )
-from conductorlite.locks import InProcessLock
+from conductorlite.store.locks import InProcessLock
 
 ONE = WorkflowDef.from_json({"name": "one", "tasks": [{"name": "a", "taskReferenceName": "a"}]})
 WAITS = WorkflowDef.from_json(

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from conductorlite import Engine, InvalidInput, TaskResult, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.backends.sqlite import SQLiteBackend
 from conductorlite.errors import EngineClosed, StorageBusy, StorageError
-from conductorlite.locks import InProcessLock, SQLiteLock
-from conductorlite.ports import Backend, Lock
+from conductorlite.store.locks import InProcessLock, SQLiteLock
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend, Lock
+from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import FaultyBackend
-from conductorlite.testing.conformance import LockConformance
+from conductorlite.testing.conformance.locks import LockConformance
 
 CHAIN = WorkflowDef.from_json({"name": "chain", "tasks": [{"name": name, "taskReferenceName": name} for name in ("a", "b")]})
 

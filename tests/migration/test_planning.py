@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from conductorlite import Engine, InvalidDefinition, TaskResult, TaskStatus, Verdict, Workflow, WorkflowDef, plan_migration
-from conductorlite.executions import Task
+from conductorlite.model.executions import Task
 
 
 def order(version: int, *refs: str) -> WorkflowDef:

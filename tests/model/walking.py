@@ -14,9 +14,9 @@ import attrs
 from protocol import NOT_SHOWN, Event, Scope, Turn, World, first, steps
 
 from conductorlite import Engine, Task, TaskResult, TaskStatus, VirtualClock, WorkflowDef
-from conductorlite.backends.memory import MemoryBackend
 from conductorlite.errors import ConductorliteError, EngineClosed
-from conductorlite.ports import Backend
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend
 
 __all__ = ["Walk"]
 

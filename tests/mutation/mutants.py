@@ -23,17 +23,14 @@ PACKAGE: Final = "conductorlite"
 
 #: The logic and the stores: what is drawn from.
 ROOMS: Final = (
-    "decider",
-    "operators",
-    "draft",
+    "decide",
     "plan",
-    "migration",
-    "repairs",
-    "policies",
-    "limits",
-    "executions",
-    "backends/memory",
-    "backends/sqlite",
+    "engine/repairs",
+    "model/policies",
+    "model/limits",
+    "model/executions",
+    "store/memory",
+    "store/sqlite",
 )
 
 

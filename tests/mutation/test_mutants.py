@@ -87,4 +87,4 @@ def test_the_lists_can_be_read() -> None:
 
 def test_a_seed_draws_the_same_again() -> None:
     """And another seed others."""
-    assert draw(1, 5, ["policies"]) == draw(1, 5, ["policies"]) != draw(2, 5, ["policies"])
+    assert draw(1, 5, ["model/policies"]) == draw(1, 5, ["model/policies"]) != draw(2, 5, ["model/policies"])

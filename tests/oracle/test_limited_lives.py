@@ -15,7 +15,7 @@ from tape import TAPES, Tape, draw_definition, draw_operations, many
 from twins import Twins, journal
 
 from conductorlite import Bounds, Engine, LimitReached, Semantics, WorkflowDef
-from conductorlite.executions import TaskStatus
+from conductorlite.model.statuses import TaskStatus
 from conductorlite.testing import replay
 
 LIMITS = (

@@ -21,10 +21,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tape import Tape, draw_definition, many
 
 from conductorlite import Bounds, Semantics
-from conductorlite.decider import reopening, reports, reruns
-from conductorlite.decisions import Event
-from conductorlite.draft import Draft
-from conductorlite.executions import Task
+from conductorlite.decide import reopening, reports, reruns
+from conductorlite.decide.draft.rows import Draft
+from conductorlite.model.decisions import Event
+from conductorlite.model.executions import Task
 
 Patch = pytest.MonkeyPatch
 

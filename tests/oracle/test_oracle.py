@@ -14,7 +14,7 @@ from tape import TAPES, Shape, Tape, draw_definition, draw_operations, many
 from twins import Matrix, Twins
 
 from conductorlite import Bounds, Semantics
-from conductorlite.decisions import EventKind
+from conductorlite.model.decisions import EventKind
 
 OPERATORS = (
     *("SIMPLE", "FORK_JOIN", "JOIN", "SWITCH", "DO_WHILE", "WAIT", "NOOP"),

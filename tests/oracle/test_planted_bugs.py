@@ -11,13 +11,13 @@ import attrs
 import pytest
 from test_oracle import Tally, live
 
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.decider import compensation, progress, reopening, reports
-from conductorlite.decisions import Event, EventKind
-from conductorlite.draft import Draft
+from conductorlite.decide import compensation, progress, reopening, reports
+from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.operators import join
 from conductorlite.engine.reader import StoreReader
-from conductorlite.executions import HistoryKind, Task
-from conductorlite.operators import join
+from conductorlite.model.decisions import Event, EventKind
+from conductorlite.model.executions import HistoryKind, Task
+from conductorlite.store.memory.backend import MemoryBackend
 
 Patch = pytest.MonkeyPatch
 
@@ -89,7 +89,7 @@ def lease_not_compared(patch: Patch) -> None:
 
 
 def _handlers() -> Any:
-    from conductorlite import decider
+    from conductorlite import decide as decider
 
     return decider._HANDLERS
 
@@ -121,7 +121,7 @@ def executed_before_the_successor(patch: Patch) -> None:
 
 
 def _steps() -> Any:
-    from conductorlite import decider
+    from conductorlite import decide as decider
 
     return decider._STEPS
 
@@ -134,7 +134,7 @@ def join_without_its_gate(patch: Patch) -> None:
         task = real(draft, node, iterations, forked=forked)
         return draft.put(attrs.evolve(task, waiting=task.waiting - 1)) if forked else task
 
-    patch.setattr("conductorlite.operators.fork.create_join", create)
+    patch.setattr("conductorlite.decide.operators.fork.create_join", create)
 
 
 def journal_line_missing(patch: Patch) -> None:
@@ -156,7 +156,7 @@ def drawn_jitter(patch: Patch) -> None:
 
 def unread_payloads_are_empty(patch: Patch) -> None:
     """A large payload that was not read passes for an empty one."""
-    from conductorlite.canonical import EMPTY
+    from conductorlite.model.canonical import EMPTY
 
     def payload(self: StoreReader, payload: Any) -> Any:
         return payload if payload.text is not None else self._payloads.get(payload.digest, EMPTY)

@@ -32,17 +32,17 @@ from conductorlite import (
     WorkflowDef,
     WorkflowStatus,
 )
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.canonical import canonical, parse
-from conductorlite.decider import decide
-from conductorlite.decisions import Decision, Event
+from conductorlite.decide import decide
 from conductorlite.engine.deciding import Turn
 from conductorlite.engine.outside import Near
 from conductorlite.engine.reader import StoreReader
 from conductorlite.engine.turns import Turns
+from conductorlite.model.canonical import canonical, parse
+from conductorlite.model.decisions import Decision, Event
 from conductorlite.plan.tree import walk
-from conductorlite.ports import Backend
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import RecordingReader
 from conductorlite.testing.stores import lay_empty_store
 

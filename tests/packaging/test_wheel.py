@@ -78,12 +78,12 @@ try:
 except InvalidDefinition as error:
     assert "python" not in there and "pip install 'conductorlite[python]'" in str(error), error
 try:
-    from conductorlite.expressions import compile_condition
+    from conductorlite.language.conditions import compile_condition
     compile_condition("1", "python")
     assert "python" in there
 except MissingExtra as error:
     assert "python" not in there and "pip install 'conductorlite[python]'" in str(error), error
-from conductorlite.system import system_workers
+from conductorlite.ext.workers import system_workers
 call = WorkflowTask(name="c", task_reference_name="c", type="HTTP", input_parameters={"uri": "http://127.0.0.1:1", "method": "GET"})
 with Engine(workers=system_workers(), clock=VirtualClock(0)) as engine:
     run = engine.start(WorkflowDef(name="c", tasks=[call]))

@@ -12,9 +12,10 @@ import pytest
 from payload_kit import Bench
 
 from conductorlite import FsspecPayloads, LocalPayloads, MemoryPayloads
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.ports import Backend, PayloadStorage
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend
+from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.upkeep import PayloadStorage
 
 NewBench = Callable[..., Bench]
 

@@ -21,9 +21,9 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.canonical import Payload
-from conductorlite.driver import Engine
-from conductorlite.ports import PayloadStorage
+from conductorlite.model.canonical import Payload
+from conductorlite.runtime.engine import Engine
+from conductorlite.store.upkeep import PayloadStorage
 
 SOFT, HARD = 2 * KB, 4 * KB
 

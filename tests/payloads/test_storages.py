@@ -28,9 +28,9 @@ from conductorlite import (
     TaskStatus,
     VirtualClock,
 )
-from conductorlite.payloads import open_payloads
-from conductorlite.ports import PayloadStorage
-from conductorlite.testing.conformance import PayloadStorageConformance
+from conductorlite.store.payloads import open_payloads
+from conductorlite.store.upkeep import PayloadStorage
+from conductorlite.testing.conformance.payloads import PayloadStorageConformance
 
 BIG = sized(3 * KB)
 KEY = f"ab/{'ab' * 32}.json"

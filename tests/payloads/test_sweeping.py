@@ -22,9 +22,10 @@ from conductorlite import (
     VirtualClock,
     WorkflowTask,
 )
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.ports import Backend, PayloadStorage
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend
+from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.upkeep import PayloadStorage
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, start_once
 from conductorlite.testing.faults import Crash, FaultyBackend
 

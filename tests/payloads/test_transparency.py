@@ -23,7 +23,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.codec.executions import workflow_to_json
+from conductorlite.model.documents import workflow_to_json
 from conductorlite.testing import render_history
 from conductorlite.testing.replaying import replay
 
@@ -285,7 +285,7 @@ def test_off_when_the_soft_barrier_is_not_below_the_hard_one(new_bench: Any) -> 
 
 def test_the_same_is_decided_wherever_documents_lie(store: Any, tmp_path: Path) -> None:
     """With documents in the storage, or in the store, the journals of a family are the same, line by line and byte by byte."""
-    from conductorlite.backends.sqlite import SQLiteBackend
+    from conductorlite.store.sqlite.backend import SQLiteBackend
 
     exports = []
     hard = {name: 16 for name in SMALL if name.startswith("max_")}
@@ -316,7 +316,7 @@ def test_the_same_is_decided_wherever_documents_lie(store: Any, tmp_path: Path) 
 
 def test_small_turns_ask_nothing_more(tmp_path: Path) -> None:
     """A chain of small tasks costs as many statements and commits with low barriers as with none in reach."""
-    from conductorlite.backends.sqlite import SQLiteBackend
+    from conductorlite.store.sqlite.backend import SQLiteBackend
 
     counts = []
     for barriers in (Barriers(), Barriers(**SMALL)):

@@ -34,9 +34,9 @@ from conductorlite import (
     WorkflowDef,
     WorkflowSchedule,
 )
-from conductorlite.aio import AsyncEngine
-from conductorlite.codec.executions import task_to_json, workflow_to_json
-from conductorlite.ports import ExternalStorageLocation, PayloadStorage
+from conductorlite.model.documents import task_to_json, workflow_to_json
+from conductorlite.runtime.aio.engine import AsyncEngine
+from conductorlite.store.upkeep import ExternalStorageLocation, PayloadStorage
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, replay
 
 NewBench = Callable[..., Bench]

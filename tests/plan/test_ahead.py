@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conductorlite import WorkflowDef, WorkflowTask
-from conductorlite.plan import compile_plan
+from conductorlite.plan.compile import compile_plan
 
 
 def test_it_is_a_mapping_of_all_references() -> None:

@@ -7,9 +7,10 @@ from typing import Any
 import attrs
 import pytest
 
-from conductorlite.codec import workflow_def_from_json
-from conductorlite.definitions import MAX_NESTING, Problem, Severity, WorkflowDef, WorkflowTask
-from conductorlite.expressions.conditions import EVALUATORS
+from conductorlite.language.conditions import EVALUATORS
+from conductorlite.model.codec import workflow_def_from_json
+from conductorlite.model.definitions import MAX_NESTING, WorkflowDef, WorkflowTask
+from conductorlite.model.errors import Problem, Severity
 from conductorlite.plan.validate import validate
 
 

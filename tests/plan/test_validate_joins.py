@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from conductorlite.codec import workflow_def_from_json
-from conductorlite.definitions import Severity
+from conductorlite.model.codec import workflow_def_from_json
+from conductorlite.model.errors import Severity
 from conductorlite.plan.validate import validate
 
 

@@ -214,7 +214,7 @@ def test_a_task_that_no_worker_serves_is_a_warning() -> None:
     definition = flow(task("a"), task("x", type="SWICH"), task("y", type="SWICH"), task("z", type="HTTP"), task("zzz"))
     assert [problem for problem in found(definition, served={"a", "b"}) if "http_request" not in problem[2]] == [
         ("W", "$.tasks[1].type", "no worker here for 'SWICH'; there are a, b; did you mean 'SWITCH'?"),
-        ("W", "$.tasks[3].type", "no worker here for 'HTTP': include those of conductorlite.system.system_workers()"),
+        ("W", "$.tasks[3].type", "no worker here for 'HTTP': include those of conductorlite.ext.workers.system_workers()"),
         ("W", "$.tasks[4].name", "no worker here for 'zzz'; there are a, b"),
     ]
     assert [problem for problem in found(flow(task("a"))) if "worker" in problem[2]] == []
@@ -231,7 +231,7 @@ def test_types_of_conductors_server_are_a_warning(kind: str) -> None:
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.name == "conductorlite.definitions"]
+    return [record.getMessage() for record in caplog.records if record.name == "conductorlite.model.definitions"]
 
 
 def nothing() -> None:
@@ -289,7 +289,7 @@ def test_what_is_registered_is_started_whatever_it_names() -> None:
     """It may have been let in by an earlier version, which only warned."""
     with Engine(clock=VirtualClock()) as engine:
         definition = flow(task("a", "${zzz.output}"))
-        from conductorlite.codec import definition_text
+        from conductorlite.model.codec import definition_text
 
         with engine.backend.writing() as tx:
             tx.put_workflow_def("w", 1, definition_text(definition))

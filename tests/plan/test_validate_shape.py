@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductorlite.definitions import MAX_NESTING, Problem, SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
-from conductorlite.plan.checks_shape import examine
+from conductorlite.model.definitions import MAX_NESTING, SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
+from conductorlite.model.errors import Problem
+from conductorlite.plan.shape import examine
 from conductorlite.plan.validate import validate, validate_task_def
 
 #: Values of every kind that a careless author, or a script, might put anywhere.

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from conductorlite.definitions import RetryLogic, Severity, TaskDef
+from conductorlite.model.definitions import RetryLogic, TaskDef
+from conductorlite.model.errors import Severity
 from conductorlite.plan.validate import validate_task_def
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conductorlite.definitions import WorkflowDef, WorkflowTask
+from conductorlite.model.definitions import WorkflowDef, WorkflowTask
 from conductorlite.plan.tree import walk
 
 

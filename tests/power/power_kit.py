@@ -12,8 +12,8 @@ import attrs
 from golden_lives import STARTS_AT, begin, finish
 
 from conductorlite import Engine, VirtualClock
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.backends.sqlite.schema import VERSION
+from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.sqlite.schema import VERSION
 from conductorlite.testing import FaultyBackend
 
 __all__ = ["NAME", "Run", "Story", "content", "long_run", "reopened", "short_run"]

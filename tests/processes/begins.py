@@ -35,8 +35,8 @@ from typing import Any, Final
 import attrs
 
 from conductorlite import Engine, StorageBusy, TaskContext, TaskDef, Workers, WorkflowDef, WorkflowTask
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.clock import Wakeup
+from conductorlite.model.clock import Wakeup
+from conductorlite.store.sqlite.backend import SQLiteBackend
 
 __all__ = ["Begin", "above", "judged", "main", "run"]
 

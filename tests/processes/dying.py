@@ -19,7 +19,7 @@ import sys
 import threading
 
 from conductorlite import Engine, Workers, WorkflowDef
-from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 
 WORK = WorkflowDef.from_json({"name": "one", "tasks": [{"name": "work", "taskReferenceName": "work"}]})
 

@@ -15,9 +15,9 @@ import signal
 import sys
 
 from conductorlite import Engine
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.locks import SQLiteLock
-from conductorlite.ports import Lock
+from conductorlite.store.locks import SQLiteLock
+from conductorlite.store.ports import Lock
+from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import FaultyBackend
 
 

@@ -4,7 +4,7 @@
     python tests/processes/interrupts.py --cancellations 10000
 
 An interrupt is a KeyboardInterrupt, a MemoryError or an exception of a program's own before an instruction that is drawn from a run
-without any (`conductorlite.testing.instants`), in one of three programs: one that is driven in virtual time, one that does by hand
+without any (`conductorlite.testing.interrupts`), in one of three programs: one driven in virtual time, one that does by hand
 what workers and operators do, and one whose workers run in threads. Each time, with the exception still kept, somebody else must
 be able to write to the store; then the same program goes on with the same engine to its end, in virtual time without a second of it
 passing, and no law may be broken. A cancellation is one of an awaited verb, after a time that is drawn; in the end every task in
@@ -40,9 +40,9 @@ from conductorlite import (
     WorkflowDef,
     WorkflowStatus,
 )
-from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import start_once
-from conductorlite.testing.instants import Instants
+from conductorlite.testing.interrupts import Instants
 from conductorlite.testing.stores import lay_empty_store
 
 #: Seconds in which one program must have come to its end.

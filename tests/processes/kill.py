@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from conductorlite import Engine, TaskContext, Workers, WorkflowDef, WorkflowStatus
-from conductorlite.locks import SQLiteLock
+from conductorlite.store.locks import SQLiteLock
 
 #: Seconds in which everything must have ended once nobody is killed any more.
 PATIENCE = 120.0

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from conductorlite import AsyncEngine, Engine, EngineClosed, Run, VirtualClock, Workers, WorkflowDef
-from conductorlite.aio import AsyncRun
+from conductorlite.runtime.aio.run import AsyncRun
 
 W = WorkflowDef.from_json({"name": "w", "tasks": [{"name": "a", "taskReferenceName": "a"}]})
 

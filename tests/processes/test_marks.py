@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from conductorlite import Engine, TaskResult, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.backends.sqlite.marks import FileMarks
-from conductorlite.clock import Clock
-from conductorlite.decisions import EventKind
 from conductorlite.engine.asked import letter
-from conductorlite.plan import compile_plan
+from conductorlite.model.clock import Clock
+from conductorlite.model.decisions import EventKind
+from conductorlite.plan.compile import compile_plan
+from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.sqlite.marks import FileMarks
 from conductorlite.testing import FaultyBackend
 
 pytest.importorskip("fcntl", reason="marks need locks that end with their process")

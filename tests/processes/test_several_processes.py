@@ -30,9 +30,9 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.driver.resting import Rest
+from conductorlite.runtime.waiting import Rest
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import FaultyBackend
 
 CHILD = WorkflowDef.from_json({"name": "child", "tasks": [{"name": "c", "taskReferenceName": "c"}]})

@@ -19,8 +19,8 @@ import attrs
 import pytest
 
 from conductorlite import Engine, StorageBusy, Task, WorkflowDef, WorkflowStatus
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.locks import SQLiteLock
+from conductorlite.store.locks import SQLiteLock
+from conductorlite.store.sqlite.backend import SQLiteBackend
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="processes cannot be stopped here")
 

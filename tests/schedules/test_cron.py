@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductorlite import InvalidExpression
-from conductorlite.schedules.cron import parse_cron
+from conductorlite.language.cron import parse_cron
 
 
 def days(text: str, count: int = 4, start: str = "2030-01-01") -> list[str]:

@@ -25,9 +25,8 @@ from conductorlite import (
     WorkflowSchedule,
     WorkflowTask,
 )
-from conductorlite.codec.names import json_names
-from conductorlite.schedules import Progress
-from conductorlite.schedules.documents import progress_from_text, progress_to_text
+from conductorlite.model.scalars import json_names
+from conductorlite.model.schedules import Progress, progress_from_text, progress_to_text
 
 DEFINITION = WorkflowDef(name="w", tasks=[WorkflowTask(name="n", task_reference_name="n", type="NOOP")])
 

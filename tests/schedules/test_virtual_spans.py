@@ -15,9 +15,9 @@ import pytest
 from brute_force import EXPRESSIONS, SCHEDULES, Span
 
 from conductorlite import Engine, StartWorkflowRequest, VirtualClock, WorkflowDef, WorkflowSchedule, WorkflowStatus, WorkflowTask
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.ports import Backend
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import Crash, FaultyBackend
 
 DAY = 86_400_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from conductorlite import Engine, VirtualClock
-from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 
 
 def main(path: str, start: str) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductorlite import InvalidExpression, SchemaDef
-from conductorlite.schemas import SchemaCheck, compile_schema
+from conductorlite.language.schemas import SchemaCheck, compile_schema
 
 jsonschema = pytest.importorskip("jsonschema")
 

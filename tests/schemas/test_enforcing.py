@@ -25,8 +25,8 @@ from conductorlite import (
     validate,
     validate_task_def,
 )
-from conductorlite.definitions import SubWorkflowParams
-from conductorlite.ports import Backend
+from conductorlite.model.definitions import SubWorkflowParams
+from conductorlite.store.ports import Backend
 from conductorlite.testing import replay
 
 pytest.importorskip("jsonschema")

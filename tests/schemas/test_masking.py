@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductorlite import Engine, TaskResult, TaskStatus, VirtualClock, WorkflowDef, WorkflowTask
-from conductorlite.masking import masked_value
-from conductorlite.ports import Backend
+from conductorlite.engine.queries import masked_value
+from conductorlite.store.ports import Backend
 
 CARD = "4711-0815"
 

@@ -11,8 +11,9 @@ import pytest
 
 from conductorlite import Engine, InvalidInput, VirtualClock, WorkflowDef, WorkflowTask
 from conductorlite.errors import ExpressionFailed
-from conductorlite.expressions.javascript import JavaScript
-from conductorlite.sandbox import Limits, ScriptCut, ScriptTimedOut, patience, processes, run_script
+from conductorlite.language import processes
+from conductorlite.language.javascript import JavaScript
+from conductorlite.language.processes import Limits, ScriptCut, ScriptTimedOut, patience, run_script
 from conductorlite.testing import replay
 
 

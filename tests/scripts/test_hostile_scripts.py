@@ -21,12 +21,12 @@ from hostile_scripts import RIGHT, SCRIPTS
 
 from conductorlite import Engine, VirtualClock, WorkflowDef, WorkflowTask
 from conductorlite.errors import ExpressionFailed, InvalidExpression
-from conductorlite.expressions.conditions import Condition
-from conductorlite.expressions.javascript import JavaScript
-from conductorlite.expressions.jq import compile_jq
-from conductorlite.expressions.python import compile_python
-from conductorlite.sandbox import Limits, processes
-from conductorlite.sandbox.monty import PythonLimits
+from conductorlite.language import processes
+from conductorlite.language.conditions import Condition
+from conductorlite.language.javascript import JavaScript
+from conductorlite.language.jq import compile_jq
+from conductorlite.language.processes import Limits
+from conductorlite.language.python import PythonLimits, compile_python
 
 HERE = Path(__file__).parent
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the peak is told in other units, and memory is not bounded")
@@ -36,12 +36,12 @@ _RUN = """
 import json, resource, sys
 sys.path.insert(0, sys.argv[1])
 from conductorlite.errors import ExpressionFailed, InvalidExpression, InvalidInput
-from conductorlite.expressions import compile_template
-from conductorlite.expressions.conditions import compile_condition
-from conductorlite.expressions.jq import compile_jq
-from conductorlite.expressions.regexes import bounded_pattern
-from conductorlite.expressions.sources import MappingSource
-from conductorlite.sandbox import processes
+from conductorlite.language.templates import compile_template
+from conductorlite.language.conditions import compile_condition
+from conductorlite.language.jq import compile_jq
+from conductorlite.language.regexes import bounded_pattern
+from conductorlite.language.sources import MappingSource
+from conductorlite.language import processes
 from hostile_data import DOCUMENTS
 kind, text, given = json.loads(sys.stdin.read())
 values = eval(DOCUMENTS.get(given, given))
@@ -61,7 +61,7 @@ except (ExpressionFailed, InvalidExpression, InvalidInput) as error:
     said = ["error", f"{type(error).__name__}: {error}"]
 processes._end_all()
 if kind == "python":
-    from conductorlite.sandbox import monty
+    from conductorlite.language import python as monty
     monty._pools.close()
 after, megabytes = used()
 print(json.dumps([said, after - before, megabytes]))

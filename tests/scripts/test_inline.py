@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from conductorlite import Engine, InvalidDefinition, TaskDef, VirtualClock, WorkflowDef, WorkflowTask
-from conductorlite.expressions.conditions import ScriptTimedOut
-from conductorlite.operators import inline as inline_module
+from conductorlite.decide.operators import inline as inline_module
+from conductorlite.language.processes import ScriptTimedOut
 
 T0 = 1_900_000_000_000
 

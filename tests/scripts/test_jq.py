@@ -15,8 +15,9 @@ import pytest
 pytest.importorskip("jq")
 
 from conductorlite.errors import ExpressionFailed, InvalidExpression
-from conductorlite.expressions.jq import compile_jq
-from conductorlite.sandbox import Limits, processes
+from conductorlite.language import processes
+from conductorlite.language.jq import compile_jq
+from conductorlite.language.processes import Limits
 
 SHORT = Limits(seconds=0.2)
 

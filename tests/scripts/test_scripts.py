@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductorlite.errors import ExpressionFailed, InvalidExpression
-from conductorlite.expressions.conditions import ScriptTimedOut, compile_condition
-from conductorlite.expressions.javascript import JavaScript
-from conductorlite.expressions.python import compile_python
-from conductorlite.expressions.subset import Outside, compile_subset
-from conductorlite.sandbox import Limits, processes
-from conductorlite.sandbox.monty import PythonLimits
+from conductorlite.language import processes
+from conductorlite.language.conditions import compile_condition
+from conductorlite.language.javascript import JavaScript
+from conductorlite.language.processes import Limits, ScriptTimedOut
+from conductorlite.language.python import PythonLimits, compile_python
+from conductorlite.language.subset import Outside, compile_subset
 
 VALUES: dict[str, Any] = {
     "loop": {"iteration": 2}, "limit": 3, "list": ["a", "b", "c"], "iterator": 2, "name": "fedex", "tier": None,
@@ -134,7 +134,7 @@ def test_python_knows_clock_and_chance_as_given() -> None:
     text = "import random, time\nreturn [time.time(), random.random(), list({'b', 'a', 'c'}), hash('a'), str(lambda: 1), id([])]"
     first = compile_python(text).evaluate({}, now=5_000, seed="s")
     program = (
-        "import json, sys; from conductorlite.expressions.python import compile_python as c;"
+        "import json, sys; from conductorlite.language.python import compile_python as c;"
         "print(json.dumps(c(sys.argv[1]).evaluate({}, now=5_000, seed='s')))"
     )
     other = subprocess.run([sys.executable, "-c", program, text], capture_output=True, text=True, check=True, timeout=60)
@@ -352,12 +352,12 @@ def test_without_the_extra_python() -> None:
 import sys
 import importlib.util
 real = importlib.util.find_spec
-from conductorlite.sandbox import monty
+from conductorlite.language import python as monty
 monty.find_spec = lambda name: None if name == "pydantic_monty" else real(name)
 from conductorlite import MissingExtra
-from conductorlite.expressions import compile_condition
+from conductorlite.language.conditions import compile_condition
 assert compile_condition("1 + 1").evaluate({}) == 2
-from conductorlite.sandbox import processes
+from conductorlite.language import processes
 assert not processes._idle and "_quickjs" not in sys.modules
 try:
     compile_condition("1", "python")

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 from conductorlite import SinkError, TaskContext, TaskFailedTerminally, TaskResult, TaskStatus, Workers, WorkflowDef
-from conductorlite.system import system_workers
+from conductorlite.ext.workers import system_workers
 
 #: Signs that every encoding treats in its own way.
 TOKEN = 'cAnArY7f3e-"quoted"\\back/+&=% ü end'
@@ -78,7 +78,7 @@ def leaks(given: Mapping[str, Any]) -> dict[str, Any]:
 def careless(sink: Any) -> Workers:
     """Workers that hand on all they are given."""
     workers = Workers()
-    log = logging.getLogger("conductorlite.worker")
+    log = logging.getLogger("conductorlite.runtime")
 
     @workers.task("leaky")
     def leaky(context: TaskContext) -> dict[str, Any]:

@@ -13,9 +13,9 @@ import pytest
 from canary_kit import INPUT, LONG, PIECES, EchoServer, LoudSink, Vault, careless, child, leaks, whole
 
 from conductorlite import Barriers, Engine, Task, TaskResult, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.ports import Backend
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import replay
 
 pytest.importorskip("httpx")

@@ -27,7 +27,7 @@ from conductorlite import (
     WorkflowTask,
     validate,
 )
-from conductorlite.ports import Backend
+from conductorlite.store.ports import Backend
 
 SECRETS = {"A": "alpha-alpha", "B": '{"user": {"name": "bob-bobson"}, "n": [1, 12345]}', "N": "12"}
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from conductorlite.expressions.scrubbing import Scrubber
+from conductorlite.language.secrets import Scrubber
 
 _TEXTS = st.text(st.characters(codec="utf-8"), min_size=4, max_size=30)
 _FORMS = (

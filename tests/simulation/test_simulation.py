@@ -9,13 +9,14 @@ import attrs
 import pytest
 from scenarios import REGISTERED, WORKFLOWS
 
-from conductorlite import decider
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.decider import reports, reruns
-from conductorlite.decisions import Decision, Event, EventKind, Outgoing
-from conductorlite.draft import Draft
+from conductorlite import decide as decider
+from conductorlite.decide import reports, reruns
+from conductorlite.decide.draft.rows import Draft
 from conductorlite.engine.turns import Turns
-from conductorlite.executions import Task, TaskStatus
+from conductorlite.model.decisions import Decision, Event, EventKind, Outgoing
+from conductorlite.model.executions import Task
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.testing import Simulated, SimulationFailed, simulate
 from conductorlite.testing.stores import STORES
 

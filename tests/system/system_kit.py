@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from conductorlite import Engine, Task, VirtualClock, WorkflowDef, WorkflowTask
-from conductorlite.system import system_workers
+from conductorlite.ext.workers import system_workers
 
 
 def node(kind: str, inputs: dict[str, Any], ref: str = "t", **fields: Any) -> WorkflowTask:

@@ -9,7 +9,8 @@ import pytest
 from system_kit import carried_out, node
 
 from conductorlite import Engine, SinkError, SubWorkflowParams, TaskDef, TaskResult, TaskStatus, VirtualClock, WorkflowDef
-from conductorlite.system import MemorySink, system_workers
+from conductorlite.ext.sinks import MemorySink
+from conductorlite.ext.workers import system_workers
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["memory", "sqlite"])

@@ -15,7 +15,7 @@ import pytest
 from system_kit import Server, carried_out, misbehaving, node, serving
 
 from conductorlite import Engine, InvalidInput, TaskResult, TaskStatus, VirtualClock, WorkflowDef
-from conductorlite.system import system_workers
+from conductorlite.ext.workers import system_workers
 
 pytest.importorskip("httpx")
 

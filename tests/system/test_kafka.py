@@ -8,7 +8,7 @@ import pytest
 from system_kit import carried_out, node
 
 from conductorlite import SinkError, TaskStatus
-from conductorlite.system import MemorySink
+from conductorlite.ext.sinks import MemorySink
 
 REQUEST = {"bootStrapServers": "h:9092", "topic": "orders", "value": {"n": 1}}
 SERIALIZERS = "org.apache.kafka.common.serialization."

@@ -10,7 +10,8 @@ import pytest
 from system_kit import Server, node, serving
 
 from conductorlite import AsyncEngine, Engine, InvalidInput, TaskContext, TaskDef, TaskStatus, VirtualClock, Workers, WorkflowDef
-from conductorlite.system import MemorySink, Sink, system_workers
+from conductorlite.ext.sinks import MemorySink, Sink
+from conductorlite.ext.workers import system_workers
 from conductorlite.testing import ScriptedWorkers
 
 INPUTS = {
@@ -27,7 +28,7 @@ def test_explain_names_the_worker_that_is_not_included(kind: str) -> None:
         run = engine.start(WorkflowDef(name="w", tasks=[node(kind, INPUTS[kind], sink="conductor")]), workflow_id="w1")
         engine.advance("5s")
         assert engine.explain(run.workflow_id, "t") == (
-            f"t waits for a worker of type {kind} (conductorlite.system.system_workers has one; include it) for 5 s; "
+            f"t waits for a worker of type {kind} (conductorlite.ext.workers.system_workers has one; include it) for 5 s; "
             "its poll timeout comes in 59 min 55 s of driven time."
         )
 

@@ -11,8 +11,8 @@ import pytest
 from kit import flow, task
 
 from conductorlite import Engine, InvalidInput
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.ports import Backend, ReadingTransaction, WritingTransaction
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend, ReadingTransaction, WritingTransaction
 from conductorlite.testing import FaultyBackend, ScriptedWorkers, crash_everywhere, start_once
 
 

@@ -9,9 +9,9 @@ import pytest
 from kit import flow, task
 
 from conductorlite import Engine, EngineClosed, StorageError, StorageFull, TaskStatus, VirtualClock
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.backends.sqlite import SQLiteBackend
-from conductorlite.ports import Backend
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import Crash, FaultyBackend
 
 Reopen = Callable[[], Backend]

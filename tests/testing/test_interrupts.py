@@ -9,7 +9,7 @@ from kit import flow, task
 
 from conductorlite import Engine, Task
 from conductorlite.testing import ScriptedWorkers, interrupt_everywhere, start_once
-from conductorlite.testing.instants import Instants
+from conductorlite.testing.interrupts import Instants
 
 
 def scenario(engine: Engine) -> None:

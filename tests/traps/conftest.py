@@ -13,8 +13,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
 
 from engine_kit import Bench
 
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 
 
 @pytest.fixture(params=["memory", "sqlite"])

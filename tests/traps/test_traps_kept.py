@@ -8,7 +8,7 @@ import pytest
 from engine_kit import Bench, flow, simple
 
 from conductorlite import TaskDef, WorkflowDef, WorkflowStatus
-from conductorlite.definitions import CacheConfig, SchemaDef, StateChangeEvent
+from conductorlite.model.definitions import CacheConfig, SchemaDef, StateChangeEvent
 
 _SCHEMA = SchemaDef(name="s", data={"type": "object", "required": ["never"]})
 

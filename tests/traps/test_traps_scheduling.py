@@ -8,7 +8,7 @@ import pytest
 from engine_kit import Bench, flow, fork, join, noop, rounds, simple, switch, task_def, wait
 
 from conductorlite import TaskDef, WorkflowStatus, WorkflowTask
-from conductorlite.definitions import JoinMode
+from conductorlite.model.definitions import JoinMode
 
 
 def _node(ref: str, kind: str, **fields: Any) -> WorkflowTask:

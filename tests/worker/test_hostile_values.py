@@ -26,7 +26,7 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
-from conductorlite.backends.sqlite import SQLiteBackend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 
 #: More than a document may hold.
 HUGE = 17_000_000

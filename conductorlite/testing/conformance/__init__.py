@@ -16,22 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from conductorlite.ports import Backend
+from conductorlite.store.ports import Backend
 from conductorlite.testing.conformance.changes import ChangeConformance
-from conductorlite.testing.conformance.driven import DrivenConformance
-from conductorlite.testing.conformance.events import EventConformance
-from conductorlite.testing.conformance.executions import ExecutionConformance
-from conductorlite.testing.conformance.holders import HolderConformance
+from conductorlite.testing.conformance.executions import ExecutionConformance, LookupConformance
 from conductorlite.testing.conformance.indexes import IndexConformance
 from conductorlite.testing.conformance.limits import LimitConformance
-from conductorlite.testing.conformance.lines import LineConformance
 from conductorlite.testing.conformance.locks import LockConformance
-from conductorlite.testing.conformance.lookups import LookupConformance
-from conductorlite.testing.conformance.mailboxes import MailboxConformance
-from conductorlite.testing.conformance.owners import OwnerConformance
+from conductorlite.testing.conformance.mailboxes import EventConformance, LineConformance, MailboxConformance
+from conductorlite.testing.conformance.owners import DrivenConformance, HolderConformance, OwnerConformance
 from conductorlite.testing.conformance.payloads import PayloadConformance, PayloadStorageConformance
-from conductorlite.testing.conformance.schedules import ScheduleConformance
-from conductorlite.testing.conformance.schemas import SchemaConformance
+from conductorlite.testing.conformance.schedules import ScheduleConformance, SchemaConformance
 from conductorlite.testing.conformance.transactions import TransactionConformance
 
 __all__ = ["BackendConformance", "IndexConformance", "LockConformance", "PayloadStorageConformance"]

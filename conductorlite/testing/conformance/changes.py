@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import attrs
 
-from conductorlite.decisions import Decision
-from conductorlite.executions import TaskStatus
-from conductorlite.ports import Archived, Backend, Change, Feed, ReadingTransaction
+from conductorlite.model.decisions import Decision
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.store.ports import Backend, ReadingTransaction
+from conductorlite.store.tables import Archived
+from conductorlite.store.upkeep import Change, Feed
 from conductorlite.testing.conformance.samples import task, workflow
 
 __all__ = ["ChangeConformance"]

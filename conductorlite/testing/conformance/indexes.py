@@ -12,14 +12,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductorlite.canonical import Payload
-from conductorlite.errors import EngineClosed, StorageBusy
-from conductorlite.ports import IndexDAO
-from conductorlite.search import TASKS, WORKFLOWS, asked, workflow_document
-from conductorlite.testing.conformance.answers import PROPERTY, AnswerConformance, written
+from conductorlite.model.canonical import Payload
+from conductorlite.model.errors import EngineClosed, StorageBusy
+from conductorlite.store.documents import TASKS, WORKFLOWS, workflow_document
+from conductorlite.store.ports import IndexDAO
+from conductorlite.store.search import asked
+from conductorlite.testing.conformance.documents import (
+    FREE_TEXTS,
+    PROPERTY,
+    AnswerConformance,
+    Shelf,
+    attempts_agree,
+    executions_agree,
+    libraries,
+    queries,
+    written,
+)
 from conductorlite.testing.conformance.samples import task, workflow
-from conductorlite.testing.conformance.searches import FREE_TEXTS, libraries, queries
-from conductorlite.testing.conformance.shelf import Shelf, attempts_agree, executions_agree
 
 __all__ = ["IndexConformance"]
 

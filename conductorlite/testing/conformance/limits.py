@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conductorlite.backends.memory import MemoryBackend
-from conductorlite.decisions import Decision, Outgoing
-from conductorlite.errors import FencedOut
-from conductorlite.executions import Workflow
-from conductorlite.limits import Limit, LimitChange, Line, Member, MemberState
-from conductorlite.ports import Backend, ReadingTransaction
+from conductorlite.model.decisions import Decision, Outgoing
+from conductorlite.model.errors import FencedOut
+from conductorlite.model.executions import Workflow
+from conductorlite.model.limits import Limit, LimitChange, Line, Member, MemberState
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend, ReadingTransaction
 from conductorlite.testing.conformance.samples import event, message, started, task
 
 __all__ = ["LimitConformance"]

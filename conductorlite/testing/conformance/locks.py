@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conductorlite.ports import Lock
+from conductorlite.store.ports import Lock
 
 __all__ = ["LockConformance"]
 

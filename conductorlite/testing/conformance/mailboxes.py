@@ -1,13 +1,59 @@
-"""The part of the suite about inboxes and queues."""
+"""The part of the suite about inboxes and queues.
+
+The part of the suite about event handlers, and the records that make their actions happen once.
+
+The part of the suite about looking at limits: who holds a slot, page by page, and how long the line is.
+"""
 
 from __future__ import annotations
 
-from conductorlite.canonical import Payload
-from conductorlite.decisions import Decision, Outgoing
-from conductorlite.ports import Backend
-from conductorlite.testing.conformance.samples import MANY, event, message, settle, started
+from typing import Any
 
-__all__ = ["MailboxConformance"]
+import pytest
+
+from conductorlite.model.canonical import INLINE_LIMIT, Payload
+from conductorlite.model.decisions import Decision, Outgoing
+from conductorlite.model.errors import InvariantBroken
+from conductorlite.model.handlers import EventExecution, EventStatus
+from conductorlite.model.limits import Limit, LimitChange, Member, MemberState
+from conductorlite.store.ports import Backend
+from conductorlite.testing.conformance.samples import MANY, event, message, settle, started, workflow
+
+__all__ = ["EventConformance", "LineConformance", "MailboxConformance"]
+
+
+def _member(holder: str, state: MemberState, **changes: Any) -> Member:
+    fields: dict[str, Any] = {"key": "task:a", "workflow_id": "w", "ref": "a", "attempt": 0, "generation": 0, "concurrent": 2}
+    return Member(holder=holder, state=state, **(fields | changes))
+
+
+class LineConformance:
+    """Limits as those see them who only look."""
+
+    def test_holders_and_the_line_are_counted(self, backend: Backend) -> None:
+        """Holders come in pages in order of holder; the line is counted whole, and up to a member by its place."""
+        line = [
+            _member("p", MemberState.WAITING, priority=3, asked_at=9),
+            _member("r", MemberState.WAITING, asked_at=1, workflow_id="b"),
+            _member("q", MemberState.WAITING, asked_at=1, workflow_id="c"),
+            _member("o", MemberState.WAITING, asked_at=2, created_at=1),
+            _member("n", MemberState.WAITING, asked_at=2, created_at=1, seq=5),
+        ]
+        holders = [_member("x", MemberState.RESERVED), _member("a", MemberState.HELD), _member("m", MemberState.HELD)]
+        other = _member("a", MemberState.HELD, key="task:b")
+        with backend.writing() as tx:
+            changes = (
+                LimitChange(limit=Limit(key="task:a", in_use=3), put=(*reversed(line), *holders)),
+                LimitChange(limit=Limit(key="task:b", in_use=1), put=(other,)),
+            )
+            tx.apply(Decision(workflow=workflow("w"), created=True, limits=changes))
+        with backend.reading() as view:
+            assert [one.holder for one in view.holders("task:a", "", 2)] == ["a", "m"]
+            assert [one.holder for one in view.holders("task:a", "m", 2)] == ["x"]
+            assert list(view.holders("task:b", "", 9)) == [other]
+            assert (view.waiting("task:a"), view.waiting("task:b"), view.waiting("task:c")) == (5, 0, 0)
+            assert [view.waiting("task:a", member) for member in line] == [0, 1, 2, 3, 4]
+            assert list(view.line("task:a", 9).heads) == line
 
 
 class MailboxConformance:
@@ -122,3 +168,89 @@ class MailboxConformance:
             tx.deliver(items)
             assert not tx.messages(9)
             assert not tx.outbox(9)
+
+
+def _record(name: str = "h", message_id: str = "m", number: int = 0, **fields: Any) -> EventExecution:
+    given = {"event": "e", "status": EventStatus.COMPLETED, "action": "start_workflow"} | fields
+    return EventExecution(name=name, message_id=message_id, number=number, **given)
+
+
+class EventConformance:
+    """Event handlers by name and event; records by identity, handler, message and age."""
+
+    def test_event_handlers_by_name_and_event(self, backend: Backend) -> None:
+        """They are listed in order of their names, and the last text put under a name counts, also for its event."""
+        with backend.writing() as tx:
+            tx.put_event_handler("b", "e", True, "first b")
+            tx.put_event_handler("a", "e", False, "text a")
+            tx.put_event_handler("c", "other", True, "text c")
+            tx.put_event_handler("b", "e", True, "text b")
+        with backend.reading() as view:
+            assert [view.event_handler("b"), view.event_handler("x")] == ["text b", None]
+            assert list(view.event_handlers(None, active_only=False)) == ["text a", "text b", "text c"]
+            assert list(view.event_handlers(None, active_only=True)) == ["text b", "text c"]
+            assert list(view.event_handlers("e", active_only=False)) == ["text a", "text b"]
+            assert list(view.event_handlers("e", active_only=True)) == ["text b"]
+            assert list(view.event_handlers("none", active_only=False)) == []
+        with backend.writing() as tx:
+            tx.put_event_handler("b", "other", False, "moved b")
+            tx.drop_event_handler("a")
+            tx.drop_event_handler("a")
+            assert list(tx.event_handlers("e", active_only=False)) == []
+            assert list(tx.event_handlers("other", active_only=False)) == ["moved b", "text c"]
+
+    def test_a_record_is_kept_once(self, backend: Backend) -> None:
+        """A second record of an identity raises InvariantBroken, and nothing of that transaction is stored."""
+        large = Payload.of({"text": "x" * (INLINE_LIMIT + 1)})
+        first = _record(output=large, created=5)
+        skipped = _record(name="i", status=EventStatus.SKIPPED, action=None)
+        with backend.writing() as tx:
+            tx.add_event_execution(first)
+            tx.add_event_execution(skipped)
+            assert tx.event_execution(*first.key) == first
+        with pytest.raises(InvariantBroken):
+            self._put_and_add(backend, _record(created=6, status=EventStatus.FAILED))
+        with backend.reading() as view:
+            assert view.event_execution(*first.key) == first
+            assert view.event_execution(*skipped.key) == skipped
+            assert view.event_execution("h", "e", "m", 1) is None
+            assert view.event_execution("h", "f", "m", 0) is None
+            assert view.event_handler("b") is None
+            assert [one.output.value for one in view.event_executions("h", None, None, 9)] == [large.value]
+
+    def _put_and_add(self, backend: Backend, record: EventExecution) -> None:
+        with backend.writing() as tx:
+            tx.put_event_handler("b", "e", True, "text")
+            tx.add_event_execution(record)
+
+    def test_records_are_listed_newest_first_and_dropped_oldest_first(self, backend: Backend) -> None:
+        """A page is in descending order of places, after a mark; the oldest before an instant are dropped."""
+        records = [
+            _record(name, message, number, created=created, event=event)
+            for name, message, number, created, event in [
+                ("a", "m1", 0, 3, "e"), ("a", "m1", 1, 3, "e"), ("b", "m1", 0, 2, "e"), ("b", "m2", 0, 5, "f"),
+                ("a", "m2", 0, 1, "e"),
+            ]
+        ]  # fmt: skip
+        newest = sorted(records, key=lambda one: one.place, reverse=True)
+        with backend.writing() as tx:
+            for record in records:
+                tx.add_event_execution(record)
+        with backend.reading() as view:
+            assert list(view.event_executions(None, None, None, 9)) == newest
+            assert list(view.event_executions(None, None, None, 2)) == newest[:2]
+            assert list(view.event_executions(None, None, newest[1].place, 2)) == newest[2:4]
+            assert list(view.event_executions("a", None, None, 9)) == [one for one in newest if one.name == "a"]
+            assert list(view.event_executions("a", None, newest[1].place, 1)) == [newest[2]]
+            assert list(view.event_executions(None, "m1", None, 9)) == [one for one in newest if one.message_id == "m1"]
+            assert list(view.event_executions("b", "m1", None, 9)) == [records[2]]
+            assert list(view.event_executions("b", "m1", records[2].place, 9)) == []
+            assert list(view.event_executions("x", None, None, 9)) == []
+        with backend.writing() as tx:
+            assert tx.drop_event_executions(3, 1) == 1
+            assert list(tx.event_executions(None, None, None, 9)) == newest[:4]
+            assert tx.drop_event_executions(3, 9) == 1
+            assert tx.drop_event_executions(3, 9) == 0
+        with backend.reading() as view:
+            assert list(view.event_executions(None, None, None, 9)) == newest[:3]
+            assert list(view.event_executions("b", "m1", None, 9)) == []

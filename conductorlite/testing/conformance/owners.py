@@ -1,15 +1,139 @@
-"""The part of the suite about owners: whose letters are due for whom, and how all that is somebody's becomes another's."""
+"""The parts of the suite about owners, holders and driven time.
+
+The contract of what a store keeps of when it was driven.
+
+The contract of holders: who has which attempts in hand, and how it is seen that one is no more.
+
+The part of the suite about owners: whose letters are due for whom, and how all that is somebody's becomes another's.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
-from conductorlite.decisions import Decision, Outgoing
-from conductorlite.errors import FencedOut, InvariantBroken
-from conductorlite.ports import Backend, OwnerRow, ScheduleRow, WritingTransaction
-from conductorlite.testing.conformance.samples import MANY, event, message, settle, workflow
+from conductorlite.model.decisions import Decision, Outgoing
+from conductorlite.model.errors import FencedOut, InvariantBroken
+from conductorlite.model.executions import Task
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.store.ports import Backend, WritingTransaction
+from conductorlite.store.tables import ScheduleRow
+from conductorlite.store.upkeep import HolderRow, Life, OwnerRow, Presence
+from conductorlite.testing.conformance.samples import MANY, event, message, settle, started, task, workflow
 
-__all__ = ["OwnerConformance"]
+__all__ = ["DrivenConformance", "HolderConformance", "OwnerConformance"]
+
+
+class DrivenConformance:
+    """Stretches of driven time."""
+
+    def test_driven(self, backend: Backend) -> None:
+        """Stretches are kept by owner and beginning, the longest of one beginning, and found by their ends."""
+        with backend.writing() as tx:
+            for owner, begin, end in (("", 5, 9), ("", 1, 4), ("a", 1, 100), ("", 5, 7), ("", 1, 6)):
+                tx.note_driven(owner, begin, end)
+        with backend.reading() as view:
+            assert list(view.driven("", 0)) == [(1, 6), (5, 9)]
+            assert list(view.driven("", 6)) == [(5, 9)]
+            assert (list(view.driven("a", 99)), list(view.driven("a", 100)), list(view.driven("b", 0))) == ([(1, 100)], [], [])
+
+    def test_the_oldest_stretches_are_forgotten(self, backend: Backend) -> None:
+        """The newest of an owner stay, and those of others."""
+        with backend.writing() as tx:
+            tx.note_driven("a", 0, 1)
+            for begin in range(0, 30, 3):
+                tx.note_driven("", begin, begin + 1)
+            tx.forget_driven("", 10)
+            assert len(tx.driven("", 0)) == 10
+            tx.forget_driven("", 4)
+        with backend.reading() as view:
+            assert list(view.driven("", 0)) == [(18, 19), (21, 22), (24, 25), (27, 28)]
+            assert list(view.driven("a", 0)) == [(0, 1)]
+
+
+class HolderConformance:
+    """Rows of holders, what they hold, and their presences."""
+
+    def test_holders_come_and_go(self, backend: Backend) -> None:
+        """In order of names, renewed in place, forgotten once; nothing of it when the change is undone."""
+        first, second = HolderRow(holder="b", place="p", lease_until=None), HolderRow(holder="a", place="ü/'1", lease_until=7)
+        with backend.writing() as tx:
+            tx.put_holder(first)
+            tx.put_holder(second)
+            assert list(tx.task_holders()) == [second, first]
+        renewed = HolderRow(holder="a", place="q", lease_until=9)
+        with backend.writing() as tx:
+            tx.put_holder(renewed)
+            tx.drop_holder("nobody")
+        with suppress(ZeroDivisionError), backend.writing() as tx:
+            tx.drop_holder("a")
+            tx.put_holder(HolderRow(holder="c", place="r"))
+            raise ZeroDivisionError
+        with backend.reading() as view:
+            assert list(view.task_holders()) == [renewed, first]
+        with backend.writing() as tx:
+            tx.drop_holder("b")
+        with backend.reading() as view:
+            assert list(view.task_holders()) == [renewed]
+
+    def test_what_a_holder_has(self, backend: Backend) -> None:
+        """The attempts whose rows name it, of all executions, in order; what is given on, ended or removed is its no more."""
+
+        def held(ref: str, workflow_id: str = "w", holder: str = "h", attempt: int = 0) -> Task:
+            return task(ref, workflow_id, holder=holder, attempt=attempt, status=TaskStatus.IN_PROGRESS)
+
+        rows = [held("b"), held("a"), held("c", holder="other"), task("d")]
+        row = started(backend, "w", inserted=tuple(rows))
+        started(backend, "v", inserted=(task("a", "v", status=TaskStatus.FAILED), held("a", "v", attempt=1)))
+
+        def held_by(holder: str) -> list[tuple[str, str, int]]:
+            with backend.reading() as view:
+                return [(one.workflow_id, one.ref, one.attempt) for one in view.held_by(holder)]
+
+        assert held_by("h") == [("v", "a", 1), ("w", "a", 0), ("w", "b", 0)]
+        assert (held_by("other"), held_by("nobody")) == ([("w", "c", 0)], [])
+        with backend.writing() as tx:
+            tx.apply(Decision(workflow=row, updated=(held("a", holder="other"), task("b", status=TaskStatus.COMPLETED))))
+        settle(backend)
+        assert (held_by("h"), held_by("other")) == ([("v", "a", 1)], [("w", "a", 0), ("w", "c", 0)])
+        with backend.writing() as tx:
+            tx.remove("v")
+            tx.drop_holder("other")
+        assert (held_by("h"), held_by("other")) == ([], [("w", "a", 0), ("w", "c", 0)])
+
+    def test_a_presence_ends_as_it_is_told_to(self, backend: Backend) -> None:
+        """Alive until it leaves, dies or is removed; the first end counts, each may come twice, and others stay as they are."""
+        left, dead, removed, alive = (self._seen(backend) for _ in range(4))
+        places = {one.place for one in (left, dead, removed, alive)}
+        assert len(places) == 4
+        assert {backend.look(place) for place in places} == {Life.ALIVE}
+        for _ in range(2):
+            left.leave()
+            dead.die()
+            removed.remove()
+        left.die()
+        dead.leave()
+        seen = [backend.look(one.place) for one in (left, dead, removed, alive)]
+        assert seen == [Life.LEFT, Life.DEAD, Life.MISSING, Life.ALIVE]
+        for _ in range(2):
+            backend.forget(left.place)
+            backend.forget(dead.place)
+        assert {backend.look(one.place) for one in (left, dead)} == {Life.MISSING}
+        assert backend.look(alive.place) is Life.ALIVE
+        alive.remove()
+
+    def test_a_place_of_nobody(self, backend: Backend) -> None:
+        """Whatever a row says, nobody is taken for alive, for dead or for having left who is not seen; to forget it is harmless."""
+        for place in ("", "/", "nonsense", "a/b/c/d", "1/2/3/../../x", "ü" * 300):
+            assert backend.look(place) in (Life.ELSEWHERE, Life.MISSING)
+            backend.forget(place)
+
+    def _seen(self, backend: Backend) -> Presence:
+        presence = backend.appear()
+        if presence.leased and backend.look(presence.place) is Life.ELSEWHERE:
+            pytest.skip("here presences are not seen: only leases count")
+        return presence
 
 
 def _owned(backend: Backend, workflow_id: str, owner: str) -> None:

@@ -8,10 +8,11 @@ from contextlib import suppress
 import attrs
 import pytest
 
-from conductorlite.canonical import ExternalPayload
-from conductorlite.decisions import Decision
-from conductorlite.errors import FencedOut, InvalidInput, PayloadLost
-from conductorlite.ports import Backend, LoosePayload, PayloadStorage
+from conductorlite.model.canonical import ExternalPayload
+from conductorlite.model.decisions import Decision
+from conductorlite.model.errors import FencedOut, InvalidInput, PayloadLost
+from conductorlite.store.ports import Backend
+from conductorlite.store.upkeep import LoosePayload, PayloadStorage
 from conductorlite.testing.conformance.samples import large, settle, started
 
 __all__ = ["PayloadConformance", "PayloadStorageConformance"]

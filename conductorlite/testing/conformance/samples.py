@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from conductorlite.canonical import INLINE_LIMIT, Payload
-from conductorlite.decisions import Decision, Event, EventKind, Message
-from conductorlite.executions import HistoryEvent, HistoryKind, Task, TaskStatus, Workflow, WorkflowStatus, printed_ref
-from conductorlite.ports import Backend, ExecutionFilter, ReadingTransaction
+from conductorlite.model.canonical import INLINE_LIMIT, Payload
+from conductorlite.model.decisions import Decision, Event, EventKind, Message
+from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.store.ports import Backend, ReadingTransaction
+from conductorlite.store.tables import ExecutionFilter
 
 __all__ = ["MANY", "dump", "event", "large", "line", "message", "settle", "started", "task", "workflow"]
 

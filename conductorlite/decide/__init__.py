@@ -1,0 +1,203 @@
+"""decide(): events in, a work list to a fixed point, one Decision out.
+
+The whole engine in one pure function: the same plan, answers of the reader, events and instant give the same decision, on any
+machine. It reads no clock, no store, no random, and starts no process: what it has to know of an execution, and what a script
+answers, it asks its `Reader`.
+
+How a turn goes: each due event is handled by the function the table names for its kind; what follows from it is put on the
+draft's work list and settled before the next event is looked at. Never recursion. A turn that reaches its bounds is cut: what
+is left becomes a CONTINUE event that is due at once. A task whose successors are still on the list stays live until they are
+scheduled, so nothing that looks at the counters in between can take the execution for finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from conductorlite.decide.admissions import REOPENING, on_admission, on_granted, on_offer_ends, on_window_moves, step_admitted
+from conductorlite.decide.causes import cause_of
+from conductorlite.decide.compensation import schedule_compensation
+from conductorlite.decide.draft.barriers import Barriers
+from conductorlite.decide.draft.reader import Reader
+from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.draft.view import Bounds
+from conductorlite.decide.endings import fail_workflow, leave_limit
+from conductorlite.decide.families import on_child_ended, on_started
+from conductorlite.decide.holding import ALONE_AFTER, on_give_back
+from conductorlite.decide.migrations import on_migrate
+from conductorlite.decide.operators.do_while import next_round
+from conductorlite.decide.operators.exclusive_join import choose
+from conductorlite.decide.operators.fork import schedule_branch
+from conductorlite.decide.operators.join import look_again
+from conductorlite.decide.prefetch import prefetch
+from conductorlite.decide.progress import advance, executed, schedule_item
+from conductorlite.decide.reopening import on_child_reopened, on_retry
+from conductorlite.decide.reports import on_extend_lease, on_poll, on_report
+from conductorlite.decide.reruns import on_rerun, on_restart
+from conductorlite.decide.timeouts import (
+    on_poll_timeout,
+    on_response_timeout,
+    on_task_timeout,
+    on_total_timeout,
+    on_wait_ends,
+    on_workflow_timeout,
+)
+from conductorlite.decide.verbs import on_append, on_continue, on_pause, on_resume, on_skip, on_start, on_terminate, on_variables
+from conductorlite.model.decisions import Admission, Decision, Event, EventKind, Outcome
+from conductorlite.model.errors import InvariantBroken
+from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.plan.compile import Plan
+
+__all__ = ["ALONE_AFTER", "DECIDER_VERSION", "Barriers", "Bounds", "Reader", "decide", "prefetch"]
+
+#: Raised when the same events would be decided otherwise; stored with each execution.
+DECIDER_VERSION: Final = 1
+
+_HANDLERS: Final[Mapping[EventKind, Callable[[Draft, Event], None]]] = {
+    EventKind.START: on_start,
+    EventKind.PAUSE: on_pause,
+    EventKind.RESUME: on_resume,
+    EventKind.TERMINATE: on_terminate,
+    EventKind.RETRY: on_retry,
+    EventKind.RESTART: on_restart,
+    EventKind.RERUN: on_rerun,
+    EventKind.SKIP: on_skip,
+    EventKind.VARIABLES: on_variables,
+    EventKind.APPEND: on_append,
+    EventKind.MIGRATE: on_migrate,
+    EventKind.POLL: on_poll,
+    EventKind.REPORT: on_report,
+    EventKind.EXTEND_LEASE: on_extend_lease,
+    EventKind.GIVE_BACK: on_give_back,
+    EventKind.WAIT_ENDS: on_wait_ends,
+    EventKind.POLL_TIMEOUT: on_poll_timeout,
+    EventKind.RESPONSE_TIMEOUT: on_response_timeout,
+    EventKind.TASK_TIMEOUT: on_task_timeout,
+    EventKind.TOTAL_TIMEOUT: on_total_timeout,
+    EventKind.WORKFLOW_TIMEOUT: on_workflow_timeout,
+    EventKind.ADMISSION: on_admission,
+    EventKind.GRANTED: on_granted,
+    EventKind.OFFER_ENDS: on_offer_ends,
+    EventKind.WINDOW_MOVES: on_window_moves,
+    EventKind.CHILD_ENDED: on_child_ended,
+    EventKind.STARTED: on_started,
+    EventKind.CHILD_REOPENED: on_child_reopened,
+    EventKind.CONTINUE: on_continue,
+}
+
+_STEPS: Final[Mapping[str, Callable[..., None]]] = {
+    "schedule": schedule_item,
+    "branch": schedule_branch,
+    "advance": advance,
+    "executed": executed,
+    "round": next_round,
+    "choose": choose,
+    "look_again": look_again,
+    "compensate": schedule_compensation,
+    "admitted": step_admitted,
+}
+
+_NOWHERE: Final[Mapping[str, str]] = {}
+
+
+def decide(
+    plan: Plan,
+    reader: Reader,
+    events: Sequence[Event],
+    now: int,
+    *,
+    environment: Mapping[str, str] = _NOWHERE,
+    bounds: Bounds = Bounds(),  # noqa: B008 - frozen
+    told: Sequence[Admission] | None = None,
+) -> Decision:
+    """Take one turn over events of an execution, in inbox order.
+
+    `now` is the raw clock in epoch ms; rows are stamped with the latest of it, the workflow's last change and the events'
+    posting, so time never runs back within a workflow. `environment` is what `${NAME}` and `${workflow.env.NAME}` resolve to.
+    `told`, when a recorded turn is lived again, is what limits have answered in it: they are not asked.
+    Raises InvariantBroken when a law does not hold, and whatever the reader raises.
+    """
+    draft = Draft(plan, reader, now, environment, bounds, told=told)
+    prefetch(plan, reader, events)
+    if len(events) > 1:
+        unborn = reader.workflow.history_seq == 0
+        events = sorted(events, key=lambda event: _turn_order(event, unborn=unborn))
+    for number, event in enumerate(events):
+        draft.more = draft.more or (number > 0 and event.kind is EventKind.MIGRATE)
+        if draft.more:
+            break
+        for one in (*draft.overtaken(event), event):
+            _read(draft, one)
+            _settle(draft)
+    return draft.decision()
+
+
+def _read(draft: Draft, event: Event) -> None:
+    """Take one event, unless it was taken already, before one that had overtaken it."""
+    if event.event_id in draft.replies:
+        return
+    draft.now = max(draft.now, event.posted_at)
+    draft.consume(event)
+    if draft.replaced(event):
+        draft.reply(event, Outcome.IGNORED, "the turn that read it has dated it anew")
+        return
+    draft.caused_by(cause_of(draft, event))
+    _HANDLERS[event.kind](draft, event)
+    _give_up(draft)
+    if event.event_id not in draft.replies:
+        draft.reply(event, Outcome.DONE)
+    elif event.kind in REOPENING and draft.status.terminal and not draft.field("rate_limited"):
+        leave_limit(draft)  # it was refused after all
+
+
+def _turn_order(event: Event, *, unborn: bool) -> int:
+    """What brings an execution into being comes first, whatever a clock that was ahead has dated before it.
+
+    A migration comes after all else, and takes a turn of its own: it looks at rows as they are stored.
+    """
+    if event.kind is EventKind.MIGRATE:
+        return 2
+    return 0 if unborn and event.kind is EventKind.START else 1
+
+
+def _settle(draft: Draft) -> None:
+    """Work the list off, or hold it while the workflow is paused, or cut the turn."""
+    steps = 0
+    while draft.stack or draft.queue:
+        if draft.status is not WorkflowStatus.RUNNING:
+            _put_aside(draft)
+            return
+        steps += 1
+        if draft.full or steps > draft.bounds.steps:
+            _cut(draft)
+            return
+        name, *arguments = draft.stack.pop() if draft.stack else draft.queue.popleft()
+        _STEPS[name](draft, *arguments)
+        _give_up(draft)
+        draft.reopening = draft.reopening and bool(draft.stack or draft.queue)
+
+
+def _give_up(draft: Draft) -> None:
+    """Fail a workflow that cannot go on without a document that cannot be had, where no task could fail of it."""
+    problem, draft.lost = draft.lost, None
+    if problem is not None and draft.status is WorkflowStatus.RUNNING:
+        fail_workflow(draft, WorkflowStatus.FAILED, problem, None)
+
+
+def _put_aside(draft: Draft) -> None:
+    """A paused workflow keeps what follows for its resumption; an ended one drops it."""
+    if draft.status is WorkflowStatus.PAUSED:
+        if draft.stack:
+            raise InvariantBroken(f"workflow {draft.workflow.workflow_id}: paused in the middle of scheduling")
+        for item in draft.queue:
+            draft.hold_item(item)
+    draft.stack.clear()
+    draft.queue.clear()
+
+
+def _cut(draft: Draft) -> None:
+    draft.more = True
+    draft.continue_later()
+    draft.stack.clear()
+    draft.queue.clear()

@@ -1,0 +1,21 @@
+"""The scratchpad that grows into one Decision.
+
+A draft lays the changes of a turn over what a `Reader` answers. It is the only writer of rows, and keeps what belongs to a
+row beside it: its line in the journal, its timers, its message in the queue, the counters of the scope it lives in. Operators
+and verbs say *what* happens to a task; that nothing is forgotten is settled here, once:
+
+* every change of status is checked against the transition tables, and journalled;
+* a row that becomes or ceases to be live moves the `open` counter of its scope (the workflow, or the DO_WHILE around it);
+* a task that ends gives up its lease, its timers and its message.
+
+The work list has two ends. `schedule` items are a stack, so that what a fork schedules comes out in Conductor's order (heads
+depth first, then the JOIN); `advance` items are a queue, handled in the order in which tasks ended.
+"""
+
+from conductorlite.decide.draft.barriers import Barriers
+from conductorlite.decide.draft.driven import counted
+from conductorlite.decide.draft.reader import Reader
+from conductorlite.decide.draft.rows import PUT_OFF, Draft, attempt_id
+from conductorlite.decide.draft.view import Bounds, Item, LostInput
+
+__all__ = ["PUT_OFF", "Barriers", "Bounds", "Draft", "Item", "LostInput", "Reader", "attempt_id", "counted"]

@@ -1,0 +1,177 @@
+"""A turn's letters: timers, messages to workers, held events, the rest of a cut turn, answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from conductorlite.decide.draft.driven import driven_time
+from conductorlite.decide.draft.view import Item, View
+from conductorlite.model.canonical import EMPTY, Payload
+from conductorlite.model.decisions import TIMERS, Event, EventKind, Message, Outcome, Reply, queue_name
+from conductorlite.model.executions import Task
+
+__all__ = ["Mailboxes"]
+
+
+class Mailboxes(View):
+    """What a turn posts, takes back and answers."""
+
+    def next_number(self) -> int:
+        """The next value of the workflow's own sequence."""
+        self._sequence += 1
+        return self._sequence
+
+    def set_timer(self, task: Task, kind: EventKind, at: int, *, default_ms: int = 0) -> None:
+        """Date an event about a task; the row's own deadline field is the caller's to set.
+
+        With `default_ms` it is a timeout of that length that nobody wrote: it counts only time in which the store was driven.
+        """
+        counts = driven_time(at - default_ms, default_ms, self.workflow.owner) if default_ms > 0 else EMPTY
+        self.post(f"{kind}:{task.ref}", kind, at, ref=task.ref, attempt=task.attempt, generation=task.generation, data=counts)
+
+    def post(self, event_id: str, kind: EventKind, at: int, **fields: Any) -> None:
+        """Put an event into the workflow's own inbox, replacing one of the same id."""
+        number = self.next_number()
+        workflow_id = self.workflow.workflow_id
+        self._timers[event_id] = Event(
+            workflow_id=workflow_id,
+            event_id=event_id,
+            kind=kind,
+            due_at=at,
+            posted_at=self.now,
+            sender=workflow_id,
+            sender_seq=number,
+            **fields,
+        )
+
+    def post_to(self, workflow_id: str, event_id: str, kind: EventKind, data: Mapping[str, Any], **fields: Any) -> None:
+        """Put an event into another workflow's inbox, due now by default."""
+        self._posted.append(
+            Event(
+                workflow_id=workflow_id,
+                event_id=event_id,
+                kind=kind,
+                posted_at=self.now,
+                sender=self.workflow.workflow_id,
+                sender_seq=self.next_number(),
+                data=Payload.of(dict(data), bounded=False),
+                owner=self.workflow.owner,
+                **{"due_at": self.clock, **fields},
+            )
+        )
+
+    def cancel_timer(self, event_id: str) -> None:
+        """Take an event out of the inbox."""
+        self._timers.pop(event_id, None)
+        self._cancelled[event_id] = None
+
+    def _drop_timers(self, task: Task) -> dict[str, None]:
+        dropped: dict[str, None] = {}
+        for name, kind in TIMERS.items():
+            if getattr(task, name) is not None:
+                self.cancel_timer(f"{kind}:{task.ref}")
+                dropped[name] = None
+        # A WAIT keeps the instant it waited for: a retry of the execution waits for the same one.
+        dropped.pop("wait_until", None)
+        return dropped
+
+    def offer(self, task: Task) -> None:
+        """Put a task into its workers' queue, visible from `task.due_at` on."""
+        message = Message(
+            queue=queue_name(task.task_type, task.domain, self.workflow.owner),
+            workflow_id=task.workflow_id,
+            ref=task.ref,
+            attempt=task.attempt,
+            generation=task.generation,
+            task_id=task.task_id,
+            due_at=task.due_at,
+            priority=self.workflow.priority,
+        )
+        self._put[message.key] = message
+
+    def remove_message(self, task: Task) -> None:
+        """Take a task out of its queue."""
+        key = (task.workflow_id, task.ref)
+        if self._put.pop(key, None) is None:
+            self._removed[key] = None
+
+    def drop_message(self, ref: str) -> None:
+        """Take a leftover message out of its queue."""
+        self._removed[(self.workflow.workflow_id, ref)] = None
+
+    def consume(self, event: Event) -> None:
+        """Note that an event was read."""
+        if event.stored:
+            self._consumed.append(event.event_id)
+
+    def overtaken(self, event: Event) -> list[Event]:
+        """The letters that its sender has written before it and a clock that was ahead has dated after it.
+
+        An execution's own time never runs back: a letter that is due before the time at which it was written tells that an earlier
+        turn of its sender was taken by such a clock. What was meant for later is not overtaken.
+        """
+        if event.sender in ("", event.workflow_id) or event.posted_at <= event.due_at:
+            return []
+        return sorted(
+            (
+                letter
+                for letter in self.reader.inbox()
+                if letter.sender == event.sender
+                and letter.sender_seq < event.sender_seq
+                and event.due_at < letter.due_at <= letter.posted_at
+                and not letter.held
+            ),
+            key=lambda letter: letter.sender_seq,
+        )
+
+    def replaced(self, event: Event) -> bool:
+        """Whether this turn has dated an event that it read anew: a deadline after a sign of life that was read before it."""
+        return event.stored and event.event_id in self._timers
+
+    def hold(self, event: Event) -> None:
+        """Put a due event back until the workflow is resumed."""
+        self._timers[event.event_id] = attrs.evolve(event, held=True, stored=False)
+
+    def send_on(self, event: Event, event_id: str, **changes: Any) -> None:
+        """Put a letter of the own inbox back with changes, under another id if need be; its instant stays."""
+        if event_id != event.event_id:
+            self.cancel_timer(event.event_id)
+        self._timers[event_id] = attrs.evolve(event, event_id=event_id, stored=False, **changes)
+
+    def hold_item(self, item: Item) -> None:
+        """Keep an entry of the work list until the workflow is resumed."""
+        self.post(
+            f"{EventKind.CONTINUE}:{item[1]}",
+            EventKind.CONTINUE,
+            self.now,
+            held=True,
+            ref=item[1],
+            generation=self.field("generation"),
+            data=Payload.of({"queue": [list(item)]}),
+        )
+
+    def continue_later(self) -> None:
+        """Carry the work list over to the next turn."""
+        work = {
+            "stack": [list(item) for item in self.stack],
+            "queue": [list(item) for item in self.queue],
+            "reopening": self.reopening,
+            "rounds": self.rounds,
+        }
+        generation = self.field("generation")
+        event_id = f"{EventKind.CONTINUE}#{self._sequence + 1}"
+        self.post(event_id, EventKind.CONTINUE, self.clock, generation=generation, data=self.keep(Payload.of(work)))
+
+    def release_held(self) -> None:
+        """Date every held event now, those that were held in this turn too: they came due while it was still paused."""
+        self._release_held = True
+        for event_id, event in self._timers.items():
+            if event.held:
+                self._timers[event_id] = attrs.evolve(event, held=False, due_at=max(event.due_at, self.clock))
+
+    def reply(self, event: Event, outcome: Outcome, message: str = "") -> None:
+        """Answer an event."""
+        self.replies[event.event_id] = Reply(outcome=outcome, message=message)

@@ -1,0 +1,439 @@
+"""A turn's rows: the workflow, its tasks, their counters and their journal; and the decision they add up to."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.decide.draft.admissions import Admissions
+from conductorlite.model.canonical import EMPTY, Payload, canonical
+from conductorlite.model.decisions import Decision, Event, EventKind, Outgoing, Renamed
+from conductorlite.model.errors import InvariantBroken, PayloadTooLarge
+from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, changed, printed_ref
+from conductorlite.model.policies import derive_id
+from conductorlite.model.statuses import (
+    TASK_TRANSITIONS,
+    TASK_VERB_TRANSITIONS,
+    WORKFLOW_TRANSITIONS,
+    WORKFLOW_VERB_TRANSITIONS,
+    TaskStatus,
+    WorkflowStatus,
+)
+from conductorlite.plan.compile import Node
+
+__all__ = ["PUT_OFF", "Draft", "attempt_id"]
+
+#: Operators whose retries wait for their delay, SCHEDULED: those that wait for something once they have begun. The others are
+#: evaluated in the decision itself, where Conductor knows no delay.
+PUT_OFF: Final = frozenset({"WAIT", "HUMAN", "SUB_WORKFLOW", "START_WORKFLOW"})
+
+#: What a task becomes that its worker puts back: its output so far is told.
+_OFFERED_AGAIN: Final = frozenset({TaskStatus.SCHEDULED, TaskStatus.PENDING})
+
+
+class Draft(Admissions):
+    """One turn in the making. Not thread-safe."""
+
+    def change(self, **fields: Any) -> None:
+        """Change fields of the workflow row, save `status`."""
+        self._changes.update(fields)
+
+    def move_workflow(
+        self, status: WorkflowStatus, *, reason: str | None = None, payload: Payload | None = None, verb: bool = False
+    ) -> None:
+        """Change the workflow's status and journal it; raises InvariantBroken when the table forbids it."""
+        before = None if self._created and not self._history else self.status
+        allowed = WORKFLOW_TRANSITIONS[before]
+        if verb and before is not None:
+            allowed = allowed | WORKFLOW_VERB_TRANSITIONS.get(before, frozenset())
+        if status not in allowed:
+            raise InvariantBroken(f"workflow {self.workflow.workflow_id}: {before} may not become {status}")
+        self._changes["status"] = status
+        self.journal(HistoryKind.WORKFLOW, status, reason=reason, payload=payload)
+
+    def journal(self, kind: HistoryKind, status: str, **fields: Any) -> None:
+        """Add a line to the journal."""
+        n = self.workflow.history_seq + len(self._history) + 1
+        cause = self._cause
+        if self.clock != self.now and ("kind" in cause or not self._history):
+            cause["clock"] = self.clock
+        if cause:
+            fields["cause"] = canonical(cause)
+            self._cause = {}
+        self._history.append(HistoryEvent(n=n, at=self.now, kind=kind, status=status, **fields))
+
+    def caused_by(self, cause: dict[str, Any] | None) -> None:
+        """Have the next line of the journal tell what led to it; what the turn does by itself has no cause."""
+        used = self._cause.get("used")
+        self._cause = {} if cause is None else cause
+        if cause is not None and self._history:
+            cause["same"] = True
+        if used is not None:
+            self._cause["used"] = used
+
+    def create(
+        self,
+        node: Node,
+        iterations: tuple[int, ...],
+        status: TaskStatus,
+        *,
+        previous: Task | None = None,
+        input: Payload = EMPTY,
+        in_order: bool = True,
+        **fields: Any,
+    ) -> Task:
+        """Add the first attempt at a node, or the one after `previous`; `in_order=False` leaves its place in the order open.
+
+        Raises PayloadTooLarge, with nothing changed, for an input past its barrier; such an output fails the attempt for good.
+        """
+        problem = self.refusal("task_input", input)
+        if problem is not None:
+            raise PayloadTooLarge(problem)
+        problem = self.refusal("task_output", fields.get("output"))
+        if problem is not None:
+            status = TaskStatus.FAILED_WITH_TERMINAL_ERROR
+            fields |= {"output": EMPTY, "reason": problem}
+        ref = printed_ref(node.ref, iterations)
+        if self.beginning is not None and self.beginning.ref == ref:
+            return self._begin(self.beginning, status, input, fields)
+        attempt = 0 if previous is None else previous.attempt + 1
+        if previous is not None:
+            fields.setdefault("first_scheduled_at", previous.first_scheduled_at)
+            fields.setdefault("first_attempt", previous.first_attempt)
+            fields["retried_task_id"] = previous.task_id
+            fields["succeeded_before"] = previous.executed or previous.succeeded_before
+            self.put(changed(previous, retried=True))
+        task = Task(
+            workflow_id=self.workflow.workflow_id,
+            ref=ref,
+            base_ref=node.ref,
+            task_id=self.task_id(ref, attempt),
+            task_type=_task_type(node),
+            name=node.task.name,
+            status=status,
+            iterations=iterations,
+            grafts=node.grafts,
+            attempt=attempt,
+            generation=self.field("generation"),
+            seq=self.next_place(ref) if in_order else 0,
+            input=self.keep(input),
+            scheduled_at=self.now,
+            updated_at=self.now,
+            **{"first_scheduled_at": self.now, **fields},
+        )
+        self._inserted.add((ref, attempt))
+        self._newest[node.ref] = ref
+        self._store(None, task)
+        return task
+
+    def _begin(self, task: Task, status: TaskStatus, input: Payload, fields: dict[str, Any]) -> Task:
+        """What would be created stands there already, and its delay is over."""
+        if status.terminal:
+            fields = {**self._drop_timers(task), **fields}
+        changes = {**fields, "status": status, "input": self.keep(input), "updated_at": self.now}
+        return self.put(attrs.evolve(task, **{**changes, "start_delay_ms": task.start_delay_ms}))
+
+    def create_ended(self, node: Node, iterations: tuple[int, ...], status: TaskStatus, **fields: Any) -> Task:
+        """Add an attempt that is over as soon as it is there, and put what follows from it on the work list."""
+        task = self.create(node, iterations, status, started_at=self.now, ended_at=self.now, **fields)
+        self.queue.append(("advance", task.ref))
+        return task
+
+    def task_id(self, ref: str, attempt: int, generation: int | None = None) -> str:
+        """Id of an attempt, by default of the present generation, derived from its identity."""
+        key = (ref, attempt, self.field("generation") if generation is None else generation)
+        known = self._ids.get(key)
+        if known is None:
+            known = self._ids[key] = attempt_id(self.workflow, *key)
+        return known
+
+    def next_place(self, ref: str) -> int:
+        """The next place in the order of scheduling, given to `ref`."""
+        self._task_seq += 1
+        self._changes["last_ref"] = ref
+        return self._task_seq
+
+    def put(self, task: Task, *, verb: bool = False, reason: str | None = None) -> Task:
+        """Replace a row; a change of status is checked and journalled, counters follow. Returns the row as stored.
+
+        `reason` is told of a change after which the attempt is open still, and kept in no row.
+        """
+        key = (task.ref, task.attempt)
+        before = self._rows.get(key)
+        if before is None:
+            before = self.known(task.ref)
+            if before.attempt != task.attempt:
+                raise InvariantBroken(f"task {task.ref!r}: attempt {task.attempt} is not the last one")
+        self._store(before, task, verb=verb, reason=reason)
+        return task
+
+    def _store(self, before: Task | None, task: Task, *, verb: bool = False, reason: str | None = None) -> None:
+        self._rows[(task.ref, task.attempt)] = task
+        if not task.retried:
+            self._last[task.ref] = task
+        if before is None or before.status is not task.status:
+            self._check(before, task, verb)
+            begins = before is None or before.input != task.input
+            payload = task.output if task.status.terminal else task.input if begins else None
+            if before is not None and task.status in _OFFERED_AGAIN and task.output != EMPTY:
+                payload = task.output
+            self.journal(
+                HistoryKind.TASK,
+                task.status,
+                ref=task.ref,
+                attempt=task.attempt,
+                reason=task.reason if task.status.terminal else reason,
+                payload=payload,
+            )
+        change = task.live - (before is not None and before.live)
+        if change and self.counting:
+            self._count(task, change)
+
+    def _check(self, before: Task | None, task: Task, verb: bool) -> None:
+        allowed = TASK_TRANSITIONS[before.status if before else None]
+        if verb and before is not None:
+            allowed = allowed | TASK_VERB_TRANSITIONS.get(before.status, frozenset())
+        if task.status not in allowed:
+            name = before.status if before else None
+            raise InvariantBroken(f"task {task.ref!r} attempt {task.attempt}: {name} may not become {task.status}")
+
+    def _count(self, task: Task, change: int) -> None:
+        owner = self.owner(task)
+        if owner is None:
+            self._open += change
+            count = self._open
+        else:
+            loop = self.known(owner)
+            count = loop.open + change
+            # As `put`, of which nothing else is left to do: neither its status nor whether it is live changes.
+            self._rows[(loop.ref, loop.attempt)] = self._last[loop.ref] = changed(loop, open=count)
+        if count < 0:
+            raise InvariantBroken(f"{owner or 'workflow'}: counts {count} live tasks")
+
+    def drop(self, tasks: list[Task]) -> None:
+        """Delete ended tasks that are kept no longer, with all their attempts; the journal still tells of them."""
+        gone = {task.ref for task in tasks}
+        for task in tasks:
+            if task.live:
+                raise InvariantBroken(f"task {task.ref!r} is dropped while it is live")
+            self._dropped[task.ref] = None
+            self._last.pop(task.ref, None)
+            if self._newest.get(task.base_ref) == task.ref:
+                del self._newest[task.base_ref]
+        for key in [key for key in self._rows if key[0] in gone]:
+            del self._rows[key]
+            self._inserted.discard(key)
+
+    def take_back(self, tasks: list[Task]) -> None:
+        """Delete tasks that are to be run again, whatever they are at: what is open is canceled first."""
+        for task in tasks:
+            task = self.known(task.ref)
+            if not task.status.terminal:
+                task = self.cancel(task)
+            self.cancel_timer(f"{EventKind.CONTINUE}:{task.ref}")
+            if task.live:
+                self.put(attrs.evolve(task, executed=True))
+        self.drop([self.known(task.ref) for task in tasks])
+        if self.field("last_ref") in self._dropped:
+            # An execution that fails before anything is scheduled again puts out what the last task left has put out.
+            left = max((task for task in self.everything() if task.seq), key=lambda task: task.seq, default=None)
+            self._changes["last_ref"] = None if left is None else left.ref
+
+    def start_order_again(self) -> None:
+        """Number tasks from 1 again: all that were have been taken back."""
+        self._task_seq = 0
+        self._changes["last_ref"] = None
+
+    def recount(self) -> None:
+        """Count anew what is live in every scope; everything must be loaded."""
+        self.counting = True
+        live: dict[str | None, int] = {}
+        rows = self.everything()
+        for task in rows:
+            if task.live:
+                owner = self.owner(task)
+                live[owner] = live.get(owner, 0) + 1
+        for task in rows:
+            if task.open != live.get(task.ref, 0):
+                self.put(attrs.evolve(self.known(task.ref), open=live.get(task.ref, 0)))
+        self._open = live.get(None, 0)
+
+    def close(
+        self,
+        task: Task,
+        status: TaskStatus,
+        *,
+        output: Payload | None = None,
+        reason: str | None = None,
+        child_ended: bool = False,
+        **fields: Any,
+    ) -> Task:
+        """End an attempt: its lease, timers and message go; what follows from it is put on the work list.
+
+        The execution a SUB_WORKFLOW task has started is terminated, unless it is its end that ends the task. What a
+        START_WORKFLOW was to start later is not started. An output past its barrier, or made of what cannot be had, fails the
+        attempt for good.
+        """
+        problem = self.refusal("task_output", output)
+        if problem is not None:
+            status, output, reason = TaskStatus.FAILED_WITH_TERMINAL_ERROR, EMPTY, problem
+        changes: dict[str, Any] = {
+            "status": status,
+            "ended_at": self.now,
+            "updated_at": self.now,
+            "lease": 0,
+            "holder": None,
+            "reason": reason,
+            **self._drop_timers(task),
+            **fields,
+        }
+        if output is not None:
+            changes["output"] = self.keep(output)
+        if not child_ended:
+            self._end_child(task, f"parent workflow {task.workflow_id}: {reason or f'its task {task.ref!r} is {status}'}")
+        self._leave_queue(task)
+        task = self.put(changed(task, **changes))
+        self._leave_limit(task)
+        self.queue.append(("advance", task.ref))
+        return self.known(task.ref)
+
+    def _leave_queue(self, task: Task) -> None:
+        if task.status is TaskStatus.SCHEDULED:
+            self.remove_message(task)
+            if task.limit_key is not None:
+                self.cancel_timer(f"{EventKind.OFFER_ENDS}:{task.ref}")
+        if task.status is TaskStatus.PENDING or (task.status is TaskStatus.SCHEDULED and task.task_type in PUT_OFF):
+            self.cancel_timer(f"{EventKind.ADMISSION}:{task.ref}")
+
+    def _leave_limit(self, task: Task) -> Task:
+        """Give back the slot of a task, or its place in the line."""
+        if task.limit_key is None:
+            return task
+        self.give_back(task.limit_key, [task.task_id], of=task.ref)
+        return self.put(attrs.evolve(task, limit_key=None))
+
+    def take_place_of(self, task: Task) -> None:
+        """Take out the PENDING row of the first task, for what it stands for is scheduled now, in its place."""
+        self._open -= 1
+        self._task_seq = task.seq - 1
+        self._last.pop(task.ref, None)
+        self._newest.pop(task.base_ref, None)
+        if (task.ref, task.attempt) not in self._inserted:
+            self._dropped[task.ref] = None
+        self._inserted.discard((task.ref, task.attempt))
+        self._rows.pop((task.ref, task.attempt), None)
+
+    def started_id(self, task: Task) -> str:
+        """Id of the execution that an attempt of START_WORKFLOW starts."""
+        workflow = self.workflow
+        return derive_id("started", workflow.seed, workflow.workflow_id, task.ref, task.attempt, task.generation)
+
+    def _end_child(self, task: Task, reason: str) -> None:
+        child = task.sub_workflow_id
+        if task.task_type == "START_WORKFLOW" and task.due_at > self.clock and task.status is TaskStatus.IN_PROGRESS:
+            child = self.started_id(task)
+        if child is None:
+            return
+        self.post_to(
+            child,
+            f"{EventKind.TERMINATE}:{task.task_id}",
+            EventKind.TERMINATE,
+            {"reason": reason},
+        )
+
+    def cancel(self, task: Task, because: str | None = None) -> Task:
+        """End an open attempt because its execution ends, or what is around it: nothing follows. `because` is told to its child."""
+        self._end_child(task, because or f"parent workflow {task.workflow_id}: its task {task.ref!r} is canceled")
+        self._leave_queue(task)
+        gone: dict[str, Any] = {"lease": 0, "holder": None, **self._drop_timers(task)}
+        changes: dict[str, Any] = {"ended_at": self.now, "updated_at": self.now, **gone}
+        return self._leave_limit(self.put(attrs.evolve(task, status=TaskStatus.CANCELED, **changes)))
+
+    def rename(self, task: Task, new_ref: str, new_base_ref: str) -> None:
+        """Give all attempts at a printed reference another name: ids, leases and generations stay, so reports still arrive.
+
+        Its message is put under the new name; its letters are the caller's to send on. To be done last in a turn.
+        """
+        self._renamed.append(Renamed(ref=task.ref, new_ref=new_ref, new_base_ref=new_base_ref))
+        node = self.placed(task)
+        if task.status is TaskStatus.SCHEDULED and not (node is not None and node.operator):
+            self.remove_message(task)
+            self.offer(attrs.evolve(task, ref=new_ref, base_ref=new_base_ref))
+        if task.limit_key is not None and not task.status.terminal:
+            self.rename_member(task.limit_key, task.task_id, new_ref)
+
+    def addressee(self, event: Event) -> Task | None:
+        """The attempt that a letter is about, whatever it was renamed to since; else what has its name, or nothing.
+
+        A letter names an attempt by its reference, and most by its id too, which is never changed. Where the id is not told, it
+        is derived from the name under which the attempt began.
+        """
+        ref = event.ref or ""
+        task = self.task(ref)
+        # Every renaming begins a generation: what is of the present one has the name under which it began.
+        if not ref or event.generation == self.field("generation"):
+            return task
+        said = self.value(event.data)
+        told = said.get("taskId") or said.get("holder")
+        if task is not None and (_is_attempt(task, event) if told is None else task.task_id == told):
+            return task
+        wanted = told or self.task_id(ref, event.attempt, event.generation)
+        moved = self.reader.ref_of(wanted)
+        found = None if moved is None else self.task(moved)
+        return found if found is not None and found.task_id == wanted else None
+
+    def decision(self) -> Decision:
+        """Everything the turn changes, grouped by where it goes."""
+        inserted = [row for key, row in self._rows.items() if key in self._inserted]
+        updated = [row for key, row in self._rows.items() if key not in self._inserted]
+        workflow = changed(
+            self.workflow,
+            **self._changes,
+            updated_at=self.now,
+            open=self._open,
+            task_seq=self._task_seq,
+            sequence=self._sequence,
+            history_seq=self.workflow.history_seq + len(self._history),
+            broken_turns=0,
+            parked=None,
+        )
+        own = [event for event in self._alarms.values() if event.workflow_id == workflow.workflow_id]
+        others = [event for event in self._alarms.values() if event.workflow_id != workflow.workflow_id]
+        return Decision(
+            workflow=workflow,
+            created=self._created,
+            inserted=tuple(inserted),
+            updated=tuple(updated),
+            dropped=tuple(self._dropped),
+            renamed=tuple(self._renamed),
+            texts=tuple(self._texts.values()),
+            definitions=self._definitions,
+            history=tuple(self._history),
+            consumed=tuple(self._consumed),
+            cancelled=tuple(event_id for event_id in self._cancelled if event_id not in self._timers),
+            timers=(*self._timers.values(), *own),
+            release_held=self._release_held,
+            released_at=self.clock,
+            outgoing=Outgoing(removed=tuple(self._removed), put=tuple(self._put.values()), posted=(*self._posted, *others)),
+            more=self.more,
+            replies=self.replies,
+            limits=self.limit_changes(),
+        )
+
+
+def attempt_id(workflow: Workflow, ref: str, attempt: int, generation: int) -> str:
+    """Id of an attempt. The head is the workflow's, so that ids of one execution lie together."""
+    head = derive_id("workflow", workflow.workflow_id)[:8]
+    return head + derive_id(workflow.seed, workflow.workflow_id, ref, attempt, generation)[:24]
+
+
+def _is_attempt(task: Task, event: Event) -> bool:
+    return (task.attempt, task.generation) == (event.attempt, event.generation)
+
+
+def _task_type(node: Node) -> str:
+    kind = node.task.type
+    if kind == "SIMPLE":
+        return node.task.name
+    return "FORK" if kind in ("FORK_JOIN", "FORK_JOIN_DYNAMIC") else str(kind)

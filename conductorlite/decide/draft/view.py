@@ -1,0 +1,357 @@
+"""An execution as a turn sees it: what its reader answers, with the turn's own changes laid over it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.decide.draft.barriers import Barriers, Place
+from conductorlite.decide.draft.reader import Reader
+from conductorlite.language.processes import ScriptCut, ScriptTimedOut
+from conductorlite.language.sources import Json
+from conductorlite.model.canonical import Payload, canonical, parse
+from conductorlite.model.decisions import Embedding, Event, Message, Renamed, Reply
+from conductorlite.model.errors import InvalidInput, InvariantBroken, PayloadLost
+from conductorlite.model.executions import HistoryEvent, Task, Workflow, printed_ref
+from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.plan.compile import Node, Plan
+
+__all__ = ["Bounds", "Item", "LostInput", "View"]
+
+#: One entry of the work list: what to do, and the JSON-able arguments to do it with.
+Item = tuple[str, *tuple[Any, ...]]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Bounds:
+    """How much one turn may do before it is cut: steps of the work list, and new rows. And how large payloads may be."""
+
+    steps: int = 10_000
+    rows: int = 5_000
+    barriers: Barriers = attrs.field(factory=Barriers)
+
+
+#: Characters that no hard barrier refuses, whatever they are: the least one is 1 KB.
+_SMALL: Final = 256
+
+
+class LostInput(InvalidInput):
+    """Internal: a task is being scheduled on a document that cannot be had."""
+
+
+class View:
+    """What a turn reads. The private attributes are filled by the classes that build on it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        reader: Reader,
+        now: int,
+        environment: Mapping[str, str],
+        bounds: Bounds,
+    ) -> None:
+        self.plan = plan
+        self.reader = reader
+        self.environment = environment
+        self.bounds = bounds
+        self.workflow: Workflow = reader.workflow
+        #: What rows are stamped with: never before the workflow's last change, even if the clock was set back.
+        self.now = max(now, self.workflow.updated_at)
+        #: The raw clock, by which events and messages come due.
+        self.clock = now
+        self.stack: list[Item] = []
+        self.queue: deque[Item] = deque()
+        self.replies: dict[str, Reply] = {}
+        #: Set while an execution is being reopened: what is scheduled may exist already.
+        self.reopening = False
+        #: Rounds of loops begun in this piece of work, however many turns it was cut into.
+        self.rounds = 0
+        #: Cleared while a verb rearranges rows; then the counters are counted anew.
+        self.counting = True
+        #: Inputs that replace what would be rendered, by printed reference.
+        self.given: dict[str, Mapping[str, Any]] = {}
+        self.more = False
+        #: While a compensation is scheduled: the loops and rounds from which its expressions look.
+        self.standpoint: tuple[tuple[str, ...], tuple[int, ...]] | None = None
+        #: Whether a document that cannot be had is an error at once: while a task's input is made.
+        self.strict = False
+        #: The retry of an operator that begins now, as the row it is.
+        self.beginning: Task | None = None
+        #: Why something this step has read cannot be had, until a task or the workflow has failed of it.
+        self.lost: str | None = None
+        #: Which execution has this one end, at this moment.
+        self.ended_by = ""
+        self._begin_empty()
+
+    def _begin_empty(self) -> None:
+        """What the turn has done so far: nothing."""
+        self._created = self.workflow.history_seq == 0
+        self._changes: dict[str, Any] = {}
+        self._open = self.workflow.open
+        self._task_seq = self.workflow.task_seq
+        self._sequence = self.workflow.sequence
+        self._rows: dict[tuple[str, int], Task] = {}
+        self._last: dict[str, Task] = {}
+        self._dropped: dict[str, None] = {}
+        self._renamed: list[Renamed] = []
+        self._newest: dict[str, str] = {}
+        self._ids: dict[tuple[str, int, int], str] = {}
+        self._inserted: set[tuple[str, int]] = set()
+        self._texts: dict[str, Payload] = {}
+        self._definitions: dict[str, str] = {}
+        self._history: list[HistoryEvent] = []
+        #: What led to the lines to come, until the first of them tells it.
+        self._cause: dict[str, Any] = {}
+        self._consumed: list[str] = []
+        self._timers: dict[str, Event] = {}
+        self._cancelled: dict[str, None] = {}
+        self._put: dict[tuple[str, str], Message] = {}
+        self._removed: dict[tuple[str, str], None] = {}
+        self._release_held = False
+        self._posted: list[Event] = []
+
+    def task(self, ref: str) -> Task | None:
+        """The last attempt at a printed reference as this turn sees it; None when there is none."""
+        found = self._last.get(ref)
+        if found is not None:
+            return found
+        return None if ref in self._dropped else self.reader.task(ref)
+
+    def known(self, ref: str) -> Task:
+        """The last attempt at a printed reference that must exist; raises InvariantBroken."""
+        task = self.task(ref)
+        if task is None:
+            raise InvariantBroken(f"workflow {self.workflow.workflow_id}: task {ref!r} does not exist")
+        return task
+
+    def known_tasks(self, refs: Iterable[str]) -> list[Task | None]:
+        """The last attempts at many printed references, read in one batch."""
+        wanted = list(refs)
+        stored = [ref for ref in wanted if ref not in self._last and ref not in self._dropped]
+        found = dict(zip(stored, self.reader.tasks(stored), strict=True)) if stored else {}
+        return [found[ref] if ref in found else self._last.get(ref) for ref in wanted]
+
+    def latest(self, base_ref: str) -> Task | None:
+        """The row of a definition reference that was scheduled last, of any round; None when there is none.
+
+        Seen from a compensation, the row of the round that is compensated.
+        """
+        node = self.plan.nodes.get(base_ref)
+        here = None if node is None else self.seen_as(base_ref)
+        if node is None and self.standpoint is not None:
+            # Forked at run time: in the round that is compensated, if it is there.
+            forked = printed_ref(base_ref, self.standpoint[1])
+            here = forked if self.task(forked) is not None else None
+        if here is not None:
+            return self.task(here)
+        ref = self._newest.get(base_ref)
+        if ref is not None:
+            return self._last[ref]
+        last = self._last.get(base_ref) if node is None else None
+        if last is not None and not last.iterations:
+            return last  # made at run time, outside every loop: the reference has this one row
+        stored = self.reader.latest(base_ref)
+        return None if stored is None or stored.ref in self._dropped else self._last.get(stored.ref, stored)
+
+    def prefetch_latest(self, base_refs: Iterable[str]) -> None:
+        """Have the reader load the rows of definition references in one batch, save those of this turn."""
+        refs, latest = [], []
+        for base_ref in base_refs:
+            ref = self.seen_as(base_ref)
+            if ref is not None:
+                refs.append(ref)
+            elif base_ref in self.plan.nodes and base_ref not in self._newest:
+                latest.append(base_ref)
+        self.reader.prefetch(refs=[ref for ref in refs if ref not in self._last], latest=latest)
+
+    def seen_as(self, base_ref: str) -> str | None:
+        """The printed reference that a definition reference stands for; None when it is that of the newest round."""
+        node = self.plan.nodes.get(base_ref)
+        if node is None:
+            return None
+        loops = node.loops
+        if not loops:
+            return base_ref
+        if self.standpoint is None or loops != self.standpoint[0][: len(loops)]:
+            return None
+        return printed_ref(base_ref, self.standpoint[1][: len(loops)])
+
+    def value(self, payload: Payload) -> Any:
+        """The document of a payload, shared.
+
+        One that cannot be had is an empty map, and is noted in `lost`; when `strict` it raises LostInput.
+        """
+        if payload.text is None:
+            try:
+                payload = self.reader.payload(payload)
+            except PayloadLost as lost:
+                if self.strict:
+                    raise LostInput(str(lost)) from None
+                self.lost = str(lost)
+                return {}
+        return payload.value
+
+    def whole(self, payload: Payload) -> Payload:
+        """The payload with its text. One that cannot be had stays without, and is noted in `lost`."""
+        try:
+            return self.reader.payload(payload)
+        except PayloadLost as lost:
+            self.lost = str(lost)
+            return payload
+
+    def refusal(self, place: Place, payload: Payload | None) -> str | None:
+        """Why what was made cannot stand in its place: something it was made of cannot be had, or it is too large."""
+        problem, self.lost = self.lost, None
+        if problem is not None or payload is None or payload.text is None or len(payload.text) <= _SMALL:
+            return problem
+        return self.bounds.barriers.refusal(place, payload)
+
+    def values(self, payloads: Iterable[Payload]) -> list[Any]:
+        """The documents of many payloads, read in one batch."""
+        wanted = list(payloads)
+        self.reader.prefetch(payloads=wanted)
+        return [self.value(payload) for payload in wanted]
+
+    def all_live(self) -> list[Task]:
+        """Every live row as this turn sees it, in order of scheduling."""
+        return self._overlaid(self.reader.live(), lambda task: task.live)
+
+    def all_failed(self) -> list[Task]:
+        """Every row whose last attempt failed as this turn sees it, in order of scheduling."""
+        return self._overlaid(self.reader.failed(), lambda task: task.failed)
+
+    def everything(self) -> list[Task]:
+        """Every last attempt as this turn sees it, in order of scheduling."""
+        return self._overlaid(self.reader.everything(), lambda _: True)
+
+    def _overlaid(self, stored: Sequence[Task], wanted: Any) -> list[Task]:
+        rows = {task.ref: task for task in stored if task.ref not in self._dropped}
+        rows.update(self._last)
+        return sorted((task for task in rows.values() if wanted(task)), key=lambda task: (task.seq, task.ref))
+
+    def plan_of(self, grafts: Sequence[str]) -> Plan:
+        """The plan as a task with these grafts sees it."""
+        return self.reader.plan(self.workflow.definition_hash, tuple(grafts)) if grafts else self.plan
+
+    def node(self, task: Task) -> Node:
+        """The node a row was made from."""
+        return self.plan_of(task.grafts).nodes[task.base_ref]
+
+    def placed(self, task: Task) -> Node | None:
+        """The node a row was made from; None when the execution has moved to a definition without it."""
+        return self.plan_of(task.grafts).nodes.get(task.base_ref)
+
+    def embed(self, name: str, definition: object) -> Embedding:
+        """Keep a definition made at run time (a WorkflowDef, or JSON that may be one).
+
+        `name` is the turn's own, the same for the same definition.
+        """
+        found = self.reader.embedding(name, definition)
+        self._definitions.update(found.texts)
+        if found.digest is not None:
+            self._use(found.digest)
+        return found
+
+    def resolve(self, name: str, version: int | None) -> str | None:
+        """Hash of a registered definition as executions keep it; None when there is none."""
+        digest = self.reader.definition(name, version)
+        if digest is not None:
+            self._use(digest)
+        return digest
+
+    def _use(self, digest: str) -> None:
+        """Have the journal tell that a definition was found at run time."""
+        if digest not in self._so_far("used"):
+            self._tell_more("used", digest)
+
+    def _so_far(self, name: str) -> Sequence[Any]:
+        """What the last line of this turn, or the next one if there is none yet, tells under a name of its cause."""
+        cause = self._cause if not self._history else parse(self._history[-1].cause or "{}")
+        found: Sequence[Any] = cause.get(name, ())
+        return found
+
+    def _tell_more(self, name: str, what: object) -> None:
+        """Have the journal tell more under a name of a cause: in the last line of this turn, or in the next one."""
+        told = [*self._so_far(name), what]
+        if not self._history:
+            self._cause[name] = told
+            return
+        last = self._history[-1]
+        self._history[-1] = attrs.evolve(last, cause=canonical({**parse(last.cause or "{}"), name: told}))
+
+    def evaluated(self, seed: str, values: Mapping[str, Json], ask: Callable[[], Json]) -> Json:
+        """What a script answers that is seeded with `seed`. That a bound ended it is told in the journal, and is so again when a
+        record is lived again, on a machine of any speed; whatever else it raises goes on.
+        """
+        try:
+            return self.reader.script(seed, values, self.now, ask)
+        except ScriptCut as error:
+            self._tell_more("cut", [seed, int(isinstance(error, ScriptTimedOut)), str(error)])
+            raise
+
+    def owner(self, task: Task) -> str | None:
+        """Printed reference of the DO_WHILE, or of the JOIN behind the dynamic fork, that counts the task; None when the
+        workflow does.
+
+        A compensation is the workflow's. So is a task of a scope that is over: it was retried on its own, after a loop that
+        bore its failure.
+        """
+        scopes = self.node(task).scopes
+        if not scopes:
+            return None
+        scope, depth = scopes[-1]
+        row = self.known(printed_ref(scope, task.iterations[:depth]))
+        return row.ref if row.live else None
+
+    def joins_of(self, task: Task) -> list[str]:
+        """Printed references of the JOINs that count the task."""
+        nodes = self.plan_of(task.grafts).nodes
+        joins = (nodes[join] for join in nodes[task.base_ref].joins)
+        return [printed_ref(join.ref, task.iterations[: len(join.loops)]) for join in joins]
+
+    def follow(self, task: Task, ref: str, iterations: tuple[int, ...]) -> None:
+        """Put the scheduling of a node on the work list; `ref` is as the plan of `task` knows it."""
+        node = self.plan_of(task.grafts).nodes[ref]
+        self.stack.append(("schedule", ref, list(iterations), *((list(node.grafts),) if node.grafts else ())))
+
+    @property
+    def status(self) -> WorkflowStatus:
+        """The workflow's status as this turn sees it."""
+        status: WorkflowStatus = self._changes.get("status", self.workflow.status)
+        return status
+
+    def field(self, name: str) -> Any:
+        """A field of the workflow row as this turn sees it."""
+        return self._changes.get(name, getattr(self.workflow, name))
+
+    @property
+    def open(self) -> int:
+        """Live tasks outside every loop as this turn sees it."""
+        return self._open
+
+    @property
+    def made(self) -> int:
+        """How many rows the turn has made."""
+        return len(self._inserted)
+
+    @property
+    def full(self) -> bool:
+        """Whether the turn has made as many rows as it may."""
+        return len(self._inserted) >= self.bounds.rows
+
+    def payload(self, value: Any, *, where: str = "$") -> Payload:
+        """Keep a computed or reported document; raises InvalidInput."""
+        return self.keep(Payload.of(value, where=where))
+
+    def keep(self, payload: Payload) -> Payload:
+        """Note a payload that a row of this turn refers to, so that a large one is stored."""
+        if payload.text is not None and payload.large:
+            self._texts[payload.digest] = payload
+        return payload
+
+    def after(self, delay_ms: int) -> int:
+        """The instant that much later; what is not delayed is due by the raw clock, so that it need not wait for it."""
+        return self.now + delay_ms if delay_ms else self.clock

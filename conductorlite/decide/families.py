@@ -1,0 +1,227 @@
+"""Executions and those they start: the end of a child, and the failure workflow of an execution that failed.
+
+Sources of the rules: Conductor's `updateParentWorkflowTask` and `terminateWorkflow`; Orkes, "Workflow compensation flows".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.operators.document import DraftSource
+from conductorlite.decide.operators.sub_workflow import child_start
+from conductorlite.language.templates import compile_template
+from conductorlite.language.text import to_text
+from conductorlite.model.canonical import EMPTY, Payload
+from conductorlite.model.decisions import Event, EventKind, Outcome
+from conductorlite.model.definitions import MAX_NESTING
+from conductorlite.model.documents import task_to_json, workflow_to_json
+from conductorlite.model.executions import Task
+from conductorlite.model.policies import derive_id
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+
+__all__ = ["answer_start", "on_child_ended", "on_started", "start_failure_workflow", "tell_parent"]
+
+_ENDS: Final[Mapping[str, TaskStatus]] = {
+    WorkflowStatus.COMPLETED: TaskStatus.COMPLETED,
+    WorkflowStatus.FAILED: TaskStatus.FAILED,
+    WorkflowStatus.TIMED_OUT: TaskStatus.TIMED_OUT,
+    WorkflowStatus.TERMINATED: TaskStatus.CANCELED,
+}
+
+
+def tell_parent(draft: Draft) -> None:
+    """Report the end of this execution to the task that started it."""
+    workflow = draft.workflow
+    if workflow.parent_workflow_id is None:
+        return
+    output = draft.value(draft.field("output"))
+    problem, draft.lost = draft.lost, None
+    draft.post_to(
+        workflow.parent_workflow_id,
+        f"{EventKind.CHILD_ENDED}:{workflow.workflow_id}:{draft.field('generation')}",
+        EventKind.CHILD_ENDED,
+        {
+            "workflowId": workflow.workflow_id,
+            "taskId": workflow.parent_task_id,
+            "name": f"{workflow.name}.{workflow.version}",
+            "status": str(draft.status),
+            "reason": draft.field("reason"),
+            "output": output,
+            **({"asked": True} if draft.ended_by == workflow.parent_workflow_id else {}),
+            **({"problem": problem} if problem else {}),
+        },
+        ref=workflow.parent_ref,
+        attempt=workflow.parent_attempt,
+        generation=workflow.parent_generation,
+    )
+
+
+def on_child_ended(draft: Draft, event: Event) -> None:
+    """End the SUB_WORKFLOW task whose child has ended; one that was superseded meanwhile is not touched."""
+    task = draft.addressee(event)
+    said = draft.value(event.data)
+    if draft.status.terminal and draft.field("rate_limited"):
+        draft.hold(event)  # of a child that went on without it: it is read behind the letter that tells of that
+        return
+    if (
+        task is None
+        or draft.status.terminal
+        or task.status.terminal
+        or (task.attempt, task.generation) != (event.attempt, event.generation)
+        or task.sub_workflow_id != said["workflowId"]
+        # The answer to a TERMINATE, by a child that had not heard yet that it is to go on after all.
+        or (said.get("asked") and task.lease)
+    ):
+        draft.reply(event, Outcome.IGNORED, "the task does not wait for this execution any more")
+        return
+    _end_with(draft, task, said)
+
+
+def _end_with(draft: Draft, task: Task, said: Mapping[str, Any]) -> None:
+    """End a SUB_WORKFLOW task as the execution has ended that a letter tells of."""
+    status = _ENDS[said["status"]]
+    if said.get("problem"):
+        draft.close(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=said["problem"], child_ended=True)
+        return
+    reason = None
+    if not status.successful:
+        why = "null" if said["reason"] is None else said["reason"]  # as Conductor puts it
+        reason = f"Sub workflow {said['name']}/{said['workflowId']} failure reason: {why}"
+    # What the child says of a `subWorkflowId` of its own is about another execution.
+    output = {**draft.value(task.output), **said["output"], "subWorkflowId": said["workflowId"]}
+    kept = draft.keep(Payload.of(output, bounded=False))
+    draft.close(task, status, output=kept, reason=reason, child_ended=True)
+
+
+def on_started(draft: Draft, event: Event) -> None:
+    """End the START_WORKFLOW task whose execution has begun, or could not; or a SUB_WORKFLOW task whose key is taken.
+
+    The latter ends with the result of the execution that holds the key, if that has ended and the strategy is RETURN_EXISTING.
+    """
+    task = draft.addressee(event)
+    if (
+        task is None
+        or draft.status.terminal
+        or task.status.terminal
+        or (task.attempt, task.generation) != (event.attempt, event.generation)
+    ):
+        draft.reply(event, Outcome.IGNORED, "the task does not wait for this execution any more")
+        return
+    said = draft.value(event.data)
+    if "error" in said:
+        draft.close(task, TaskStatus.FAILED, reason=said["error"], child_ended=True)
+    elif "status" in said:
+        _end_with(draft, task, said)
+    else:
+        draft.close(task, TaskStatus.COMPLETED, output=draft.payload({"workflowId": said["workflowId"]}))
+
+
+def answer_start(draft: Draft, event: Event) -> None:
+    """Tell the START_WORKFLOW task that this execution has begun."""
+    answer = dict(draft.value(event.data).get("answer") or {})
+    if answer:
+        event_id = f"{EventKind.STARTED}:{draft.workflow.workflow_id}"
+        said = {"workflowId": draft.workflow.workflow_id, "taskId": answer.pop("taskId", None)}
+        draft.post_to(event.sender, event_id, EventKind.STARTED, said, **answer)
+
+
+# ---------------------------------------------------------------------- failure workflow
+
+#: Under which key of the failed execution's output its failure workflow is named.
+_OUTPUT_KEY: Final = "conductor.failure_workflow"
+
+
+def start_failure_workflow(draft: Draft, status: WorkflowStatus, output: Payload) -> dict[str, Any]:
+    """Start the definition's failureWorkflow, told of all that there is, and return what the `output` of the failed one says of it.
+
+    A name that resolves to nothing, or to a workflow that is not registered, is told there; it is never an error.
+    """
+    definition = draft.plan.definition
+    wanted = (definition.failure_workflow or "").strip()
+    if not wanted:
+        return {}
+    name = _name(draft, wanted)
+    if not name:
+        return {_OUTPUT_KEY: f"Error: failureWorkflow {wanted!r} names nothing"}
+    if draft.workflow.depth >= MAX_NESTING:
+        return {_OUTPUT_KEY: f"Error: failure workflow {name!r}: executions that start each other are nested too deep"}
+    digest = draft.resolve(name, definition.failure_workflow_version)
+    if digest is None:
+        return {_OUTPUT_KEY: f"Error: failure workflow {name!r} is not registered or not valid"}
+    workflow = draft.workflow
+    child_id = derive_id("failure", workflow.seed, workflow.workflow_id, draft.field("generation"))
+    failed = draft.field("failed_task_id")
+    values = {
+        **draft.value(workflow.input),
+        "workflowId": workflow.workflow_id,
+        "reason": draft.field("reason"),
+        "failureStatus": str(status),
+        **({"failureTaskId": failed} if failed is not None else {}),
+        "failedWorkflow": _whole(draft, status, output),
+    }
+    problem = _lightened(draft, values)
+    if problem is not None:
+        return {_OUTPUT_KEY: f"Error: failure workflow {name!r}: {problem}"}
+    start = child_start(draft, digest, name, definition.failure_workflow_version or 0, values)
+    start["taskToDomain"] = draft.value(workflow.task_to_domain)
+    draft.post_to(child_id, EventKind.START, EventKind.START, start)
+    return {_OUTPUT_KEY: child_id}
+
+
+def _lightened(draft: Draft, values: dict[str, Any]) -> str | None:
+    """What a failure workflow is given: without the tasks' inputs and outputs, then the definition, if it would be too large.
+
+    Returns why it is too large even so. What cannot be had is left out: it is not what the failure workflow is there for.
+    """
+    draft.lost = None
+    barriers = draft.bounds.barriers
+    if barriers.refusal("workflow_input", Payload.of(values, bounded=False)) is None:
+        return None
+    for task in values["failedWorkflow"]["tasks"]:
+        task |= {"inputData": {}, "outputData": {}}
+    if barriers.refusal("workflow_input", Payload.of(values, bounded=False)) is None:
+        return None
+    for left_out in ("workflowDefinition", "input", "output"):
+        values["failedWorkflow"].pop(left_out, None)
+    return barriers.refusal("workflow_input", Payload.of(values, bounded=False))
+
+
+def _name(draft: Draft, wanted: str) -> str:
+    if not wanted.startswith("$"):
+        return wanted
+    text = wanted if wanted.startswith("${") else "${" + wanted[1:] + "}"
+    template = compile_template(text)
+    value = template.render(DraftSource(draft, template.reads))
+    return "" if value is None else to_text(value).strip()
+
+
+def _whole(draft: Draft, status: WorkflowStatus, output: Payload) -> dict[str, Any]:
+    """The failed execution as its failure workflow sees it: its JSON, with the definition once and payloads as they are."""
+    row = draft.workflow
+    tasks = draft.everything()
+    inputs = draft.values(task.input for task in tasks)
+    outputs = draft.values(task.output for task in tasks)
+    changes: dict[str, Any] = {
+        "status": status,
+        "compensating": None,
+        "ended_at": draft.now,
+        "updated_at": draft.now,
+        "input": EMPTY,
+        "output": EMPTY,
+        "definition": draft.plan.definition,
+        **{name: draft.field(name) for name in ("reason", "failed_refs", "failed_task_names", "variables", "last_retried_at")},
+    }
+    return {
+        **workflow_to_json(attrs.evolve(row, **changes)),
+        "failedTaskId": draft.field("failed_task_id"),
+        "input": draft.value(row.input),
+        "output": draft.value(output),
+        "tasks": [
+            {**task_to_json(attrs.evolve(task, input=EMPTY, output=EMPTY)), "inputData": given, "outputData": put_out}
+            for task, given, put_out in zip(tasks, inputs, outputs, strict=True)
+        ],
+    }

@@ -1,0 +1,218 @@
+"""Operators: the task types the decider carries out itself, one small pure function each.
+
+An operator gets a draft and returns nothing: what it schedules, ends or reads is in the draft. It knows nothing of the decider
+that calls it. `schedule` dispatches on the node's type; every type that is not listed is a worker's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import attrs
+
+from conductorlite.decide.draft.rows import PUT_OFF, Draft
+from conductorlite.decide.draft.view import LostInput
+from conductorlite.decide.operators.do_while import next_round, reopened_loop, resume_loop, schedule_loop, set_round, with_rounds
+from conductorlite.decide.operators.document import DraftSource
+from conductorlite.decide.operators.dynamic import resolve_dynamic
+from conductorlite.decide.operators.dynamic_fork import schedule_dynamic_fork
+from conductorlite.decide.operators.exclusive_join import choose, schedule_exclusive_join
+from conductorlite.decide.operators.fork import branches_left, resume_fork, schedule_branch, schedule_fork
+from conductorlite.decide.operators.inline import schedule_inline, schedule_lambda
+from conductorlite.decide.operators.join import branches_ended, look_again, one_less, pass_over_join, recount_join, schedule_join
+from conductorlite.decide.operators.start_workflow import schedule_start_workflow
+from conductorlite.decide.operators.sub_workflow import DEFINITION_HASH, child_start, schedule_sub_workflow, start_child
+from conductorlite.decide.operators.switch import chosen_head, schedule_decision, schedule_switch
+from conductorlite.decide.operators.terminate import schedule_terminate
+from conductorlite.decide.operators.transform import schedule_transform
+from conductorlite.decide.operators.variables import VARIABLES_LIMIT, schedule_set_variable
+from conductorlite.decide.operators.wait import schedule_human, schedule_noop, schedule_wait
+from conductorlite.decide.operators.worker import (
+    admitted,
+    ask_again,
+    ask_now,
+    ask_when_resumed,
+    lane_of,
+    offer,
+    queue_again,
+    schedule_worker,
+    start_deadlines,
+    total_timeout_at,
+)
+from conductorlite.model.decisions import EventKind
+from conductorlite.model.errors import InvalidInput
+from conductorlite.model.executions import Task
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.plan.compile import Node
+
+__all__ = [
+    "DEFINITION_HASH",
+    "VARIABLES_LIMIT",
+    "DraftSource",
+    "admitted",
+    "ask_again",
+    "ask_now",
+    "ask_when_resumed",
+    "begin_retry",
+    "branches_left",
+    "child_start",
+    "choose",
+    "chosen_head",
+    "lane_of",
+    "look_again",
+    "next_round",
+    "offer",
+    "one_less",
+    "pass_over_join",
+    "queue_again",
+    "recount_join",
+    "reopened_loop",
+    "reschedule",
+    "resume_fork",
+    "resume_loop",
+    "schedule",
+    "schedule_branch",
+    "scope_is_empty",
+    "set_round",
+    "start_child",
+    "start_deadlines",
+    "with_rounds",
+]
+
+_FIRST: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...]], None]]] = {
+    "FORK_JOIN": schedule_fork,
+    "JOIN": schedule_join,
+    "SWITCH": schedule_switch,
+    "DO_WHILE": schedule_loop,
+    "WAIT": schedule_wait,
+    "NOOP": schedule_noop,
+    "INLINE": schedule_inline,
+    "SET_VARIABLE": schedule_set_variable,
+    "SUB_WORKFLOW": schedule_sub_workflow,
+    "TERMINATE": schedule_terminate,
+    "FORK_JOIN_DYNAMIC": schedule_dynamic_fork,
+    "START_WORKFLOW": schedule_start_workflow,
+    "DECISION": schedule_decision,
+    "EXCLUSIVE_JOIN": schedule_exclusive_join,
+    "HUMAN": schedule_human,
+    "LAMBDA": schedule_lambda,
+    "JSON_JQ_TRANSFORM": schedule_transform,
+}
+
+#: Those that are tried again as the operators they are.
+_AGAIN: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...], Task], None]]] = {
+    "SWITCH": schedule_switch,
+    "WAIT": schedule_wait,
+    "INLINE": schedule_inline,
+    "SET_VARIABLE": schedule_set_variable,
+    "TERMINATE": schedule_terminate,
+    "FORK_JOIN_DYNAMIC": schedule_dynamic_fork,
+    "DECISION": schedule_decision,
+    "HUMAN": schedule_human,
+    "LAMBDA": schedule_lambda,
+    "JSON_JQ_TRANSFORM": schedule_transform,
+    "SUB_WORKFLOW": lambda draft, node, iterations, previous: schedule_sub_workflow(draft, node, iterations, previous, 0),
+    "START_WORKFLOW": lambda draft, node, iterations, previous: schedule_start_workflow(draft, node, iterations, previous, 0),
+}
+
+
+def schedule(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
+    """Schedule the first attempt at a node. One whose input would be too large has failed for good."""
+    _look_from(draft, node, iterations)
+    try:
+        if node.task.type == "DYNAMIC":
+            resolve_dynamic(draft, node, iterations, None, lambda found: schedule(draft, found, iterations))
+        else:
+            _FIRST.get(node.task.type, schedule_worker)(draft, node, iterations)
+    except InvalidInput as error:
+        _fail(draft, node, iterations, None, error)
+    finally:
+        draft.strict, draft.standpoint = False, None
+
+
+def reschedule(draft: Draft, node: Node, previous: Task, delay_ms: int) -> None:
+    """Schedule the attempt after `previous`, to begin or be offered `delay_ms` from now."""
+    _look_from(draft, node, previous.iterations)
+    try:
+        _schedule_again(draft, node, previous, delay_ms)
+    except InvalidInput as error:
+        _fail(draft, node, previous.iterations, previous, error)
+    finally:
+        draft.strict, draft.standpoint = False, None
+
+
+def _look_from(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
+    """A compensation reads the round it undoes, not the newest one. What an input is made of must be there."""
+    draft.strict = True
+    if node.compensates is not None:
+        draft.standpoint = (node.loops, iterations)
+
+
+def _fail(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None, error: InvalidInput) -> None:
+    draft.create_ended(
+        node,
+        iterations,
+        TaskStatus.FAILED_WITH_TERMINAL_ERROR,
+        previous=previous,
+        reason=f"its input cannot be {'read' if isinstance(error, LostInput) else 'kept'}: {error}",
+    )
+
+
+def _schedule_again(draft: Draft, node: Node, previous: Task, delay_ms: int) -> None:
+    again = _AGAIN.get(node.task.type)
+    if node.task.type == "DYNAMIC":  # nothing it could stand for was found
+        resolve_dynamic(
+            draft,
+            node,
+            previous.iterations,
+            previous,
+            lambda found: _schedule_again(draft, found, previous, delay_ms),
+        )
+    elif delay_ms > 0 and node.task.type in PUT_OFF:
+        _put_off(draft, node, previous, delay_ms)
+    elif again is not None:
+        again(draft, node, previous.iterations, previous)
+    else:
+        schedule_worker(draft, node, previous.iterations, previous, delay_ms)
+
+
+def _put_off(draft: Draft, node: Node, previous: Task, delay_ms: int) -> None:
+    """Create the row of a retry that begins later: SCHEDULED, and of its deadlines only the total one runs meanwhile."""
+    at = draft.after(delay_ms)
+    task = draft.create(
+        node,
+        previous.iterations,
+        TaskStatus.SCHEDULED,
+        previous=previous,
+        input=previous.input,
+        start_delay_ms=delay_ms,
+        due_at=at,
+        total_timeout_at=total_timeout_at(draft, node, previous),
+        # A WAIT waits for the same instant as before.
+        wait_until=None if previous.wait_until is None else max(previous.wait_until, at),
+    )
+    if task.total_timeout_at is not None:
+        draft.set_timer(task, EventKind.TOTAL_TIMEOUT, task.total_timeout_at)
+    draft.set_timer(task, EventKind.ADMISSION, at)
+    if task.wait_until is not None:
+        draft.set_timer(task, EventKind.WAIT_ENDS, task.wait_until)
+
+
+def begin_retry(draft: Draft, task: Task) -> None:
+    """Begin a retry of an operator whose delay is over, as the row it is."""
+    draft.beginning = task
+    try:
+        before = attrs.evolve(task, attempt=task.attempt - 1, task_id=task.retried_task_id or "")
+        reschedule(draft, draft.node(task), before, 0)
+    finally:
+        draft.beginning = None
+
+
+def scope_is_empty(draft: Draft, ref: str) -> None:
+    """Nothing is live any more in a loop's round, or in the branches of a dynamic fork: go on."""
+    task = draft.known(ref)
+    if draft.node(task).collects:
+        branches_ended(draft, task)
+    else:
+        next_round(draft, ref)

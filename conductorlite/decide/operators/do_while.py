@@ -1,0 +1,207 @@
+"""DO_WHILE: runs its body again while the condition holds, or once per item of a list.
+
+The row counts the live tasks of the present round; when none is left the round is over and the condition is asked. The
+condition is given only the names that occur in it, so a round costs the same at the tenth and at the ten-thousandth. What the
+rounds put out is collected once, when the loop ends. Source of the rule: Conductor's `DoWhile`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.operators.document import DraftSource, loop_output, rendered
+from conductorlite.decide.operators.worker import start_deadlines
+from conductorlite.language.conditions import is_true
+from conductorlite.language.sources import MISSING, Json
+from conductorlite.model.errors import ExpressionFailed, InvalidInput
+from conductorlite.model.executions import HistoryKind, Task, printed_ref
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.plan.compile import Node
+
+__all__ = ["next_round", "reopened_loop", "resume_loop", "schedule_loop", "set_round", "with_rounds"]
+
+#: Rounds that may follow each other while nothing is waited for, of all loops together: past that they never end.
+_MOST_AT_ONCE: Final = 10_000
+
+
+def schedule_loop(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
+    """Create the row; its first round follows from the work list."""
+    ref = printed_ref(node.ref, iterations)
+    values = rendered(draft, node, iterations, draft.task_id(ref, 0))
+    loop = draft.create(node, iterations, TaskStatus.IN_PROGRESS, input=draft.payload(values), started_at=draft.now)
+    start_deadlines(draft, node, loop)
+    draft.queue.append(("round", ref))
+
+
+def next_round(draft: Draft, ref: str) -> None:
+    """Enter the next round, or end the loop."""
+    loop = draft.known(ref)
+    if loop.status.terminal or loop.open:
+        return
+    if loop.failed_child is not None:
+        _end(draft, loop, TaskStatus.FAILED, loop.failed_child)
+        return
+    node = draft.node(loop)
+    draft.strict = True
+    try:
+        items = _items(draft, node, loop)
+        again = _again(draft, node, loop, items)
+    except (ExpressionFailed, InvalidInput) as error:
+        draft.strict = False
+        reason = f"Unable to evaluate condition {node.task.loop_condition}, exception {error}"
+        _end(draft, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason)
+        return
+    finally:
+        draft.strict = False
+    _forget(draft, node, loop)
+    if not again:
+        _end(draft, loop, TaskStatus.COMPLETED, None)
+        return
+    draft.rounds += 1
+    if draft.rounds > _MOST_AT_ONCE:
+        _end(draft, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, f"{_MOST_AT_ONCE:,} rounds without anything to wait for")
+        return
+    number = loop.round + 1
+    output = {"iteration": number}
+    if items is not None:
+        output |= {"loopIndex": number - 1, "loopItem": items[number - 1]}
+    kept = draft.payload(output)
+    problem = draft.refusal("task_output", kept)
+    if problem is not None:
+        _end(draft, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, problem)
+        return
+    draft.put(attrs.evolve(loop, round=number, output=kept))
+    draft.journal(HistoryKind.ROUND, "IN_PROGRESS", ref=loop.ref, attempt=loop.attempt, number=number)
+    _schedule_body(draft, node, loop, number)
+
+
+def _end(draft: Draft, loop: Task, status: TaskStatus, reason: str | None) -> None:
+    """End a loop with what its rounds put out; more than can be kept fails it for good."""
+    try:
+        output = draft.payload({"iteration": 0} if loop.round == 0 else loop_output(draft, loop))
+    except InvalidInput as error:
+        draft.close(loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=f"its output cannot be kept: {error}")
+    else:
+        draft.close(loop, status, output=output, reason=reason)
+
+
+def with_rounds(draft: Draft, loop: Task) -> Task:
+    """A loop that is ended from outside, with what its rounds have put out so far, if that can be kept; any other task as it is."""
+    if loop.round == 0 or draft.node(loop).task.type != "DO_WHILE":
+        return loop
+    lost = draft.lost
+    try:
+        output = draft.payload(loop_output(draft, loop))
+    except InvalidInput:
+        return loop
+    if draft.refusal("task_output", output) is not None:
+        draft.lost = lost
+        return loop
+    return draft.put(attrs.evolve(loop, output=draft.keep(output)))
+
+
+def _kept(node: Node, loop: Task) -> int:
+    """The first round whose tasks are still there: keepLastN keeps that many, the present one included."""
+    last = node.task.input_parameters.get("keepLastN")
+    return 1 if not isinstance(last, int) or isinstance(last, bool) or last < 1 else max(1, loop.round - last + 1)
+
+
+def _forget(draft: Draft, node: Node, loop: Task) -> None:
+    """Delete the tasks of the round that has just fallen behind keepLastN, with those of the loops inside it."""
+    gone = _kept(node, loop) - 1
+    if gone < 1:
+        return
+    found: list[Task] = []
+    pending = [(member, (*loop.iterations, gone)) for member in node.members]
+    while pending:
+        refs = [printed_ref(member, place) for member, place in pending]
+        tasks = [task for task in draft.known_tasks(refs) if task is not None]
+        found += tasks
+        pending = [
+            (member, (*task.iterations, number))
+            for task in tasks
+            for number in range(1, task.round + 1)
+            for member in draft.node(task).members
+        ]
+    if found:
+        draft.drop(found)
+        refs_gone = draft.payload({"dropped": [task.ref for task in found]})
+        draft.journal(HistoryKind.ROUND, "DROPPED", ref=loop.ref, attempt=loop.attempt, number=gone, payload=refs_gone)
+
+
+def _schedule_body(draft: Draft, node: Node, loop: Task, number: int) -> None:
+    if node.body is not None:
+        draft.follow(loop, node.body, (*loop.iterations, number))
+
+
+def _items(draft: Draft, node: Node, loop: Task) -> list[Json] | None:
+    """The list the loop runs over, resolved anew as in Conductor; None when it runs on a condition only."""
+    if node.items is None:
+        return None
+    value = node.items.render(DraftSource(draft, node.items.reads, loop.task_id))
+    if value is None and "_items" in node.task.input_parameters:
+        value = draft.value(loop.input).get("_items")
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def _again(draft: Draft, node: Node, loop: Task, items: list[Json] | None) -> bool:
+    if items is not None and loop.round >= len(items):
+        return False
+    if loop.round == 0:
+        return True
+    if node.condition is None:
+        return items is not None
+    seed = f"{loop.task_id}:{loop.round}"
+    condition, values = node.condition, _values(draft, node, loop, items)
+    return is_true(draft.evaluated(seed, values, lambda: condition.evaluate(values, now=draft.now, seed=seed)))
+
+
+def _values(draft: Draft, node: Node, loop: Task, items: list[Json] | None) -> dict[str, Any]:
+    """What the condition sees: fresh inputParameters, the loop's output under its own name, each task's under its."""
+    condition = node.condition
+    values: dict[str, Any] = dict(node.template.render(DraftSource(draft, node.template.reads, loop.task_id)))
+    if items is not None and loop.round:
+        values |= {"loopIndex": loop.round - 1, "loopItem": items[loop.round - 1]}
+    names = None if condition is None or condition.everything else condition.names
+    if names is None or node.ref in names:
+        values[node.ref] = draft.value(loop.output)
+    source = DraftSource(draft, node.template.reads)
+    for ref in sorted(node.inside if names is None else node.inside & names):
+        output = source.member(ref, "output")
+        if output is not MISSING:
+            values[ref] = output
+    return values
+
+
+def resume_loop(draft: Draft, loop: Task) -> None:
+    """Go on with a loop that was reopened: with its body if the present round has not begun, else when the round is over."""
+    node = draft.node(loop)
+    members = draft.known_tasks(printed_ref(member, (*loop.iterations, loop.round)) for member in node.members)
+    if loop.round and all(task is None for task in members):
+        _schedule_body(draft, node, loop, loop.round)
+    else:
+        draft.queue.append(("round", loop.ref))
+
+
+def set_round(draft: Draft, loop: Task, number: int) -> dict[str, Any]:
+    """Fields of a loop that goes on in a round that has begun already, as they were in that round."""
+    node = draft.node(loop)
+    output: dict[str, Any] = {"iteration": number}
+    items = _items(draft, node, loop)
+    if items is not None and number <= len(items):
+        output |= {"loopIndex": number - 1, "loopItem": items[number - 1]}
+    if number != loop.round:
+        draft.journal(HistoryKind.ROUND, "IN_PROGRESS", ref=loop.ref, attempt=loop.attempt, number=number)
+    return {"failed_child": None, "round": number, "output": draft.payload(output)}
+
+
+def reopened_loop(draft: Draft, loop: Task) -> dict[str, Any]:
+    """Fields a loop takes back when its execution is reopened: its present round goes on."""
+    kept = {key: value for key, value in draft.value(loop.output).items() if key in ("loopIndex", "loopItem")}
+    output = {"iteration": loop.round, **kept} if loop.round else {}
+    return {"failed_child": None, "output": draft.payload(output)}

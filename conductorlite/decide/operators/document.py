@@ -1,0 +1,199 @@
+"""What `${…}` expressions see of an execution: one root per task reference, and `workflow`.
+
+Source of the rule: Conductor's `ParametersUtils.getTaskInputV2`. A reference inside loops stands for the row scheduled last.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from conductorlite.decide.draft.rows import Draft
+from conductorlite.language.reads import Reads
+from conductorlite.language.sources import MISSING, TASK_MEMBERS, WORKFLOW_MEMBERS, Json, Missing
+from conductorlite.model.executions import Task, printed_ref
+from conductorlite.model.statuses import shown_status
+from conductorlite.plan.compile import Node
+
+__all__ = ["DraftSource", "rendered", "task_values", "workflow_values"]
+
+#: What a running loop tells of itself without looking at its rounds.
+_LOOP_KEYS: Final = frozenset({"iteration", "loopIndex", "loopItem"})
+
+#: Members of a root that are documents, and may be large.
+_DOCUMENTS: Final = frozenset({"input", "output", "variables"})
+
+
+def rendered(draft: Draft, node: Node, iterations: tuple[int, ...], task_id: str | None = None) -> dict[str, Any]:
+    """The input of a node: what a verb has given for it, or its template resolved."""
+    given = draft.given.get(printed_ref(node.ref, iterations)) if draft.given else None
+    if given is not None:
+        return dict(given)
+    return node.template.render(DraftSource(draft, node.template.reads, task_id))
+
+
+class DraftSource:
+    """A `Source` over a draft: rows and payloads are asked for only when an expression reaches for them.
+
+    `task_id` is what `${CPEWF_TASK_ID}` stands for; `reads` are those of the template that is rendered, needed to see
+    whether a running loop's past rounds are read.
+    """
+
+    def __init__(self, draft: Draft, reads: Reads, task_id: str | None = None) -> None:
+        self._draft = draft
+        self._reads = reads
+        self._task_id = task_id
+        if len(reads.members) > 1:
+            self._prefetch()
+
+    def _prefetch(self) -> None:
+        """Have the reader load the rows, and then the large documents, that are about to be read, in one batch each."""
+        draft = self._draft
+        draft.prefetch_latest({root for root, _ in self._reads.members})
+        absent = []
+        for root, member in self._reads.members:
+            if member not in _DOCUMENTS:
+                continue
+            row = draft.workflow if root == "workflow" else draft.latest(root)
+            payload = None if row is None else draft.field(member) if root == "workflow" else getattr(row, member, None)
+            if payload is not None and payload.text is None:
+                absent.append(payload)
+        if len(absent) > 1:
+            draft.reader.prefetch(payloads=absent)
+
+    @property
+    def has_env(self) -> bool:
+        """`${workflow.env.NAME}` reads only what the engine was given."""
+        return True
+
+    def env(self, name: str) -> str | None:
+        """A value the engine was given."""
+        return self._draft.environment.get(name)
+
+    def variable(self, name: str) -> str | None:
+        """`CPEWF_TASK_ID`, or a name the engine was given."""
+        if name == "CPEWF_TASK_ID":
+            return self._task_id
+        return self._draft.environment.get(name)
+
+    def member(self, root: str, member: str) -> Json | Missing:
+        """One member of `workflow` or of a task."""
+        if root == "workflow":
+            return _workflow_member(self._draft, member) if member in WORKFLOW_MEMBERS else MISSING
+        task = self._draft.latest(root)
+        if task is None or member not in TASK_MEMBERS:
+            return MISSING
+        if member == "output" and self._wants_rounds(task):
+            return loop_output(self._draft, task)
+        return _task_member(self._draft, task, member)
+
+    def root(self, root: str) -> Json | Missing:
+        """All members of `workflow` or of a task."""
+        if root == "workflow":
+            return workflow_values(self._draft)
+        task = self._draft.latest(root)
+        return MISSING if task is None else task_values(self._draft, task)
+
+    def document(self) -> Json:
+        """Every root there is."""
+        roots: dict[str, Json] = {"workflow": workflow_values(self._draft)}
+        for task in self._draft.everything():
+            if self._draft.seen_as(task.base_ref) not in (None, task.ref):
+                continue  # another round than the one that is compensated
+            roots[task.base_ref] = task_values(self._draft, task)
+        return roots
+
+    def _wants_rounds(self, task: Task) -> bool:
+        if task.round == 0 or task.status.terminal:
+            return False
+        return any(
+            root == task.base_ref and member == "output" and key not in _LOOP_KEYS for root, member, key in self._reads.steps
+        )
+
+
+def _workflow_member(draft: Draft, member: str) -> Json:
+    workflow = draft.workflow
+    match member:
+        case "input" | "output" | "variables":
+            return draft.value(draft.field(member))
+        case "status":
+            return str(draft.status)
+        case "workflowId":
+            return workflow.workflow_id
+        case "parentWorkflowId":
+            return workflow.parent_workflow_id
+        case "parentWorkflowTaskId":
+            return workflow.parent_task_id
+        case "workflowType":
+            return workflow.name
+        case "version":
+            return workflow.version
+        case "correlationId":
+            return workflow.correlation_id
+        case "reasonForIncompletion":
+            return draft.field("reason")
+        case _:
+            return draft.plan.definition.schema_version
+
+
+def _task_member(draft: Draft, task: Task, member: str) -> Json:
+    match member:
+        case "input":
+            return draft.value(task.input)
+        case "output":
+            return draft.value(task.output)
+        case "correlationId":
+            return draft.workflow.correlation_id
+        case "callbackAfterSeconds":
+            return task.offered_after_ms // 1000
+        case "status":
+            return shown_status(task.status, draft.workflow.semantics)
+        case _:
+            return getattr(task, _FIELDS[member])
+
+
+_FIELDS: Final = {
+    "taskType": "task_type",
+    "referenceTaskName": "ref",
+    "retryCount": "attempt",
+    "pollCount": "poll_count",
+    "taskDefName": "name",
+    "scheduledTime": "scheduled_at",
+    "startTime": "started_at",
+    "endTime": "ended_at",
+    "workflowInstanceId": "workflow_id",
+    "taskId": "task_id",
+    "reasonForIncompletion": "reason",
+    "workerId": "worker_id",
+    "iteration": "iteration",
+}
+
+
+def workflow_values(draft: Draft) -> dict[str, Json]:
+    """The whole `workflow` root."""
+    return {member: _workflow_member(draft, member) for member in WORKFLOW_MEMBERS}
+
+
+def task_values(draft: Draft, task: Task) -> dict[str, Json]:
+    """The whole root of one task."""
+    return {member: _task_member(draft, task, member) for member in TASK_MEMBERS}
+
+
+def loop_output(draft: Draft, loop: Task) -> dict[str, Any]:
+    """A loop's output with the outputs of every round so far: `{"1": {ref: output}, …, "iteration": n}`.
+
+    It reads every row of the loop, so it is built when the loop ends, and before only for an expression that asks for it.
+    """
+    node = draft.node(loop)
+    refs = {
+        number: [printed_ref(member, (*loop.iterations, number)) for member in node.members] for number in range(1, loop.round + 1)
+    }
+    # Rounds that keepLastN has dropped have no rows any more, and no place in the output.
+    rows = draft.known_tasks(ref for listed in refs.values() for ref in listed)
+    present = {task.ref: task for task in rows if task is not None}
+    outputs = dict(zip(present, draft.values(task.output for task in present.values()), strict=True))
+    rounds = {
+        str(number): {present[ref].base_ref: outputs[ref] for ref in listed if ref in present}
+        for number, listed in refs.items()
+        if any(ref in present for ref in listed)
+    }
+    return {**rounds, **draft.value(loop.output)}

@@ -1,0 +1,140 @@
+"""JOIN: ends when every joined reference has ended.
+
+The row counts what it still waits for, so an arrival costs one row whatever the width. The joined rows are read once, at the
+end, for the output and the status. Behind a dynamic fork it counts, like a loop, what is live in the branches: a branch may be a
+sequence or hold operators, and only its own end is the end of it. Source of the rule: Conductor's `Join.execute`, without its
+race (it may look at a failed attempt before the retry is scheduled; here only ends without a retry are counted) and without
+its polling.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.operators.exclusive_join import choose
+from conductorlite.decide.operators.worker import start_deadlines
+from conductorlite.model.errors import InvalidInput
+from conductorlite.model.executions import Task, changed, printed_ref
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.plan.compile import Node
+
+__all__ = [
+    "branches_ended",
+    "create_collecting_join",
+    "create_join",
+    "joined_refs",
+    "look_again",
+    "one_less",
+    "pass_over_join",
+    "recount_join",
+    "schedule_join",
+]
+
+
+def schedule_join(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
+    """Create a JOIN that no fork created, and look at once whether it has anything to wait for."""
+    join = create_join(draft, node, iterations, forked=frozenset())
+    join = draft.put(attrs.evolve(join, seq=draft.next_place(join.ref)))
+    one_less(draft, join.ref)
+
+
+def create_join(draft: Draft, node: Node, iterations: tuple[int, ...], *, forked: frozenset[str]) -> Task:
+    """Create the row. `forked` are nodes of the fork that is just being scheduled: none of them has ended."""
+    earlier = [ref for ref in dict.fromkeys(node.task.join_on) if ref not in forked]
+    ended = _ended(draft, [printed_ref(ref, iterations) for ref in earlier])
+    join = draft.create(
+        node,
+        iterations,
+        TaskStatus.IN_PROGRESS,
+        input=draft.payload({"joinOn": list(node.task.join_on)}),
+        in_order=False,
+        started_at=draft.now,
+        waiting=len(dict.fromkeys(node.task.join_on)) - ended + 1,
+    )
+    return start_deadlines(draft, node, join)
+
+
+def create_collecting_join(draft: Draft, node: Node, iterations: tuple[int, ...], refs: list[str], *, retried: bool) -> Task:
+    """Create the row behind a dynamic fork, or reopen it for one that is `retried`. `refs` are the last tasks of its branches."""
+    given = draft.payload({"joinOn": refs})
+    passed = draft.task(printed_ref(node.ref, iterations)) if retried else None
+    if passed is not None:
+        # The fork was malformed at first, and nothing joined: what follows has been scheduled.
+        again = attrs.evolve(
+            passed, status=TaskStatus.IN_PROGRESS, input=given, seq=0, waiting=1, executed=False, succeeded_before=True, ended_at=0
+        )
+        return start_deadlines(draft, node, draft.put(again, verb=True))
+    join = draft.create(node, iterations, TaskStatus.IN_PROGRESS, input=given, in_order=False, started_at=draft.now, waiting=1)
+    return start_deadlines(draft, node, join)
+
+
+def pass_over_join(draft: Draft, node: Node, fork: Task) -> None:
+    """Skip the JOIN of a fork that was skipped, or whose failure is borne: there is nothing to join."""
+    join = draft.plan_of(node.grafts).nodes[str(node.join)]
+    if draft.task(printed_ref(join.ref, fork.iterations)) is None:
+        draft.create_ended(join, fork.iterations, TaskStatus.SKIPPED)
+
+
+def _ended(draft: Draft, refs: list[str]) -> int:
+    return sum(task is not None and task.passed for task in draft.known_tasks(refs))
+
+
+def joined_refs(draft: Draft, join: Task) -> list[str]:
+    """Printed references the JOIN waits for, each once."""
+    node = draft.node(join)
+    refs = draft.value(join.input)["joinOn"] if node.collects else node.task.join_on
+    return [printed_ref(ref, join.iterations) for ref in dict.fromkeys(refs)]
+
+
+def recount_join(draft: Draft, join: Task) -> int:
+    """How many ends the JOIN waits for, counted over the rows."""
+    refs = [] if draft.node(join).collects else joined_refs(draft, join)
+    return len(refs) - _ended(draft, refs) + (join.seq == 0)
+
+
+def one_less(draft: Draft, ref: str) -> None:
+    """Count one arrival at a JOIN; the last one ends it. Nothing happens when the JOIN was not scheduled or has ended."""
+    join = draft.task(ref)
+    if join is None or join.status.terminal:
+        return
+    if draft.node(join).task.type == "EXCLUSIVE_JOIN":
+        choose(draft, ref)
+        return
+    join = draft.put(changed(join, waiting=join.waiting - 1))
+    branches_ended(draft, join)
+
+
+def branches_ended(draft: Draft, join: Task) -> None:
+    """End a JOIN that waits for nothing any more."""
+    if not join.status.terminal and join.waiting == 0 and join.open == 0:
+        _finish(draft, join)
+
+
+def look_again(draft: Draft, ref: str) -> None:
+    """End a JOIN that was reopened, if nothing that was scheduled since is to arrive at it."""
+    join = draft.task(ref)
+    if join is not None:
+        branches_ended(draft, join)
+
+
+def _finish(draft: Draft, join: Task) -> None:
+    tasks = [task for task in draft.known_tasks(joined_refs(draft, join)) if task is not None]
+    outputs = draft.values(task.output for task in tasks)
+    try:
+        output = draft.payload({task.ref: value for task, value in zip(tasks, outputs, strict=True) if value})
+    except InvalidInput as error:
+        draft.close(join, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=f"its output cannot be kept: {error}")
+        return
+    failed = [task for task in tasks if not task.status.successful]
+    weighty = [task for task in failed if not draft.node(task).task.optional]
+    if weighty:
+        canceled = all(task.status is TaskStatus.CANCELED for task in weighty)
+        status = TaskStatus.CANCELED if canceled else TaskStatus.FAILED
+        reason: str | None = " ".join(task.reason or "" for task in failed).strip()
+    elif any(task.status is TaskStatus.COMPLETED_WITH_ERRORS for task in tasks):
+        names = [f"{t.name}/{t.task_id}" for t in tasks if t.status is TaskStatus.COMPLETED_WITH_ERRORS]
+        status, reason = TaskStatus.COMPLETED_WITH_ERRORS, " ".join(names) + " completed with errors"
+    else:
+        status, reason = TaskStatus.COMPLETED, None
+    draft.close(join, status, output=output, reason=reason)

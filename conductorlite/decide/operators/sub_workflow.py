@@ -1,0 +1,201 @@
+"""SUB_WORKFLOW: another execution, started by letter and heard of by letter.
+
+The definition was pinned when the parent started: its hash stands in the embedded task. Only one that an expression names or
+holds is looked up when the task is scheduled. The child's id is derived from the
+attempt, so deciding twice starts one child; every attempt starts a child of its own. Source of the rules: Conductor's
+`SubWorkflow`; a child without inputParameters gets an empty input, and the parent's priority unless one is given. An
+idempotency key, which Conductor passes on and ignores, holds here: the letter carries it, and is answered when it is taken.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.operators.document import DraftSource, rendered
+from conductorlite.decide.operators.worker import start_deadlines
+from conductorlite.language.text import to_text
+from conductorlite.model.canonical import Payload
+from conductorlite.model.decisions import Embedding, EventKind
+from conductorlite.model.definitions import MAX_KEY, MAX_NESTING, IdempotencyStrategy, SubWorkflowParams
+from conductorlite.model.errors import PayloadTooLarge
+from conductorlite.model.executions import Task, printed_ref
+from conductorlite.model.policies import derive_id
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.plan.compile import Node
+
+__all__ = ["DEFINITION_HASH", "child_start", "key_problem", "refuse_input", "schedule_sub_workflow", "start_child"]
+
+#: What an expression for the definition has resolved to.
+_INLINE: Final = "conductorlite:inline"
+
+#: What an idempotency key and its strategy are called, in the task's input and in the letter.
+_KEYS: Final = ("idempotencyKey", "idempotencyStrategy")
+
+#: Where an embedded task keeps the hash of the definition its child runs on.
+DEFINITION_HASH: Final = "conductorlite:definitionHash"
+
+
+def schedule_sub_workflow(
+    draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None, delay_ms: int | None = None
+) -> None:
+    """Create the row and post the child's start, after the node's startDelay or the retry's delay."""
+    ref = printed_ref(node.ref, iterations)
+    attempt = 0 if previous is None else previous.attempt + 1
+    params = _resolved(draft, node)
+    values = rendered(draft, node, iterations, draft.task_id(ref, attempt))
+    workflow = draft.workflow
+    found = _definition(draft, params, f"{ref}#{attempt}")
+    if workflow.depth >= MAX_NESTING or found.digest is None:
+        too_deep = workflow.depth >= MAX_NESTING
+        draft.create_ended(
+            node,
+            iterations,
+            TaskStatus.FAILED_WITH_TERMINAL_ERROR if too_deep else TaskStatus.FAILED,
+            previous=previous,
+            input=draft.payload({"subWorkflowName": params.name, "workflowInput": values}),
+            reason=found.problem or f"executions are nested deeper than {MAX_NESTING}",
+        )
+        return
+    child_id = derive_id("child", workflow.seed, workflow.workflow_id, ref, attempt, draft.field("generation"))
+    delay = node.task.start_delay_ms if delay_ms is None else delay_ms
+    priority = params.priority if isinstance(params.priority, int) else workflow.priority
+    domains = params.task_to_domain if params.task_to_domain is not None else draft.value(workflow.task_to_domain)
+    given = draft.payload(
+        {
+            "subWorkflowName": params.name,
+            "subWorkflowVersion": params.version,
+            "subWorkflowTaskToDomain": dict(domains),
+            "priority": priority,
+            **_key(params),
+            "workflowInput": values,
+            DEFINITION_HASH: found.digest,
+        }
+    )
+    refuse_input(draft, given, values)
+    task = draft.create(
+        node,
+        iterations,
+        TaskStatus.IN_PROGRESS,
+        previous=previous,
+        input=given,
+        output=draft.payload({"subWorkflowId": child_id}),
+        started_at=draft.now,
+        due_at=draft.after(delay),
+        start_delay_ms=delay,
+        sub_workflow_id=child_id,
+    )
+    task = start_deadlines(draft, node, task, previous)
+    start_child(draft, task, task.due_at)
+
+
+def start_child(draft: Draft, task: Task, due_at: int, *, again: bool = False) -> None:
+    """Post the start of the execution that a SUB_WORKFLOW row says; one that has begun already takes no notice.
+
+    One that has ended already tells so, unless it is started `again` only in case it never began.
+    """
+    said = draft.value(task.input)
+    version = said["subWorkflowVersion"] or 1
+    start = child_start(draft, said[DEFINITION_HASH], said["subWorkflowName"] or "", version, said["workflowInput"])
+    start |= {"priority": said["priority"], "taskToDomain": said["subWorkflowTaskToDomain"]}
+    start |= {key: said[key] for key in _KEYS if key in said}
+    outer = (*draft.workflow.outer_keys, *filter(None, [draft.field("rate_limit_key")]))
+    if outer:
+        start["limitKeys"] = list(outer)
+    start["parent"] = {
+        "taskId": task.task_id,
+        "ref": task.ref,
+        "attempt": task.attempt,
+        "generation": task.generation,
+        "again": again,
+    }
+    draft.post_to(str(task.sub_workflow_id), EventKind.START, EventKind.START, start, due_at=due_at)
+
+
+def _resolved(draft: Draft, node: Node) -> SubWorkflowParams:
+    """The parameters with their expressions resolved."""
+    params = node.task.sub_workflow_param
+    if params is None or node.params is None:
+        raise ValueError(f"{node.ref}: a SUB_WORKFLOW without subWorkflowParam got past the validator")
+    values = node.params.render(DraftSource(draft, node.params.reads))
+    priority, domains = values["priority"], values["taskToDomain"]
+    if isinstance(priority, str) and priority.isdecimal():
+        priority = int(priority)
+    return attrs.evolve(
+        params,
+        name=None if values["name"] is None else to_text(values["name"]),
+        priority=priority if isinstance(priority, int) and not isinstance(priority, bool) and 0 <= priority <= 99 else None,
+        task_to_domain=domains,
+        idempotency_key=to_text(values["key"]) if isinstance(values["key"], int) else values["key"],
+        idempotency_strategy=values["strategy"],
+        workflow_definition=None,
+        extra={**params.extra, _INLINE: values["definition"]} if isinstance(params.workflow_definition, str) else params.extra,
+    )
+
+
+def _definition(draft: Draft, params: SubWorkflowParams, name: str) -> Embedding:
+    """What the child runs on: pinned when the parent started, or looked up now if an expression names or holds it.
+
+    Its `problem` is also what else is wrong with the parameters.
+    """
+    if not all(isinstance(domain, str) for domain in (params.task_to_domain or {}).values()):
+        return Embedding(problem="subWorkflowParam.taskToDomain does not resolve to a map of texts")
+    problem = key_problem(params.idempotency_key, params.idempotency_strategy)
+    if problem:
+        return Embedding(problem=f"subWorkflowParam.{problem}")
+    pinned = params.extra.get(DEFINITION_HASH)
+    if pinned is not None:
+        return Embedding(digest=pinned)
+    if _INLINE in params.extra:
+        given = params.extra[_INLINE]
+        if not isinstance(given, dict):
+            return Embedding(problem="subWorkflowParam.workflowDefinition does not resolve to a definition")
+        found = draft.embed(name, given)
+        return found if found.digest else attrs.evolve(found, problem=f"subWorkflowParam.workflowDefinition: {found.problem}")
+    if not params.name:
+        return Embedding(problem="subWorkflowParam.name resolves to nothing")
+    digest = draft.resolve(params.name, params.version)
+    version = "" if params.version is None else f" version {params.version}"
+    return Embedding(digest=digest, problem="" if digest else f"workflow {params.name!r}{version} is not registered or not valid")
+
+
+def _key(params: SubWorkflowParams) -> dict[str, str]:
+    """The idempotency key and its strategy; nothing without a key."""
+    if not params.idempotency_key:
+        return {}
+    return dict(zip(_KEYS, (params.idempotency_key, str(params.idempotency_strategy or IdempotencyStrategy.FAIL)), strict=True))
+
+
+def key_problem(key: Any, strategy: Any) -> str:
+    """What is wrong with an idempotency key and its strategy, beginning with the field; the empty text when nothing is."""
+    if key is not None and (not isinstance(key, str) or len(key) > MAX_KEY):
+        return f"idempotencyKey {str(key)[:60]!r} is not a text of at most {MAX_KEY} characters"
+    if strategy is not None and strategy not in list(IdempotencyStrategy):
+        return f"idempotencyStrategy {str(strategy)[:60]!r} is none of {', '.join(IdempotencyStrategy)}"
+    return ""
+
+
+def refuse_input(draft: Draft, holder: Payload, values: Any) -> None:
+    """Raise PayloadTooLarge when `values`, part of what `holder` says, are past the barrier of a workflow's input."""
+    barriers = draft.bounds.barriers
+    if barriers.refusal("workflow_input", holder) is not None:
+        problem = barriers.refusal("workflow_input", Payload.of(values, bounded=False))
+        if problem is not None:
+            raise PayloadTooLarge(problem)
+
+
+def child_start(draft: Draft, digest: str, name: str, version: int, values: Any) -> dict[str, Any]:
+    """What a START letter says to bring an execution into being."""
+    return {
+        "definitionHash": digest,
+        "name": name,
+        "version": version,
+        "input": values,
+        "correlationId": draft.workflow.correlation_id,
+        "priority": draft.workflow.priority,
+        "depth": draft.workflow.depth + 1,
+        "semantics": str(draft.workflow.semantics),
+        "seed": draft.workflow.seed,
+    }

@@ -1,0 +1,205 @@
+"""Tasks that workers carry out: SIMPLE and every type that is not an operator.
+
+Scheduling puts a message into the queue of the task's type, visible after the start or retry delay. The poll timeout counts
+from that instant. (Conductor adds the delay twice; see the compatibility page.)
+
+A task of a limited definition asks for a slot when it is due, and is PENDING until it has one: then it is offered, and its poll
+timeout begins. Put back by its worker, it gives the slot back and asks again. Under a rate limit an offer stands for a while only:
+what no worker takes goes back into the line, see `limits`.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.operators.document import rendered
+from conductorlite.decide.operators.domains import domain_of
+from conductorlite.model.decisions import EventKind, queue_name
+from conductorlite.model.definitions import TaskType
+from conductorlite.model.executions import Task, changed, printed_ref
+from conductorlite.model.limits import OFFER_MS, task_key
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.plan.compile import Node
+
+__all__ = [
+    "admitted",
+    "ask_again",
+    "ask_now",
+    "ask_when_resumed",
+    "lane_of",
+    "offer",
+    "queue_again",
+    "schedule_worker",
+    "start_deadlines",
+]
+
+
+def schedule_worker(
+    draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None, delay_ms: int | None = None
+) -> None:
+    """Schedule an attempt, `delay_ms` from now (None: after the node's startDelay)."""
+    ref = printed_ref(node.ref, iterations)
+    task_id = draft.task_id(ref, 0 if previous is None else previous.attempt + 1)
+    values = rendered(draft, node, iterations, task_id)
+    if previous is not None:
+        values = {**draft.value(previous.input), **values}
+    broken = None if node.input_check is None else node.input_check.violation(values)
+    if broken is not None:
+        draft.create_ended(
+            node,
+            iterations,
+            TaskStatus.FAILED_WITH_TERMINAL_ERROR,
+            previous=previous,
+            input=draft.payload(values),
+            reason=f"its input breaks inputSchema: {broken}",
+        )
+        return
+    delay = node.task.start_delay_ms if delay_ms is None else delay_ms
+    kind = node.task.type
+    attempt = 0 if previous is None else previous.attempt + 1
+    domain = domain_of(draft, node.task.name if kind == TaskType.SIMPLE else kind, kind, previous)
+    lane = queue_name(node.task.name if kind == TaskType.SIMPLE else kind, domain, draft.workflow.owner)
+    status, limit_key = _slot(draft, node, task_id, ref, attempt, delay, lane)
+    task = draft.create(
+        node,
+        iterations,
+        status,
+        previous=previous,
+        limit_key=limit_key,
+        input=draft.payload(values),
+        start_delay_ms=delay,
+        due_at=draft.after(delay),
+        domain=domain,
+        total_timeout_at=total_timeout_at(draft, node, previous),
+    )
+    if task.total_timeout_at is not None:
+        draft.set_timer(task, EventKind.TOTAL_TIMEOUT, task.total_timeout_at)
+    _queue(draft, node, task)
+
+
+def _slot(
+    draft: Draft, node: Node, task_id: str, ref: str, attempt: int, delay_ms: int, lane: str
+) -> tuple[TaskStatus, str | None]:
+    """As what a task begins, or is put back, and the limit it belongs to: a delayed one has none before it is due."""
+    if not node.limit:
+        return TaskStatus.SCHEDULED, None
+    if delay_ms > 0 or draft.status is WorkflowStatus.PAUSED:  # one that is paused holds up nobody: it asks when resumed
+        return TaskStatus.PENDING, None
+    key = task_key(node.task.name)
+    admitted = draft.ask(key, task_id, node.limit, ref=ref, attempt=attempt, lane=lane)
+    return (TaskStatus.SCHEDULED if admitted else TaskStatus.PENDING), key
+
+
+def lane_of(draft: Draft, task: Task) -> str:
+    """The queue whose polls take a task."""
+    return queue_name(task.task_type, task.domain, draft.workflow.owner)
+
+
+def _queue(draft: Draft, node: Node, task: Task) -> None:
+    if task.status is TaskStatus.SCHEDULED:
+        offer(draft, node, task)
+    elif task.limit_key is None:
+        draft.set_timer(task, EventKind.ADMISSION, task.due_at)
+
+
+def queue_again(draft: Draft, node: Node, task: Task, delay_ms: int) -> Task:
+    """Put an open task back into its queue, or into the line of its limit; its slot is given back."""
+    if task.limit_key is not None:
+        draft.give_back(task.limit_key, [task.task_id], of=task.ref)
+    if task.status is TaskStatus.PENDING:
+        draft.cancel_timer(f"{EventKind.ADMISSION}:{task.ref}")
+    status, limit_key = _slot(draft, node, task.task_id, task.ref, task.attempt, delay_ms, lane_of(draft, task))
+    if task.status is TaskStatus.SCHEDULED and status is TaskStatus.PENDING:
+        draft.remove_message(task)
+        draft.cancel_timer(f"{EventKind.OFFER_ENDS}:{task.ref}")
+    task = draft.put(attrs.evolve(task, status=status, limit_key=limit_key, due_at=draft.after(delay_ms)))
+    _queue(draft, node, task)
+    return task
+
+
+def ask_now(draft: Draft, node: Node, task: Task) -> None:
+    """Have a PENDING task that is due ask for its slot."""
+    status, limit_key = _slot(draft, node, task.task_id, task.ref, task.attempt, 0, lane_of(draft, task))
+    task = draft.put(attrs.evolve(task, limit_key=limit_key or task_key(node.task.name)))
+    if status is TaskStatus.SCHEDULED:
+        admitted(draft, task.ref)
+
+
+def ask_again(draft: Draft, node: Node, task: Task, *, reason: str | None = None) -> bool:
+    """Have a task that counts in a window ask at its old place for another begin; when it has to wait it is PENDING."""
+    if draft.status is WorkflowStatus.PAUSED:
+        if task.limit_key is not None:
+            draft.give_back(task.limit_key, [task.task_id], of=task.ref)
+        draft.put(changed(task, status=TaskStatus.PENDING, limit_key=None), reason=reason)
+        ask_when_resumed(draft, task)
+        return False
+    key = task_key(node.task.name)
+    asked_at = task.scheduled_at + task.start_delay_ms
+    lane = lane_of(draft, task)
+    has_place = draft.ask(key, task.task_id, node.limit, ref=task.ref, attempt=task.attempt, lane=lane, asked_at=asked_at)
+    status = TaskStatus.SCHEDULED if has_place else TaskStatus.PENDING
+    draft.put(changed(task, status=status, limit_key=key), reason=reason)
+    return has_place
+
+
+def ask_when_resumed(draft: Draft, task: Task | None) -> None:
+    """Have a task, or (None) the execution itself, ask for its slot when the execution is resumed."""
+    about = {} if task is None else {"ref": task.ref, "attempt": task.attempt, "generation": task.generation}
+    event_id = f"{EventKind.ADMISSION}:{task.ref}" if task is not None else str(EventKind.ADMISSION)
+    draft.post(event_id, EventKind.ADMISSION, draft.clock, held=True, **about)
+
+
+def admitted(draft: Draft, ref: str) -> None:
+    """Offer a PENDING task that has its slot."""
+    task = draft.known(ref)
+    if task.status is TaskStatus.PENDING and task.limit_key is not None:
+        task = draft.put(changed(task, status=TaskStatus.SCHEDULED, due_at=draft.clock, updated_at=draft.now))
+        offer(draft, draft.node(task), task)
+
+
+def total_timeout_at(draft: Draft, node: Node, previous: Task | None) -> int | None:
+    """When all attempts together have taken too long, counted from the first scheduling; None once that has passed."""
+    if node.policy.total_timeout_ms <= 0:
+        return None
+    first = draft.now if previous is None else previous.first_scheduled_at
+    at = first + node.policy.total_timeout_ms
+    return at if at > draft.now else None
+
+
+def start_deadlines(draft: Draft, node: Node, task: Task, previous: Task | None = None) -> Task:
+    """Start the timeouts of an operator that is in progress from its scheduling on, where its definition has any.
+
+    A delay before it begins is no part of the task timeout (Conductor counts it there, and once more).
+    """
+    policy = node.policy
+    deadlines = {
+        # Due at one instant, the timer set first fires first: total, then task, as in Conductor.
+        EventKind.TOTAL_TIMEOUT: total_timeout_at(draft, node, previous),
+        EventKind.TASK_TIMEOUT: max(task.due_at, draft.now) + policy.timeout_ms if policy.timeout_ms else None,
+    }
+    if not any(deadlines.values()):
+        return task
+    task = draft.put(
+        attrs.evolve(
+            task,
+            total_timeout_at=deadlines[EventKind.TOTAL_TIMEOUT],
+            timeout_at=deadlines[EventKind.TASK_TIMEOUT],
+        )
+    )
+    for kind, at in deadlines.items():
+        if at is not None:
+            draft.set_timer(task, kind, at)
+    return task
+
+
+def offer(draft: Draft, node: Node, task: Task) -> Task:
+    """Put a SCHEDULED task into its queue at `due_at` and start its poll timeout there, or now if that is past."""
+    if node.policy.poll_timeout_ms > 0:
+        at = max(task.due_at, draft.clock) + node.policy.poll_timeout_ms
+        task = draft.put(changed(task, poll_timeout_at=at))
+        draft.set_timer(task, EventKind.POLL_TIMEOUT, at, default_ms=node.policy.default_ms("poll_timeout_ms"))
+    if node.limit.rate and task.limit_key is not None:
+        draft.set_timer(task, EventKind.OFFER_ENDS, draft.clock + OFFER_MS)
+    draft.offer(task)
+    return task

@@ -1,0 +1,179 @@
+"""What follows when a task has ended: retry, JOINs, successors, rounds, the end of the workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.decide import compensation
+from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.endings import (
+    complete_workflow,
+    end_compensated,
+    fail_workflow,
+    failed_with,
+    out_of_time,
+    terminate_workflow,
+)
+from conductorlite.decide.operators import reschedule, schedule, scope_is_empty
+from conductorlite.decide.operators.do_while import with_rounds
+from conductorlite.decide.operators.join import one_less, pass_over_join
+from conductorlite.decide.operators.switch import chosen_head
+from conductorlite.model.errors import InvariantBroken
+from conductorlite.model.executions import Task, changed, printed_ref
+from conductorlite.model.policies import jitter, retry_delay
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.plan.compile import Node
+
+__all__ = ["advance", "executed", "schedule_item"]
+
+#: Never retried by themselves, whatever their definition says.
+_NEVER_RETRIED: Final = frozenset({"FORK_JOIN", "FORK_JOIN_DYNAMIC", "JOIN", "EXCLUSIVE_JOIN", "SWITCH", "DECISION", "DO_WHILE"})
+
+
+def schedule_item(
+    draft: Draft,
+    ref: str,
+    iterations: list[int],
+    grafts: Sequence[str] = (),
+    given: Mapping[str, Any] | None = None,
+) -> None:
+    """Schedule the first attempt at a node, unless a reopened execution has one already; `given` replaces its input.
+
+    One that was skipped ahead has ended with that. A node made at run time may bear the name of one that was made elsewhere
+    meanwhile: then the workflow fails.
+    """
+    node = draft.plan_of(grafts).nodes[ref]
+    place = tuple(iterations)
+    printed = printed_ref(ref, place)
+    if draft.reopening or draft.field("skips") or grafts:
+        existing = draft.task(printed)
+        if existing is not None:
+            if grafts and not draft.reopening and not existing.skipped_ahead:
+                reason = f"Task {printed!r} cannot be scheduled: the execution has another one of that name"
+                fail_workflow(draft, WorkflowStatus.FAILED, reason, None)
+            elif existing.skipped_ahead:
+                draft.change(skips=draft.field("skips") - 1)
+                # In a loop its round is known as the newest one by its place.
+                come: dict[str, Any] = {"seq": draft.next_place(printed)} if place else {"due_at": max(1, draft.now)}
+                draft.put(attrs.evolve(existing, **come))
+                draft.queue.append(("advance", printed))
+            return
+    if given is not None:
+        draft.given[printed] = given
+    schedule(draft, node, place)
+
+
+def advance(draft: Draft, ref: str) -> None:
+    """Do what follows from the end of a task: try it again, let the workflow fail, or go on."""
+    task = draft.known(ref)
+    if task.retried or task.executed or not task.status.terminal:
+        return
+    node = draft.node(task)
+    if not task.status.successful:
+        if _retries_left(draft, node, task):
+            _retry(draft, node, task)
+            return
+        if not _bear(draft, node, task):
+            return
+    elif node.task.type == "TERMINATE" and task.status is TaskStatus.COMPLETED:
+        terminate_workflow(draft, task)
+        return
+    if node.compensates is not None:
+        compensation.follow(draft, draft.known(ref))
+        return
+    if task.open:
+        _leave(draft, task)
+    # Last in, first out: the task stays live until everything that its successor schedules has its row.
+    draft.queue.appendleft(("executed", ref))
+    if node.join is not None and task.status is not TaskStatus.COMPLETED:
+        pass_over_join(draft, node, task)
+    successor = _successor(draft, node, task)
+    if successor is not None and not task.succeeded_before:
+        draft.follow(task, successor, task.iterations)
+
+
+def _leave(draft: Draft, scope: Task) -> None:
+    """A loop, or the JOIN of a dynamic fork, was ended by a report or a timeout while something in it was live.
+
+    What is live inside ends with it, and nothing follows.
+    """
+    depth = len(scope.iterations)
+    inside = [
+        task
+        for task in draft.all_live()
+        if task.iterations[:depth] == scope.iterations and (scope.base_ref, depth) in draft.node(task).scopes
+    ]
+    # Innermost first: a scope counts what is live in it as long as it is live itself.
+    for ref in [task.ref for task in sorted(inside, key=lambda task: -len(draft.node(task).scopes))]:
+        task = draft.known(ref)
+        draft.put(attrs.evolve(task if task.status.terminal else draft.cancel(with_rounds(draft, task)), executed=True))
+
+
+def _successor(draft: Draft, node: Node, task: Task) -> str | None:
+    if chosen_head(draft, task) is not None:
+        return None  # the case goes on in its place
+    return node.successor
+
+
+def _retries_left(draft: Draft, node: Node, task: Task) -> bool:
+    total = node.policy.total_timeout_ms
+    return _attempts_left(node, task) and not (total > 0 and draft.now - task.first_scheduled_at >= total)
+
+
+def _attempts_left(node: Node, task: Task) -> bool:
+    if not task.status.retriable or node.task.type in _NEVER_RETRIED:
+        return False
+    return task.attempt - task.first_attempt < node.policy.retry_count
+
+
+def _retry(draft: Draft, node: Node, task: Task) -> None:
+    delay = retry_delay(node.policy, task.attempt - task.first_attempt, draft.workflow.semantics)
+    identity = (draft.workflow.seed, task.workflow_id, task.ref, task.attempt, task.generation)
+    reschedule(draft, node, task, delay + jitter(node.policy, *identity))
+
+
+def _bear(draft: Draft, node: Node, task: Task) -> bool:
+    """Whether the workflow goes on in spite of a task that failed for good; if not, it is failed here."""
+    if node.task.optional:
+        if task.status is not TaskStatus.COMPLETED_WITH_ERRORS:
+            draft.put(attrs.evolve(task, status=TaskStatus.COMPLETED_WITH_ERRORS))
+        return True
+    if node.task.permissive:
+        draft.change(permitted_failures=draft.field("permitted_failures") + 1)
+        owner = draft.owner(task)
+        if owner is not None:
+            loop = draft.known(owner)
+            if loop.failed_child is None:
+                draft.put(attrs.evolve(loop, failed_child=task.reason or f"{task.ref} is {task.status}"))
+        return True
+    status = {
+        TaskStatus.CANCELED: WorkflowStatus.TERMINATED,
+        TaskStatus.TIMED_OUT: WorkflowStatus.TIMED_OUT,
+    }.get(task.status, WorkflowStatus.FAILED)
+    reason = out_of_time(draft, task) if _attempts_left(node, task) else failed_with(task)
+    fail_workflow(draft, status, reason, task)
+    return False
+
+
+def executed(draft: Draft, ref: str) -> None:
+    """Note that the successors of a task have their rows, and tell JOINs; a scope that holds nothing live any more is over."""
+    task = draft.known(ref)
+    if not task.status.terminal:
+        raise InvariantBroken(f"task {ref!r} is executed before its end")
+    draft.put(changed(task, executed=True))
+    if draft.node(task).compensates is not None:
+        if compensation.is_last(draft, task):
+            end_compensated(draft)
+        return
+    # Only now: a JOIN that this task's own end has scheduled counted it as live.
+    for join in draft.joins_of(task):
+        one_less(draft, join)
+    owner = draft.owner(task)
+    if owner is None:
+        if draft.open == 0:
+            complete_workflow(draft)
+    elif draft.known(owner).open == 0:
+        scope_is_empty(draft, owner)

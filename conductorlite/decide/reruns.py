@@ -1,0 +1,244 @@
+"""Executions that are run again, whole or from a task on: `restart` and `rerun`.
+
+What comes after the task in the flow is taken back: what follows it in its list and in the lists around it, later rounds of the
+loops around it, what is inside it. The other branches of a fork stay as they are, save that in an ended execution what failed
+or was canceled there is tried again. JOINs of forks and loops around the task are reopened as the rows they are. (Conductor
+deletes by order of scheduling instead, and so hits other branches; see the compatibility page.)
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Any
+
+import attrs
+
+from conductorlite.decide.admissions import reopens
+from conductorlite.decide.compensation import was_compensated
+from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.endings import leave_limit, set_workflow_timeout
+from conductorlite.decide.operators.do_while import set_round
+from conductorlite.decide.reopening import follow_up_all, go_on, recount, reopen, reopen_workflow, tell_parent_reopened
+from conductorlite.language.templates import apply_workflow_input_template
+from conductorlite.model.canonical import EMPTY, Payload
+from conductorlite.model.decisions import Event, EventKind, Outcome
+from conductorlite.model.executions import HistoryKind, Task, printed_ref
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.plan.compile import Node
+
+__all__ = ["on_rerun", "on_restart"]
+
+
+def on_restart(draft: Draft, event: Event) -> None:
+    """Run an ended workflow again from the start with the same input, on its definition or on the one the event names."""
+    status = draft.status
+    if not status.terminal:
+        draft.reply(event, Outcome.CONFLICT, f"a {status} workflow cannot be restarted: terminate it first")
+    elif status is WorkflowStatus.COMPLETED and not draft.plan.definition.restartable:
+        draft.reply(event, Outcome.CONFLICT, "its definition says that a COMPLETED workflow is not restartable")
+    elif (problem := _input_problem(draft, draft.value(event.data))) is not None:
+        draft.reply(event, Outcome.CONFLICT, problem)
+    else:
+        _begin_again(draft, "RESTART", draft.value(event.data))
+
+
+def on_rerun(draft: Draft, event: Event) -> None:
+    """Run a workflow again from a task on, or from the start, possibly with another input."""
+    said = draft.value(event.data)
+    if draft.status is WorkflowStatus.PAUSED:
+        draft.reply(event, Outcome.CONFLICT, "a PAUSED workflow cannot be rerun: resume it first")
+        return
+    problem = _input_problem(draft, said)
+    if problem is not None:
+        draft.reply(event, Outcome.CONFLICT, problem)
+        return
+    if said.get("ref") is None:
+        _begin_again(draft, "RERUN", said)
+        return
+    if was_compensated(draft, draft.everything()):
+        draft.reply(event, Outcome.CONFLICT, "the workflow was compensated: restart it, or rerun it from the start")
+        return
+    target = draft.latest(said["ref"]) if draft.task(said["ref"]) is None else draft.known(said["ref"])
+    if target is None:
+        draft.reply(event, Outcome.MISSING, f"the execution has no task {said['ref']!r}")
+    elif target.skipped_ahead or (placed := draft.placed(target)) is None or placed.unreachable:
+        draft.reply(event, Outcome.CONFLICT, f"the flow does not come to {target.ref!r}")
+    elif target.status is TaskStatus.SKIPPED and draft.node(target).behind_fork:
+        draft.reply(event, Outcome.CONFLICT, f"{target.ref!r} was skipped with its fork: rerun the fork")
+    elif draft.field("rate_limited") and not draft.status.terminal:
+        draft.reply(event, Outcome.CONFLICT, f"the execution waits for a slot of {draft.field('rate_limit_key')!r}")
+    elif reopens(draft, event):
+        _run_from(draft, target, said)
+
+
+def _begin_again(draft: Draft, verb: str, said: dict[str, Any]) -> None:
+    """Take everything back and start anew, in a turn of its own, for the definition may be another one."""
+    rows = draft.everything()
+    leave_limit(draft)  # it asks again when it starts, under the key of that definition
+    draft.counting = False
+    draft.take_back(_innermost_first(draft, rows))
+    draft.recount()
+    _tell(draft, verb, said, rows)
+    reopen_workflow(draft)
+    draft.reopening = False
+    draft.start_order_again()
+    draft.cancel_timer(EventKind.WORKFLOW_TIMEOUT)
+    draft.change(
+        started_at=0,
+        timeout_at=None,
+        skips=0,
+        compensating=None,
+        permitted_failures=0,
+        variables=draft.payload(said.get("variables", dict(draft.plan.definition.variables))),
+        definition_hash=said.get("definitionHash", draft.workflow.definition_hash),
+        name=said.get("name", draft.workflow.name),
+        version=said.get("version", draft.workflow.version),
+    )
+    _change_input(draft, said)
+    draft.stack.clear()
+    draft.queue.clear()
+    draft.post(EventKind.START, EventKind.START, draft.clock)
+    draft.more = True
+    tell_parent_reopened(draft)
+
+
+def _input_problem(draft: Draft, said: dict[str, Any]) -> str | None:
+    """Why the input a workflow would run again with cannot be: it is too large, or cannot be had; None when it stays as it is."""
+    given = _new_input(draft, said)
+    return None if given is None else draft.refusal("workflow_input", given)
+
+
+def _new_input(draft: Draft, said: dict[str, Any]) -> Payload | None:
+    given = said.get("input")
+    template = said.get("inputTemplate")
+    if given is None and not template:
+        return None
+    values = draft.value(draft.workflow.input) if given is None else given
+    template = dict(draft.plan.definition.input_template) if template is None else template
+    return Payload.of(apply_workflow_input_template(dict(values), template))
+
+
+def _change_input(draft: Draft, said: dict[str, Any]) -> None:
+    if said.get("correlationId") is not None:
+        draft.change(correlation_id=said["correlationId"])
+    given = _new_input(draft, said)
+    if given is not None:
+        draft.change(input=draft.keep(given))
+
+
+def _tell(draft: Draft, verb: str, said: dict[str, Any], dropped: list[Task]) -> None:
+    shown = {key: value for key, value in said.items() if key not in ("ref", "variables", "inputTemplate")}
+    payload = Payload.of({**shown, "dropped": [task.ref for task in dropped]}, bounded=False)
+    draft.journal(HistoryKind.VERB, verb, ref=said.get("ref"), payload=draft.keep(payload))
+
+
+# ---------------------------------------------------------------------- from a task on
+
+
+class _Place(Enum):
+    """Where a task stands as seen from another."""
+
+    BEFORE = auto()
+    AFTER = auto()
+    BESIDE = auto()
+    INSIDE = auto()
+    AROUND = auto()
+    SAME = auto()
+
+
+def _run_from(draft: Draft, target: Task, said: dict[str, Any]) -> None:
+    ended = draft.status.terminal
+    in_place = draft.node(target).task.type == "JOIN"
+    places = {task.ref: _place(draft, target, task) for task in draft.everything()}
+    around = [task for task in draft.everything() if places[task.ref] is _Place.AROUND]
+    joins = {join.ref for join in _joins_of(draft, around)} | ({target.ref} if in_place else set())
+    gone = [
+        task
+        for task in draft.everything()
+        if places[task.ref] in (_Place.AFTER, _Place.INSIDE, _Place.SAME) and task.ref not in joins
+    ]
+    failed = [task for task in draft.everything() if ended and task.ref not in joins and _tried_again(task, places[task.ref])]
+    draft.counting = False
+    origin = _origin(draft, target)
+    draft.take_back(_innermost_first(draft, gone))
+    _tell(draft, "RERUN", said, gone)
+    reopen_workflow(draft)
+    _change_input(draft, said)
+    if ended:
+        set_workflow_timeout(draft)
+    for task in sorted(around, key=lambda task: len(task.iterations)):
+        if draft.node(task).task.type == "DO_WHILE":
+            round_of_target = target.iterations[len(task.iterations)]
+            loop = draft.known(task.ref)
+            _wait_again(draft, loop, set_round(draft, loop, round_of_target))
+    for ref in sorted(joins):
+        _wait_again(draft, draft.known(ref), {"output": EMPTY})
+    left = {task.ref for task in draft.everything() if task.live and task.status.terminal and not task.failed}
+    left -= {task.ref for task in failed}
+    if not ended:
+        left |= {task.ref for task in draft.everything() if task.live and task.failed}
+    reopen(draft, failed)
+    recount(draft)
+    draft.change(skips=sum(task.skipped_ahead for task in draft.everything()))
+    follow_up_all(draft, left, around=frozenset(task.ref for task in around))
+    if not in_place:
+        item = ("schedule", origin.ref, list(target.iterations), list(origin.grafts))
+        draft.stack.append(item if said.get("taskInput") is None else (*item, said["taskInput"]))
+    if ended:
+        tell_parent_reopened(draft)
+
+
+def _tried_again(task: Task, place: _Place) -> bool:
+    """Whether a task that is not run again by itself is tried again: it failed the execution, or was canceled with it."""
+    if place is _Place.BESIDE and task.failed:
+        return True
+    canceled = task.failed or task.status is TaskStatus.CANCELED
+    return place in (_Place.BEFORE, _Place.BESIDE) and canceled and not task.executed
+
+
+def _origin(draft: Draft, target: Task) -> Node:
+    """The node of the definition that a row came from: for what a DYNAMIC stood for, the DYNAMIC."""
+    outer = draft.plan_of(target.grafts[:-1]).nodes.get(target.base_ref) if target.grafts else None
+    return draft.node(target) if outer is None else outer
+
+
+def _joins_of(draft: Draft, around: list[Task]) -> list[Task]:
+    """The JOINs of the forks around a task."""
+    joins = ((draft.node(task).join, task.iterations) for task in around)
+    found = [draft.task(printed_ref(ref, iterations)) for ref, iterations in joins if ref is not None]
+    return [task for task in found if task is not None]
+
+
+def _wait_again(draft: Draft, task: Task, fields: dict[str, Any]) -> None:
+    """Have a loop or a JOIN wait again for what is in it; nothing has followed from it any more."""
+    if task.status.terminal:
+        draft.cancel_timer(f"{EventKind.CONTINUE}:{task.ref}")
+        go_on(draft, task, generation=draft.field("generation"), succeeded_before=False, **fields)
+    else:
+        draft.put(attrs.evolve(task, updated_at=draft.now, reason=None, succeeded_before=False, **fields))
+
+
+def _innermost_first(draft: Draft, tasks: list[Task]) -> list[Task]:
+    return sorted(tasks, key=lambda task: -len(placed.scopes) if (placed := draft.placed(task)) is not None else 0)
+
+
+def _place(draft: Draft, target: Task, task: Task) -> _Place:
+    """Where a task stands in the flow as seen from `target`."""
+    placed = draft.placed(task)
+    if placed is None or placed.unreachable:
+        return _Place.BESIDE
+    mine, other = draft.node(target).route, placed.route
+    depth = 0
+    for (my_list, my_index, body), (its_list, its_index, _) in zip(mine, other, strict=False):
+        if my_list != its_list:
+            return _Place.BESIDE
+        if body:
+            my_round, its_round = target.iterations[depth], task.iterations[depth]
+            depth += 1
+            if my_round != its_round:
+                return _Place.AFTER if its_round > my_round else _Place.BEFORE
+        if my_index != its_index:
+            return _Place.AFTER if its_index > my_index else _Place.BEFORE
+    if len(mine) == len(other):
+        return _Place.SAME
+    return _Place.INSIDE if len(other) > len(mine) else _Place.AROUND

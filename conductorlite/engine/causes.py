@@ -1,0 +1,308 @@
+"""Why an execution failed, or what it waits for: the root causes, and the words for them.
+
+Lengths of time, instants and lists as a person reads them.
+
+Where each task of a definition stands.
+
+Inputs and outputs that are null because a `${…}` found nothing: where each came from, and what is missing there.
+
+The root causes of an execution that failed, or what one that is open waits for, down through its sub-workflows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.language.reads import Reads
+from conductorlite.language.templates import compile_template
+from conductorlite.model.canonical import Payload
+from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask, step_path
+from conductorlite.model.errors import InvalidExpression
+from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.failures import Cause
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.model.texts import did_you_mean
+from conductorlite.plan.grafts import unfolded
+
+__all__ = ["TOLD", "Place", "causes_of", "instant_in_words", "listed", "nulls", "output_nulls", "places", "span_in_words"]
+
+#: How many open tasks, references and failures are told one by one.
+TOLD: Final = 5
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+_UNITS: Final = ((86_400_000, "day"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
+
+
+def span_in_words(span_ms: int) -> str:
+    """A length of time in at most two units: `450 ms`, `3 s`, `1 min 30 s`, `29 days 23 h`."""
+    if span_ms < 1_000:
+        return f"{span_ms} ms"
+    for place, (size, unit) in enumerate(_UNITS):
+        if span_ms >= size:
+            words = [_count(span_ms // size, unit)]
+            rest = 0
+            if place + 1 < len(_UNITS):
+                smaller, below = _UNITS[place + 1]
+                rest = span_ms % size // smaller
+                words += [_count(rest, below)] if rest else []
+            return " ".join(words)
+    return f"{span_ms} ms"
+
+
+def _count(number: int, unit: str) -> str:
+    return f"{number} {unit}s" if unit == "day" and number != 1 else f"{number} {unit}"
+
+
+def instant_in_words(at: int) -> str:
+    """An instant (epoch ms) in UTC, to the second."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=at)
+    except OverflowError:
+        return f"{at} ms after 1970"
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def listed(words: Sequence[str]) -> str:
+    """`a, b and c`; of many the first ones, and how many more there are."""
+    shown = list(words[:TOLD])
+    if len(words) > TOLD:
+        shown.append(f"{len(words) - TOLD} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+@attrs.define(slots=True)
+class Place:
+    """Where a task of the definition stands: what it is in, and what comes before it."""
+
+    task: WorkflowTask
+    before: WorkflowTask | None
+    parent: WorkflowTask | None
+    #: The case of the SWITCH around it; None for its default case.
+    case: str | None = None
+    #: What this task undoes, for a compensation.
+    undoes: WorkflowTask | None = None
+
+
+def places(definition: WorkflowDef | None) -> Iterator[Place]:
+    """Every task in document order, each before what it contains. A stack, as in `plan.tree`."""
+    waiting = [] if definition is None else _stacked(definition.tasks, None, None)
+    while waiting:
+        place = waiting.pop()
+        yield place
+        task = place.task
+        if task.compensation is not None and place.undoes is None:
+            yield Place(task.compensation, None, None, undoes=task)
+        inner = [_stacked(branch, task, name) for name, branch in task.decision_cases.items()]
+        inner += [_stacked(branch, task, None) for branch in (task.default_case, *task.fork_tasks, task.loop_over)]
+        for branch in reversed(inner):
+            waiting.extend(branch)
+
+
+def _stacked(tasks: Sequence[WorkflowTask], parent: WorkflowTask | None, case: str | None) -> list[Place]:
+    before = (None, *tasks)
+    return [Place(task, before[index], parent, case) for index, task in enumerate(tasks)][::-1]
+
+
+#: Nulls told of, and values looked at.
+_MOST_NULLS: Final = 5
+_LOOKED_AT: Final = 10_000
+
+#: Characters of a text that are looked at, and the expressions in it.
+_LONGEST: Final = 10_000
+_EXPRESSION: Final = re.compile(r"(?<!\$)\$\{[^{}]*\}")
+
+
+def nulls(workflow: Workflow, task: Task) -> tuple[str, ...]:
+    """``y came from `${aa.output.y}`, and there is no aa``, for each null in a task's input that an expression has left there."""
+    if task.input.absent or task.input.external is not None or workflow.definition is None:
+        return ()
+    known = {place.task.task_reference_name: place.task for place in places(unfolded(workflow))}
+    written = known.get(task.base_ref)
+    if written is None or not written.input_parameters:
+        return ()
+    before = [row for row in workflow.tasks if row.seq < task.seq]
+    return _told(workflow, written.input_parameters, task.input.value, known, before)
+
+
+def output_nulls(workflow: Workflow) -> tuple[str, ...]:
+    """The same for the output of an execution that has ended, whose definition says what it is made of."""
+    output, definition = workflow.output, workflow.definition
+    if output.absent or output.external is not None or definition is None or not workflow.status.terminal:
+        return ()
+    known = {place.task.task_reference_name: place.task for place in places(unfolded(workflow))}
+    return _told(workflow, definition.output_parameters, output.value, known, workflow.tasks)
+
+
+def _told(
+    workflow: Workflow,
+    written: Mapping[str, Any],
+    given: Mapping[str, Any],
+    known: dict[str, WorkflowTask],
+    before: Sequence[Task],
+) -> tuple[str, ...]:
+    found: list[str] = []
+    for name, text, whole in _emptied(written, given):
+        for expression in [text] if whole else _EXPRESSION.findall(text):
+            why = _why(workflow, expression, known, before, sure=not whole)
+            if why is not None:
+                came = "came from" if whole else "holds the null of"
+                found.append(f"{name} {came} `{expression:.200}`, and {why}")
+            if len(found) == _MOST_NULLS:
+                return tuple(found)
+    return tuple(found)
+
+
+def _emptied(written: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[tuple[str, str, bool]]:
+    """Places that are one expression and came out null, with the expression; and texts that have expressions in them."""
+    waiting: list[tuple[str, Any, Any]] = [(name, value, given[name]) for name, value in written.items() if name in given]
+    for looked_at, (name, template, value) in enumerate(waiting):
+        if looked_at >= _LOOKED_AT:
+            return
+        if isinstance(template, str):
+            if value is None and template.startswith("${") and template.endswith("}"):
+                yield name, template, True
+            elif isinstance(value, str) and "${" in template and not _EXPRESSION.fullmatch(template):
+                yield name, template[:_LONGEST], False
+        elif isinstance(template, Mapping) and isinstance(value, Mapping):
+            waiting.extend((step_path(name, key), inner, value[key]) for key, inner in template.items() if key in value)
+        elif isinstance(template, list | tuple) and isinstance(value, list | tuple):
+            pairs = enumerate(zip(template, value, strict=False))
+            waiting.extend((f"{name}[{index}]", inner, out) for index, (inner, out) in pairs)
+
+
+def _why(workflow: Workflow, text: str, known: dict[str, WorkflowTask], before: Sequence[Task], *, sure: bool) -> str | None:
+    """What is missing; None where that cannot be told. `sure`: also where nothing need be missing, for it may not be null."""
+    try:
+        reads = compile_template(text).reads
+    except InvalidExpression:
+        return None
+    root, member, key = _named(reads)
+    if root is None:
+        return None
+    if root == "workflow":
+        whose = {"input": "the workflow's input", "variables": "the workflow"}.get(member or "")
+        thing = {"input": key, "variables": f"variable {key}"}.get(member or "")
+        if whose is None or key is None or (sure and _has(workflow.input if member == "input" else workflow.variables, key)):
+            return None
+        return f"{whose} has no {thing}, or it is null"
+    rows = [row for row in workflow.tasks if row.base_ref == root]
+    if not rows:
+        there = root in known
+        return f"{root} has not run" if there else f"there is no {root}{did_you_mean(root, sorted((*known, 'workflow')))}"
+    seen = [row for row in before if row.base_ref == root]
+    if not seen:
+        return f"{root} had not run yet"
+    last = seen[-1]
+    if member == "output" and key is not None and not last.output.absent and last.output.external is None:
+        if sure and _has(last.output, key):
+            return None
+        return f"the output of {root} has {'null there' if key in last.output.value else f'no {key}'}"
+    return None if sure else f"{root}, which is {last.status}, has nothing there"
+
+
+def _has(payload: Payload, key: str) -> bool:
+    return payload.absent or payload.external is not None or payload.value.get(key) is not None
+
+
+def _named(reads: Reads) -> tuple[str | None, str | None, str | None]:
+    """Root, member and key of an expression that reads one place."""
+    if len(reads.steps) == 1:
+        return next(iter(reads.steps))
+    return (next(iter(reads.roots)), None, None) if len(reads.roots) == 1 and not reads.steps else (None, None, None)
+
+
+#: Tasks that fail, or wait, because of one in them or before them.
+_CONTAINERS: Final = frozenset({TaskType.DO_WHILE, TaskType.JOIN, TaskType.EXCLUSIVE_JOIN})
+
+#: Causes told of, and executions looked into.
+_MOST_CAUSES: Final = 20
+_DEEPEST: Final = 100
+
+
+def causes_of(workflow: Workflow, child: Callable[[str], Workflow | None]) -> tuple[Cause, ...]:
+    """What was to blame, the root cause first and optional failures last; of an open execution what it waits for.
+
+    `child` gives an execution by its id, with its tasks, or None when it is not there. At most 20 are told of.
+    """
+    found: list[Cause] = []
+    # Depth first: what a cause leads to is told before its neighbours are.
+    pending: list[tuple[Workflow, tuple[str, ...], bool]] = [(workflow, (workflow.name,), False)]
+    while pending and len(found) < _MOST_CAUSES:
+        row, address, optional = pending.pop()
+        below: list[tuple[Workflow, tuple[str, ...], bool]] = []
+        tasks = (_blamed(row) if row.status.terminal else _open(row))[:_MOST_CAUSES]
+        for task in tasks:
+            lesser = optional or task.status is TaskStatus.COMPLETED_WITH_ERRORS
+            inner = None if task.sub_workflow_id is None or len(address) > _DEEPEST else child(task.sub_workflow_id)
+            if inner is not None and _leads_on(task, inner):
+                below.append((inner, (*address, task.ref), lesser))
+            else:
+                found.append(_cause(row, task, address, optional=lesser))
+        if not tasks and row.status is not WorkflowStatus.COMPLETED:
+            reason = f"is parked: {row.parked}" if row.parked is not None else row.reason
+            found.append(Cause(address=address, workflow_id=row.workflow_id, status=row.status, reason=reason, optional=optional))
+        pending.extend(reversed(below))
+    return tuple(sorted(found, key=lambda cause: cause.optional))
+
+
+def _leads_on(task: Task, inner: Workflow) -> bool:
+    """Whether the execution below a task tells what is to be told of it: not if the task ended by a timeout of its own, say."""
+    ended_alike = inner.status.terminal == task.status.terminal and inner.status is not WorkflowStatus.COMPLETED
+    return ended_alike and task.status is not TaskStatus.TIMED_OUT
+
+
+def _cause(row: Workflow, task: Task, address: tuple[str, ...], *, optional: bool) -> Cause:
+    told = task if task.status.terminal else _attempt_before(row, task) or task
+    reason = told.reason
+    if told is not task:
+        reason = f"{told.reason or told.status} (attempt {_number(told)}; attempt {_number(task)} is {task.status})"
+    return Cause(
+        address=(*address, task.ref),
+        workflow_id=row.workflow_id,
+        status=task.status,
+        reason=reason,
+        traceback=told.traceback,
+        ref=task.ref,
+        task_id=task.task_id,
+        attempt=task.attempt,
+        optional=optional,
+        nulls=nulls(row, task) if task.status.terminal or told is not task else (),
+    )
+
+
+def _number(task: Task) -> int:
+    return task.attempt - task.first_attempt + 1
+
+
+def _attempt_before(row: Workflow, task: Task) -> Task | None:
+    """The last attempt before this one that has failed."""
+    if task.attempt == task.first_attempt:
+        return None
+    attempts = (one for one in row.tasks if one.ref == task.ref and task.first_attempt <= one.attempt < task.attempt)
+    failed = [one for one in attempts if one.status.terminal and not one.status.successful]
+    return max(failed, key=lambda one: one.attempt, default=None)
+
+
+def _blamed(row: Workflow) -> list[Task]:
+    """Failed tasks, the first to fail first and those that were optional last; not those that failed because of another here."""
+    failed = [task for task in row.tasks if not task.retried and (task.failed or task.status is TaskStatus.COMPLETED_WITH_ERRORS)]
+    failed.sort(key=lambda task: (task.status is TaskStatus.COMPLETED_WITH_ERRORS, task.ended_at, task.seq))
+    return _without_containers(failed)
+
+
+def _open(row: Workflow) -> list[Task]:
+    return _without_containers([task for task in row.tasks if not task.retried and not task.status.terminal])
+
+
+def _without_containers(tasks: Iterable[Task]) -> list[Task]:
+    """Loops and JOINs fail, or wait, because of others, if there are others that are not optional."""
+    known = list(tasks)
+    if any(task.task_type not in _CONTAINERS and task.status is not TaskStatus.COMPLETED_WITH_ERRORS for task in known):
+        return [task for task in known if task.task_type not in _CONTAINERS]
+    return known

@@ -1,0 +1,428 @@
+"""The laws of a stored execution, as one list: what `Engine.check` and the test kit look at.
+
+Each law is a function from a `Picture` (one execution, whole) to findings in words. None of them trusts a counter, a timer or
+the journal: each is compared with what the rows say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import attrs
+
+from conductorlite.model.decisions import DEADLINES, TIMERS, Event, EventKind, Message, queue_name
+from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref
+from conductorlite.model.limits import Limit, Member, MemberState
+from conductorlite.model.statuses import (
+    TASK_TRANSITIONS,
+    TASK_VERB_TRANSITIONS,
+    WORKFLOW_TRANSITIONS,
+    WORKFLOW_VERB_TRANSITIONS,
+    TaskStatus,
+    WorkflowStatus,
+)
+from conductorlite.plan.compile import Node, Plan
+
+__all__ = ["INVARIANTS", "Finding", "Picture", "findings", "limit_findings"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Picture:
+    """One execution, whole, as it is stored."""
+
+    workflow: Workflow
+    plan: Plan
+    attempts: Sequence[Task]
+    inbox: Sequence[Event]
+    messages: Sequence[Message]
+    history: Sequence[HistoryEvent]
+    #: What it and its tasks hold of limits, and wait for.
+    members: Sequence[Member] = ()
+    #: The plan with what was made at run time, by the grafts of tasks.
+    grown: Mapping[tuple[str, ...], Plan] = attrs.field(factory=dict)
+    #: Outgoing parts wait to be relayed: the queue may lag behind the rows.
+    undelivered: bool = False
+
+    @property
+    def last(self) -> dict[str, Task]:
+        """The last attempt at each printed reference."""
+        return {task.ref: task for task in sorted(self.attempts, key=lambda task: task.attempt)}
+
+    def placed(self, task: Task) -> Node | None:
+        """The node a row was made from; None when the execution has moved to a definition without it."""
+        return self.grown.get(task.grafts, self.plan).nodes.get(task.base_ref)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Finding:
+    """A law that does not hold: its name, the execution, and what was seen."""
+
+    law: str
+    workflow_id: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.workflow_id}: {self.law}: {self.text}"
+
+
+def one_live_attempt(picture: Picture) -> Iterator[str]:
+    """Of each reference only the last attempt is open, attempts are numbered without gaps, every older one is superseded."""
+    by_ref: dict[str, list[Task]] = {}
+    for task in picture.attempts:
+        by_ref.setdefault(task.ref, []).append(task)
+    for ref, tasks in by_ref.items():
+        tasks.sort(key=lambda task: task.attempt)
+        if [task.attempt for task in tasks] != list(range(len(tasks))):
+            yield f"{ref}: attempts are numbered {[task.attempt for task in tasks]}"
+        for task in tasks[:-1]:
+            if not task.status.terminal or not task.retried:
+                yield f"{ref}: attempt {task.attempt} is {task.status}, but a later one exists"
+        if tasks[-1].retried:
+            yield f"{ref}: the last attempt is marked as superseded"
+
+
+def counters_equal_counts(picture: Picture) -> Iterator[str]:
+    """`open` and `waiting` are what counting the rows gives."""
+    last = picture.last
+    live: dict[str | None, int] = {}
+    for task in last.values():
+        if task.live:
+            node = picture.placed(task)
+            scopes = () if node is None else node.scopes
+            scope = last[printed_ref(scopes[-1][0], task.iterations[: scopes[-1][1]])] if scopes else None
+            owner = scope.ref if scope is not None and scope.live else None
+            live[owner] = live.get(owner, 0) + 1
+    if picture.workflow.open != live.get(None, 0):
+        yield f"the workflow counts {picture.workflow.open} live tasks, there are {live.get(None, 0)}"
+    for task in last.values():
+        node = picture.placed(task)
+        if node is None:
+            continue  # it had ended when the execution moved to a definition without it
+        if task.open != live.get(task.ref, 0):
+            yield f"{task.ref}: counts {task.open} live tasks, there are {live.get(task.ref, 0)}"
+        if node.task.type == "JOIN" and not task.status.terminal:
+            refs = [printed_ref(ref, task.iterations) for ref in dict.fromkeys(() if node.collects else node.task.join_on)]
+            waiting = sum(ref not in last or not last[ref].passed for ref in refs) + (task.seq == 0)
+            if task.waiting != waiting:
+                yield f"{task.ref}: waits for {task.waiting}, {waiting} have not ended"
+
+
+def nothing_of_the_ended(picture: Picture) -> Iterator[str]:
+    """A task that has ended has no message, no timer, no deadline and no lease; an ended workflow has none at all."""
+    last = picture.last
+    ended = picture.workflow.status.terminal
+    for event in picture.inbox:
+        task = last.get(event.ref or "")
+        if event.kind is EventKind.CONTINUE or event.kind in _LETTERS:
+            continue
+        if event.kind is EventKind.START and event.sender != picture.workflow.workflow_id:
+            continue  # a parent that resumes its children writes to each, lest one was ended before it began
+        if ended or (event.ref is not None and (task is None or task.status.terminal)):
+            yield f"{event.event_id} is still in the inbox"
+    for message in picture.messages:
+        task = last.get(message.ref)
+        if not picture.undelivered and (task is None or task.status is not TaskStatus.SCHEDULED or ended):
+            yield f"{message.ref} is still offered in queue {message.queue!r}"
+    for task in picture.attempts:
+        if task.status.terminal:
+            held = [name for name in DEADLINES if getattr(task, name) is not None]
+            if held or task.lease or task.holder:
+                yield f"{task.ref} attempt {task.attempt} is {task.status} with lease {task.lease} and {held}"
+        elif task.holder is not None and not (task.status is TaskStatus.IN_PROGRESS and task.lease):
+            yield f"{task.ref} is {task.status} with lease {task.lease}, and {task.holder} holds it"
+        elif ended:
+            yield f"{task.ref} is {task.status} in a {picture.workflow.status} workflow"
+
+
+#: What others send may come at any time; it is void in an ended workflow, and gone with the next turn.
+_LETTERS: Final = frozenset(
+    {EventKind.REPORT, EventKind.EXTEND_LEASE, EventKind.GIVE_BACK, EventKind.POLL, EventKind.PAUSE, EventKind.RESUME,
+     EventKind.TERMINATE, EventKind.RETRY, EventKind.RESTART, EventKind.RERUN, EventKind.SKIP, EventKind.VARIABLES,
+     EventKind.APPEND, EventKind.MIGRATE, EventKind.CHILD_ENDED, EventKind.CHILD_REOPENED, EventKind.STARTED,
+     EventKind.GRANTED, EventKind.WINDOW_MOVES}
+)  # fmt: skip
+
+
+def open_tasks_are_reachable(picture: Picture) -> Iterator[str]:
+    """Every SCHEDULED task is offered, every deadline has its timer at that instant, every running workflow can still move."""
+    if picture.workflow.status.terminal:
+        return
+    inbox = {event.event_id: event for event in picture.inbox}
+    offered = {message.ref: message for message in picture.messages}
+    for task in picture.last.values():
+        if task.status is TaskStatus.SCHEDULED:
+            yield from _will_begin(picture, task, inbox, offered.get(task.ref))
+        if task.status.terminal:
+            continue
+        for name, kind in TIMERS.items():
+            at = getattr(task, name)
+            timer = inbox.get(f"{kind}:{task.ref}")
+            if at is not None and (timer is None or (timer.due_at != at and not timer.held and not _released(timer))):
+                yield f"{task.ref}: deadline {name} at {at} has the timer {timer}"
+            if at is None and timer is not None:
+                yield f"{task.ref}: the timer {kind} has no deadline"
+    workflow = picture.workflow
+    if workflow.timeout_at is not None and EventKind.WORKFLOW_TIMEOUT not in inbox:
+        yield f"the workflow's timeout at {workflow.timeout_at} has no timer"
+    if workflow.started_at and workflow.open == 0:
+        yield "the workflow is RUNNING with nothing live"
+
+
+def _will_begin(picture: Picture, task: Task, inbox: Mapping[str, Event], message: Message | None) -> Iterator[str]:
+    """A SCHEDULED task is offered to workers; the retry of an operator that is put off has a timer instead."""
+    node = picture.placed(task)
+    if node is not None and node.operator:
+        if f"{EventKind.ADMISSION}:{task.ref}" not in inbox:
+            yield f"{task.ref} is SCHEDULED, and nothing begins it"
+        if message is not None and not picture.undelivered:
+            yield f"{task.ref} is SCHEDULED, and is offered"
+    elif not picture.undelivered:
+        if message is None:
+            yield f"{task.ref} is SCHEDULED but not offered"
+        elif (message.attempt, message.generation, message.due_at) != (task.attempt, task.generation, task.due_at):
+            yield f"{task.ref} is offered as {message}"
+
+
+def letters_are_the_owners(picture: Picture) -> Iterator[str]:
+    """Letters and messages lie where the execution's owner, and nobody else, finds them."""
+    owner = picture.workflow.owner
+    for event in picture.inbox:
+        if event.owner != owner:
+            yield f"{event.event_id} is for {event.owner or 'everybody'}, the execution is {owner or 'everybody'}'s"
+    last = picture.last
+    for message in picture.messages:
+        task = last.get(message.ref)
+        if task is not None and message.queue != queue_name(task.task_type, task.domain, owner):
+            yield f"{message.ref} is offered in queue {message.queue!r}, where its execution's owner does not find it"
+
+
+def _released(timer: Event) -> bool:
+    # A deadline that passed while the workflow was paused is dated again when it resumes.
+    return timer.due_at >= timer.posted_at
+
+
+def time_runs_forward(picture: Picture) -> Iterator[str]:
+    """The journal is numbered without gaps and its instants never go back; no row ends before it began."""
+    numbers = [line.n for line in picture.history]
+    if numbers != list(range(1, len(numbers) + 1)) or picture.workflow.history_seq != len(numbers):
+        yield f"the journal has {len(numbers)} lines, the workflow counts {picture.workflow.history_seq}"
+    instants = [line.at for line in picture.history]
+    if instants != sorted(instants):
+        yield "the journal goes back in time"
+    for task in picture.attempts:
+        if task.ended_at and task.ended_at < max(task.started_at, task.scheduled_at):
+            yield f"{task.ref} attempt {task.attempt} ends at {task.ended_at} before it begins"
+
+
+def transitions_are_in_the_table(picture: Picture) -> Iterator[str]:
+    """Every change the journal tells of is one the tables allow; terminal is terminal but for the verbs."""
+    status: WorkflowStatus | None = None
+    tasks: dict[tuple[str | None, int | None], TaskStatus] = {}
+    reopened = False
+    for line in picture.history:
+        if line.kind is HistoryKind.WORKFLOW:
+            after = WorkflowStatus(line.status)
+            verbs = WORKFLOW_VERB_TRANSITIONS.get(status, frozenset()) if status is not None else frozenset()
+            if after not in WORKFLOW_TRANSITIONS[status] and after not in verbs:
+                yield f"line {line.n}: the workflow goes from {status} to {after}"
+            reopened = status is not None and status.terminal
+            status = after
+        elif line.kind is HistoryKind.VERB or line.status == "DROPPED":
+            reopened = reopened or line.kind is HistoryKind.VERB
+            gone = _dropped(line)
+            tasks = {key: told for key, told in tasks.items() if key[0] not in gone}
+        elif line.kind is HistoryKind.MIGRATED:
+            names = _renamed(line)
+            tasks = {(names.get(ref or "", ref), attempt): told for (ref, attempt), told in tasks.items()}
+        elif line.kind is HistoryKind.TASK:
+            key = (line.ref, line.attempt)
+            before, now = tasks.get(key), TaskStatus(line.status)
+            by_verb = reopened and before is not None and now in TASK_VERB_TRANSITIONS.get(before, frozenset())
+            if now not in TASK_TRANSITIONS[before] and not by_verb:
+                yield f"line {line.n}: {line.ref} goes from {before} to {now}"
+            if status is not None and status.terminal and not now.terminal:
+                yield f"line {line.n}: {line.ref} becomes {now} in a {status} workflow"
+            tasks[key] = now
+
+
+def _renamed(line: HistoryEvent) -> dict[str, str]:
+    """Printed references before and after a migration."""
+    names: dict[str, str] = line.payload.value["renamed"] if line.payload is not None else {}
+    return names
+
+
+class _Told(NamedTuple):
+    """What the journal says last: of each attempt, of the workflow, and of each loop's round."""
+
+    attempts: dict[tuple[str | None, int | None], HistoryEvent]
+    workflow: HistoryEvent | None
+    rounds: dict[str | None, int | None]
+
+
+def _replayed(history: Sequence[HistoryEvent]) -> _Told:
+    statuses: dict[tuple[str | None, int | None], HistoryEvent] = {}
+    workflow: HistoryEvent | None = None
+    rounds: dict[str | None, int | None] = {}
+    for line in history:
+        if line.kind is HistoryKind.TASK:
+            statuses[(line.ref, line.attempt)] = line
+        elif line.kind is HistoryKind.WORKFLOW:
+            workflow = line
+        elif line.kind is HistoryKind.VERB or line.status == "DROPPED":
+            gone = _dropped(line)
+            statuses = {key: told for key, told in statuses.items() if key[0] not in gone}
+            if line.kind is HistoryKind.VERB:
+                rounds = {ref: number for ref, number in rounds.items() if ref not in gone}
+        elif line.kind is HistoryKind.MIGRATED:
+            names = _renamed(line)
+            statuses = {(names.get(ref or "", ref), attempt): told for (ref, attempt), told in statuses.items()}
+            rounds = {names.get(ref or "", ref): number for ref, number in rounds.items()}
+        elif line.kind is HistoryKind.ROUND:
+            rounds[line.ref] = line.number
+    return _Told(statuses, workflow, rounds)
+
+
+def the_journal_replays_to_the_rows(picture: Picture) -> Iterator[str]:
+    """What the journal says last of each attempt is what its row says."""
+    statuses, workflow, rounds = _replayed(picture.history)
+    if {(task.ref, task.attempt) for task in picture.attempts} != set(statuses):
+        yield "the journal and the rows tell of different attempts"
+    for task in picture.attempts:
+        told = statuses.get((task.ref, task.attempt))
+        if told is None:
+            continue
+        if told.status != task.status:
+            yield f"{task.ref} attempt {task.attempt} is {task.status}, the journal says {told.status}"
+        if task.status.terminal and told.payload is not None and told.payload != task.output:
+            yield f"{task.ref} attempt {task.attempt}: the journal has another output"
+        if task.round != (rounds.get(task.ref) or 0):
+            yield f"{task.ref} is in round {task.round}, the journal says {rounds.get(task.ref)}"
+    if workflow is None or workflow.status != picture.workflow.status:
+        yield f"the workflow is {picture.workflow.status}, the journal says {workflow and workflow.status}"
+
+
+def _dropped(line: HistoryEvent) -> set[str]:
+    """References of which the line says that every attempt is gone."""
+    # Other verbs have in their payload what somebody gave them, of whatever names.
+    tells = line.status in ("RERUN", "RESTART", "DROPPED")
+    return set(line.payload.value.get("dropped", ())) if tells and line.payload is not None else set()
+
+
+def compensations_undo_what_completed(picture: Picture) -> Iterator[str]:
+    """What is undone had completed, once per row, last ended first, with nothing left out; nothing else runs meanwhile."""
+    workflow, last = picture.workflow, picture.last
+    undoing = [task for task in last.values() if _compensates(picture, task) is not None]
+    if not undoing and workflow.compensating is None:
+        return
+    firsts = {task.ref: task.seq for task in picture.attempts if task.attempt == 0}
+    undone = [_undone_by(picture, task) for task in sorted(undoing, key=lambda task: firsts[task.ref])]
+    done = [
+        task
+        for task in last.values()
+        if task.status in _DONE and (node := picture.placed(task)) is not None and node.compensation is not None
+        if not _nameless(picture, task, last)
+    ]
+    order = [task.ref for task in sorted(done, key=lambda task: (-task.ended_at, -task.seq))]
+    if undone != order[: len(undone)]:
+        yield f"{undone} are undone, what completed is to be undone in the order {order}"
+    running = [task.ref for task in last.values() if not task.status.terminal]
+    if any(_compensates(picture, last[ref]) is None for ref in running) or len(running) > 1:
+        yield f"{running} are open while the workflow is compensated"
+    if (workflow.compensating is None) is not workflow.status.terminal:
+        yield f"the workflow is {workflow.status}, and its compensation is to end with {workflow.compensating}"
+    if workflow.status in (WorkflowStatus.FAILED, WorkflowStatus.TIMED_OUT) and len(undone) < len(order):
+        yield f"the workflow is {workflow.status}, but {order[len(undone) :]} were not undone"
+
+
+_DONE: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.COMPLETED_WITH_ERRORS})
+
+
+def _nameless(picture: Picture, task: Task, last: Mapping[str, Task]) -> bool:
+    """Whether the name of a task's compensation belongs to something else, so that it could not be undone."""
+    by = last.get(printed_ref(str(getattr(picture.placed(task), "compensation", None)), task.iterations))
+    return by is not None and (_compensates(picture, by) is None or _undone_by(picture, by) != task.ref)
+
+
+def _undone_by(picture: Picture, task: Task) -> str:
+    return printed_ref(str(_compensates(picture, task)), task.iterations)
+
+
+def _compensates(picture: Picture, task: Task) -> str | None:
+    node = picture.placed(task)
+    return None if node is None else node.compensates
+
+
+def slots_are_those_of_the_rows(picture: Picture) -> Iterator[str]:
+    """What is PENDING in a line waits there, what has a slot is counted there, and nothing that has ended is."""
+    workflow = picture.workflow
+    coming = {event.data.value["holder"] for event in picture.inbox if event.kind is EventKind.GRANTED}
+    behind = picture.undelivered or any(event.kind is EventKind.CONTINUE for event in picture.inbox)
+    members = {(member.key, member.holder): member for member in picture.members}
+    told = {event.event_id for event in picture.inbox}
+    wanted: dict[tuple[str, str], bool] = {}
+    if workflow.rate_limit_key is not None:
+        wanted[(workflow.rate_limit_key, workflow.workflow_id)] = workflow.rate_limited
+    for task in picture.attempts:
+        if task.limit_key is None:
+            continue
+        if task.status.terminal:
+            yield f"{task.ref} attempt {task.attempt} is {task.status} and belongs to {task.limit_key!r}"
+        place = (task.limit_key, task.task_id)
+        # What is only dated is a member no longer once it has begun.
+        if task.status is TaskStatus.PENDING or place in members:
+            wanted[place] = task.status is TaskStatus.PENDING
+    for place, waits in wanted.items():
+        member = members.get(place)
+        if member is None:
+            yield f"{place[1]} is not known to {place[0]!r}"
+        elif member.state is MemberState.RESERVED and not waits and f"{EventKind.OFFER_ENDS}:{member.ref}" not in told:
+            yield f"{place[1]} is offered, and nothing takes back what nobody takes"
+        elif waits != (member.state is MemberState.WAITING) and not (waits and (place[1] in coming or behind)):
+            yield f"{place[1]} {'waits' if waits else 'has its slot'}, but {place[0]!r} says {member.state}"
+    for place in members.keys() - wanted.keys():
+        yield f"{place[0]!r} counts {place[1]}, which has no part in it"
+
+
+def limit_findings(limit: Limit, members: Sequence[Member]) -> list[Finding]:
+    """Everything that does not hold of one limit: its counts are those of its members, and no slot is idle."""
+    law, found = "slots_are_counted_and_used", []
+    in_use = sum(member.state is not MemberState.WAITING and member.concurrent > 0 for member in members)
+    reserved = sum(member.state is MemberState.RESERVED for member in members)
+    line = [member for member in members if member.state is MemberState.WAITING and member.lane not in limit.unpolled]
+    if (limit.in_use, limit.reserved) != (in_use, reserved):
+        found.append(f"counts {limit.in_use} in use and {limit.reserved} reserved, there are {in_use} and {reserved}")
+    if line:
+        head = min(line, key=lambda member: member.place)
+        blocked = head.concurrent > 0 and limit.in_use >= head.concurrent
+        timed = limit.alarm == head.holder and limit.alarm_at is not None
+        if not blocked and not timed and not (head.rate > 0 and limit.reserved > 0):
+            found.append(f"{head.holder} waits for a slot that is free")
+    return [Finding(law=law, workflow_id=limit.key, text=text) for text in found]
+
+
+#: Every law, by name.
+INVARIANTS: Final[dict[str, Callable[[Picture], Iterator[str]]]] = {
+    law.__name__: law
+    for law in (
+        one_live_attempt,
+        counters_equal_counts,
+        nothing_of_the_ended,
+        open_tasks_are_reachable,
+        time_runs_forward,
+        transitions_are_in_the_table,
+        the_journal_replays_to_the_rows,
+        compensations_undo_what_completed,
+        slots_are_those_of_the_rows,
+        letters_are_the_owners,
+    )
+}
+
+
+def findings(picture: Picture) -> list[Finding]:
+    """Everything that does not hold of one execution."""
+    return [
+        Finding(law=name, workflow_id=picture.workflow.workflow_id, text=text)
+        for name, law in INVARIANTS.items()
+        for text in law(picture)
+    ]

@@ -1,0 +1,286 @@
+"""What can be set right in a stored execution without guessing: what follows from its rows.
+
+The rows of tasks and the journal are the truth; nothing here changes a status, an output or a line of the journal. Counters,
+timers, messages and slots follow from rows, and are made to. What is left after that, `Engine.check` still tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import attrs
+
+from conductorlite.engine.invariants import Finding, Picture
+from conductorlite.model.canonical import Payload
+from conductorlite.model.decisions import DEADLINES, TIMERS, Decision, Event, EventKind, Message, Outgoing, queue_name
+from conductorlite.model.executions import Task, printed_ref
+from conductorlite.model.limits import Limit, LimitChange, Member, MemberState
+from conductorlite.model.statuses import TaskStatus
+
+__all__ = ["Mended", "limit_mended", "mended"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Mended:
+    """What is to be committed, under the fences that were read, and what it sets right, in words."""
+
+    decision: Decision
+    done: tuple[Finding, ...]
+
+
+class _Mending:
+    """Collects what is to be changed of one execution."""
+
+    def __init__(self, picture: Picture, now: int) -> None:
+        self.picture = picture
+        self.now = now
+        self.rows = {(task.ref, task.attempt): task for task in picture.attempts}
+        self.workflow = picture.workflow
+        self.timers: list[Event] = []
+        self.cancelled: list[str] = []
+        self.put: list[Message] = []
+        self.removed: list[tuple[str, str]] = []
+        self.done: list[Finding] = []
+        self._changed: dict[tuple[str, int], Task] = {}
+
+    def tell(self, law: str, text: str) -> None:
+        self.done.append(Finding(law=law, workflow_id=self.workflow.workflow_id, text=text))
+
+    def last(self) -> dict[str, Task]:
+        """The last attempts, as they will be."""
+        return {task.ref: task for task in sorted(self.rows.values(), key=lambda task: task.attempt)}
+
+    def put_off(self, task: Task) -> bool:
+        """Whether it is the retry of an operator, which is offered to nobody."""
+        node = self.picture.placed(task) if task.status is TaskStatus.SCHEDULED else None
+        return node is not None and node.operator
+
+    def change(self, task: Task, **fields: Any) -> None:
+        row = attrs.evolve(self.rows[(task.ref, task.attempt)], **fields)
+        self.rows[(task.ref, task.attempt)] = self._changed[(task.ref, task.attempt)] = row
+
+    def post(self, event_id: str, kind: EventKind, at: int, **fields: Any) -> None:
+        """Put a letter into the own inbox; that of a parked execution is held like all others."""
+        number = self.workflow.sequence + 1
+        self.workflow = attrs.evolve(self.workflow, sequence=number)
+        held = self.workflow.parked is not None
+        workflow_id = self.workflow.workflow_id
+        self.timers.append(
+            Event(
+                workflow_id=workflow_id,
+                event_id=event_id,
+                kind=kind,
+                due_at=at,
+                posted_at=self.now,
+                sender=workflow_id,
+                sender_seq=number,
+                held=held,
+                **fields,
+            )
+        )
+
+    def outcome(self) -> Mended | None:
+        if not self.done:
+            return None
+        decision = Decision(
+            workflow=self.workflow,
+            updated=tuple(self._changed.values()),
+            timers=tuple(event for event in self.timers if event.event_id not in self.cancelled),
+            cancelled=tuple(self.cancelled),
+            outgoing=Outgoing(removed=tuple(self.removed), put=tuple(self.put)),
+        )
+        return Mended(decision=decision, done=tuple(self.done))
+
+
+def mended(picture: Picture, now: int) -> Mended | None:
+    """Everything of one execution that can be set right at the instant `now`; None when there is nothing."""
+    mending = _Mending(picture, now)
+    _ended(mending)
+    _owners(mending)
+    _counters(mending)
+    _timers(mending)
+    if not picture.undelivered:
+        _messages(mending)
+    return mending.outcome()
+
+
+def _ended(mending: _Mending) -> None:
+    """What has ended holds no lease and no deadline."""
+    for task in mending.picture.attempts:
+        held = {name: None for name in DEADLINES if getattr(task, name) is not None}
+        if task.status.terminal and (held or task.lease or task.holder):
+            mending.change(task, lease=0, holder=None, **held)
+            mending.tell("nothing_of_the_ended", f"{task.ref} attempt {task.attempt}: the lease and {[*held]} are taken back")
+
+
+def _owners(mending: _Mending) -> None:
+    """Letters lie where the execution's owner finds them."""
+    for event in mending.picture.inbox:
+        if event.owner != mending.workflow.owner:
+            mending.timers.append(attrs.evolve(event, owner=mending.workflow.owner))
+            mending.tell("letters_are_the_owners", f"{event.event_id} is for {mending.workflow.owner or 'everybody'} now")
+
+
+def _counters(mending: _Mending) -> None:
+    """`open` and `waiting` are what counting the rows gives; a JOIN that waits for nothing looks again."""
+    picture, last = mending.picture, mending.last()
+    live: dict[str | None, int] = {}
+    for task in last.values():
+        node = picture.placed(task)
+        if task.live:
+            scopes = () if node is None else node.scopes
+            scope = last.get(printed_ref(scopes[-1][0], task.iterations[: scopes[-1][1]])) if scopes else None
+            owner = scope.ref if scope is not None and scope.live else None
+            live[owner] = live.get(owner, 0) + 1
+    count = live.get(None, 0)
+    if mending.workflow.open != count:
+        mending.tell("counters_equal_counts", f"the workflow counts {count} live tasks, it had {mending.workflow.open}")
+        mending.workflow = attrs.evolve(mending.workflow, open=count)
+    for task in last.values():
+        node = picture.placed(task)
+        if node is None:
+            continue
+        if task.open != live.get(task.ref, 0):
+            mending.tell("counters_equal_counts", f"{task.ref}: counts {live.get(task.ref, 0)} live tasks, it had {task.open}")
+            mending.change(task, open=live.get(task.ref, 0))
+        if node.task.type != "JOIN" or task.status.terminal:
+            continue
+        refs = [printed_ref(ref, task.iterations) for ref in dict.fromkeys(() if node.collects else node.task.join_on)]
+        waiting = sum(ref not in last or not last[ref].passed for ref in refs) + (task.seq == 0)
+        if task.waiting != waiting:
+            mending.tell("counters_equal_counts", f"{task.ref}: waits for {waiting}, it had {task.waiting}")
+            mending.change(task, waiting=waiting)
+            if waiting == 0:
+                work = Payload.of({"queue": [["look_again", task.ref]]})
+                generation = mending.workflow.generation
+                event_id = f"{EventKind.CONTINUE}#{mending.workflow.sequence + 1}"
+                mending.post(event_id, EventKind.CONTINUE, mending.now, generation=generation, data=work)
+
+
+def _timers(mending: _Mending) -> None:
+    """Every deadline has its timer, and every timer its deadline."""
+    picture, last = mending.picture, mending.last()
+    ended = picture.workflow.status.terminal
+    inbox = {event.event_id: event for event in picture.inbox}
+    kinds = frozenset(TIMERS.values())
+    for event in picture.inbox:
+        task = last.get(event.ref or "")
+        over = ended or task is None or task.status.terminal
+        if event.kind in kinds and (over or getattr(task, _field(event.kind)) is None):
+            mending.cancelled.append(event.event_id)
+            mending.tell("nothing_of_the_ended", f"{event.event_id}: a timer without a deadline is taken back")
+        elif event.kind is EventKind.WORKFLOW_TIMEOUT and ended:
+            mending.cancelled.append(event.event_id)
+            mending.tell("nothing_of_the_ended", f"{event.event_id}: the timer of an ended workflow is taken back")
+    if ended:
+        return
+    for task in last.values():
+        for name, kind in () if task.status.terminal else TIMERS.items():
+            at = getattr(task, name)
+            timer = inbox.get(f"{kind}:{task.ref}")
+            if at is not None and (timer is None or (timer.due_at != at and not timer.held and timer.due_at < timer.posted_at)):
+                mending.post(f"{kind}:{task.ref}", kind, at, ref=task.ref, attempt=task.attempt, generation=task.generation)
+                mending.tell("open_tasks_are_reachable", f"{task.ref}: {name} at {at} has its timer again")
+        if mending.put_off(task) and f"{EventKind.ADMISSION}:{task.ref}" not in inbox:
+            about = {"ref": task.ref, "attempt": task.attempt, "generation": task.generation}
+            mending.post(f"{EventKind.ADMISSION}:{task.ref}", EventKind.ADMISSION, task.due_at, **about)
+            mending.tell("open_tasks_are_reachable", f"{task.ref}: its retry begins at {task.due_at} again")
+    for member in picture.members:
+        row, name = last.get(member.ref or ""), f"{EventKind.OFFER_ENDS}:{member.ref}"
+        offered = row is not None and (row.task_id, row.status) == (member.holder, TaskStatus.SCHEDULED)
+        if row is not None and offered and member.state is MemberState.RESERVED and name not in inbox:
+            mending.post(name, EventKind.OFFER_ENDS, mending.now, ref=row.ref, attempt=row.attempt, generation=row.generation)
+            mending.tell("slots_are_those_of_the_rows", f"{row.ref}: goes back into the line when nobody takes it")
+    timeout = picture.workflow.timeout_at
+    if timeout is not None and EventKind.WORKFLOW_TIMEOUT not in inbox and picture.workflow.compensating is None:
+        mending.post(EventKind.WORKFLOW_TIMEOUT, EventKind.WORKFLOW_TIMEOUT, timeout)
+        mending.tell("open_tasks_are_reachable", f"the workflow's timeout at {timeout} has its timer again")
+
+
+def _field(kind: EventKind) -> str:
+    return next(name for name, of in TIMERS.items() if of is kind)
+
+
+def _messages(mending: _Mending) -> None:
+    """Every SCHEDULED task is offered as it is, and nothing else is."""
+    picture = mending.picture
+    workflow = picture.workflow
+    wanted = {
+        task.ref: message_of(task, workflow.priority, workflow.owner)
+        for task in mending.last().values()
+        if task.status is TaskStatus.SCHEDULED and not workflow.status.terminal and not mending.put_off(task)
+    }
+    offered = {message.ref: message for message in picture.messages}
+    for ref, message in wanted.items():
+        if offered.get(ref) != message:
+            mending.put.append(message)
+            mending.tell("open_tasks_are_reachable", f"{ref} is offered in queue {message.queue!r} again")
+    for ref, message in offered.items():
+        if ref not in wanted:
+            mending.removed.append(message.key)
+            mending.tell("nothing_of_the_ended", f"{ref} is taken out of queue {message.queue!r}")
+
+
+def message_of(task: Task, priority: int, owner: str) -> Message:
+    """The message under which a SCHEDULED task is offered."""
+    return Message(
+        queue=queue_name(task.task_type, task.domain, owner),
+        workflow_id=task.workflow_id,
+        ref=task.ref,
+        attempt=task.attempt,
+        generation=task.generation,
+        task_id=task.task_id,
+        due_at=task.due_at,
+        priority=priority,
+    )
+
+
+def limit_mended(
+    limit: Limit, members: Sequence[Member], strangers: frozenset[str], now: int
+) -> tuple[LimitChange, tuple[Event, ...], tuple[Finding, ...]] | None:
+    """A limit whose counts are those of its members, without the holders that are `strangers`; None when it is so already.
+
+    The head of its line is told to look again: a slot may be free.
+    """
+    told = list(_limit_told(limit, members, strangers))
+    stay = [member for member in members if member.holder not in strangers]
+    in_use = sum(member.state is not MemberState.WAITING and member.concurrent > 0 for member in stay)
+    reserved = sum(member.state is MemberState.RESERVED for member in stay)
+    if (limit.in_use, limit.reserved) != (in_use, reserved):
+        told.append(f"counts {in_use} in use and {reserved} reserved, it had {limit.in_use} and {limit.reserved}")
+    waiting = (member for member in stay if member.state is MemberState.WAITING and member.lane not in limit.unpolled)
+    line = sorted(waiting, key=lambda member: member.place)
+    new = attrs.evolve(limit, in_use=in_use, reserved=reserved)
+    letters: tuple[Event, ...] = ()
+    if line:
+        head = line[0]
+        blocked = head.concurrent > 0 and in_use >= head.concurrent
+        timed = limit.alarm == head.holder and limit.alarm_at is not None
+        if not blocked and not timed and not (head.rate > 0 and reserved > 0):
+            told.append(f"{head.holder} is told to look again: its slot is free")
+            new = attrs.evolve(new, alarm=head.holder, alarm_at=now)
+            letters = (
+                Event(
+                    workflow_id=head.workflow_id,
+                    event_id=f"{EventKind.WINDOW_MOVES}:{limit.key}",
+                    kind=EventKind.WINDOW_MOVES,
+                    due_at=now,
+                    posted_at=now,
+                    sender=limit.key,
+                    sender_seq=limit.number,
+                    data=Payload.of({"key": limit.key}),
+                ),
+            )
+    change = LimitChange(limit=new, gone=tuple(sorted(strangers)))
+    if not told and change.unused and not stay:
+        told.append("it is forgotten: nobody holds a slot of it or waits")
+    if not told:
+        return None
+    return change, letters, tuple(Finding(law="slots_are_counted_and_used", workflow_id=limit.key, text=text) for text in told)
+
+
+def _limit_told(limit: Limit, members: Sequence[Member], strangers: frozenset[str]) -> Iterator[str]:
+    for member in members:
+        if member.holder in strangers:
+            yield f"{member.holder} has no part in it any more, and gives its place back"

@@ -1,0 +1,1 @@
+"""What may stand in a definition as text: `${…}` templates, paths, conditions, scripts, durations, cron expressions."""

@@ -1,0 +1,175 @@
+"""Scripts of loops, switches and INLINE tasks: text in, a compiled Condition out.
+
+`javascript` and `graaljs` are JavaScript, `python` is Python (an extra), `value-param` the literal key of one value. Another
+evaluator is plugged in by passing a larger mapping.
+
+Scripts that are the body of a function, as LAMBDA has them: what they `return` is the answer, and without it null.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Protocol
+
+import attrs
+
+from conductorlite.language.processes import ScriptCut, ScriptTimedOut, patience
+from conductorlite.language.sources import Json
+from conductorlite.model.errors import ExpressionFailed, InvalidExpression
+
+__all__ = [
+    "EVALUATORS",
+    "Condition",
+    "Evaluator",
+    "ScriptCut",
+    "ScriptTimedOut",
+    "ValueParam",
+    "compile_condition",
+    "compile_function",
+    "is_true",
+    "patience",
+]
+
+
+class Condition(Protocol):
+    """A compiled condition: immutable, and usable from several threads."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The first-level names it reads of its values; all it needs, unless `everything`."""
+        ...
+
+    @property
+    def everything(self) -> bool:
+        """Whether what it reads cannot be known from its text (`$` by itself, or `$[x]`)."""
+        ...
+
+    def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
+        """The result as JSON; raises ExpressionFailed for errors in the script and for a spent budget.
+
+        `now` (epoch ms) is what the script's clock says and `seed` what its chance is drawn from: the same values give the
+        same answer, whenever and wherever it is asked. Raises ScriptTimedOut when the script ran into its time limit.
+        """
+        ...
+
+
+class Evaluator(Protocol):
+    """One language of conditions."""
+
+    def compile(self, text: str) -> Condition:
+        """Compile a text; raises InvalidExpression with the place, MissingExtra without what the language needs."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class _Parameter:
+    text: str
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset((self.text,))
+
+    @property
+    def everything(self) -> bool:
+        return False
+
+    def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
+        return values.get(self.text)
+
+
+@attrs.frozen
+class ValueParam:
+    """`value-param`: the text is the literal key of one value, null when it is absent."""
+
+    def compile(self, text: str) -> Condition:
+        """Nothing to compile; never raises."""
+        return _Parameter(text=text)
+
+
+class _JavaScript:
+    """The evaluator of `language.javascript`, imported with the first script: most programs never have one."""
+
+    def compile(self, text: str) -> Condition:
+        """See `JavaScript.compile`."""
+        from conductorlite.language.javascript import JavaScript
+
+        return JavaScript().compile(text)
+
+
+class _Python:
+    """The evaluator of `language.python`, imported with the first script."""
+
+    def compile(self, text: str) -> Condition:
+        """See `compile_python`."""
+        from conductorlite.language.python import compile_python
+
+        return compile_python(text)
+
+
+#: The evaluators by Conductor's names.
+EVALUATORS: Final[Mapping[str, Evaluator]] = MappingProxyType(
+    {"javascript": _JavaScript(), "graaljs": _JavaScript(), "python": _Python(), "value-param": ValueParam()}
+)
+
+
+def compile_condition(text: str, evaluator_type: str = "javascript", evaluators: Mapping[str, Evaluator] = EVALUATORS) -> Condition:
+    """Compile a condition with the evaluator of that name.
+
+    Raises InvalidExpression when there is no such evaluator, or it cannot compile the text; MissingExtra.
+    """
+    evaluator = evaluators.get(evaluator_type)
+    if evaluator is None:
+        known = ", ".join(sorted(evaluators))
+        raise InvalidExpression(f"No evaluator registered for type: {evaluator_type[:80]} (there are: {known})")
+    return evaluator.compile(text)
+
+
+def is_true(value: Json) -> bool:
+    """Conductor's reading of a result as yes or no: a boolean as it is, a number when above 0, all else no."""
+    if isinstance(value, bool):
+        return value
+    return isinstance(value, int | float) and value > 0
+
+
+_BEFORE: Final = "(function () {"
+#: On a line of its own, so that the body may end with a comment.
+_AFTER: Final = "\n})()"
+_FIRST_LINE: Final = re.compile(r"line 1 column (\d+)")
+
+
+@attrs.frozen(kw_only=True)
+class _Function:
+    condition: Condition
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self.condition.names
+
+    @property
+    def everything(self) -> bool:
+        return self.condition.everything
+
+    def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
+        try:
+            return self.condition.evaluate(values, now=now, seed=seed)
+        except ExpressionFailed as error:
+            raise type(error)(_in_its_own_words(str(error))) from None
+
+
+def compile_function(body: str) -> Condition:
+    """Compile the body of a JavaScript function without parameters; its `$` is what a condition's is.
+
+    Raises InvalidExpression with the place, MissingExtra when only the extra knows what the body uses.
+    """
+    try:
+        return _Function(condition=compile_condition(f"{_BEFORE}{body}{_AFTER}", "javascript"))
+    except InvalidExpression as error:
+        raise InvalidExpression(_in_its_own_words(str(error))) from None
+
+
+def _in_its_own_words(message: str) -> str:
+    """Places and quotations without what was put around the body."""
+    own = _FIRST_LINE.sub(lambda found: f"line 1 column {max(1, int(found[1]) - len(_BEFORE))}", message)
+    return own.replace(_BEFORE, "").replace(repr(_AFTER)[1:-1], "")

@@ -1,0 +1,382 @@
+"""JSONPath with the answers Conductor's library (Jayway) gives: paths are compiled once and evaluated on values.
+
+A *definite* path names one place and answers a value, or None where nothing is; an *indefinite* one (`[*]`, `..`,
+slices, unions of indexes, filters) answers a list. `['a','b']` at the end answers a map of those keys. What functions answer
+stands in `pathfunctions`.
+
+The functions of paths, as Jayway's release 2.9.0 answers them. Source: its README, "Functions".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
+from typing import Final, TypeAlias
+
+import attrs
+
+from conductorlite.language.comparisons import Budget, Refused
+from conductorlite.language.filters import Filter, compile_filter
+from conductorlite.language.paths import FilterText, Function, Indexes, Key, Keys, Segment, Slice, Wild, split_path
+from conductorlite.language.sources import MISSING, Json, Missing
+from conductorlite.language.text import to_text
+from conductorlite.model.errors import ExpressionFailed, InvalidExpression
+
+__all__ = ["Path", "call", "compile_path", "walk"]
+
+#: Where Java's search for the largest and the smallest number begins.
+_LEAST: Final = 5e-324
+_MOST: Final = 1.7976931348623157e308
+
+
+def call(name: str, node: Json, arguments: list[Json]) -> Json:
+    """What a function answers of a value and its arguments.
+
+    Raises ExpressionFailed when it is not made for such a value, IndexError when there is no such item.
+    """
+    if name in ("length", "size"):
+        return len(node) if isinstance(node, dict | list) else None
+    if name == "keys":
+        return list(node) if isinstance(node, dict) else None
+    if name == "append":
+        return [*node, *arguments] if isinstance(node, list) else node
+    items = node if isinstance(node, list) else []
+    if name == "concat":
+        return "".join([item for item in items if isinstance(item, str)] + [to_text(item) for item in _all(arguments)])
+    if name in ("first", "last", "index"):
+        if not isinstance(node, list):
+            raise ExpressionFailed(f".{name}() needs a list")
+        return _item(node, {"first": 0, "last": -1}[name] if name != "index" else _numbers(_all(arguments))[0])
+    return _aggregate(name, [_double(number) for number in _numbers([*items, *_all(arguments)])])
+
+
+def _all(arguments: list[Json]) -> list[Json]:
+    """The arguments, and what the lists among them hold."""
+    return [item for each in arguments for item in (each if isinstance(each, list) else [each]) if item is not None]
+
+
+def _numbers(items: Iterable[Json]) -> list[int | float]:
+    return [item for item in items if isinstance(item, int | float) and not isinstance(item, bool)]
+
+
+def _item(items: list[Json], index: float) -> Json:
+    at = int(index)
+    if at < 0 and len(items) + at <= 0:  # Jayway does not reach the first item from the end
+        raise ExpressionFailed(f"there is no item {at} in a list of {len(items)}")
+    return items[at]
+
+
+def _double(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def _aggregate(name: str, numbers: list[float]) -> Json:
+    if not numbers:
+        raise ExpressionFailed(f".{name}() found no numbers")
+    total = squares = 0.0
+    for number in numbers:  # not sum(), which is more exact than Java from Python 3.12 on
+        total += number
+        squares += number * number
+    count = len(numbers)
+    if name == "sum":
+        return _written(total)
+    if name == "min":
+        return _written(min(_MOST, *numbers))
+    if name == "max":
+        return _written(max(_LEAST, *numbers))
+    if name == "avg":
+        return _written(total / count)
+    variance = squares / count - total * total / count / count
+    return _written(math.sqrt(variance) if variance >= 0 else math.nan)
+
+
+def _written(number: float) -> Json:
+    """As Conductor's JSON has it: what is no number there is a text."""
+    if math.isfinite(number):
+        return number
+    return "NaN" if number != number else "Infinity" if number > 0 else "-Infinity"
+
+
+#: Values that one step may find: beyond any document the engine keeps in one piece, and still under a second.
+_MAX_FOUND: Final = 500_000
+#: Paths within filters and arguments within paths.
+_MAX_NESTING: Final = 16
+
+
+class _NotThere(Exception):
+    """What a path that must lead somewhere does not find; internal."""
+
+
+@attrs.frozen(kw_only=True)
+class _Call:
+    """A function with its arguments: values, and paths from the root."""
+
+    name: str
+    arguments: tuple[Json | Path, ...]
+
+    def answer(self, node: Json, document: Budget) -> Json:
+        if self.name in ("length", "size") and self.arguments:
+            first = self.arguments[0]
+            if not isinstance(first, Path):
+                raise ExpressionFailed(f"{self.name}() takes a path")
+            inner = first.children(node, document)
+            if isinstance(inner, list):
+                return len(inner)
+        arguments = [each.operand(document(), document) if isinstance(each, Path) else each for each in self.arguments]
+        return call(self.name, node, arguments)
+
+
+_Step: TypeAlias = Key | Keys | Indexes | Slice | Wild | _Call | Filter
+
+
+@attrs.frozen(kw_only=True)
+class Path:
+    """A compiled path.
+
+    `steps` is what to do after the `plain` prefix (keys and single indexes, resolved by `walk`); `scans[i]` says that
+    steps[i] is preceded by `..`. `reads_document` says that a filter or an argument uses the root.
+    """
+
+    text: str
+    plain: tuple[str | int, ...]
+    steps: tuple[_Step, ...]
+    scans: tuple[bool, ...]
+    definite: bool
+    reads_document: bool
+
+    @property
+    def answers_list(self) -> bool:
+        """Whether the answer is the list of all that was found."""
+        return not self.definite
+
+    def evaluate(self, base: Json | Missing, skip: int, document: Callable[[], Json]) -> Json:
+        """The answer, where `base` is the value that the first `skip` plain steps led to (MISSING: to nothing).
+
+        Never raises: what cannot be evaluated answers None.
+        """
+        value = walk(base, self.plain[skip:])
+        if not self.steps:
+            return None if value is MISSING else value
+        try:
+            return self._answer(value, Budget(document))
+        except (ExpressionFailed, OverflowError, ValueError):
+            return None
+
+    def operand(self, base: Json, document: Budget) -> Json:
+        """The answer within another path; raises ExpressionFailed when the whole cannot be evaluated."""
+        last = self.steps[-1] if self.steps else None
+        answer = self._answer(walk(base, self.plain), document)
+        if isinstance(last, _Call) and last.name == "keys" and answer is not None:
+            raise ExpressionFailed("what keys() answers is compared with nothing")
+        return answer
+
+    def leads_somewhere(self, base: Json, document: Budget) -> bool:
+        """Whether all names of the path are there; an indefinite one need not find anything behind them."""
+        value = walk(base, self.plain)
+        if value is MISSING:
+            return False
+        try:
+            return bool(not self.steps or self._run(value, document, strict=True) or not self.definite)
+        except _NotThere:
+            return False
+
+    def children(self, base: Json, document: Budget) -> Json:
+        """What `length()` counts of its argument: what lies below all that is found, below one thing the last of it."""
+        if self.steps and isinstance(self.steps[-1], _Call):
+            return self.operand(base, document)
+        found = self.operand(base, document)
+        if self.definite:
+            below = list(_inner(found))
+            return below[-1] if below else None
+        return [child for each in found for child in _inner(each)]
+
+    def _answer(self, value: Json | Missing, document: Budget) -> Json:
+        if not self.steps:
+            return None if value is MISSING else value
+        found = [] if value is MISSING else self._run(value, document, strict=False)
+        if self.definite:
+            return found[-1] if found else None
+        return found
+
+    def _run(self, value: Json, document: Budget, *, strict: bool) -> list[Json]:
+        nodes = [value]
+        early: list[Json] = []
+        definite = True
+        for index, (step, scan) in enumerate(zip(self.steps, self.scans, strict=True)):
+            last = index == len(self.steps) - 1
+            document.spend(len(nodes))
+            if isinstance(step, _Call):
+                nodes = _collect(_called(step, node, document, lenient=not self.definite) for node in ([] if scan else nodes))
+                early += [] if last else nodes
+            elif scan:
+                nodes = _collect(_scanned(step, node, document, last=last) for node in nodes)
+            else:
+                there = partial(_there, definite=definite) if strict else None
+                nodes = _collect(_apply(step, node, document, last=last, definite=definite, there=there) for node in nodes)
+            definite = definite and not scan and _single(step)
+        return early + nodes
+
+
+def _collect(batches: Iterable[Iterable[Json]]) -> list[Json]:
+    found: list[Json] = []
+    for batch in batches:
+        found.extend(batch)
+        if len(found) > _MAX_FOUND:
+            raise ExpressionFailed(f"a path finds more than {_MAX_FOUND:,} values")
+    return found
+
+
+def walk(value: Json | Missing, steps: Iterable[str | int]) -> Json | Missing:
+    """Follow keys into maps and indexes into lists (negative ones from the end); MISSING where the way ends."""
+    for step in steps:
+        if type(step) is int:
+            if not isinstance(value, list) or not -len(value) <= step < len(value):
+                return MISSING
+            value = value[step]
+        else:
+            if not isinstance(value, dict) or step not in value:
+                return MISSING
+            value = value[step]
+    return value
+
+
+@lru_cache(maxsize=2048)
+def compile_path(text: str) -> Path:
+    """Compile a path, with or without a leading `$.`; raises InvalidExpression saying what is wrong and where."""
+    return _compiled(text, 0)
+
+
+def _compiled(text: str, depth: int) -> Path:
+    if depth > _MAX_NESTING:
+        raise InvalidExpression(f"paths nested deeper than {_MAX_NESTING} levels")
+    segments = split_path(text)
+    count = 0
+    while count < len(segments) and _plain(segments[count]) is not None:
+        count += 1
+    plain = tuple(step for segment in segments[:count] if (step := _plain(segment)) is not None)
+    return _built(text, plain, segments[count:], partial(_compiled, depth=depth + 1))
+
+
+def _built(text: str, plain: tuple[str | int, ...], segments: tuple[Segment, ...], compiled: Callable[[str], Path]) -> Path:
+    steps = tuple(_step(segment, compiled) for segment in segments)
+    scans = tuple(segment.scan for segment in segments)
+    definite = all(_definite(segment, segment is segments[-1]) for segment in segments)
+    path = partial(Path, text=text, plain=plain)
+    reads = any(isinstance(step, Filter) and step.reads_document for step in steps)
+    reads = reads or any(isinstance(step, _Call) and any(isinstance(each, Path) for each in step.arguments) for step in steps)
+    if len(steps) > 1 and not plain and scans[0] and isinstance(steps[-1], _Call):
+        # A function behind a scan from the root is given all that was found, and is asked of the root.
+        at, name = next((index, step.name) for index, step in enumerate(steps) if isinstance(step, _Call))
+        found = path(steps=steps[:at], scans=scans[:at], definite=False, reads_document=reads)
+        asked = _Call(name=name, arguments=(found,))
+        definite = all(_definite(segment, segment is segments[-1]) for segment in segments[at:])
+        return path(steps=(asked, *steps[at + 1 :]), scans=(False, *scans[at + 1 :]), definite=definite, reads_document=True)
+    return path(steps=steps, scans=scans, definite=definite, reads_document=reads)
+
+
+def _step(segment: Segment, compiled: Callable[[str], Path]) -> _Step:
+    if isinstance(segment, FilterText):
+        return compile_filter(segment.text, compiled)
+    if isinstance(segment, Function):
+        arguments = tuple(compiled(each.path) if each.path else each.value for each in segment.arguments or ())
+        return _Call(name=segment.name, arguments=arguments)
+    return segment
+
+
+def _plain(segment: Segment) -> str | int | None:
+    if segment.scan:
+        return None
+    if isinstance(segment, Key):
+        return segment.name
+    if isinstance(segment, Indexes) and len(segment.indexes) == 1:
+        return segment.indexes[0]
+    return None
+
+
+def _definite(segment: Segment, last: bool) -> bool:
+    if segment.scan:
+        return False
+    if isinstance(segment, Keys):
+        return last
+    return isinstance(segment, Key | Function) or (isinstance(segment, Indexes) and len(segment.indexes) == 1)
+
+
+def _single(step: _Step) -> bool:
+    return isinstance(step, Key | _Call) or (isinstance(step, Indexes) and len(step.indexes) == 1)
+
+
+def _inner(node: Json) -> Iterable[Json]:
+    return node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+
+
+def _descendants(node: Json, document: Budget) -> Iterable[Json]:
+    """The node and all maps and lists below it, each before what it holds, in document order."""
+    stack = [node]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict | list):
+            document.spend(3)  # what looking into it takes, beside looking at it
+            yield item
+            stack.extend(child for child in reversed(list(_inner(item))) if isinstance(child, dict | list))
+
+
+def _scanned(step: _Step, node: Json, document: Budget, *, last: bool) -> Iterable[Json]:
+    """What a step finds in a node and below. A filter looks at maps themselves, and into lists that pass it too."""
+    for each in _descendants(node, document):
+        if isinstance(step, Filter):
+            if step.passes(each, document):
+                yield from [each] if isinstance(each, dict) else step.select(each, document)
+        elif not (isinstance(step, Keys) and last) or (isinstance(each, dict) and all(name in each for name in step.names)):
+            yield from _apply(step, each, document, last=last)
+
+
+def _called(step: _Call, node: Json, document: Budget, *, lenient: bool) -> list[Json]:
+    try:
+        return [step.answer(node, document)]
+    except IndexError:
+        if lenient:
+            return []
+        raise ExpressionFailed(f".{step.name}() is out of range") from None
+
+
+def _there(found: bool, *, definite: bool, kind: bool = False) -> None:
+    """Raises when a name is missing, or a value of another kind where the path so far names one place."""
+    if not found and (definite or not kind):
+        raise _NotThere
+
+
+def _apply(
+    step: _Step, node: Json, document: Budget, *, last: bool, definite: bool = False, there: Callable[..., None] | None = None
+) -> Iterable[Json]:
+    if isinstance(step, Wild):
+        return _inner(node)
+    if isinstance(step, Filter):
+        if definite and not isinstance(node, dict | list):
+            raise Refused("a filter on what is neither a map nor a list")
+        # On a map Jayway tests the map itself, where RFC 9535 tests its values.
+        return step.select(node if isinstance(node, list) else [node] if isinstance(node, dict) else [], document)
+    fits = isinstance(node, dict if isinstance(step, Key | Keys) else list)
+    if there is not None:
+        there(fits, kind=True)
+    if not fits:
+        return []
+    if isinstance(step, Key | Keys):
+        names = [step.name] if isinstance(step, Key) else step.names
+        if there is not None:
+            there(all(name in node for name in names))
+        found = {name: node[name] for name in names if name in node}
+        return [found] if isinstance(step, Keys) and last else found.values()
+    if isinstance(step, Slice):
+        return _sliced(step, node)
+    return [node[index] for index in step.indexes if -len(node) <= index < len(node)] if isinstance(step, Indexes) else []
+
+
+def _sliced(step: Slice, node: list[Json]) -> list[Json]:
+    if step.start is not None and step.stop is not None:
+        # As Jayway: from one index to the other, negative ones among them counted from the end.
+        return [node[index] for index in range(max(step.start, -len(node)), min(step.stop, len(node)))]
+    return node[step.start : step.stop]

@@ -1,0 +1,254 @@
+"""Python scripts in the workers of pydantic-monty: the door to the extra `python`.
+
+Monty is a Python of its own, written in Rust, without files, network, environment or processes; it runs in worker processes that
+bound time, memory and recursion, and are replaced when they die. A session is used once: nothing is left for the next script.
+
+`python`: the extra of that name, with Conductor's rule for scripts.
+
+Every input key is a name of the script, the text is the body of a function, and what it returns is the result; a lone expression
+is its own result. The result is written as JSON where it was made, so that nothing but a text comes back: a set is a list in the
+order in which its items were added.
+"""
+
+from __future__ import annotations
+
+import ast
+import atexit
+import hashlib
+import json
+import os
+import textwrap
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from conductorlite.language.processes import ScriptCut, ScriptTimedOut, granted, remembered, tried
+from conductorlite.language.sources import Json
+from conductorlite.model.errors import ExpressionFailed, InvalidExpression, MissingExtra
+from conductorlite.model.threads import Mutex
+
+if TYPE_CHECKING:
+    from pydantic_monty import Monty
+
+__all__ = ["PythonLimits", "PythonRaised", "PythonRefused", "PythonScript", "compile_python", "python_installed", "run_python"]
+
+#: Beyond its time, how long a worker may be inside one call before it is ended, in seconds.
+_GRACE: Final = 0.2
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class PythonLimits:
+    """Bounds of one script: seconds it runs, bytes of memory, depth of calls."""
+
+    seconds: float = 0.6
+    memory_bytes: int = 64 * 1024 * 1024
+    depth: int = 500
+
+
+class PythonRaised(ExpressionFailed):
+    """What a script raised; internal. `line` is that of the innermost frame, from 1."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class PythonRefused(PythonRaised):
+    """The text is no Python, or Python that Monty does not have; internal."""
+
+
+def python_installed() -> bool:
+    """Whether the extra `python` is there."""
+    return find_spec("pydantic_monty") is not None
+
+
+def run_python(code: str, inputs: Mapping[str, Any], limits: PythonLimits, *, now: int = 0, seed: str = "") -> str | None:
+    """The text that the last line of `code` is, with `inputs` as globals; None when it is none.
+
+    `now` (epoch ms) is what its clock says, `seed` what its chance is drawn from. One that takes too long under a part of its
+    time is tried once more with all of it, alone, before that is an answer. Raises PythonRefused, PythonRaised, ScriptTimedOut,
+    or ExpressionFailed when the worker died.
+    """
+    limits = attrs.evolve(limits, seconds=granted(limits.seconds))
+
+    def ask(seconds: float, alone: bool) -> str | None:
+        return _run(code, inputs, limits, seconds, now, seed)
+
+    request = json.dumps(["python", str(limits), code, inputs, now, seed])
+    return remembered(hashlib.sha256(request.encode()).digest(), lambda: tried(limits.seconds, ask))
+
+
+def _run(code: str, inputs: Mapping[str, Any], limits: PythonLimits, seconds: float, now: int, seed: str) -> str | None:
+    from pydantic_monty import MontyCrashedError, MontyRuntimeError, MontySyntaxError
+
+    late = f"the script takes longer than {limits.seconds:g} seconds"
+    try:
+        with _pools.pool().checkout(
+            script_name="script",
+            limits={
+                "max_feed_duration_secs": seconds,
+                "max_memory": limits.memory_bytes,
+                "max_recursion_depth": limits.depth,
+            },
+            os_policy={
+                "datetime": _EPOCH + timedelta(milliseconds=now),
+                "sleep": "zero",
+                "random_start": {"seed": seed},
+            },
+        ) as session:
+            answer = session.feed_run(code, inputs=dict(inputs), print_callback=_unheard)
+            return answer if isinstance(answer, str) else None
+    except MontyCrashedError as error:
+        if getattr(error, "timed_out", False):
+            raise ScriptTimedOut(late) from None
+        raise ScriptCut(f"the process that ran the script has died: {error}") from None
+    except (MontySyntaxError, MontyRuntimeError) as error:
+        said = str(error)
+        frames = error.traceback()
+        line = frames[-1].line if frames else 1
+        if said.startswith("TimeoutError: feed time limit exceeded"):
+            raise ScriptTimedOut(late) from None
+        if said.startswith("MemoryError"):
+            raise ScriptCut(said[:2_000]) from None
+        kind = PythonRefused if isinstance(error, MontySyntaxError) or "monty syntax parser" in said else PythonRaised
+        raise kind(said[:2_000], line) from None
+
+
+def _unheard(stream: str, text: str) -> None:
+    """What a script prints goes nowhere."""
+
+
+class _Pools:
+    """The pool of this process, started with its first script; a forked child has one of its own."""
+
+    def __init__(self) -> None:
+        self._pid = 0
+        self._lock = Mutex()
+        #: Pools of the processes this one was forked from: closing them would end their workers.
+        self._foreign: list[Monty] = []
+        self._own: Monty | None = None
+
+    def pool(self) -> Monty:
+        """The pool, started if need be."""
+        if self._pid != os.getpid():
+            self._lock = Mutex()  # another thread may have held it at the fork
+            if self._own is not None:
+                self._foreign.append(self._own)
+            self._own, self._pid = None, os.getpid()
+        with self._lock.held():
+            if self._own is None:
+                from pydantic_monty import Monty
+
+                _close_later()
+                made = Monty(feed_duration_limit_grace=_GRACE, max_checkouts_per_worker=1_000)
+                made.__enter__()
+                self._own = made
+            return self._own
+
+    def close(self) -> None:
+        """End the workers."""
+        if self._own is not None and self._pid == os.getpid():
+            self._own.__exit__(None, None, None)
+            self._own = None
+
+
+_pools: Final = _Pools()
+
+
+@cache
+def _close_later() -> None:
+    atexit.register(_pools.close)
+
+
+_MAX_TEXT: Final = 50_000
+_MAX_OUTPUT: Final = 4 * 1024 * 1024
+#: Written into the session after the script: makes JSON of its answer within the script's budget.
+_JSON: Final = """
+import json as __json
+def __plain(value):
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [__plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: __plain(item) for key, item in value.items()}
+    return value
+__json.dumps(__plain(__script(**__values)), allow_nan=False)
+"""
+#: Names by which a script may look at all others.
+_ALL: Final = frozenset({"dir", "eval", "exec", "globals", "locals", "vars"})
+
+
+@attrs.frozen(kw_only=True)
+class PythonScript:
+    """A compiled script: a Condition."""
+
+    body: str
+    names: frozenset[str]
+    everything: bool
+    limits: PythonLimits
+
+    def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
+        """The result as JSON; see `Condition.evaluate`."""
+        given = {
+            name: value
+            for name, value in values.items()
+            if (self.everything or name in self.names) and name.isidentifier() and not name.startswith("__")
+        }
+        names = ", ".join(given)
+        code = f"def __script({names}):\n{self.body}{_JSON}"
+        try:
+            answer = run_python(code, {"__values": given}, self.limits, now=now, seed=seed)
+        except PythonRaised as error:
+            line = min(max(1, error.line - 1), self.body.count("\n") + 1)
+            raise ExpressionFailed(f"{error} at line {line}") from None
+        if answer is None or len(answer) > _MAX_OUTPUT:
+            raise ExpressionFailed(f"the result is longer than {_MAX_OUTPUT:,} characters")
+        try:
+            return json.loads(answer)
+        except (RecursionError, ValueError) as error:
+            raise ExpressionFailed(f"the result is no JSON: {error}") from None
+
+
+def compile_python(text: str, limits: PythonLimits = PythonLimits()) -> PythonScript:
+    """Check a text; raises InvalidExpression with the place, MissingExtra without the extra."""
+    if not python_installed():
+        raise MissingExtra("python", "scripts in Python")
+    if len(text) > _MAX_TEXT:
+        raise InvalidExpression(f"a script of {len(text)} characters; {_MAX_TEXT} are allowed")
+    source = textwrap.dedent(text).strip() or "pass"
+    try:
+        tree = ast.parse(source)
+        nodes = list(ast.walk(tree))
+    except SyntaxError as error:
+        raise InvalidExpression(f"SyntaxError: {error.msg} at line {error.lineno} column {error.offset}") from None
+    except (RecursionError, MemoryError):
+        raise InvalidExpression("the script is nested too deeply") from None
+    except ValueError as error:
+        raise InvalidExpression(f"the script cannot be read: {error}") from None
+    body = _indented(source, nodes, lone=len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr))
+    try:
+        run_python(f"def __script():\n{body}", {}, limits)
+    except PythonRefused as error:
+        raise InvalidExpression(f"{error} at line {max(1, error.line - 1)}") from None
+    except PythonRaised as error:
+        raise InvalidExpression(str(error)) from None
+    names = frozenset(node.id for node in nodes if isinstance(node, ast.Name))
+    return PythonScript(body=body, names=names, everything=not _ALL.isdisjoint(names), limits=limits)
+
+
+def _indented(source: str, nodes: list[ast.AST], *, lone: bool) -> str:
+    """The text as a body; lines that begin inside a text of several lines stay as they are."""
+    inside = {
+        line
+        for node in nodes
+        if isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno is not None
+        for line in range(node.lineno + 1, node.end_lineno + 1)
+    }
+    lines = source.split("\n")
+    if lone:
+        lines[0] = f"return {lines[0]}"
+    return "\n".join(line if number in inside else f"    {line}" for number, line in enumerate(lines, 1))

@@ -1,0 +1,133 @@
+"""How values look as text: Java's way (inside `${…}` templates, SWITCH results) and JavaScript's for numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Final
+
+from conductorlite.language.sources import Json
+
+__all__ = ["integer_text", "java_double", "js_number", "json_text", "to_text"]
+
+#: From here up to MAX Java writes plain digits, outside it scientific notation.
+_JAVA_PLAIN_MIN: Final = 1e-3
+_JAVA_PLAIN_MAX: Final = 1e7
+
+#: A list that holds nothing else is written at once: it may be long.
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+
+
+def to_text(value: Json) -> str:
+    """The text form Conductor gives a value in a string: `null`, `true`, `2.0`, `{a=1, b=x}`, `[1, two, null]`."""
+    if type(value) is str:
+        return value
+    if not isinstance(value, dict | list | tuple):
+        return _scalar(value)
+    # An explicit stack, because the depth of a value is its sender's choice. A 1-tuple is text to write as it stands.
+    parts: list[str] = []
+    stack: list[tuple[str] | list[Json]] = [[value]]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, tuple):
+            parts.append(top[0])
+            continue
+        item = top[0]
+        if isinstance(item, dict):
+            stack.append(("}",))
+            for index, key in reversed(list(enumerate(item))):
+                stack.append([item[key]])
+                stack.append((f", {key}=" if index else f"{key}=",))
+            stack.append(("{",))
+        elif isinstance(item, list | tuple) and _SCALARS.issuperset(map(type, item)):
+            parts.append(f"[{', '.join(map(_scalar, item))}]")
+        elif isinstance(item, list | tuple):
+            stack.append(("]",))
+            for index in range(len(item) - 1, -1, -1):
+                stack.append([item[index]])
+                if index:
+                    stack.append((", ",))
+            stack.append(("[",))
+        else:
+            parts.append(_scalar(item))
+    return "".join(parts)
+
+
+def _scalar(value: Json) -> str:
+    if value is None:
+        return "null"
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if isinstance(value, float):
+        return java_double(value)
+    if isinstance(value, int):
+        return integer_text(value)
+    return str(value)
+
+
+def integer_text(value: int) -> str:
+    """Decimal digits of an integer of any size."""
+    try:
+        return str(value)
+    except ValueError:  # Python refuses past 4,300 digits, to keep the conversion from being used as a brake
+        return java_double(float("inf") if value > 0 else float("-inf"))
+
+
+def json_text(value: Json) -> str:
+    """Compact JSON text, the form of a list that an indefinite path (`[*]`, `..`, filter) found."""
+    return _encode(value)
+
+
+def _digits(value: float) -> tuple[str, int]:
+    """Shortest digits that read back as the positive finite `value`, and the place of the decimal point among them."""
+    mantissa, _, exponent = repr(value).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    point = len(whole) + (int(exponent) if exponent else 0)
+    digits = whole + fraction
+    stripped = digits.lstrip("0")
+    point -= len(digits) - len(stripped)
+    return stripped.rstrip("0") or "0", point
+
+
+def java_double(value: float) -> str:
+    """Java's Double.toString: `2.0`, `1.0E7`, `1.5E-4`, `NaN`, `Infinity`."""
+    if math.isnan(value):
+        return "NaN"
+    sign = "-" if value < 0 or (value == 0 and str(value)[0] == "-") else ""
+    value = abs(value)
+    if value == float("inf"):
+        return f"{sign}Infinity"
+    if value == 0:
+        return f"{sign}0.0"
+    digits, point = _digits(value)
+    if _JAVA_PLAIN_MIN <= value < _JAVA_PLAIN_MAX:
+        if point <= 0:
+            return f"{sign}0.{'0' * -point}{digits}"
+        whole, fraction = digits[:point].ljust(point, "0"), digits[point:]
+        return f"{sign}{whole}.{fraction or '0'}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
+
+
+def js_number(value: float) -> str:
+    """JavaScript's text of a number: `2`, `0.1`, `1e+21`, `1e-7`, `NaN`, `Infinity`."""
+    if math.isnan(value):
+        return "NaN"
+    if value == 0:
+        return "0"
+    sign = "-" if value < 0 else ""
+    value = abs(value)
+    if value == float("inf"):
+        return f"{sign}Infinity"
+    digits, point = _digits(value)
+    if len(digits) <= point <= 21:
+        return sign + digits.ljust(point, "0")
+    if 0 < point <= 21:
+        return f"{sign}{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{sign}{digits[0]}{fraction}e{'+' if point > 0 else '-'}{abs(point - 1)}"

@@ -1,0 +1,1 @@
+"""What workflows are made of: definitions, executions, events and decisions, and their JSON."""

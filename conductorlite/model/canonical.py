@@ -1,0 +1,278 @@
+"""JSON as it is kept: one canonical text per value, checked once at every edge.
+
+What enters the engine (start input, report, signal, worker return) goes through `canonical()`; what is stored, hashed and
+compared is that text; what leaves is parsed afresh, so nobody holds a reference into the engine's state. Key order is kept,
+because Conductor keeps it: the order of `decisionCases` and the text form of a map depend on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.model.errors import InvalidInput, StorageCorrupt
+from conductorlite.model.texts import type_name
+
+__all__ = [
+    "EMPTY",
+    "INLINE_LIMIT",
+    "MAX_DEPTH",
+    "MAX_SIZE",
+    "ExternalPayload",
+    "Payload",
+    "Revealed",
+    "canonical",
+    "digest",
+    "parse",
+    "size_of",
+]
+
+#: Deepest nesting of maps and lists that is accepted; beyond it the JSON of other tools breaks too.
+MAX_DEPTH: Final = 200
+
+#: Size that a document may have: its characters of text, and `_ENTRY` for each entry of a map or list.
+MAX_SIZE: Final = 16 * 1024 * 1024
+_ENTRY: Final = 8
+_UNBOUNDED: Final = 2**62
+
+#: Bytes up to which a text is stored in its row; a longer one is stored once by hash and referenced.
+INLINE_LIMIT: Final = 1024
+
+#: Types of which every value is JSON, texts up to their surrogates.
+_SCALARS: Final = frozenset({str, int, bool, type(None)})
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False).encode
+
+
+def canonical(value: Any, *, where: str = "$", bounded: bool = True) -> str:
+    """Return the canonical JSON text of `value` (dict, list, tuple, str, int, float, bool, None).
+
+    Raises InvalidInput, naming the JSON path below `where`, for NaN and infinities, keys that are not text, lone
+    surrogates, values of any other type, cycles, nesting deeper than `MAX_DEPTH`, and, when `bounded`, for documents past
+    `MAX_SIZE`.
+    """
+    limit = MAX_SIZE if bounded else _UNBOUNDED
+    try:
+        _check(value, where, limit)
+        text = _encode(value)
+    except (InvalidInput, MemoryError):
+        raise
+    except ValueError as error:  # Python refuses integers past 4,300 digits
+        raise InvalidInput(f"{where}: {error}") from None
+    except Exception as error:  # of a class of its own, whose methods may do anything
+        raise InvalidInput(f"{where}: cannot be read as JSON: its own methods raise {type_name(error)}") from None
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            snippet = text[max(0, error.start - 20) : error.start].encode("ascii", "replace").decode()
+            raise InvalidInput(f"{where}: text holds a lone surrogate after …{snippet!r}") from None
+    return text
+
+
+def _check(value: Any, where: str, limit: int) -> None:  # noqa: C901 - one loop over the kinds of JSON values, on the hot path
+    stack: list[tuple[Any, str, int]] = [(value, where, 0)]
+    size = len(value) if type(value) is str else 0
+    while stack:
+        if size > limit:
+            # Counted before the text is made: what refers to one value a thousand times is small until then.
+            raise InvalidInput(f"{where}: larger than {limit // 1024 // 1024} MB")
+        item, path, depth = stack.pop()
+        kind = type(item)
+        if kind in _SCALARS:
+            continue
+        if kind is float:
+            if item - item != 0.0:
+                raise InvalidInput(f"{path}: {item!r} is not a JSON number")
+        elif kind is dict or isinstance(item, Mapping):
+            if depth >= MAX_DEPTH:
+                raise InvalidInput(f"{path[:200]}: nested deeper than {MAX_DEPTH} levels (or cyclic)")
+            size += _ENTRY * len(item)
+            for key, entry in item.items():
+                if type(key) is not str:
+                    raise InvalidInput(f"{path}: key {key!r} is not text")
+                if type(entry) is str:
+                    size += len(entry)
+                elif type(entry) not in _SCALARS:
+                    stack.append((entry, f"{path}.{key}", depth + 1))
+        elif kind is list or kind is tuple:
+            if depth >= MAX_DEPTH:
+                raise InvalidInput(f"{path[:200]}: nested deeper than {MAX_DEPTH} levels (or cyclic)")
+            size += _ENTRY * len(item)
+            for index, entry in enumerate(item):
+                if type(entry) is str:
+                    size += len(entry)
+                elif type(entry) not in _SCALARS:
+                    stack.append((entry, f"{path}[{index}]", depth + 1))
+        elif isinstance(item, str):
+            size += str.__len__(item)
+        elif not isinstance(item, int):
+            raise InvalidInput(f"{path}: a {kind.__name__} is not JSON")
+    if size > limit:
+        raise InvalidInput(f"{where}: larger than {limit // 1024 // 1024} MB")
+
+
+def parse(text: str | bytes, *, where: str = "$") -> Any:
+    """Parse JSON text from outside; raises InvalidInput with line and column, also for NaN and over-deep nesting."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except RecursionError:
+        raise InvalidInput(f"{where}: nested deeper than {MAX_DEPTH} levels") from None
+    except InvalidInput:
+        raise
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{where}: not UTF-8 at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        raise InvalidInput(f"{where}: broken JSON at line {error.lineno} column {error.colno}: {error.msg}") from None
+    except ValueError as error:  # Python refuses integers past 4,300 digits
+        raise InvalidInput(f"{where}: {error}") from None
+
+
+def _no_constant(name: str) -> Any:
+    raise InvalidInput(f"{name} is not a JSON number")
+
+
+def digest(text: str) -> str:
+    """Content hash of a text: the sha256 of its UTF-8, in hex."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def size_of(text: str) -> int:
+    """Bytes of a text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ExternalPayload:
+    """Where a document lies that is too large for the store: `key` in the payload storage; `size` is that of its text, in bytes."""
+
+    digest: str
+    size: int
+    key: str
+
+
+def _kept(text: str) -> Any:
+    """The document of a text that was canonical when it was kept; raises StorageCorrupt when it is no JSON any more."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise StorageCorrupt(f"a stored payload is damaged: {error}") from None
+
+
+class Payload:
+    """One immutable JSON document of a row: its canonical text, and the parsed value made on first use.
+
+    A payload read from a store may be *absent*: only its hash is known (`text` is None). The decider asks for it by that
+    hash. One that lies in the payload storage says where (`external`), and its text is fetched when its document is first
+    looked at. `value` is shared: the engine reads it and never changes it; what leaves the engine is `fresh()`.
+    """
+
+    __slots__ = ("_digest", "_fetch", "_value", "external", "text")
+
+    _UNPARSED: Final = object()
+
+    def __init__(
+        self,
+        text: str | None,
+        *,
+        digest: str | None = None,
+        external: ExternalPayload | None = None,
+        fetch: Callable[[ExternalPayload], str] | None = None,
+    ) -> None:
+        self.text = text
+        self.external = external
+        self._digest = digest if external is None else external.digest
+        self._fetch = fetch
+        self._value: Any = Payload._UNPARSED
+
+    @classmethod
+    def of(cls, value: Any, *, where: str = "$", bounded: bool = True) -> Payload:
+        """The payload of a value from outside or computed inside; raises InvalidInput as `canonical` does."""
+        if value is None or value == {}:
+            return EMPTY if value is not None else cls("null")
+        return cls(canonical(value, where=where, bounded=bounded))
+
+    @property
+    def absent(self) -> bool:
+        """Whether only the hash is here."""
+        return self.text is None and self.external is None
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the text, in hex."""
+        if self._digest is None:
+            if self.text is None:
+                raise InvalidInput("an absent payload without a hash")
+            self._digest = digest(self.text)
+        return self._digest
+
+    @property
+    def shown(self) -> str:
+        """The text, or where it lies when it is in the payload storage."""
+        if self.external is not None:
+            return f"{self.external.size} bytes at {self.external.key}"
+        return "" if self.text is None else self.text
+
+    @property
+    def large(self) -> bool:
+        """Whether the text is stored apart, by hash."""
+        return self.text is None or len(self.text) > INLINE_LIMIT
+
+    @property
+    def value(self) -> Any:
+        """The parsed document, shared: do not change it."""
+        if self._value is Payload._UNPARSED:
+            self._value = _kept(self.whole())
+        return self._value
+
+    def whole(self) -> str:
+        """The text, fetched from the payload storage if need be; raises PayloadLost and PayloadUnavailable then."""
+        if self.text is None:
+            if self.external is None or self._fetch is None:
+                raise InvalidInput(f"payload {self._digest} was not loaded")
+            self.text = self._fetch(self.external)
+        return self.text
+
+    def fresh(self) -> Any:
+        """A copy of the document that belongs to the caller."""
+        return _kept(self.whole())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Payload):
+            return NotImplemented
+        if self.text is not None and other.text is not None:
+            return self.text == other.text
+        return self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        if self.text is None:
+            return f"Payload(digest={self._digest!r})"
+        return f"Payload({self.text if len(self.text) <= 60 else self.text[:57] + '…'!r})"
+
+
+#: The empty map, which most tasks have as input or output.
+EMPTY: Final = Payload("{}")
+
+
+class Revealed(Payload):
+    """An input with secrets filled in, as the worker it was made for receives it; it is never stored, and never printed.
+
+    `secrets` are the values in it, `metadata` those of the task definition's `runtimeMetadata`, by name.
+    """
+
+    __slots__ = ("metadata", "secrets")
+
+    def __init__(self, text: str, secrets: tuple[Any, ...], metadata: Mapping[str, str]) -> None:
+        super().__init__(text)
+        self.secrets = secrets
+        self.metadata = metadata
+
+    def __repr__(self) -> str:
+        return "Revealed(…)"

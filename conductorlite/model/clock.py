@@ -1,0 +1,165 @@
+"""Time that the user owns. The only file of the package that reads a clock.
+
+Every instant in conductorlite is epoch milliseconds, UTC. `SystemClock` is the real one; `VirtualClock` moves only when it is
+told to. Both answer one more question than "what time is it": how to wait, because only the clock knows how long to *really*
+sleep (a virtual one never does).
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from conductorlite.model.errors import ClockError, InvalidInput
+from conductorlite.model.threads import Block, Mutex, within
+
+__all__ = ["Clock", "Instant", "SystemClock", "VirtualClock", "Wakeup", "steady", "to_instant"]
+
+#: What public calls accept as a point in time: epoch ms, an aware datetime, or ISO 8601 text (no zone means UTC).
+Instant = int | str | datetime
+
+
+def to_instant(value: Instant) -> int:
+    """Epoch milliseconds of `value`; raises InvalidInput when it is no point in time."""
+    if isinstance(value, bool):
+        raise InvalidInput(f"{value!r} is not a point in time")
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise InvalidInput(f"{value!r} is not an ISO 8601 point in time") from None
+    if not isinstance(value, datetime):
+        raise InvalidInput(f"{value!r} is not a point in time")
+    if value.tzinfo is None:
+        value = value.replace(tzinfo=UTC)
+    return round(value.timestamp() * 1000)
+
+
+class Wakeup(Protocol):
+    """What ends a wait before its time."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait up to `timeout` seconds; whether it was woken."""
+        ...
+
+
+@runtime_checkable
+class Clock(Protocol):
+    """What the engine asks of time. Implementations must be safe to call from any thread."""
+
+    #: True when time only moves by `move_to`; the driver then jumps instead of waiting.
+    virtual: bool
+
+    def now(self) -> int:
+        """Epoch milliseconds."""
+        ...
+
+    def wait(self, wakeup: Wakeup, until: int | None) -> None:
+        """Wait until `wakeup` is woken or the clock reads `until`; a virtual clock returns at once."""
+        ...
+
+
+def steady(clock: Clock) -> tuple[str, int] | None:
+    """Which clock of this machine runs on whatever its time is set to, and what it reads, ms; None in virtual time, or without one.
+
+    All processes since the machine was started share it.
+    """
+    if clock.virtual or not hasattr(time, "CLOCK_BOOTTIME") or not _boot():
+        return None
+    return _boot(), time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+
+@cache
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    virtual = False
+
+    #: A wait is cut into pieces of this length, so that a change of the machine's clock is noticed.
+    LONGEST_WAIT_S = 60.0
+
+    def now(self) -> int:
+        """Epoch milliseconds, from the machine."""
+        return time.time_ns() // 1_000_000
+
+    def wait(self, wakeup: Wakeup, until: int | None) -> None:
+        """Wait until `wakeup` is woken or the machine's clock reads `until`."""
+        if until is None:
+            wakeup.wait(self.LONGEST_WAIT_S)
+            return
+        remaining = (until - self.now()) / 1000
+        if remaining > 0:
+            wakeup.wait(min(remaining, self.LONGEST_WAIT_S))
+
+
+class VirtualClock:
+    """A clock that stands still until it is moved: thirty days pass in the time one assignment takes.
+
+    `start` is epoch ms, an aware datetime or ISO text; the default is 2030-01-01T00:00:00Z.
+    """
+
+    virtual = True
+
+    def __init__(self, start: Instant = "2030-01-01T00:00:00+00:00") -> None:
+        self._now = to_instant(start)
+        self._running: set[_Running] = set()
+        self._moving = Mutex()
+
+    def now(self) -> int:
+        """Epoch milliseconds, as last set."""
+        return self._now
+
+    def move_to(self, instant: Instant) -> None:
+        """Set the time; raises ClockError when it would go back, or while a worker is running.
+
+        Moving the clock does not fire what is due: `Engine.advance` does both, each due event at its own instant.
+        """
+        target = to_instant(instant)
+        with self._moving.held():
+            if self._running:
+                raise ClockError(f"cannot move the clock while {len(self._running)} worker(s) run")
+            if target < self._now:
+                raise ClockError(f"time cannot go back from {self._now} to {target}")
+            self._now = target
+
+    def wait(self, wakeup: Wakeup, until: int | None) -> None:
+        """Return at once: virtual time never passes by waiting."""
+
+    def held(self) -> AbstractContextManager[None]:
+        """While inside, a worker is running and the time cannot be moved."""
+        return within(_Running(self._running))
+
+    def __repr__(self) -> str:
+        return f"VirtualClock({datetime.fromtimestamp(self._now / 1000, UTC).isoformat()!r})"
+
+
+class _Running(Block[None]):
+    """The block of one worker."""
+
+    __slots__ = ("_all",)
+
+    def __init__(self, running: set[_Running]) -> None:
+        super().__init__()
+        self._all = running
+
+    def begin(self) -> None:
+        self._all.add(self)
+
+    def end(self, error: BaseException | None) -> None:
+        self.undo()
+
+    def undo(self, error: BaseException | None = None) -> None:
+        self._all.discard(self)

@@ -1,0 +1,454 @@
+"""What is wanted: WorkflowDef, WorkflowTask, TaskDef and their kin, frozen.
+
+Every field Conductor has is here under its own name in snake_case, also the ones the engine does not act upon: a
+definition that goes through us comes out whole. Two rules of translation, applied once at the codec and nowhere else:
+JSON names are camelCase, and Conductor's seconds become milliseconds (`timeoutSeconds` → `timeout_ms`). `None` means
+"not given", which differs from every default: defaults that depend on the `Semantics` are filled in by the plan, never
+here. Properties we do not know are kept in `extra` and written back. Lists become tuples on the way in, so that a
+definition never changes under its reader and equals its own round trip.
+
+Source of the rule: Conductor's metadata model (WorkflowDef, WorkflowTask, TaskDef, SubWorkflowParams).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from conductorlite.model.spans import optional_ms, plain_ms
+
+if TYPE_CHECKING:
+    from conductorlite.model.codec import Source
+
+__all__ = [
+    "DURATION_PROPERTIES",
+    "LOOP_DELIMITER",
+    "MAX_KEY",
+    "MAX_NESTING",
+    "CacheConfig",
+    "IdempotencyStrategy",
+    "JoinMode",
+    "RateLimitConfig",
+    "RateLimitPolicy",
+    "RetryLogic",
+    "SchemaDef",
+    "Semantics",
+    "StateChangeEvent",
+    "SubWorkflowParams",
+    "TaskDef",
+    "TaskType",
+    "TimeoutPolicy",
+    "WorkflowDef",
+    "WorkflowTask",
+    "WorkflowTimeoutPolicy",
+    "property_name",
+    "step_path",
+]
+
+#: The text between a reference name and an iteration number in the printed name of a task inside a loop.
+LOOP_DELIMITER: Final = "__"
+
+#: Longest idempotency key, in characters.
+MAX_KEY: Final = 255
+
+#: Deepest nesting of tasks within tasks, inline sub-workflow definitions included. Each level costs up to four levels
+#: of JSON, so that fifty just fit the depth that canonical JSON accepts.
+MAX_NESTING: Final = 50
+
+#: Fields in milliseconds whose property in Conductor's JSON is in seconds, and that property's name.
+DURATION_PROPERTIES: Final = {
+    "max_retry_delay_ms": "maxRetryDelaySeconds",
+    "poll_timeout_ms": "pollTimeoutSeconds",
+    "rate_limit_frequency_ms": "rateLimitFrequencyInSeconds",
+    "response_timeout_ms": "responseTimeoutSeconds",
+    "retry_delay_ms": "retryDelaySeconds",
+    "start_delay_ms": "startDelay",
+    "timeout_ms": "timeoutSeconds",
+    "total_timeout_ms": "totalTimeoutSeconds",
+    "ttl_ms": "ttlInSecond",
+}
+
+
+#: Fields whose property in Conductor's JSON is not in camelCase.
+_NAMED_OTHERWISE: Final = {
+    "complete_task": "complete_task",
+    "expand_inline_json": "expandInlineJSON",
+    "fail_task": "fail_task",
+    "start_workflow": "start_workflow",
+    "terminate_workflow": "terminate_workflow",
+    "update_workflow_variables": "update_workflow_variables",
+}
+
+
+class Semantics(StrEnum):
+    """Which of the two source documents wins on the few points where they disagree; stored with each execution.
+
+    ORKES (the default): exponential base is `backoffScaleFactor`, attempts counted from 1; response/poll/task timeouts
+    default to 600/3600/3600 s. OSS: exponential base is 2, counted from 0; timeouts default to 3600 s/none/none.
+    """
+
+    ORKES = "ORKES"
+    OSS = "OSS"
+
+
+class TaskType(StrEnum):
+    """The task types Conductor builds in; any other text is a user-defined type, run by a worker of that name."""
+
+    SIMPLE = "SIMPLE"
+    DYNAMIC = "DYNAMIC"
+    FORK_JOIN = "FORK_JOIN"
+    FORK_JOIN_DYNAMIC = "FORK_JOIN_DYNAMIC"
+    JOIN = "JOIN"
+    EXCLUSIVE_JOIN = "EXCLUSIVE_JOIN"
+    DECISION = "DECISION"
+    SWITCH = "SWITCH"
+    DO_WHILE = "DO_WHILE"
+    SUB_WORKFLOW = "SUB_WORKFLOW"
+    START_WORKFLOW = "START_WORKFLOW"
+    TERMINATE = "TERMINATE"
+    SET_VARIABLE = "SET_VARIABLE"
+    WAIT = "WAIT"
+    HUMAN = "HUMAN"
+    EVENT = "EVENT"
+    INLINE = "INLINE"
+    LAMBDA = "LAMBDA"
+    JSON_JQ_TRANSFORM = "JSON_JQ_TRANSFORM"
+    HTTP = "HTTP"
+    KAFKA_PUBLISH = "KAFKA_PUBLISH"
+    NOOP = "NOOP"
+    USER_DEFINED = "USER_DEFINED"
+
+
+class RetryLogic(StrEnum):
+    """How the delay before a retry grows with the attempt."""
+
+    FIXED = "FIXED"
+    LINEAR_BACKOFF = "LINEAR_BACKOFF"
+    EXPONENTIAL_BACKOFF = "EXPONENTIAL_BACKOFF"
+
+
+class TimeoutPolicy(StrEnum):
+    """What a task's poll, task or total timeout does."""
+
+    RETRY = "RETRY"
+    TIME_OUT_WF = "TIME_OUT_WF"
+    ALERT_ONLY = "ALERT_ONLY"
+
+
+class WorkflowTimeoutPolicy(StrEnum):
+    """What a workflow's timeout does."""
+
+    TIME_OUT_WF = "TIME_OUT_WF"
+    ALERT_ONLY = "ALERT_ONLY"
+
+
+class RateLimitPolicy(StrEnum):
+    """What happens to an execution beyond its workflow's limit."""
+
+    QUEUE = "QUEUE"
+    REJECT = "REJECT"
+
+
+class JoinMode(StrEnum):
+    """Conductor's two ways of polling a JOIN; here both are event-driven."""
+
+    SYNC = "SYNC"
+    ASYNC = "ASYNC"
+
+
+class IdempotencyStrategy(StrEnum):
+    """What a second start with the same idempotency key does."""
+
+    FAIL = "FAIL"
+    RETURN_EXISTING = "RETURN_EXISTING"
+    FAIL_ON_RUNNING = "FAIL_ON_RUNNING"
+
+
+def property_name(field: str) -> str:
+    """The name of a field in Conductor's JSON: camelCase, and the name that tells seconds for a duration."""
+    if field in DURATION_PROPERTIES:
+        return DURATION_PROPERTIES[field]
+    if field in _NAMED_OTHERWISE:
+        return _NAMED_OTHERWISE[field]
+    head, *rest = field.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+def step_path(path: str, key: str | int) -> str:
+    """The JSON path one step below `path`: an index, a plain name, or a name that needs brackets and quotes."""
+    if isinstance(key, int):
+        return f"{path}[{key}]"
+    if key.isidentifier():
+        return f"{path}.{key}"
+    quoted = key.replace("\\", "\\\\").replace("'", "\\'")
+    return f"{path}['{quoted}']"
+
+
+def _texts(items: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(items, str):
+        # A bare text is iterable too, and would silently become a list of its letters.
+        raise TypeError(f"expected a list of texts, got the text {items!r}")
+    return tuple(items)
+
+
+def _tasks(items: Iterable[WorkflowTask]) -> tuple[WorkflowTask, ...]:
+    return tuple(items)
+
+
+def _branches(items: Iterable[Iterable[WorkflowTask]]) -> tuple[tuple[WorkflowTask, ...], ...]:
+    return tuple(tuple(branch) for branch in items)
+
+
+def _cases(items: Mapping[str, Iterable[WorkflowTask]]) -> dict[str, tuple[WorkflowTask, ...]]:
+    return {key: tuple(tasks) for key, tasks in items.items()}
+
+
+def _state_changes(items: Mapping[str, Iterable[StateChangeEvent]]) -> dict[str, tuple[StateChangeEvent, ...]]:
+    return {key: tuple(events) for key, events in items.items()}
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class SchemaDef:
+    """A JSON, Avro or Protobuf schema attached to an input or output."""
+
+    name: str = ""
+    version: int = 1
+    type: str = "JSON"
+    data: Mapping[str, Any] | None = None
+    external_ref: str | None = None
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+    @classmethod
+    def from_json(cls, source: Source) -> SchemaDef:
+        """Read a schema from Conductor's JSON; raises as `TaskDef.from_json` does."""
+        # The one door up: words know nothing of the codec until somebody asks for JSON.
+        from conductorlite.model.codec import schema_def_from_json
+
+        return schema_def_from_json(source)
+
+    def to_json(self) -> dict[str, Any]:
+        """This schema as Conductor's JSON, fresh."""
+        # The same door as in `from_json`.
+        from conductorlite.model.codec import schema_def_to_json
+
+        return schema_def_to_json(self)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class CacheConfig:
+    """Conductor's cacheConfig: stored and written back, without effect there and here."""
+
+    key: str | None = None
+    ttl_ms: int | None = attrs.field(default=None, converter=optional_ms)  # ttlInSecond
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class StateChangeEvent:
+    """One entry of onStateChange: stored and written back."""
+
+    type: str = ""
+    payload: Mapping[str, Any] = attrs.field(factory=dict)
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class RateLimitConfig:
+    """How many executions that share `rate_limit_key` (constant or expression) may run at once."""
+
+    rate_limit_key: str | None = None
+    concurrent_exec_limit: int = 0
+    policy: RateLimitPolicy | None = None
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class TaskDef:
+    """How tasks of one name are retried, timed out and limited. Durations are milliseconds; None means not given."""
+
+    name: str
+    description: str | None = None
+    retry_count: int | None = None
+    retry_logic: RetryLogic | None = None
+    retry_delay_ms: int | None = attrs.field(default=None, converter=optional_ms)
+    backoff_scale_factor: int | None = None
+    max_retry_delay_ms: int | None = attrs.field(default=None, converter=optional_ms)
+    backoff_jitter_ms: int | None = attrs.field(default=None, converter=optional_ms)
+    timeout_ms: int | None = attrs.field(default=None, converter=optional_ms)
+    total_timeout_ms: int | None = attrs.field(default=None, converter=optional_ms)
+    response_timeout_ms: int | None = attrs.field(default=None, converter=optional_ms)
+    poll_timeout_ms: int | None = attrs.field(default=None, converter=optional_ms)
+    timeout_policy: TimeoutPolicy | None = None
+    concurrent_exec_limit: int | None = None
+    rate_limit_per_frequency: int | None = None
+    rate_limit_frequency_ms: int | None = attrs.field(default=None, converter=optional_ms)  # rateLimitFrequencyInSeconds
+    input_keys: Sequence[str] = attrs.field(default=(), converter=_texts)
+    output_keys: Sequence[str] = attrs.field(default=(), converter=_texts)
+    runtime_metadata: Sequence[str] = attrs.field(default=(), converter=_texts)
+    input_template: Mapping[str, Any] = attrs.field(factory=dict)
+    isolation_group_id: str | None = None
+    execution_name_space: str | None = None
+    base_type: str | None = None
+    owner_email: str | None = None
+    task_status_listener_enabled: bool | None = None
+    input_schema: SchemaDef | None = None
+    output_schema: SchemaDef | None = None
+    enforce_schema: bool | None = None
+    owner_app: str | None = None
+    create_time: int | None = None
+    update_time: int | None = None
+    created_by: str | None = None
+    updated_by: str | None = None
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+    @classmethod
+    def from_json(cls, source: Source) -> TaskDef:
+        """Read a task definition from Conductor's JSON: text, bytes, a parsed mapping, or the path of a file.
+
+        Raises InvalidDefinition with all problems at once, InvalidInput for broken JSON, OSError for an unreadable
+        file.
+        """
+        # The one door up: words know nothing of the codec until somebody asks for JSON.
+        from conductorlite.model.codec import task_def_from_json
+
+        return task_def_from_json(source)
+
+    def to_json(self) -> dict[str, Any]:
+        """This definition as Conductor's JSON, fresh: defaults are left out, unknown properties written back."""
+        # The same door as in `from_json`.
+        from conductorlite.model.codec import task_def_to_json
+
+        return task_def_to_json(self)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class SubWorkflowParams:
+    """Which workflow a SUB_WORKFLOW task starts, and how."""
+
+    name: str | None = None
+    version: int | None = None
+    task_to_domain: Mapping[str, str] | None = None
+    workflow_definition: WorkflowDef | str | None = None
+    idempotency_key: str | None = None
+    idempotency_strategy: IdempotencyStrategy | str | None = None
+    priority: Any = None
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class WorkflowTask:
+    """One node of a workflow definition. `type` is a `TaskType` name, or any other text for a worker's own type."""
+
+    name: str
+    task_reference_name: str
+    type: str = TaskType.SIMPLE
+    description: str | None = None
+    input_parameters: Mapping[str, Any] = attrs.field(factory=dict)
+    optional: bool = False
+    permissive: bool = False
+    start_delay_ms: int = attrs.field(default=0, converter=plain_ms)
+    retry_count: int | None = None
+    async_complete: bool = False
+    task_definition: TaskDef | None = None
+    sub_workflow_param: SubWorkflowParams | None = None
+    dynamic_task_name_param: str | None = None
+    dynamic_fork_tasks_param: str | None = None
+    dynamic_fork_tasks_input_param_name: str | None = None
+    dynamic_fork_join_tasks_param: str | None = None
+    case_value_param: str | None = None
+    case_expression: str | None = None
+    evaluator_type: str | None = None
+    expression: str | None = None
+    decision_cases: Mapping[str, Sequence[WorkflowTask]] = attrs.field(factory=dict, converter=_cases)
+    default_case: Sequence[WorkflowTask] = attrs.field(default=(), converter=_tasks)
+    fork_tasks: Sequence[Sequence[WorkflowTask]] = attrs.field(default=(), converter=_branches)
+    join_on: Sequence[str] = attrs.field(default=(), converter=_texts)
+    join_mode: JoinMode | None = None
+    join_status: str | None = None
+    default_exclusive_join_task: Sequence[str] = attrs.field(default=(), converter=_texts)
+    loop_over: Sequence[WorkflowTask] = attrs.field(default=(), converter=_tasks)
+    loop_condition: str | None = None
+    items: str | None = None
+    script_expression: str | None = None
+    sink: str | None = None
+    rate_limited: bool | None = None
+    cache_config: CacheConfig | None = None
+    on_state_change: Mapping[str, Sequence[StateChangeEvent]] = attrs.field(factory=dict, converter=_state_changes)
+    metadata: Mapping[str, Any] = attrs.field(factory=dict)
+    #: What undoes this task when the execution fails later: a task, or the name of one (see `compensation`).
+    compensate: WorkflowTask | str | None = None
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+    @property
+    def compensation(self) -> WorkflowTask | None:
+        """The task that undoes this one; None without `compensate`.
+
+        A name stands for a SIMPLE task `<ref>_compensation` of that name, which gets this task's `input` and `output`.
+        """
+        if not isinstance(self.compensate, str):
+            return self.compensate
+        ref = self.task_reference_name
+        root = ref if ref.replace("-", "_").isidentifier() else f"['{ref}']"
+        return WorkflowTask(
+            name=self.compensate,
+            task_reference_name=f"{ref}_compensation",
+            input_parameters={"input": f"${{{root}.input}}", "output": f"${{{root}.output}}"},
+        )
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class WorkflowDef:
+    """What should happen: a named, versioned tree of tasks."""
+
+    name: str
+    version: int = 1
+    description: str | None = None
+    tasks: Sequence[WorkflowTask] = attrs.field(default=(), converter=_tasks)
+    input_parameters: Sequence[str] = attrs.field(default=(), converter=_texts)
+    output_parameters: Mapping[str, Any] = attrs.field(factory=dict)
+    input_template: Mapping[str, Any] = attrs.field(factory=dict)
+    variables: Mapping[str, Any] = attrs.field(factory=dict)
+    failure_workflow: str | None = None
+    failure_workflow_version: int | None = None
+    schema_version: int = 2
+    restartable: bool = True
+    workflow_status_listener_enabled: bool | None = None
+    workflow_status_listener_sink: str | None = None
+    owner_email: str | None = None
+    timeout_policy: WorkflowTimeoutPolicy | None = None
+    timeout_ms: int = attrs.field(default=0, converter=plain_ms)
+    rate_limit_config: RateLimitConfig | None = None
+    input_schema: SchemaDef | None = None
+    output_schema: SchemaDef | None = None
+    enforce_schema: bool | None = None
+    metadata: Mapping[str, Any] = attrs.field(factory=dict)
+    cache_config: CacheConfig | None = None
+    masked_fields: Sequence[str] = attrs.field(default=(), converter=_texts)
+    owner_app: str | None = None
+    create_time: int | None = None
+    update_time: int | None = None
+    created_by: str | None = None
+    updated_by: str | None = None
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+    @classmethod
+    def from_json(cls, source: Source) -> WorkflowDef:
+        """Read a workflow definition from Conductor's JSON: text, bytes, a parsed mapping, or the path of a file.
+
+        Raises InvalidDefinition with all problems at once, InvalidInput for broken JSON, OSError for an unreadable
+        file.
+        """
+        # The one door up: words know nothing of the codec until somebody asks for JSON.
+        from conductorlite.model.codec import workflow_def_from_json
+
+        return workflow_def_from_json(source)
+
+    def to_json(self) -> dict[str, Any]:
+        """This definition as Conductor's JSON, fresh: defaults are left out, unknown properties written back."""
+        # The same door as in `from_json`.
+        from conductorlite.model.codec import workflow_def_to_json
+
+        return workflow_def_to_json(self)

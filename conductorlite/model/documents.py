@@ -1,0 +1,261 @@
+"""Executions → Conductor's JSON: what its REST API answers for a workflow and a task.
+
+Conductor's names and units: instants are epoch ms (0: not yet), spans seconds. What is null or unknown is left out, and so is
+what has no meaning inside one process (network latencies, protobuf messages). A document in the payload storage is an empty map
+here, and the path says where it lies. Every call makes a
+fresh document. Source of the rule: Conductor's `Workflow` and `Task` as its JSON mapper writes them.
+
+An execution with all that belongs to it ⇄ the compressed JSON it is archived as.
+
+Rows are written cell by cell, those that equal their default left out; payloads as the text they are, so that nothing about them
+changes. What a later version adds is left out by an earlier one, and what it lacks has its default.
+"""
+
+from __future__ import annotations
+
+import inspect
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from conductorlite.model.canonical import Payload, canonical, parse
+from conductorlite.model.codec import to_document
+from conductorlite.model.definitions import Semantics, WorkflowDef, WorkflowTask
+from conductorlite.model.errors import StorageCorrupt
+from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, TaskLog, Workflow
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus, shown_status
+
+__all__ = ["ARCHIVE_FORMAT", "Unpacked", "archive_text", "task_to_json", "unpacked", "workflow_to_json"]
+
+
+def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
+    """An execution as `Engine.get` returns it, with its tasks and its definition, as Conductor's `Workflow`."""
+    nodes = _nodes_of(workflow)
+    document: dict[str, Any] = {
+        "workflowId": workflow.workflow_id,
+        "workflowName": workflow.name,
+        "workflowVersion": workflow.version,
+        "status": workflow.status.value,
+        "compensating": None if workflow.compensating is None else workflow.compensating.value,
+        "createTime": workflow.created_at,
+        "startTime": workflow.created_at,
+        "updateTime": workflow.updated_at,
+        "endTime": workflow.ended_at,
+        "lastRetriedTime": workflow.last_retried_at,
+        "createdBy": workflow.created_by,
+        "correlationId": workflow.correlation_id,
+        "parentWorkflowId": workflow.parent_workflow_id,
+        "parentWorkflowTaskId": workflow.parent_task_id,
+        "event": workflow.event,
+        "idempotencyKey": workflow.idempotency_key,
+        "priority": workflow.priority,
+        "rateLimitKey": None if workflow.rate_limit_key is None else workflow.rate_limit_key.partition(":")[2],
+        "rateLimited": workflow.rate_limited,
+        "input": _shown(workflow.input),
+        "output": _shown(workflow.output),
+        "externalInputPayloadStoragePath": _path(workflow.input),
+        "externalOutputPayloadStoragePath": _path(workflow.output),
+        "variables": workflow.variables.fresh(),
+        "taskToDomain": workflow.task_to_domain.fresh(),
+        "reasonForIncompletion": workflow.reason,
+        "failedReferenceTaskNames": list(workflow.failed_refs),
+        "failedTaskNames": list(workflow.failed_task_names),
+        "tasks": [_task(task, workflow, nodes.get((task.grafts[-1:], task.base_ref))) for task in workflow.tasks],
+        "workflowDefinition": None if workflow.definition is None else to_document(workflow.definition),
+    }
+    return _known(document)
+
+
+def task_to_json(task: Task, workflow: Workflow | None = None) -> dict[str, Any]:
+    """An attempt as Conductor's `Task`; with its execution also what Conductor repeats from there and from the definition."""
+    node = None if workflow is None else _nodes_of(workflow).get((task.grafts[-1:], task.base_ref))
+    return _task(task, workflow, node)
+
+
+def _task(task: Task, workflow: Workflow | None, node: WorkflowTask | None) -> dict[str, Any]:
+    output = _shown(task.output)
+    given = _shown(task.input)
+    definition = None if node is None else node.task_definition
+    document: dict[str, Any] = {
+        "taskId": task.task_id,
+        "referenceTaskName": task.ref,
+        "taskType": task.task_type,
+        "taskDefName": task.name or task.task_type,
+        "status": (task.status if workflow is None else shown_status(task.status, workflow.semantics)).value,
+        "workflowInstanceId": task.workflow_id,
+        "workflowType": None if workflow is None else workflow.name,
+        "workflowPriority": None if workflow is None else workflow.priority,
+        "correlationId": None if workflow is None else workflow.correlation_id,
+        "inputData": given,
+        "outputData": output,
+        "externalInputPayloadStoragePath": _path(task.input),
+        "externalOutputPayloadStoragePath": _path(task.output),
+        "reasonForIncompletion": task.reason,
+        "retryCount": task.attempt,
+        "retried": task.retried,
+        "retriedTaskId": task.retried_task_id,
+        "executed": task.executed,
+        "seq": task.seq,
+        "pollCount": task.poll_count,
+        "workerId": task.worker_id,
+        "domain": task.domain,
+        "scheduledTime": task.scheduled_at,
+        "startTime": task.started_at,
+        "updateTime": task.updated_at,
+        "endTime": task.ended_at,
+        "queueWaitTime": max(0, task.started_at - task.scheduled_at) if task.started_at else 0,
+        "startDelayInSeconds": _seconds(task.start_delay_ms),
+        "callbackAfterSeconds": _seconds(task.offered_after_ms),
+        "callbackFromWorker": True,
+        "iteration": task.iteration,
+        "loopOverTask": task.iteration > 0,
+        "subWorkflowId": task.sub_workflow_id or _text(output, "subWorkflowId") or _text(given, "subWorkflowId"),
+    }
+    if definition is not None:
+        document["taskDefinition"] = to_document(definition)
+        document["responseTimeoutSeconds"] = _seconds(definition.response_timeout_ms)
+        document["rateLimitPerFrequency"] = definition.rate_limit_per_frequency
+        document["rateLimitFrequencyInSeconds"] = _seconds(definition.rate_limit_frequency_ms)
+        document["executionNameSpace"] = definition.execution_name_space
+        document["isolationGroupId"] = definition.isolation_group_id
+    if node is not None:
+        # As a definition of one task, so that there is one writer of definitions.
+        document["workflowTask"] = to_document(WorkflowDef(name="", tasks=[node]))["tasks"][0]
+    return _known(document)
+
+
+def _shown(payload: Payload) -> Any:
+    return {} if payload.external is not None else payload.fresh()
+
+
+def _path(payload: Payload) -> str | None:
+    return None if payload.external is None else payload.external.key
+
+
+def _known(document: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if value is not None}
+
+
+def _seconds(milliseconds: int | None) -> int | float | None:
+    if milliseconds is None:
+        return None
+    return milliseconds // 1000 if milliseconds % 1000 == 0 else milliseconds / 1000
+
+
+def _text(document: object, name: str) -> str | None:
+    value = document.get(name) if isinstance(document, Mapping) else None
+    return value if isinstance(value, str) else None
+
+
+def _nodes_of(workflow: Workflow) -> dict[tuple[tuple[str, ...], str], WorkflowTask]:
+    """Every task of an execution's definition, and of what it has made at run time, by where it is from and its reference."""
+    found: dict[tuple[tuple[str, ...], str], WorkflowTask] = {((), ref): task for ref, task in _nodes(workflow.definition).items()}
+    for digest, made in workflow.made.items():
+        found |= {((digest,), ref): task for ref, task in _nodes(made).items()}
+    return found
+
+
+def _nodes(definition: WorkflowDef | None) -> dict[str, WorkflowTask]:
+    """Every task of a definition by its reference. A stack, not recursion: definitions may nest deeper than Python's."""
+    found: dict[str, WorkflowTask] = {}
+    waiting = [] if definition is None else list(definition.tasks)
+    while waiting:
+        task = waiting.pop()
+        found[task.task_reference_name] = task
+        if task.compensation is not None:
+            waiting.append(task.compensation)
+        for branch in (*task.decision_cases.values(), task.default_case, *task.fork_tasks, task.loop_over):
+            waiting.extend(branch)
+    return found
+
+
+#: What the document says it is, and its version; a later one is refused.
+ARCHIVE_FORMAT: Final = "conductorlite/archive"
+ARCHIVE_VERSION: Final = 1
+
+R = TypeVar("R", Workflow, Task, HistoryEvent, TaskLog)
+
+#: Cells of a row that `Engine.get` fills.
+_FILLED: Final = frozenset({"tasks", "definition", "made"})
+
+
+def _statuses(kind: Callable[[str], object]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else kind(value)
+
+
+#: How a cell is made of JSON again, by the type of its field.
+_READ: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "Payload": Payload,
+    "Payload | None": _statuses(Payload),
+    "TaskStatus": TaskStatus,
+    "WorkflowStatus": WorkflowStatus,
+    "WorkflowStatus | None": _statuses(WorkflowStatus),
+    "Semantics": Semantics,
+    "HistoryKind": HistoryKind,
+    "tuple[str, ...]": tuple,
+    "tuple[int, ...]": tuple,
+}
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Unpacked:
+    """What an archive's document holds: `workflow` with its tasks; texts of the definitions by hash."""
+
+    workflow: Workflow
+    history: tuple[HistoryEvent, ...]
+    logs: tuple[TaskLog, ...]
+    definitions: Mapping[str, str]
+
+
+def archive_text(
+    workflow: Workflow, history: Sequence[HistoryEvent], logs: Sequence[TaskLog], definitions: Mapping[str, str]
+) -> str:
+    """The JSON text of an execution with its tasks; every payload must be there."""
+    document = {
+        "format": ARCHIVE_FORMAT,
+        "version": ARCHIVE_VERSION,
+        "workflow": _cells(workflow),
+        "tasks": [_cells(task) for task in workflow.tasks],
+        "history": [_cells(line) for line in history],
+        "logs": [_cells(entry) for entry in logs],
+        "definitions": dict(definitions),
+    }
+    return canonical(document, bounded=False)
+
+
+def unpacked(document: bytes) -> Unpacked:
+    """What was archived; raises StorageCorrupt for what cannot be read."""
+    try:
+        said = parse(zlib.decompress(document))
+        if (said["format"], said["version"]) != (ARCHIVE_FORMAT, ARCHIVE_VERSION):
+            raise StorageCorrupt(f"an archived execution is a {said['format']!r} of version {said['version']}")
+        tasks = tuple(_row(Task, cells) for cells in said["tasks"])
+        return Unpacked(
+            workflow=attrs.evolve(_row(Workflow, said["workflow"]), tasks=tasks),
+            history=tuple(_row(HistoryEvent, cells) for cells in said["history"]),
+            logs=tuple(_row(TaskLog, cells) for cells in said["logs"]),
+            definitions=said["definitions"],
+        )
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StorageCorrupt(f"an archived execution cannot be read: {error}") from error
+
+
+def _cells(row: Workflow | Task | HistoryEvent | TaskLog) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field in attrs.fields(type(row)):
+        value = getattr(row, field.name)
+        if field.name in _FILLED or (field.default is not attrs.NOTHING and value == field.default):
+            continue
+        if isinstance(value, Payload):
+            value = value.text
+        found[field.name] = list(value) if isinstance(value, tuple) else value
+    return found
+
+
+def _row(kind: type[R], cells: Mapping[str, Any]) -> R:
+    # Not `field.type`: another library may have resolved that in this process.
+    types = inspect.get_annotations(kind)
+    known = {name: value for name, value in cells.items() if name in types}
+    return kind(**{name: _READ[types[name]](value) if types[name] in _READ else value for name, value in known.items()})

@@ -1,0 +1,391 @@
+"""What has happened so far: the rows of an execution, and what is told of it.
+
+What was to blame for an end, or for a wait: one failure and its address.
+
+What is told of an execution, and by its workers: history, log lines, polls, reports.
+
+The rows of an execution: `Workflow` and `Task`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from itertools import repeat
+from operator import attrgetter, call
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from conductorlite.model.canonical import EMPTY, Payload, Revealed
+from conductorlite.model.definitions import LOOP_DELIMITER, Semantics, WorkflowDef
+from conductorlite.model.spans import plain_ms
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+
+__all__ = [
+    "HistoryEvent",
+    "HistoryKind",
+    "PollData",
+    "Task",
+    "TaskLog",
+    "TaskResult",
+    "Workflow",
+    "changed",
+    "printed_ref",
+]
+
+
+class HistoryKind(StrEnum):
+    """What a history event tells."""
+
+    WORKFLOW = "WORKFLOW"
+    TASK = "TASK"
+    ROUND = "ROUND"
+    ALERT = "ALERT"
+    VERB = "VERB"
+    MIGRATED = "MIGRATED"
+    COMPENSATION = "COMPENSATION"
+    REPORT = "REPORT"
+    POSTPONED = "POSTPONED"
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class HistoryEvent:
+    """One line of the journal: at `at`, the workflow or an attempt of `ref` took `status`.
+
+    `payload` is the input when something begins and the output when it ends. ROUND: a loop entered round `number`. ALERT: a
+    deadline passed whose policy is ALERT_ONLY, named by `status`. VERB: the verb `status` was used where no status tells of it;
+    `payload` says what was given, and which references it `dropped`. MIGRATED: the execution moved to another definition; the
+    payload holds `from` and `to` (version and hash) and `renamed` (printed references before and after), and the `refs` given.
+    COMPENSATION: the workflow is compensated and will end with `status`; with a `ref`, that attempt is what is compensated
+    now, by the task that `reason` names and whose line follows. REPORT: what was reported on an attempt that stays in its
+    status; `status` is what was reported and `payload` what the attempt has put out so far. POSTPONED: a deadline that nobody
+    wrote, named by `status`, came due with `number` ms of driven time left, and was dated anew.
+
+    `cause` is JSON that says what came from outside the execution and led to this line and to those after it without one: its
+    `kind` and what the lines do not tell of it (`worker`, `callback`, `reason` …), or `from` which execution it came; None when
+    it came by itself. `same` says that the turn had begun with earlier lines, `clock` what the clock read when that is not `at`,
+    `used` the hashes of definitions looked up or made at run time, `cut` the scripts that a bound ended: what they were seeded
+    with, whether it was their time, and the words.
+
+    The journal holds no fence, lease or engine name: the same definition, input, outcomes, seed and clock give the same bytes on
+    every backend.
+    """
+
+    n: int
+    at: int
+    kind: HistoryKind
+    status: str
+    ref: str | None = None
+    attempt: int | None = None
+    number: int | None = None
+    reason: str | None = None
+    payload: Payload | None = None
+    cause: str | None = None
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class TaskLog:
+    """One line a worker wrote about its task."""
+
+    task_id: str
+    at: int
+    text: str
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class PollData:
+    """The last poll of a task type in a domain (None: in none): which worker asked, and when (epoch ms).
+
+    `queue_name` is the task type, as in Conductor's `PollData`.
+    """
+
+    queue_name: str
+    domain: str | None = None
+    worker_id: str | None = None
+    last_poll_time: int = 0
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class TaskResult:
+    """What a worker reports. `status` is one of COMPLETED, FAILED, FAILED_WITH_TERMINAL_ERROR, IN_PROGRESS, CANCELED.
+
+    `callback_after_ms` says, with IN_PROGRESS, after how long the task is offered again. `lease` is the one the task was
+    polled with: an older one raises StaleLease; without one the report is accepted while the attempt is open.
+    `external_output_payload_storage_path` stands for an output that was uploaded where `external_storage_location` said.
+    """
+
+    workflow_id: str
+    task_id: str
+    status: TaskStatus
+    output_data: Mapping[str, Any] = attrs.field(factory=dict)
+    reason: str | None = None
+    traceback: str | None = None
+    callback_after_ms: int = attrs.field(default=0, converter=plain_ms)
+    worker_id: str | None = None
+    lease: int | None = None
+    logs: Sequence[str] = ()
+    external_output_payload_storage_path: str | None = None
+
+
+def printed_ref(base_ref: str, iterations: Sequence[int]) -> str:
+    """The reference as it is printed: `x` inside the first round of a loop in the second round of another is `x__2__1`."""
+    if not iterations:
+        return base_ref
+    return base_ref + "".join(f"{LOOP_DELIMITER}{iteration}" for iteration in iterations)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Task:
+    """One attempt at one node. Instants are epoch ms (0: not yet), spans ms; `input_data` and `output_data` are copies."""
+
+    workflow_id: str
+    ref: str
+    base_ref: str
+    task_id: str
+    #: What workers poll for: the node's name for SIMPLE, else its type.
+    task_type: str
+    #: Name of the task definition.
+    name: str
+    status: TaskStatus
+    iterations: tuple[int, ...] = ()
+    #: Hashes of the definitions made at run time that hold its node (DYNAMIC, FORK_JOIN_DYNAMIC), outermost first.
+    grafts: tuple[str, ...] = ()
+    #: 0 for the first attempt: Conductor's retryCount.
+    attempt: int = 0
+    #: Attempt at which the present retry budget began: raised by the retry verb.
+    first_attempt: int = 0
+    generation: int = 0
+    #: Place in the order of scheduling, from 1.
+    seq: int = 0
+    input: Payload = EMPTY
+    output: Payload = EMPTY
+    reason: str | None = None
+    traceback: str | None = None
+    worker_id: str | None = None
+    domain: str | None = None
+    #: Number of the lease under which the task is held, by a worker or by a child that was told to go on; 0 when nobody holds it.
+    lease: int = 0
+    #: Whose own worker has it under that lease: an open engine of one process. None for one that was polled by hand.
+    holder: str | None = None
+    #: How often the process that had it died without giving it back.
+    deaths: int = 0
+    poll_count: int = 0
+    scheduled_at: int = 0
+    first_scheduled_at: int = 0
+    #: When a worker may receive it: after the start, retry or callback delay.
+    due_at: int = 0
+    #: First poll of this attempt.
+    started_at: int = 0
+    updated_at: int = 0
+    ended_at: int = 0
+    start_delay_ms: int = 0
+    callback_after_ms: int = 0
+    #: Superseded by a later attempt.
+    retried: bool = False
+    #: Its successors were scheduled.
+    executed: bool = False
+    #: An earlier generation of this task had already scheduled the successors; they are not scheduled again.
+    succeeded_before: bool = False
+    retried_task_id: str | None = None
+    #: SUB_WORKFLOW: the execution it started.
+    sub_workflow_id: str | None = None
+    #: DO_WHILE: the round it is in, from 1.
+    round: int = 0
+    #: DO_WHILE: live tasks directly inside the present round. JOIN of a dynamic fork: live tasks directly in its branches.
+    open: int = 0
+    #: JOIN: joined references that have not ended, plus one while its fork is still scheduling branches.
+    waiting: int = 0
+    #: DO_WHILE: a permissive task of the present round failed, with this reason.
+    failed_child: str | None = None
+    poll_timeout_at: int | None = None
+    response_timeout_at: int | None = None
+    timeout_at: int | None = None
+    total_timeout_at: int | None = None
+    #: WAIT: when it ends by itself.
+    wait_until: int | None = None
+    #: The limit of which it holds a slot, or in whose line it waits while PENDING.
+    limit_key: str | None = None
+    #: Which reference is compensated after this one; None for the last one, and as long as nothing is compensated.
+    compensation_next: str | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether the attempt still holds the execution open."""
+        if self.retried or (self.executed and self.status.terminal):
+            return False
+        return not self.skipped_ahead
+
+    @property
+    def skipped_ahead(self) -> bool:
+        """Whether it was skipped before the flow has come to it: then it is due, and keeps its place before all others."""
+        return self.status is TaskStatus.SKIPPED and self.seq == 0 and not self.due_at
+
+    @property
+    def passed(self) -> bool:
+        """Whether the flow has gone past the attempt."""
+        return not self.live and not self.skipped_ahead
+
+    @property
+    def failed(self) -> bool:
+        """Whether the last attempt at this reference ended in failure."""
+        return not self.retried and self.status in _FAILED
+
+    @property
+    def iteration(self) -> int:
+        """Conductor's `iteration`: the loop's own round, or the innermost loop's round the task is in."""
+        return self.round or (self.iterations[-1] if self.iterations else 0)
+
+    @property
+    def input_data(self) -> dict[str, Any]:
+        """A copy of the input."""
+        data: dict[str, Any] = self.input.fresh()
+        return data
+
+    @property
+    def output_data(self) -> dict[str, Any]:
+        """A copy of the output."""
+        data: dict[str, Any] = self.output.fresh()
+        return data
+
+    @property
+    def offered_after_ms(self) -> int:
+        """Conductor's `callbackAfterSeconds`: how long after it was put there its queue offers a task, until it is polled."""
+        return self.callback_after_ms or (self.start_delay_ms if self.status is TaskStatus.SCHEDULED else 0)
+
+    @property
+    def runtime_metadata(self) -> dict[str, str]:
+        """Conductor's `runtimeMetadata`: the secrets its definition names there, by name; only in what `poll` returns."""
+        return dict(self.input.metadata) if isinstance(self.input, Revealed) else {}
+
+
+_FAILED: Final = frozenset({TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR, TaskStatus.TIMED_OUT})
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Workflow:
+    """One execution. Instants are epoch ms (0: not yet). `tasks` is filled by `Engine.get`, in order of scheduling."""
+
+    workflow_id: str
+    name: str
+    version: int
+    #: Hash of the embedded definition: the workflow's with every task definition inside.
+    definition_hash: str
+    status: WorkflowStatus = WorkflowStatus.RUNNING
+    semantics: Semantics = Semantics.ORKES
+    #: Version of the rules by which this execution is decided.
+    decider_version: int = 1
+    #: Where ids and jitter are derived from.
+    seed: str = ""
+    #: Commits so far; a turn commits only if nobody else moved.
+    fence: int = 0
+    generation: int = 0
+    created_at: int = 0
+    #: When its first task was scheduled: later than `created_at` for a start with a delay.
+    started_at: int = 0
+    updated_at: int = 0
+    ended_at: int = 0
+    last_retried_at: int = 0
+    timeout_at: int | None = None
+    correlation_id: str | None = None
+    priority: int = 0
+    parent_workflow_id: str | None = None
+    parent_task_id: str | None = None
+    #: The attempt of the parent's SUB_WORKFLOW task that this execution is: whom to tell when it ends.
+    parent_ref: str | None = None
+    parent_attempt: int = 0
+    parent_generation: int = 0
+    #: How many executions above this one have started it: a child of a child has 2.
+    depth: int = 0
+    event: str | None = None
+    created_by: str | None = None
+    #: The engine that alone takes its turns and offers its tasks (`allocation="local"`); empty: any engine.
+    owner: str = ""
+    #: The limit on executions of which it holds a slot, or in whose line it waits while `rate_limited`.
+    rate_limit_key: str | None = None
+    #: Its first task is PENDING until it has a slot.
+    rate_limited: bool = False
+    #: Limits held by the executions above it: what it may not wait for.
+    outer_keys: tuple[str, ...] = ()
+    #: Under which key it was started, once: unique among the executions of this name.
+    idempotency_key: str | None = None
+    input: Payload = EMPTY
+    output: Payload = EMPTY
+    variables: Payload = EMPTY
+    task_to_domain: Payload = EMPTY
+    reason: str | None = None
+    failed_refs: tuple[str, ...] = ()
+    failed_task_names: tuple[str, ...] = ()
+    failed_task_id: str | None = None
+    #: Tasks scheduled so far.
+    task_seq: int = 0
+    #: History events so far.
+    history_seq: int = 0
+    #: The workflow's own counter: the next lease, the next number of an event it posts.
+    sequence: int = 0
+    #: Live tasks outside every loop.
+    open: int = 0
+    #: References that were skipped before the flow has come to them.
+    skips: int = 0
+    #: Tasks whose failure was permitted until the end.
+    permitted_failures: int = 0
+    #: Being compensated: the status it will end with.
+    compensating: WorkflowStatus | None = None
+    #: Reference scheduled last: its output is the workflow's when no outputParameters are given.
+    last_ref: str | None = None
+    #: Why no more turns are taken, after three that broke an invariant.
+    parked: str | None = None
+    #: Turns that broke an invariant since the last good one.
+    broken_turns: int = 0
+    tasks: tuple[Task, ...] = ()
+    definition: WorkflowDef | None = None
+    #: Definitions made at run time that tasks run on, by the hashes in `Task.grafts`; filled by `Engine.get`.
+    made: Mapping[str, WorkflowDef] = attrs.field(factory=dict)
+
+    @property
+    def input_data(self) -> dict[str, Any]:
+        """A copy of the input."""
+        data: dict[str, Any] = self.input.fresh()
+        return data
+
+    @property
+    def output_data(self) -> dict[str, Any]:
+        """A copy of the output."""
+        data: dict[str, Any] = self.output.fresh()
+        return data
+
+    def task(self, ref: str) -> Task:
+        """The last attempt at `ref` (as printed, or the definition's name for its newest round); KeyError if there is none."""
+        found = [task for task in self.tasks if task.ref == ref] or [t for t in self.tasks if t.base_ref == ref]
+        if not found:
+            raise KeyError(ref)
+        return found[-1]
+
+
+Row = TypeVar("Row", Task, Workflow)
+
+#: How the cells of a row are read: all at once.
+_CELLS: Final = {kind: tuple(field.name for field in attrs.fields(kind)) for kind in (Task, Workflow)}
+_READ: Final = {kind: attrgetter(*names) for kind, names in _CELLS.items()}
+#: And how they are written, in a row that nobody has seen yet.
+_WRITE: Final = {kind: {name: getattr(kind, name).__set__ for name in names} for kind, names in _CELLS.items()}
+
+_drain: Final = deque[None](maxlen=0).extend
+
+
+def changed(row: Row, **fields: object) -> Row:
+    """`attrs.evolve` of a row, in half its time: every turn copies a few rows, of some forty cells each.
+
+    Raises TypeError for a name that is not a cell's.
+    """
+    kind = type(row)
+    writes = _WRITE[kind]
+    if not fields.keys() <= writes.keys():
+        raise TypeError(f"a {kind.__name__} has no {', '.join(sorted(fields.keys() - writes.keys()))}")
+    # Rows have neither converters nor validators: the cells of a slotted class are all there is to one.
+    copy = object.__new__(kind)
+    _drain(map(call, writes.values(), repeat(copy), _READ[kind](row)))
+    for name, value in fields.items():
+        writes[name](copy, value)
+    return copy

@@ -1,0 +1,203 @@
+"""What is to happen when a message comes: EventHandler and its actions; and what did happen: EventExecution.
+
+Conductor's words and JSON: the bodies of actions are named in snake case there (`start_workflow`), all else in camelCase.
+Source of the rule: Conductor's EventHandler and EventExecution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from conductorlite.model.canonical import EMPTY, Payload
+
+if TYPE_CHECKING:
+    from conductorlite.model.codec import Source
+
+__all__ = [
+    "ActionType",
+    "EventAction",
+    "EventExecution",
+    "EventHandler",
+    "EventStatus",
+    "StartWorkflow",
+    "TaskDetails",
+    "TerminateWorkflow",
+    "UpdateWorkflowVariables",
+]
+
+
+class ActionType(StrEnum):
+    """What an action does; the body of the same name says how."""
+
+    START_WORKFLOW = "start_workflow"
+    COMPLETE_TASK = "complete_task"
+    FAIL_TASK = "fail_task"
+    TERMINATE_WORKFLOW = "terminate_workflow"
+    UPDATE_WORKFLOW_VARIABLES = "update_workflow_variables"
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class StartWorkflow:
+    """Which registered workflow to start; texts of `correlation_id` and `input` may hold `${…}` of the payload."""
+
+    name: str | None = None
+    version: int | None = None
+    correlation_id: str | None = None
+    input: Mapping[str, Any] = attrs.field(factory=dict)
+    task_to_domain: Mapping[str, str] = attrs.field(factory=dict)
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class TaskDetails:
+    """Which task to end, by `task_id`, or by workflow id and reference; texts may hold `${…}` of the payload."""
+
+    workflow_id: str | None = None
+    task_ref_name: str | None = None
+    task_id: str | None = None
+    output: Mapping[str, Any] = attrs.field(factory=dict)
+    reason_for_incompletion: str | None = None
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class TerminateWorkflow:
+    """Which execution to terminate, and why; texts may hold `${…}` of the payload."""
+
+    workflow_id: str | None = None
+    termination_reason: str | None = None
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class UpdateWorkflowVariables:
+    """Which variables of which execution to set; texts may hold `${…}` of the payload.
+
+    With `append_array` a list is added to the end of the list that is there.
+    """
+
+    workflow_id: str | None = None
+    variables: Mapping[str, Any] = attrs.field(factory=dict)
+    append_array: bool = False
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class EventAction:
+    """One thing to do: `action` is an ActionType's text, and the field of that name its body.
+
+    With `expand_inline_json` texts of the payload that are JSON objects or lists are read as such before `${…}` is resolved.
+    """
+
+    action: str
+    start_workflow: StartWorkflow | None = None
+    complete_task: TaskDetails | None = None
+    fail_task: TaskDetails | None = None
+    terminate_workflow: TerminateWorkflow | None = None
+    update_workflow_variables: UpdateWorkflowVariables | None = None
+    expand_inline_json: bool = False
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+def _actions(items: Iterable[EventAction]) -> tuple[EventAction, ...]:
+    return tuple(items)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class EventHandler:
+    """What to do with messages of one event. Off unless `active`, as in Conductor.
+
+    `event` is the whole name under which they are published, such as `conductor:orders:paid`. Without a `condition` every
+    message is acted upon; `evaluator_type` is its language (default: JavaScript, with the payload as `$`).
+    """
+
+    name: str
+    event: str
+    condition: str | None = None
+    evaluator_type: str | None = None
+    actions: Sequence[EventAction] = attrs.field(default=(), converter=_actions)
+    active: bool = False
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+    @classmethod
+    def from_json(cls, source: Source) -> EventHandler:
+        """Read an event handler from Conductor's JSON: text, bytes, a parsed mapping, or the path of a file.
+
+        Raises InvalidDefinition with all problems at once, InvalidInput for broken JSON, OSError for an unreadable file.
+        """
+        # The one door up: words know nothing of the codec until somebody asks for JSON.
+        from conductorlite.model.codec import event_handler_from_json
+
+        return event_handler_from_json(source)
+
+    def to_json(self) -> dict[str, Any]:
+        """This handler as Conductor's JSON, fresh: defaults are left out, unknown properties written back."""
+        # The same door as in `from_json`.
+        from conductorlite.model.codec import event_handler_to_json
+
+        return event_handler_to_json(self)
+
+
+class EventStatus(StrEnum):
+    """What became of an action."""
+
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    SKIPPED = "SKIPPED"
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class EventExecution:
+    """What became of one action of one handler for one message: kept in the commit that carried it out, so it is done once.
+
+    A handler whose condition does not hold has one, SKIPPED, with the number 0. `created` is epoch ms.
+    """
+
+    name: str
+    event: str
+    message_id: str
+    #: Place of the action in its handler, from 0.
+    number: int
+    status: EventStatus
+    action: str | None = None
+    created: int = 0
+    output: Payload = EMPTY
+
+    @property
+    def id(self) -> str:
+        """Conductor's id: the message's, and the number of the action."""
+        return f"{self.message_id}_{self.number}"
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        """Identity: handler, event, message, action."""
+        return (self.name, self.event, self.message_id, self.number)
+
+    @property
+    def place(self) -> tuple[int, str, str, str, int]:
+        """Sort key of listings."""
+        return (self.created, *self.key)
+
+    @property
+    def output_data(self) -> dict[str, Any]:
+        """A copy of what the action says of itself: ids, `error`, `exception`."""
+        output: dict[str, Any] = self.output.fresh()
+        return output
+
+    def to_json(self) -> dict[str, Any]:
+        """This record as Conductor's `EventExecution`, fresh."""
+        document = {
+            "id": self.id,
+            "messageId": self.message_id,
+            "name": self.name,
+            "event": self.event,
+            "created": self.created,
+            "status": self.status.value,
+            "action": self.action,
+            "output": self.output_data,
+        }
+        return {key: value for key, value in document.items() if value is not None}

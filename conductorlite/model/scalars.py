@@ -1,0 +1,159 @@
+"""One JSON scalar at a time, read as leniently as Conductor's parser (Jackson) reads it.
+
+Every function takes the JSON value and returns the Python one, or raises `Wrong` with a message that says what was
+expected and what was found.
+
+Which properties of Conductor's JSON hold which fields, which are always written, and which must be text.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal, InvalidOperation
+from enum import Enum
+from functools import cache
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from conductorlite.model.definitions import property_name
+
+__all__ = [
+    "ALWAYS_WRITTEN",
+    "EXTRA",
+    "MAX_INTEGER",
+    "REQUIRED_TEXT",
+    "Wrong",
+    "boolean",
+    "choice",
+    "duration_ms",
+    "integer",
+    "json_names",
+    "shown",
+    "strict_text",
+    "text",
+]
+
+#: The field in which a class keeps the properties it does not know.
+EXTRA: Final = "extra"
+
+#: What identifies a thing is written even when it equals a default: readers of the JSON should not need to know our
+#: defaults.
+ALWAYS_WRITTEN: Final = {
+    "EventAction": frozenset({"action"}),
+    "EventHandler": frozenset({"name", "event", "actions", "active"}),
+    "SchemaDef": frozenset({"name", "version", "type"}),
+    "StateChangeEvent": frozenset({"type"}),
+    "WorkflowDef": frozenset({"name", "version", "tasks", "schema_version"}),
+    "WorkflowTask": frozenset({"name", "task_reference_name", "type"}),
+}
+
+#: Where a number or a boolean is surely a mistake and not a loosely written text.
+REQUIRED_TEXT: Final = {
+    "EventAction": frozenset({"action"}),
+    "EventHandler": frozenset({"name", "event"}),
+    "TaskDef": frozenset({"name"}),
+    "WorkflowDef": frozenset({"name"}),
+    "WorkflowTask": frozenset({"name", "task_reference_name", "type"}),
+}
+
+
+@cache
+def json_names(kind: Any) -> dict[str, str]:
+    """The JSON property of each field of an attrs class, without `extra`, in the order of the fields."""
+    return {field.name: property_name(field.name) for field in attrs.fields(kind) if field.name != EXTRA}
+
+
+E = TypeVar("E", bound=Enum)
+
+#: Largest integer of Conductor (a Java long) and of every store.
+MAX_INTEGER: Final = 2**63 - 1
+
+_TRUTH: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+
+
+class Wrong(Exception):
+    """A value is not of the kind its place demands; internal to the codec, which makes it a Problem with a path."""
+
+
+def shown(value: object) -> str:
+    """A JSON value in the words of an error message: scalars verbatim but short, lists and objects by kind."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:56]}…{text[-1:]}"
+
+
+def text(value: object) -> str:
+    """Text; numbers and booleans become the text JSON writes for them (`true` → `"true"`)."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    raise Wrong(f"expected text, got {shown(value)}")
+
+
+def strict_text(value: object) -> str:
+    """Text and nothing else, for what names a thing."""
+    if isinstance(value, str):
+        return value
+    raise Wrong(f"expected text, got {shown(value)}")
+
+
+def boolean(value: object) -> bool:
+    """A boolean, its text in Java's three spellings, or an integer (0 is false)."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value != 0
+    if isinstance(value, str) and value.strip() in _TRUTH:
+        return _TRUTH[value.strip()]
+    raise Wrong(f"expected true or false, got {shown(value)}")
+
+
+def integer(value: object) -> int:
+    """An integer within a Java long, also as text (`"5"`) or as a float without a fraction (`5.0`)."""
+    number = _number(value)
+    if number is None or number != number.to_integral_value():
+        raise Wrong(f"expected an integer, got {shown(value)}")
+    if abs(number) > MAX_INTEGER:
+        raise Wrong(f"expected an integer of at most 64 bits, got {shown(value)}")
+    return int(number)
+
+
+def duration_ms(value: object) -> int:
+    """Milliseconds of a duration in seconds; a fraction is accepted down to one millisecond."""
+    seconds = _number(value)
+    if seconds is None:
+        raise Wrong(f"expected an integer, got {shown(value)}")
+    if abs(seconds) > MAX_INTEGER // 1000:
+        raise Wrong(f"expected seconds within 64 bits of milliseconds, got {shown(value)}")
+    # Within that range, and with at most a dozen digits after the point that matter, Decimal's 28 digits are exact.
+    milliseconds = seconds * 1000
+    if milliseconds != milliseconds.to_integral_value():
+        raise Wrong(f"expected whole seconds or milliseconds, got {shown(value)}")
+    return int(milliseconds)
+
+
+def _number(value: object) -> Decimal | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if isinstance(value, str) and (not value.isascii() or len(value) > 100 or "_" in value):
+        return None
+    try:
+        # repr of a float is the shortest text that means it, so 0.1 is a tenth and not 0.1000000000000000055….
+        number = Decimal(repr(value) if isinstance(value, float) else value)
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() and -100 < number.adjusted() < 100 else None
+
+
+def choice(value: object, kind: type[E]) -> E:
+    """A member of an enumeration by its exact name, as in Conductor: case counts."""
+    if isinstance(value, str):
+        for member in kind:
+            if member.value == value:
+                return member
+    raise Wrong(f"expected one of {', '.join(str(member.value) for member in kind)}, got {shown(value)}")

@@ -1,0 +1,202 @@
+"""What threads share, so that an interruption at any instant leaves it whole: blocks, mutexes, wake-ups.
+
+An exception may come between any two instructions (Ctrl-C, a signal handler, no memory): also after a lock was taken and before it
+is noted, or after a block's body and before its end. No `try` covers such places. What a block holds is therefore given back when
+the statement that entered it is no longer there: the interpreter drops what a `with` statement keeps as soon as an exception leaves
+it, even while the exception and its frames are kept. So the object that a `with` statement keeps is known to nobody else, and when
+it goes without the block having been ended, the block is undone.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from types import TracebackType
+from typing import Any, Generic, TypeVar, cast, final
+
+from conductorlite.model.errors import NoThread
+
+__all__ = ["Block", "Mutex", "Waiter", "Waiters", "started", "within"]
+
+V = TypeVar("V")
+
+
+def started(target: Callable[..., object], *args: object, name: str) -> threading.Thread:
+    """A daemon thread that runs a function; raises NoThread when none can be started, and the function will not run then."""
+    thread = threading.Thread(target=target, args=args, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise NoThread(f"{name}: {error}") from None
+    return thread
+
+
+class Block(Generic[V]):
+    """What one `with` statement begins and ends: `with within(block) as value`."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        #: What the `with` statement keeps; None before it and after its end.
+        self._kept: weakref.ref[Any] | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether the statement is still there."""
+        return self._kept is not None and self._kept() is not None
+
+    def begin(self) -> V:
+        """Take what the block needs; when this raises, `undo` is called."""
+        raise NotImplementedError
+
+    def end(self, error: BaseException | None) -> None:
+        """Give it back; `error` is what ended the body."""
+        raise NotImplementedError
+
+    def undo(self, error: BaseException | None = None) -> None:
+        """Give back whatever was taken. Follows from what is there, not from what was noted: `begin` or `end` may have been left
+        anywhere, or this may be the second call. `error` is what `begin` raised."""
+        raise NotImplementedError
+
+    def _dropped(self, _: object) -> None:
+        self.undo()
+        self._kept = None
+
+
+class _Statement:
+    """What `with` is given: both are called by the interpreter, without a frame that would keep them."""
+
+    __slots__ = ("__enter__", "__exit__")
+
+    def __init__(self, enter: Callable[[], object], leave: Callable[..., None]) -> None:
+        self.__enter__ = enter
+        self.__exit__ = leave
+
+
+def within(block: Block[V]) -> AbstractContextManager[V]:
+    """The block as a context manager, for one `with` statement."""
+    leave = partial(_leave, block)
+    block._kept = weakref.ref(leave, block._dropped)
+    return cast("AbstractContextManager[V]", _Statement(partial(_enter, block), leave))
+
+
+def _enter(block: Block[V]) -> V:
+    try:
+        return block.begin()
+    except BaseException as error:
+        block.undo(error)
+        raise
+
+
+def _leave(block: Block[V], _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
+    block.end(error)
+    block._kept = None  # or it would be undone
+
+
+@final
+class Mutex:
+    """A lock that nobody holds any more once the `with` statement that took it is gone."""
+
+    __slots__ = ("_holder", "_lock")
+
+    def __init__(self) -> None:
+        # It knows its thread from the instant at which it is taken.
+        self._lock: Any = threading.RLock()
+        #: The block that took it last.
+        self._holder: Block[Any] | None = None
+
+    def held(self, timeout: float = -1) -> AbstractContextManager[bool]:
+        """Hold it for a block, which is told whether it does: not when another thread held it for `timeout` seconds.
+
+        Inside another such block of this thread, it is held already.
+        """
+        return within(_Hold(self, timeout))
+
+    def owned(self) -> bool:
+        """Whether a block of this thread holds it."""
+        return bool(self._lock._is_owned()) and self._holder is not None and self._holder.live
+
+    def take(self, block: Block[Any], timeout: float = -1) -> bool:
+        """Take it for a block of this thread, which must not have it yet."""
+        while self._lock._is_owned():  # by a block that is gone: it was interrupted, and giving back too
+            self._lock.release()
+        if not self._lock.acquire(True, timeout):
+            return False
+        self._holder = block
+        return True
+
+    def mine(self, block: Block[Any]) -> bool:
+        """Whether this thread has it, and no other block of it: asked by a block that may have been left anywhere."""
+        holder = self._holder
+        return bool(self._lock._is_owned()) and (holder is None or holder is block or not holder.live)
+
+    def give(self, block: Block[Any]) -> None:
+        """Give it back, if this block has it."""
+        if self.mine(block):
+            self._lock.release()
+
+
+class _Hold(Block[bool]):
+    __slots__ = ("_mutex", "_timeout")
+
+    def __init__(self, mutex: Mutex, timeout: float) -> None:
+        super().__init__()
+        self._mutex = mutex
+        self._timeout = timeout
+
+    def begin(self) -> bool:
+        return self._mutex.owned() or self._mutex.take(self, self._timeout)
+
+    def end(self, error: BaseException | None) -> None:
+        self._mutex.give(self)
+
+    def undo(self, error: BaseException | None = None) -> None:
+        self._mutex.give(self)
+
+
+@final
+class Waiter:
+    """One who waits to be woken; a wake-up before the wait counts."""
+
+    __slots__ = ("__weakref__", "_lock")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait up to `timeout` seconds; whether somebody woke it."""
+        return self._lock.acquire(timeout=-1 if timeout is None else max(timeout, 0))
+
+    def wake(self) -> None:
+        """End the wait, or the next one."""
+        try:
+            self._lock.release()
+        except RuntimeError:
+            return  # woken already
+
+
+@final
+class Waiters:
+    """Those who wait for the same; whoever stops waiting is forgotten."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: set[weakref.ref[Waiter]] = set()
+
+    def waiter(self) -> Waiter:
+        """One more. Look for what is waited for after this: what comes in between wakes it."""
+        waiter = Waiter()
+        self._known.add(weakref.ref(waiter, self._known.discard))
+        return waiter
+
+    def wake(self) -> None:
+        """Wake all."""
+        for known in self._known.copy():
+            waiter = known()
+            if waiter is not None:
+                waiter.wake()

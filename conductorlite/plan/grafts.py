@@ -1,0 +1,156 @@
+"""grafted(): a plan with what was made at run time put in its place.
+
+The branches of a FORK_JOIN_DYNAMIC and the task that a DYNAMIC stands for are known only when they are scheduled. They are made
+into a definition of their own, embedded by hash like every other, and compiled. Here that plan's nodes are given the
+surroundings of the node they grow from: its loops, its scopes, its place in the flow. Tasks carry the hashes (`grafts`).
+
+unfolded(): an execution's definition with what was made at run time in its place, for whoever reads or draws it.
+
+A dynamic fork gets its branches as `fork_tasks`, its JOIN the references it collects; a DYNAMIC becomes what it stands for. Of
+what is made anew in every round of a loop the newest counts.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from typing import Final, TypeVar
+
+import attrs
+
+from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
+from conductorlite.model.executions import Workflow
+from conductorlite.plan.compile import Node, Plan
+
+__all__ = ["ALONE", "grafted", "unfolded"]
+
+#: Per place (the hashes around it, its reference) the hash of what was made of it.
+_Grown = Mapping[tuple[tuple[str, ...], str], str]
+
+
+def unfolded(workflow: Workflow) -> WorkflowDef | None:
+    """The definition of an execution as `Engine.get` returns it, with its `made` put in place; None without a definition."""
+    definition = workflow.definition
+    if definition is None or not workflow.made:
+        return definition
+    grown = {
+        (task.grafts[:depth], workflow.made[digest].tasks[0].task_reference_name): digest
+        for task in workflow.tasks
+        for depth, digest in enumerate(task.grafts)
+        if digest in workflow.made
+    }
+    return attrs.evolve(definition, tasks=_sequence(definition.tasks, (), grown, workflow.made))
+
+
+def _sequence(
+    tasks: Iterable[WorkflowTask], grafts: tuple[str, ...], grown: _Grown, made: Mapping[str, WorkflowDef]
+) -> tuple[WorkflowTask, ...]:
+    """The same list unfolded. Depth is bounded by the validator, and by that of what an execution has made."""
+
+    def inner(listed: Iterable[WorkflowTask], below: tuple[str, ...] = grafts) -> tuple[WorkflowTask, ...]:
+        return _sequence(listed, below, grown, made)
+
+    found: list[WorkflowTask] = []
+    joined: list[str] | None = None
+    for task in tasks:
+        digest = grown.get((grafts, task.task_reference_name))
+        fields: dict[str, object] = {} if joined is None else {"join_on": joined}
+        joined = None
+        if digest is not None and task.type == TaskType.DYNAMIC:
+            found.append(made[digest].tasks[0])
+            continue
+        if digest is not None and task.type == TaskType.FORK_JOIN_DYNAMIC:
+            branches = [inner(branch, (*grafts, digest)) for branch in made[digest].tasks[0].fork_tasks]
+            joined = [branch[-1].task_reference_name for branch in branches]
+            fields["fork_tasks"] = branches
+        elif task.fork_tasks:
+            fields["fork_tasks"] = [inner(branch) for branch in task.fork_tasks]
+        if task.decision_cases:
+            fields["decision_cases"] = {case: inner(listed) for case, listed in task.decision_cases.items()}
+        if task.default_case:
+            fields["default_case"] = inner(task.default_case)
+        if task.loop_over:
+            fields["loop_over"] = inner(task.loop_over)
+        found.append(attrs.evolve(task, **fields) if fields else task)  # type: ignore[arg-type]
+    return tuple(found)
+
+
+#: What a DYNAMIC may turn out to be, besides workers' tasks: types that stand alone.
+ALONE: Final = frozenset(
+    {
+        TaskType.WAIT,
+        TaskType.NOOP,
+        TaskType.INLINE,
+        TaskType.SET_VARIABLE,
+        TaskType.SUB_WORKFLOW,
+        TaskType.START_WORKFLOW,
+        TaskType.TERMINATE,
+        TaskType.HUMAN,
+        TaskType.LAMBDA,
+        TaskType.JSON_JQ_TRANSFORM,
+    }
+)
+
+
+def grafted(plan: Plan, root: str, digest: str, inner: Plan) -> Plan:
+    """The plan with the nodes of `inner` grown from its node `root`, a DYNAMIC or a FORK_JOIN_DYNAMIC.
+
+    After a migration there may be none: what had grown from it has no place in the plan.
+    """
+    outer = plan.nodes.get(root)
+    if outer is None or outer.task.type not in (TaskType.DYNAMIC, TaskType.FORK_JOIN_DYNAMIC):
+        return plan
+    grow = _branches if outer.task.type == TaskType.FORK_JOIN_DYNAMIC else _stand_in
+    grown = dict(grow(outer, (*outer.grafts, digest), inner.nodes))
+    # What it has outside of them a node made at run time does not know: its own reads ahead are those inside.
+    ahead = ChainMap(*_maps(plan.ahead), inner.ahead)  # type: ignore[arg-type]
+    return attrs.evolve(plan, nodes=ChainMap(grown, *_maps(plan.nodes)), ahead=ahead)
+
+
+T = TypeVar("T")
+
+
+def _maps(under: Mapping[str, T]) -> list[MutableMapping[str, T]]:
+    """What it is made of, to be put together anew without a copy: a wide fork may have a DYNAMIC in each branch."""
+    return under.maps if isinstance(under, ChainMap) else [under]  # type: ignore[list-item]
+
+
+def _stand_in(outer: Node, grafts: tuple[str, ...], nodes: Mapping[str, Node]) -> Iterator[tuple[str, Node]]:
+    """The one node of a DYNAMIC: what it is, where the DYNAMIC stands."""
+    node = nodes[outer.ref]
+    yield (
+        outer.ref,
+        attrs.evolve(
+            node,
+            grafts=grafts,
+            loops=outer.loops,
+            scopes=outer.scopes,
+            route=outer.route,
+            successor=outer.successor,
+            joins=outer.joins,
+        ),
+    )
+
+
+def _branches(outer: Node, grafts: tuple[str, ...], nodes: Mapping[str, Node]) -> Iterator[tuple[str, Node]]:
+    """The branches of a dynamic fork; the JOIN behind it counts what is live in them."""
+    depth = len(outer.loops)
+    around = outer.scopes if outer.join is None else (*outer.scopes, (outer.join, depth))
+    for ref, node in nodes.items():
+        if ref == outer.ref:
+            yield ref, attrs.evolve(outer, heads=node.heads, inside=node.inside)
+        elif node.compensates is not None:
+            yield ref, attrs.evolve(node, grafts=grafts, loops=(*outer.loops, *node.loops))
+        elif ref != outer.join:
+            yield (
+                ref,
+                attrs.evolve(
+                    node,
+                    grafts=grafts,
+                    loops=(*outer.loops, *node.loops),
+                    # Most are counted by the JOIN alone, and share the tuple that says so.
+                    scopes=(*around, *((scope, number + depth) for scope, number in node.scopes)) if node.scopes else around,
+                    route=(*outer.route, *node.route[1:]),
+                    joins=tuple(join for join in node.joins if join != outer.join),
+                ),
+            )

@@ -1,0 +1,197 @@
+"""`${…}` everywhere a definition may hold one: it can be read, and what it names is there to be read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from conductorlite.language.sources import TASK_MEMBERS, WORKFLOW_MEMBERS
+from conductorlite.language.templates import compile_template
+from conductorlite.model.definitions import TaskType, step_path
+from conductorlite.model.errors import InvalidExpression
+from conductorlite.model.texts import did_you_mean
+from conductorlite.plan.findings import Findings, Scope, is_expression
+from conductorlite.plan.joins import exclusive
+from conductorlite.plan.tree import Place
+
+__all__ = ["check_references"]
+
+#: How the row of a round is called: `x__2`, `x__2__1`.
+_ROUND: Final = re.compile(r"(?:__[0-9]+)+\Z")
+
+#: Roots of Java's system properties, which Conductor takes for known.
+_JAVA: Final = frozenset({"java", "os", "user", "file", "path", "line", "sun", "jdk"})
+
+#: Members that have a provider of their own.
+_OTHERS: Final = frozenset({"env", "secrets"})
+
+#: Names that are looked for among those known; a definition with more has other troubles.
+_SUGGESTIONS: Final = 50
+
+
+def check_references(scope: Scope, findings: Findings) -> None:
+    """Roots, members and places of what is read; what names nothing resolves to null at run time.
+
+    An unknown root in a task's input is an error, as on Conductor, which looks at the inputs of the outermost tasks only.
+    """
+    defn, path = scope.defn, scope.path
+    checks = _Reading(scope, findings)
+    for node in scope.nodes:
+        for value, at in _templates_of(node):
+            checks.look(value, at, node)
+    checks.look(defn.output_parameters, f"{path}.outputParameters", None)
+    checks.look(defn.failure_workflow, f"{path}.failureWorkflow", None)
+    if defn.rate_limit_config is not None:
+        checks.look(defn.rate_limit_config.rate_limit_key, f"{path}.rateLimitConfig.rateLimitKey", None)
+
+
+def _templates_of(node: Place) -> Iterator[tuple[Any, str]]:
+    task, path = node.task, node.path
+    if task.input_parameters:
+        yield task.input_parameters, f"{path}.inputParameters"
+    if task.items is not None:
+        yield task.items, f"{path}.items"
+    if task.sink is not None:
+        yield task.sink, f"{path}.sink"
+    if task.task_definition is not None:
+        yield task.task_definition.input_template, f"{path}.taskDefinition.inputTemplate"
+    params = task.sub_workflow_param
+    if params is not None:
+        path = f"{path}.subWorkflowParam"
+        yield params.name, f"{path}.name"
+        yield params.priority, f"{path}.priority"
+        yield params.task_to_domain, f"{path}.taskToDomain"
+        yield params.idempotency_key, f"{path}.idempotencyKey"
+        yield params.idempotency_strategy, f"{path}.idempotencyStrategy"
+        if isinstance(params.workflow_definition, str):
+            yield params.workflow_definition, f"{path}.workflowDefinition"
+
+
+class _Reading:
+    """What expressions of one definition read, and whether it is there to be read."""
+
+    def __init__(self, scope: Scope, findings: Findings) -> None:
+        self._scope = scope
+        self._findings = findings
+        #: What is made at run time may be called anything.
+        self._made = any(node.task.type == TaskType.FORK_JOIN_DYNAMIC for node in scope.nodes)
+        self._inputs = frozenset((*scope.defn.input_parameters, *scope.defn.input_template))
+        self._variables = frozenset(scope.defn.variables).union(
+            *(node.task.input_parameters for node in scope.nodes if node.task.type == TaskType.SET_VARIABLE)
+        )
+        self._suggested: dict[str, str] = {}
+
+    def look(self, value: Any, path: str, reader: Place | None) -> None:
+        """Add what is wrong with the expressions in a value that `reader` has; None for the workflow's own."""
+        for text, at in _texts(value, path):
+            try:
+                template = compile_template(text)
+            except InvalidExpression as error:
+                self._findings.error(at, str(error))
+                continue
+            for _, message in template.problems:
+                self._findings.warn(at, f"{message}; it resolves to null")
+            reads = template.reads
+            bare = reads.roots - {root for root, _ in reads.members}
+            for root in sorted({root for root, _ in reads.members} | reads.roots):
+                self._root(root, at, reader, bare=root in bare)
+            for root, member in sorted(reads.members):
+                self._member(root, member, at)
+            for root, member, key in sorted(reads.steps, key=str):
+                if root == "workflow" and key is not None:
+                    self._key(member, key, at)
+
+    def _root(self, root: str, at: str, reader: Place | None, *, bare: bool) -> None:
+        scope = self._scope
+        if root == "workflow" or (bare and root in (scope.environment or ())):
+            return
+        target = scope.by_ref.get(root)
+        if target is not None:
+            problem = None if reader is None else _out_of_reach(reader, target)
+            if problem is not None:
+                self._findings.warn(at, f"${{{root}…}} is read too early: {root!r} {problem}; it resolves to null")
+            return
+        if _ROUND.sub("", root) in scope.by_ref:
+            return
+        message = f"${{{root}…}} names neither the workflow nor a task of this definition"
+        hint = self._hint(root, (*scope.by_ref, "workflow"))
+        # What its environment or Java itself may know on Conductor is accepted there.
+        elsewhere = (bare and root.isupper()) or root in _JAVA
+        if not _is_input(at, reader) or scope.environment is None or self._made or elsewhere:
+            self._findings.warn(at, f"{message}{hint or '; it resolves to null'}")
+        else:
+            self._findings.error(at, f"{message}{hint}")
+
+    def _member(self, root: str, member: str, at: str) -> None:
+        known: tuple[str, ...]
+        if root == "workflow":
+            known, whose = WORKFLOW_MEMBERS, "a workflow"
+        elif root in self._scope.by_ref:
+            known, whose = TASK_MEMBERS, "a task"
+        else:
+            return
+        if member not in known and member not in _OTHERS:
+            hint = self._hint(member, known) or "; it resolves to null"
+            self._findings.warn(at, f"${{{root}.{member}…}}: {whose} has no {member!r}{hint}")
+
+    def _key(self, member: str, key: str, at: str) -> None:
+        """Inputs and variables need not be declared: only one that is like a declared one is worth a word."""
+        declared = {"input": self._inputs, "variables": self._variables}.get(member, frozenset())
+        if declared and key not in declared and (hint := self._hint(key, sorted(declared))):
+            what = "among its inputParameters" if member == "input" else "a variable that it sets"
+            self._findings.warn(at, f"${{workflow.{member}.{key}…}} is not {what}{hint}")
+
+    def _hint(self, name: str, known: Iterable[str]) -> str:
+        if name not in self._suggested:
+            self._suggested[name] = did_you_mean(name, known) if len(self._suggested) < _SUGGESTIONS else ""
+        return self._suggested[name]
+
+
+def _is_input(at: str, reader: Place | None) -> bool:
+    return reader is not None and at.startswith(f"{reader.path}.inputParameters")
+
+
+def _out_of_reach(reader: Place, target: Place) -> str | None:
+    """Why a task can have no row yet, or never, when another reads it; None if it may have one."""
+    if reader.compensates is not None or target.compensates is not None:
+        return None
+    around = {id(loop) for loop in reader.loops}
+    if any(id(loop) in around for loop in target.loops):
+        return None  # an earlier round has been there
+    for (mine_at, mine), (other_at, other) in zip(reader.route, target.route, strict=False):
+        if mine_at != other_at:
+            return "is in another case of the same switch" if exclusive(reader, target, mine_at, other_at) else None
+        if mine != other:
+            return "comes later" if other > mine else None
+    if reader.depth == target.depth:
+        return "is this task itself"
+    # One is in the other: what is around has begun; a loop's input is looked at again after each round.
+    return "comes later" if target.depth > reader.depth and reader.task.type != TaskType.DO_WHILE else None
+
+
+def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Every text with an expression within a JSON value, in document order, with its path."""
+    stack: list[tuple[Any, str]] = [(value, path)]
+    while stack:
+        item, at = stack.pop()
+        if isinstance(item, str):
+            if is_expression(item):
+                yield item, at
+        elif isinstance(item, Mapping):
+            # Most values hold no expression, and their paths need not be written.
+            entries = [(key, entry) for key, entry in item.items() if _worth_a_look(entry)]
+            stack.extend((entry, step_path(at, str(key))) for key, entry in reversed(entries))
+        elif isinstance(item, list | tuple):
+            indices = [index for index, entry in enumerate(item) if _worth_a_look(entry)]
+            stack.extend((item[index], step_path(at, index)) for index in reversed(indices))
+
+
+def _worth_a_look(value: Any) -> bool:
+    if isinstance(value, str):
+        return "${" in value
+    return type(value) not in _PLAIN and isinstance(value, Mapping | list | tuple)
+
+
+#: Types of values that hold nothing: of a long list most are.
+_PLAIN: Final = frozenset({int, float, bool, type(None)})

@@ -1,0 +1,319 @@
+"""What each task type demands of its fields and of its input.
+
+Limits that cannot work: on executions, and on tasks.
+
+One task definition: its numbers are in range and do not contradict each other.
+
+LAMBDA and JSON_JQ_TRANSFORM: their scripts are there, and compile where they are all there already.
+
+Compensations: what may undo a task, and what may be undone.
+
+What each task type demands of its fields and of its input, one function per type, and what all have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from conductorlite.language.conditions import compile_function
+from conductorlite.language.durations import parse_duration, parse_until
+from conductorlite.language.jq import compile_jq, need_jq
+from conductorlite.model.definitions import (
+    RateLimitConfig,
+    RetryLogic,
+    TaskDef,
+    TaskType,
+    TimeoutPolicy,
+    WorkflowDef,
+    WorkflowTask,
+    property_name,
+)
+from conductorlite.model.errors import InvalidExpression, MissingExtra
+from conductorlite.plan.findings import Findings, Scope, blank, has_input, input_value, is_expression
+from conductorlite.plan.joins import check_dynamic_fork, check_exclusive_join, check_fork, check_join
+from conductorlite.plan.names import check_task_def_extras
+from conductorlite.plan.scripts import check_decision, check_inline, check_loop, check_switch
+from conductorlite.plan.tree import Place
+from conductorlite.plan.types import OPERATOR_TYPES
+
+__all__ = [
+    "check_compensation",
+    "check_lambda",
+    "check_task",
+    "check_task_def",
+    "check_task_limits",
+    "check_transform",
+    "check_workflow_limit",
+    "constant_key",
+]
+
+#: What stands in a DYNAMIC task's definition goes to the task that it turns out to be.
+_UNLIMITED: Final = OPERATOR_TYPES - {TaskType.DYNAMIC}
+
+_LIMITS: Final = {"concurrent_exec_limit": "concurrentExecLimit", "rate_limit_per_frequency": "rateLimitPerFrequency"}
+
+
+def check_workflow_limit(defn: WorkflowDef, path: str, held: dict[str, str], findings: Findings) -> dict[str, str]:
+    """Add what is wrong with the limit on executions of `defn`; returns the constant keys that its sub-workflows may not need.
+
+    `held` are the keys that the definitions around an inline one hold while it runs, with their paths.
+    """
+    config = defn.rate_limit_config
+    if config is None:
+        return held
+    where = f"{path}.rateLimitConfig"
+    if config.concurrent_exec_limit < 1:
+        findings.error(f"{where}.concurrentExecLimit", "must be at least 1")
+        return held
+    key = constant_key(defn.name, config)
+    if key is None:
+        return held
+    at = f"{where}.rateLimitKey"
+    if key in held:
+        message = f"{key!r} is the key of {held[key]}, whose slot is held until this sub-workflow has ended: it would never begin"
+        findings.error(at, message)
+    return {**held, key: at}
+
+
+def constant_key(name: str, config: RateLimitConfig) -> str | None:
+    """The key of a limit on executions, as far as it is known before they start; without one it is the workflow's name."""
+    key = config.rate_limit_key or name
+    return None if is_expression(key) else key.replace("$${", "${")
+
+
+def check_task_limits(task: WorkflowTask, definition: TaskDef, path: str, findings: Findings) -> None:
+    """Add limits in a task's definition that have no effect."""
+    for field, name in _LIMITS.items():
+        if task.type in _UNLIMITED and (getattr(definition, field) or 0) > 0:
+            findings.warn(f"{path}.{name}", f"has no effect: {task.type} is carried out by the engine, and limits are for workers")
+    if (definition.rate_limit_per_frequency or 0) > 0 and definition.rate_limit_frequency_ms == 0:
+        findings.warn(f"{path}.rateLimitFrequencyInSeconds", "is 0, so rateLimitPerFrequency has no effect")
+
+
+_NOT_NEGATIVE: Final = (
+    "retry_count",
+    "retry_delay_ms",
+    "max_retry_delay_ms",
+    "backoff_jitter_ms",
+    "timeout_ms",
+    "total_timeout_ms",
+    "response_timeout_ms",
+    "poll_timeout_ms",
+    "concurrent_exec_limit",
+    "rate_limit_per_frequency",
+    "rate_limit_frequency_ms",
+)
+
+
+def check_task_def(task_def: TaskDef, path: str, findings: Findings, *, embedded: bool) -> None:
+    """Add what is wrong with a task definition.
+
+    Timeouts that contradict each other are refused when it is registered, as Conductor's `TaskTimeoutConstraint` does; *embedded*
+    in a task they are accepted as there: whichever is shorter comes first.
+    """
+    if not task_def.name.strip():
+        findings.error(f"{path}.name", "is empty")
+    for field in _NOT_NEGATIVE:
+        value = getattr(task_def, field)
+        if value is not None and value < 0:
+            findings.error(f"{path}.{property_name(field)}", "is negative")
+    scale = task_def.backoff_scale_factor
+    if scale is not None and scale < 1:
+        findings.error(f"{path}.backoffScaleFactor", f"is {scale}, but must be at least 1")
+    elif task_def.retry_logic is RetryLogic.EXPONENTIAL_BACKOFF and scale in (None, 1):
+        findings.warn(f"{path}.backoffScaleFactor", "is 1, so the delays of EXPONENTIAL_BACKOFF never grow")
+    if not embedded and task_def.timeout_policy is not TimeoutPolicy.ALERT_ONLY:
+        _check_timeouts(task_def, path, findings)
+    check_task_def_extras(task_def, path, findings)
+
+
+def _check_timeouts(task_def: TaskDef, path: str, findings: Findings) -> None:
+    """One that would never take effect. (Where timeouts only alert, each does, one after another.)"""
+    timeout, total = task_def.timeout_ms or 0, task_def.total_timeout_ms or 0
+    if 0 < timeout < (task_def.response_timeout_ms or 0):
+        findings.error(f"{path}.responseTimeoutSeconds", "is longer than timeoutSeconds, which would always come first")
+    if 0 < total < timeout:
+        findings.error(f"{path}.timeoutSeconds", "is longer than totalTimeoutSeconds, which would always come first")
+
+
+def check_lambda(node: Place, scope: Scope, findings: Findings) -> None:
+    """A LAMBDA has the body of a JavaScript function in its input."""
+    _check_script(node, "scriptExpression", compile_function, findings)
+
+
+def check_transform(node: Place, scope: Scope, findings: Findings) -> None:
+    """A JSON_JQ_TRANSFORM has a jq program in its input, and jq is installed."""
+    try:
+        need_jq()
+    except MissingExtra as error:
+        findings.error(f"{node.path}.type", str(error))
+    else:
+        _check_script(node, "queryExpression", compile_jq, findings)
+
+
+def _check_script(node: Place, name: str, compile_: Callable[[str], object], findings: Findings) -> None:
+    script, path = input_value(node.task, name), f"{node.path}.inputParameters.{name}"
+    if script is None:
+        findings.error(path, f"is missing: {node.task.type} needs it")
+    elif not isinstance(script, str):
+        findings.error(path, "must be a text")
+    elif blank(script):
+        findings.error(path, f"is empty: {node.task.type} needs it")
+    elif "${" not in script:
+        try:
+            compile_(script)
+        except (InvalidExpression, MissingExtra) as error:
+            findings.error(path, str(error))
+
+
+#: Types that steer the flow: a compensation is one step and nothing follows it.
+_STEERING: Final = frozenset(
+    {
+        TaskType.DECISION,
+        TaskType.DO_WHILE,
+        TaskType.DYNAMIC,
+        TaskType.EXCLUSIVE_JOIN,
+        TaskType.FORK_JOIN,
+        TaskType.FORK_JOIN_DYNAMIC,
+        TaskType.JOIN,
+        TaskType.SWITCH,
+        TaskType.TERMINATE,
+    }
+)
+
+
+def check_compensation(node: Place, findings: Findings) -> None:
+    """A compensation is a single step that cannot itself be undone; what is undone can have been done."""
+    task = node.task
+    if node.compensates is not None:
+        if task.type in _STEERING:
+            findings.error(f"{node.path}.type", f"{task.type} steers the flow and cannot be a compensation")
+        if task.compensate is not None:
+            findings.error(f"{node.path}.compensate", "is given, but a compensation cannot itself be compensated")
+        if task.permissive:
+            findings.error(f"{node.path}.permissive", "is true: a compensation can be optional, but not permissive")
+        return
+    if isinstance(task.compensate, str) and not task.compensate.strip():
+        findings.error(f"{node.path}.compensate", "is empty: it must be a task or the name of one")
+    if task.type == TaskType.TERMINATE:
+        findings.error(f"{node.path}.compensate", "is given, but a TERMINATE task does nothing that could be undone")
+    for loop in node.loops:
+        if input_value(loop, "keepLastN") is not None:
+            text = f"the loop {loop.task_reference_name!r} drops rounds (keepLastN), and what is dropped is not compensated"
+            findings.warn(f"{node.path}.compensate", text)
+
+
+Check = Callable[[Place, Scope, Findings], None]
+
+_TERMINATIONS: Final = ("COMPLETED", "FAILED", "TERMINATED")
+
+
+def check_task(node: Place, scope: Scope, findings: Findings) -> None:
+    """Add what is wrong with one task by itself and among its neighbours."""
+    task = node.task
+    if task.start_delay_ms < 0:
+        findings.error(f"{node.path}.startDelay", "is negative")
+    if task.retry_count is not None and task.retry_count < 0:
+        findings.error(f"{node.path}.retryCount", "is negative")
+    if task.compensate is not None or node.compensates is not None:
+        check_compensation(node, findings)
+    check = _CHECKS.get(task.type)
+    if check is not None:
+        check(node, scope, findings)
+    if task.task_definition is not None:
+        check_task_def(task.task_definition, f"{node.path}.taskDefinition", findings, embedded=True)
+        check_task_limits(task, task.task_definition, f"{node.path}.taskDefinition", findings)
+
+
+def _check_wait(node: Place, scope: Scope, findings: Findings) -> None:
+    duration, until = input_value(node.task, "duration"), input_value(node.task, "until")
+    path = f"{node.path}.inputParameters"
+    if _given(duration) and _given(until):
+        findings.error(path, "has both duration and until; WAIT takes one of them")
+    if _given(duration) and not is_expression(duration):
+        try:
+            parse_duration(str(duration))
+        except InvalidExpression as error:
+            findings.error(f"{path}.duration", str(error))
+    if _given(until) and not is_expression(until):
+        try:
+            parse_until(str(until), "UTC")
+        except InvalidExpression as error:
+            findings.error(f"{path}.until", str(error))
+
+
+def _given(value: object) -> bool:
+    return value is not None and bool(str(value).strip())
+
+
+def _check_terminate(node: Place, scope: Scope, findings: Findings) -> None:
+    if node.task.optional:
+        findings.error(f"{node.path}.optional", "is true: a TERMINATE task cannot be optional")
+    status, path = input_value(node.task, "terminationStatus"), f"{node.path}.inputParameters.terminationStatus"
+    if status is None:
+        findings.error(path, f"is missing: TERMINATE needs one of {', '.join(_TERMINATIONS)}")
+    elif not is_expression(status) and status not in _TERMINATIONS:
+        findings.error(path, f"{str(status)[:60]!r} is not one of {', '.join(_TERMINATIONS)}")
+
+
+def _check_sub_workflow(node: Place, scope: Scope, findings: Findings) -> None:
+    params, path = node.task.sub_workflow_param, f"{node.path}.subWorkflowParam"
+    if params is None:
+        findings.error(path, "is missing: SUB_WORKFLOW needs it")
+        return
+    definition = params.workflow_definition
+    if definition is None and blank(params.name):
+        findings.error(path, "needs a name or a workflowDefinition")
+    if isinstance(definition, str) and not (definition.startswith("${") and definition.endswith("}")):
+        findings.error(f"{path}.workflowDefinition", "is text but not an expression ${…}")
+    if params.version is not None and params.version < 0:
+        findings.error(f"{path}.version", "is negative")
+
+
+def _check_event(node: Place, scope: Scope, findings: Findings) -> None:
+    if blank(node.task.sink):
+        findings.error(f"{node.path}.sink", "is missing: EVENT needs a sink")
+
+
+def _check_dynamic(node: Place, scope: Scope, findings: Findings) -> None:
+    param = node.task.dynamic_task_name_param
+    if param is None or not param.strip():
+        findings.error(f"{node.path}.dynamicTaskNameParam", "is missing: DYNAMIC needs the name of an input parameter")
+    elif not has_input(node.task, param):
+        findings.warn(f"{node.path}.dynamicTaskNameParam", f"{param!r} is not an input parameter of this task")
+
+
+def _demanding(*keys: str) -> Check:
+    """A check that the input has at least one of the keys."""
+
+    def check(node: Place, scope: Scope, findings: Findings) -> None:
+        if not has_input(node.task, *keys):
+            findings.error(f"{node.path}.inputParameters", f"{node.task.type} needs {' or '.join(keys)}")
+
+    return check
+
+
+#: By type; types that are not here, users' own among them, demand nothing.
+_CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
+    {
+        TaskType.DECISION: check_decision,
+        TaskType.DO_WHILE: check_loop,
+        TaskType.DYNAMIC: _check_dynamic,
+        TaskType.EVENT: _check_event,
+        TaskType.EXCLUSIVE_JOIN: check_exclusive_join,
+        TaskType.FORK_JOIN: check_fork,
+        TaskType.FORK_JOIN_DYNAMIC: check_dynamic_fork,
+        TaskType.HTTP: _demanding("http_request", "uri", "method"),
+        TaskType.INLINE: check_inline,
+        TaskType.JOIN: check_join,
+        TaskType.JSON_JQ_TRANSFORM: check_transform,
+        TaskType.KAFKA_PUBLISH: _demanding("kafka_request"),
+        TaskType.LAMBDA: check_lambda,
+        TaskType.SUB_WORKFLOW: _check_sub_workflow,
+        TaskType.SWITCH: check_switch,
+        TaskType.TERMINATE: _check_terminate,
+        TaskType.WAIT: _check_wait,
+    }
+)

@@ -1,0 +1,1 @@
+"""Drivers: loops around an engine's turns and its workers."""

@@ -1,0 +1,389 @@
+"""Between an event loop and a synchronous engine: a few threads, and futures that commits resolve.
+
+Short verbs run in up to four threads. All driving of one AsyncEngine is done by one more: a verb that drives (`run_forever`,
+`settle` …) has it until it returns; while somebody awaits a result and no such verb is under way, it drives on their behalf.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from itertools import islice
+from typing import Any, Final, Generic, ParamSpec, TypeVar
+
+from conductorlite.engine.callers import Caller, caller_of, refuse_callers
+from conductorlite.model.errors import EngineClosed, NoThread, StorageError, WouldDeadlock
+from conductorlite.model.executions import HistoryEvent, Workflow
+from conductorlite.model.spans import Span, to_span
+from conductorlite.runtime.engine import Engine
+from conductorlite.runtime.pool import Job, Pool
+from conductorlite.runtime.signals import Leaving, late
+
+__all__ = ["Bridge"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: Threads for short verbs. More would only queue at the store.
+_THREADS: Final = 4
+
+#: Seconds between looks for executions that another process has ended.
+_GLANCE: Final = 0.1
+
+#: Entries an iterating verb fetches at once.
+_PAGE: Final = 500
+
+
+class _Order(Generic[T]):
+    """A call on its way to a thread, and the future of whoever awaits it."""
+
+    def __init__(self, work: Callable[[], T], unwanted: Callable[[T], None] | None = None) -> None:
+        self.future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._work = work
+        self._unwanted = unwanted
+        #: Who was first, the thread or whoever takes it back: one step of a dict decides.
+        self._fate: dict[str, bool] = {}
+
+    def drop(self) -> bool:
+        """Take the order back; False when a thread has begun it."""
+        return not self._fate.setdefault("begun", False)
+
+    def carry_out(self) -> None:
+        """Do it in this thread, unless it was taken back."""
+        if not self._fate.setdefault("begun", True):
+            return
+        try:
+            result = self._work()
+        except BaseException as error:
+            self.fail(error)
+        else:
+            if not _post(self.future, self._resolve, result):
+                self.refuse(result)
+
+    def fail(self, error: BaseException) -> None:
+        """Tell whoever awaits it that it failed."""
+        _post(self.future, _fail, error)
+
+    def refuse(self, result: T) -> None:
+        """Whoever awaited the result does not any more."""
+        if self._unwanted is not None:
+            self._unwanted(result)
+
+    def _resolve(self, future: asyncio.Future[T], result: T) -> None:
+        if future.done():
+            self.refuse(result)
+        else:
+            future.set_result(result)
+
+
+class Bridge:
+    """One engine's threads, and who awaits which execution."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._verbs: Pool[None] = Pool(_THREADS, _nothing)
+        self._drives: Pool[None] = Pool(1, _nothing)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._awaited: dict[str, dict[asyncio.Future[None], None]] = {}
+        #: What drives for those who await, or will when its turn comes.
+        self._on_behalf: Job[None] | None = None
+        #: Blocks of `background()` that are open.
+        self._blocks = 0
+        #: Driving verbs that wait for the thread.
+        self._queued: set[object] = set()
+        #: Of those who poll with a timeout, resolved by the next commit.
+        self._polling: set[asyncio.Future[None]] = set()
+        self._closed = False
+        #: From the first driving on, until it is closed.
+        self._leaving = Leaving()
+        self._glancing: asyncio.Task[None] | None = None
+        self._seen: tuple[int, int] | None = None
+        engine.listen(self._committed)
+
+    # ------------------------------------------------------------------ calls
+
+    async def call(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Await a short verb, done in a thread."""
+        order = self._order(lambda: verb(*args, **kwargs))
+        self._verbs.submit(order.carry_out, order.fail)
+        return await self._reply(order)
+
+    async def _take(self, take: Callable[[], list[T]], give_back: Callable[[list[T]], None]) -> list[T]:
+        """Await what is taken; what nobody awaits any more when it comes is given back."""
+        order = self._order(take, lambda taken: self._unwanted(taken, give_back))
+        self._verbs.submit(order.carry_out, order.fail)
+        return await self._reply(order)
+
+    def _unwanted(self, taken: list[T], give_back: Callable[[list[T]], None]) -> None:
+        if taken:
+            self._verbs.submit(lambda: give_back(taken))
+
+    async def drive(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Await a verb that drives. Canceled before it began it never begins; later it goes on to its end unattended."""
+        self._refuse(verb)
+        return await self._reply(self._order_drive(lambda: verb(*args, **kwargs)))
+
+    async def drive_until_stopped(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Await a verb that drives for long. When it is canceled, the engine is stopped and running functions waited for."""
+        self._refuse(verb)
+        return await self._drive_until_stopped(lambda: verb(*args, **kwargs))
+
+    async def _drive_until_stopped(self, verb: Callable[[], T]) -> T:
+        order = self._order_drive(verb)
+        try:
+            return await asyncio.shield(order.future)
+        except asyncio.CancelledError:
+            if not order.drop() and not order.future.done():
+                self._engine.stop()
+                await asyncio.wait([order.future])
+                order.future.exception()  # looked at, or asyncio would complain
+                # It may have returned just before it was told to; then the next one must not find the message.
+                self._engine.driver.forget_stop()
+            raise
+
+    def _refuse(self, verb: Callable[..., object]) -> None:
+        """Raise WouldDeadlock for a verb that drives where the driver waits for its caller, or drives as long as a block lasts."""
+        name = getattr(verb, "__name__", "a verb that drives")
+        refuse_callers(self._engine.turns, name)
+        if self._blocks:
+            raise WouldDeadlock(f"{name}() would wait for the end of background(), which drives already: await results instead")
+
+    @asynccontextmanager
+    async def background(self) -> AsyncIterator[None]:
+        """Drive in a task of its own while the block lasts; see `AsyncEngine.background`."""
+        refuse_callers(self._engine.turns, "background")
+        driving = asyncio.get_running_loop().create_task(self._drive_until_stopped(self._engine.run_forever))
+        self._blocks += 1
+        try:
+            yield
+        finally:
+            self._blocks -= 1
+            driving.cancel()
+            await asyncio.wait([driving])
+            if not driving.cancelled():
+                driving.result()
+
+    async def poll(self, timeout: Span, take: Callable[[], list[T]], give_back: Callable[[list[T]], None]) -> list[T]:
+        """What `take` takes, tried again after each commit until it is something or the time is over.
+
+        Canceled, it has taken nothing: what was taken for nobody is given back.
+        """
+        clock = self._engine.clock
+        until = clock.now() + to_span(timeout)
+        while True:
+            changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._polling.add(changed)  # before the try: a commit in between is not missed
+            try:
+                taken = await self._take(take, give_back)
+                left = until - clock.now()
+                if taken or left <= 0 or clock.virtual:
+                    return taken
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(left / 1000, _GLANCE)):
+                        await changed
+            finally:
+                self._polling.discard(changed)
+
+    async def each(self, found: Iterable[T]) -> AsyncIterator[T]:
+        """What an iterator yields, fetched page by page."""
+        iterator = iter(found)
+        while page := await self.call(lambda: list(islice(iterator, _PAGE))):
+            for one in page:
+                yield one
+
+    def _order(self, work: Callable[[], T], unwanted: Callable[[T], None] | None = None) -> _Order[T]:
+        if self._closed:
+            raise EngineClosed("the engine was closed")
+        if self._loop is None or self._loop.is_closed():
+            # Coroutine functions run on the loop that uses the engine.
+            self._loop = asyncio.get_running_loop()
+            self._engine.driver.workshop.use(self._loop)
+        return _Order(work, unwanted)
+
+    def _order_drive(self, work: Callable[[], T]) -> _Order[T]:
+        order = self._order(work)
+
+        def take_up() -> None:
+            self._queued.discard(order)
+            if self._closed:
+                order.fail(EngineClosed("the engine was closed"))
+            else:
+                order.carry_out()
+
+        def lost(error: BaseException) -> None:
+            self._queued.discard(order)
+            order.fail(error)
+
+        self._answer_signals()
+        self._queued.add(order)
+        try:
+            self._drives.submit(take_up, lost)
+        except NoThread:
+            self._queued.discard(order)
+            raise
+        self._engine.turns.wake()
+        return order
+
+    async def _reply(self, order: _Order[T]) -> T:
+        try:
+            return await order.future
+        except asyncio.CancelledError:
+            future = order.future
+            if not order.drop() and future.done() and not future.cancelled() and future.exception() is None:
+                order.refuse(future.result())  # it came at the same instant
+            raise
+
+    # ------------------------------------------------------------------ awaiting results
+
+    async def result(self, workflow_id: str, timeout: Span | None) -> dict[str, Any]:
+        """What `Engine.wait` returns and raises, without a thread that waits for it."""
+        engine = self._engine
+        inside = caller_of(engine.turns)
+        if inside is not None:
+            return await self._result_inside(inside, workflow_id, timeout)
+        if engine.clock.virtual:  # nothing is waited for: time jumps
+            return await self.drive(engine.wait, workflow_id, timeout)
+        seconds = None if timeout is None else to_span(timeout) / 1000
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._awaited.setdefault(workflow_id, {})[ended] = None
+        try:
+            # Asked after the future is in place: a commit in between is not missed.
+            if not (await self.call(engine.status, workflow_id)).terminal:
+                self._drive_on_behalf()
+                self._glance()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await ended
+        finally:
+            self._leave(workflow_id, ended)
+        return await self.call(self._outcome, workflow_id)
+
+    async def _result_inside(self, inside: Caller, workflow_id: str, timeout: Span | None) -> dict[str, Any]:
+        """As `result`, in a function that the driver may wait for; raises WouldDeadlock when it does, or comes to."""
+        engine = self._engine
+        if not (await self.call(engine.status, workflow_id)).terminal:
+            if inside.inline:
+                raise WouldDeadlock(f"result() inside {inside.what} would wait for itself: the driver waits for it")
+            until = None if timeout is None else engine.clock.now() + to_span(timeout)
+            with engine.driver.waiting.of(inside, workflow_id) as check:
+                while not (await self.call(engine.status, workflow_id)).terminal:
+                    if until is not None and engine.clock.now() >= until:
+                        break
+                    await self.call(check)
+                    await asyncio.sleep(_GLANCE)
+        return await self.call(self._outcome, workflow_id)
+
+    def _outcome(self, workflow_id: str) -> dict[str, Any]:
+        if not self._engine.status(workflow_id).terminal:
+            raise late(self._engine, workflow_id)
+        return self._engine.wait(workflow_id)
+
+    def _leave(self, workflow_id: str, ended: asyncio.Future[None]) -> None:
+        others = self._awaited.get(workflow_id, {})
+        others.pop(ended, None)
+        if not others:
+            self._awaited.pop(workflow_id, None)
+        if not self._awaited:
+            self._engine.turns.wake()  # whoever drives on behalf of nobody may stop
+            if self._glancing is not None and self._glancing.get_loop() is asyncio.get_running_loop():
+                self._glancing.cancel()
+
+    def _committed(self, workflow: Workflow, _: Sequence[HistoryEvent]) -> None:
+        if workflow.status.terminal and workflow.workflow_id in self._awaited:
+            self._release(workflow.workflow_id)
+        for future in tuple(self._polling):
+            _post(future, _resolve, None)
+
+    def _release(self, workflow_id: str) -> None:
+        for future in tuple(self._awaited.get(workflow_id, ())):
+            _post(future, _resolve, None)
+
+    def _release_all(self, error: BaseException) -> None:
+        for some in tuple(self._awaited.values()):
+            for future in tuple(some):
+                _post(future, _fail, error)
+
+    def _answer_signals(self) -> None:
+        if not self._engine.clock.virtual:
+            self._leaving.__enter__()  # once more changes nothing
+
+    def _drive_on_behalf(self) -> None:
+        self._answer_signals()
+        if not self._closed and (self._on_behalf is None or self._on_behalf.over):
+            self._on_behalf = self._drives.submit(self._drive_while_awaited, self._release_all)
+
+    def _drive_while_awaited(self) -> None:
+        driver = self._engine.driver
+        try:
+            with driver.drive():
+                driver.run(until=lambda: not self._awaited or bool(self._queued) or self._closed)
+        except BaseException as error:
+            self._release_all(error)
+            return
+        self._on_behalf = None  # before it looks who awaits: who comes later sees it
+        if self._awaited:  # a driving verb wants the thread: it comes first
+            self._drive_on_behalf()
+
+    def _glance(self) -> None:
+        """Have one task look for what other processes commit; commits of this engine need no looking."""
+        if self._glancing is None or self._glancing.done() or self._glancing.get_loop() is not asyncio.get_running_loop():
+            self._glancing = asyncio.get_running_loop().create_task(self._glance_while_awaited())
+
+    async def _glance_while_awaited(self) -> None:
+        while self._awaited and not self._closed:
+            await asyncio.sleep(_GLANCE)
+            with suppress(EngineClosed, StorageError):  # the next look will tell
+                await self.call(self._look)
+            if self._awaited:  # unless somebody does
+                self._drive_on_behalf()
+
+    def _look(self) -> None:
+        backend = self._engine.backend
+        version = (backend.data_version(), backend.commits())
+        if version != self._seen:
+            for workflow_id in tuple(self._awaited):
+                if self._engine.status(workflow_id).terminal:
+                    self._release(workflow_id)
+            self._seen = version
+
+    # ------------------------------------------------------------------ the end
+
+    async def close(self) -> None:
+        """Stop whoever drives, release the store and the threads; idempotent."""
+        if self._closed:
+            return
+        refuse_callers(self._engine.turns, "close")
+        order = self._order(self._engine.close)
+        self._closed = True
+        self._release_all(EngineClosed("the engine was closed"))
+        self._verbs.submit(order.carry_out, order.fail)
+        try:
+            await asyncio.shield(order.future)
+        finally:
+            self._leaving.__exit__(None, None, None)
+            self._verbs.close()
+            self._drives.close()
+
+
+def _post(future: asyncio.Future[Any], settle: Callable[[asyncio.Future[Any], Any], None], value: Any) -> bool:
+    """Settle a future on its loop; False when that is closed: nobody awaits."""
+    try:
+        future.get_loop().call_soon_threadsafe(settle, future, value)
+    except RuntimeError:
+        return False
+    return True
+
+
+def _resolve(future: asyncio.Future[Any], value: Any) -> None:
+    if not future.done():
+        future.set_result(value)
+
+
+def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+def _nothing() -> None:
+    return None

@@ -1,0 +1,243 @@
+"""One call of one worker function: input to keyword arguments, return value or exception to a report.
+
+Whatever the function does, the result is a `TaskResult`: nothing it raises gets past here.
+
+The task that a worker function carries out, known to whatever it calls: for its own log lines above all.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.engine.reporting import RAW_LENGTH, kept_result
+from conductorlite.model.canonical import canonical, parse
+from conductorlite.model.errors import InvalidInput, TaskFailedTerminally
+from conductorlite.model.executions import Task, TaskResult
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.model.texts import cut, printable, type_name
+from conductorlite.runtime.context import TaskContext, TaskFace
+from conductorlite.runtime.registry import Worker
+from conductorlite.runtime.values import plain
+
+__all__ = ["Deferred", "TaskLogFilter", "call", "call_async", "carrying_out", "current_task", "raised", "refused", "returned_value"]
+
+_CURRENT: Final[ContextVar[Task | None]] = ContextVar("conductorlite.task", default=None)
+
+
+def current_task() -> Task | None:
+    """The attempt that the calling worker function carries out; None outside of one.
+
+    Known in the function's thread or coroutine, and in what inherits its context (`asyncio.create_task`, `asyncio.to_thread`);
+    a thread started by hand knows nothing of it.
+    """
+    return _CURRENT.get()
+
+
+@contextmanager
+def carrying_out(task: Task) -> Iterator[None]:
+    """While inside, `current_task` is this one."""
+    token = _CURRENT.set(task)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+class TaskLogFilter(logging.Filter):
+    """Gives each record `workflow_id`, `task_id`, `task_ref`, `task_type` and `attempt` (from 0), for a formatter to show.
+
+    Add it to a handler. Within a worker function they are those of its task; in conductorlite's own records those they are
+    about; elsewhere `-`. It lets every record pass.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Add what is missing; always true."""
+        task = _CURRENT.get()
+        known = {} if task is None else _of(task)
+        for name in ("workflow_id", "task_id", "task_ref", "task_type", "attempt"):
+            if not hasattr(record, name):
+                setattr(record, name, known.get(name, "-"))
+        return True
+
+
+def _of(task: Task) -> dict[str, object]:
+    return {
+        "workflow_id": task.workflow_id,
+        "task_id": task.task_id,
+        "task_ref": task.ref,
+        "task_type": task.task_type,
+        "attempt": task.attempt,
+    }
+
+
+#: Members of an exception group that are looked at.
+_GROUPED: Final = 10_000
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Deferred:
+    """Returned by a scripted worker on a virtual clock: the call takes `after_ms` of virtual time (None: for ever).
+
+    `outcome` is what it then returns, or the exception it raises, and is reported `reports` times. While the call lasts,
+    its lease is extended like any other's, unless it is `silent`: that one's lease runs out.
+    """
+
+    after_ms: int | None
+    outcome: Any = None
+    silent: bool = False
+    reports: int = 1
+
+
+def call(worker: Worker, task: Task, face: TaskFace) -> TaskResult | Deferred:
+    """Run the function on a polled task and say what to report. (KeyboardInterrupt passes: it may be the user's.)"""
+    try:
+        arguments = _arguments(worker, task, face)
+        if isinstance(arguments, TaskResult):
+            return arguments
+        with carrying_out(task):
+            returned = worker.function(**arguments)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return raised(task, error)
+    # Not isinstance: an object may answer that by methods of its own.
+    return returned if type(returned) is Deferred else returned_value(task, returned)
+
+
+async def call_async(worker: Worker, task: Task, face: TaskFace) -> TaskResult | Deferred:
+    """As `call`, for a coroutine function; what ends a loop or cancels passes, and its host makes a report of it."""
+    try:
+        arguments = _arguments(worker, task, face)
+        if isinstance(arguments, TaskResult):
+            return arguments
+        with carrying_out(task):
+            returned = await worker.function(**arguments)
+    except Exception as error:
+        return raised(task, error)
+    # Not isinstance: an object may answer that by methods of its own.
+    return returned if type(returned) is Deferred else returned_value(task, returned)
+
+
+def _arguments(worker: Worker, task: Task, face: TaskFace) -> dict[str, Any] | TaskResult:
+    """Keyword arguments, or the report of what is wrong with the input: trying again would not mend it."""
+    given = task.input_data
+    takes = worker.signature
+    missing = sorted(takes.required - given.keys())
+    if missing:
+        names = ", ".join(repr(name) for name in missing)
+        return _never(task, f"the input has no {names}, which worker {worker.task_type!r} needs", sep=": ")
+    try:
+        arguments = takes.arguments(given)
+    except InvalidInput as error:
+        return _never(task, printable(error, RAW_LENGTH), sep=": ")
+    if takes.context is not None:
+        arguments[takes.context] = TaskContext(task, face)
+    return arguments
+
+
+def returned_value(task: Task, returned: Any) -> TaskResult:
+    """The report for what a function returned: a dict or a record is the output, another value goes under "result".
+
+    What is reported is a copy: whatever the function does to its value later, and however the value's own methods behave.
+    """
+    try:
+        if isinstance(returned, TaskResult):
+            return _own_report(task, returned)
+        if inspect.iscoroutine(returned):
+            returned.close()
+            return _never(task, "returned a coroutine that nobody awaits: write `async def`, or await it")
+        if inspect.isawaitable(returned) or inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+            return _never(task, f"returned a {type_name(returned)}: return what it gives instead")
+        return _result(task, TaskStatus.COMPLETED, output_data=_kept(returned))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        if isinstance(error, MemoryError):
+            return raised(task, error)  # another time there may be more of it
+        text = printable(error, RAW_LENGTH) if isinstance(error, InvalidInput) else f"{type_name(error)}: {printable(error, 200)}"
+        return _never(task, f"returned something that is not JSON: {text}")
+
+
+def _own_report(task: Task, result: TaskResult) -> TaskResult:
+    """A report that a function made itself, with texts for texts; one that cannot be kept fails the task as `refused` says."""
+    whole = attrs.evolve(result, workflow_id=task.workflow_id, task_id=task.task_id, lease=task.lease)
+    try:
+        kept = kept_result(whole)
+        return attrs.evolve(kept, output_data=_kept(kept.output_data))
+    except InvalidInput as error:
+        return refused(task, whole, error)
+
+
+def refused(task: Task, result: TaskResult, error: Exception) -> TaskResult:
+    """The report in place of one that cannot be kept: a failure that may be retried stays one, anything else fails for good."""
+    text = f"task {task.ref!r} reported something that cannot be kept: {printable(error, RAW_LENGTH)}"
+    if not isinstance(result.status, str) or result.status != TaskStatus.FAILED:
+        return _result(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=text)
+    said = f"{printable(result.reason, RAW_LENGTH)} ({text})" if result.reason else text
+    trace = None if result.traceback is None else printable(result.traceback, RAW_LENGTH)
+    return _result(task, TaskStatus.FAILED, reason=said, traceback=trace)
+
+
+def _kept(returned: Any) -> dict[str, Any]:
+    """The output that a returned value is; raises InvalidInput when it cannot be made JSON, and what its own methods raise."""
+    output = _output(returned)
+    try:
+        text = canonical(output, where="output")
+    except InvalidInput:  # not JSON as it is: records, dates and enums can be made so
+        text = canonical(_output(plain(returned)), where="output")
+    kept: dict[str, Any] = parse(text)
+    return kept
+
+
+def _output(returned: Any) -> dict[str, Any]:
+    return {} if returned is None else returned if isinstance(returned, dict) else {"result": returned}
+
+
+def raised(task: Task, error: BaseException) -> TaskResult:
+    """The report for what a function raised, with its traceback."""
+    terminal = _is_terminal(error)
+    text = printable(error, RAW_LENGTH)
+    return _result(
+        task,
+        TaskStatus.FAILED_WITH_TERMINAL_ERROR if terminal else TaskStatus.FAILED,
+        reason=text if isinstance(error, TaskFailedTerminally) else f"{type_name(error)}: {text}",
+        traceback=_traceback(error),
+    )
+
+
+def _is_terminal(error: BaseException) -> bool:
+    """Whether a function has said that there is no use in trying again: by itself, or by one of a group."""
+    pending, seen = [error], 0
+    while pending and seen < _GROUPED:
+        one, seen = pending.pop(), seen + 1
+        if isinstance(one, TaskFailedTerminally):
+            return True
+        if isinstance(one, BaseExceptionGroup):
+            pending.extend(BaseExceptionGroup.exceptions.__get__(one))
+    return False
+
+
+def _traceback(error: BaseException) -> str:
+    try:
+        lines = traceback.format_exception(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as problem:
+        lines = [f"{type_name(error)}: {printable(error, RAW_LENGTH)}\n(no traceback: {type_name(problem)} while it was made)\n"]
+    return cut("".join(lines), RAW_LENGTH)
+
+
+def _never(task: Task, problem: str, *, sep: str = " ") -> TaskResult:
+    return _result(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=cut(f"task {task.ref!r}{sep}{problem}", RAW_LENGTH))
+
+
+def _result(task: Task, status: TaskStatus, **fields: Any) -> TaskResult:
+    return TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, status=status, lease=task.lease, **fields)

@@ -1,0 +1,114 @@
+"""What a worker function may know and do while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from conductorlite.model.errors import NotFound, Parked
+from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.handlers import EventExecution
+from conductorlite.model.policies import derive_id
+
+__all__ = ["TaskContext", "TaskFace"]
+
+
+class TaskFace(Protocol):
+    """The part of an engine that a context uses."""
+
+    def extend_lease(self, task: Task) -> bool:
+        """Start the response timeout again."""
+        ...
+
+    def log(self, task: Task, *lines: str) -> None:
+        """Keep lines of text with the task."""
+        ...
+
+    def execution(self, workflow_id: str) -> Workflow:
+        """The execution's own row, without its tasks."""
+        ...
+
+    def task(self, task_id: str) -> Task:
+        """One attempt by its id."""
+        ...
+
+    def publish(self, event: str, payload: Any = None, *, message_id: str | None = None) -> Sequence[EventExecution]:
+        """Hand a message to the event handlers."""
+        ...
+
+
+class TaskContext:
+    """Handed to a worker function that has a parameter annotated with this class.
+
+    `idempotency_key` is the same over all attempts, redeliveries and retries of this task of this execution: give it to the
+    service you call, and a repeated call does no harm.
+    """
+
+    __slots__ = ("_face", "idempotency_key", "lost", "task")
+
+    def __init__(self, task: Task, face: TaskFace) -> None:
+        self.task = task
+        self._face = face
+        self.idempotency_key = derive_id("idempotency", task.workflow_id, task.ref)
+        #: Set when the lease was lost: the task timed out or its execution ended, the report will be ignored.
+        self.lost = False
+
+    @property
+    def workflow_id(self) -> str:
+        """Id of the execution."""
+        return self.task.workflow_id
+
+    @property
+    def task_id(self) -> str:
+        """Id of this attempt."""
+        return self.task.task_id
+
+    @property
+    def first_task_id(self) -> str:
+        """Id of the attempt of which this one is an automatic retry; its own for the first. Read from the store."""
+        task = self.task
+        while task.attempt > task.first_attempt and task.retried_task_id is not None:
+            task = self._face.task(task.retried_task_id)
+        return task.task_id
+
+    @property
+    def ref(self) -> str:
+        """Reference of the task, with the rounds of the loops around it."""
+        return self.task.ref
+
+    @property
+    def workflow(self) -> Workflow:
+        """The execution as it is now: name, version, correlation id, variables …, without its tasks. Read from the store."""
+        return self._face.execution(self.task.workflow_id)
+
+    @property
+    def attempt(self) -> int:
+        """0 for the first attempt."""
+        return self.task.attempt
+
+    @property
+    def input(self) -> Mapping[str, Any]:
+        """A copy of the whole input."""
+        return self.task.input_data
+
+    def heartbeat(self) -> bool:
+        """Say that the function is alive, so that its response timeout starts again; False when the lease is lost.
+
+        False too when the execution was removed; true while it is parked: nothing times out there.
+        """
+        try:
+            alive = self._face.extend_lease(self.task)
+        except Parked:
+            alive = True
+        except NotFound:
+            alive = False
+        self.lost = self.lost or not alive
+        return alive
+
+    def publish(self, event: str, payload: Any, *, message_id: str) -> Sequence[EventExecution]:
+        """Hand a message to the engine's event handlers, as `Engine.publish` does: once for each `message_id`."""
+        return self._face.publish(event, payload, message_id=message_id)
+
+    def log(self, text: str) -> None:
+        """Keep a line of text with the task."""
+        self._face.log(self.task, text)

@@ -1,0 +1,183 @@
+"""Which offered tasks a driver takes for its workers: as many as may run, every type in its turn, and some alone.
+
+The sources of messages of one engine: asked in turn, each message handed to the event handlers and then acknowledged.
+
+A message is acknowledged after all it leads to is stored, so one that is given again is one whose acknowledgement was lost, and
+its records keep it from being acted upon twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, ParamSpec, TypeVar
+
+from conductorlite.engine.callers import Caller, called_by
+from conductorlite.engine.keeping import Keeping
+from conductorlite.engine.logs import log_store
+from conductorlite.engine.queries import Queries
+from conductorlite.engine.workface import Hand
+from conductorlite.model.decisions import Message, MessageKey
+from conductorlite.model.errors import InvalidInput, SourceError, StorageError
+from conductorlite.model.executions import Task
+from conductorlite.model.texts import type_name
+from conductorlite.runtime.registry import Worker, Workers
+from conductorlite.runtime.workshop import Workshop
+from conductorlite.store.ports import EventMessage, EventSource
+
+__all__ = ["Handing", "Listening"]
+
+
+class Handing:
+    """Takes tasks. One in whose hands processes have died is taken when nothing else runs here, and nothing else beside it."""
+
+    def __init__(self, engine: Keeping, workers: Workers, workshop: Workshop) -> None:
+        self._engine = engine
+        self._workers = workers
+        self._workshop = workshop
+        self._rotation = 0
+        #: What is to be taken alone, and until when nothing else is taken so that it can be.
+        self._waiting: dict[MessageKey, tuple[Worker, Message]] = {}
+        self._until = 0
+        #: What was taken alone.
+        self._lone: Task | None = None
+
+    @property
+    def worker_id(self) -> str:
+        """What tasks show of who has them."""
+        return self._workers.worker_id or self._engine.holding.worker_id
+
+    def take(self, most: int, *, threads: bool = False) -> list[tuple[Worker, Task]]:
+        """Up to `most` tasks for workers that may take one more; with `threads`, as many as there is room for."""
+        if self._lone is not None:
+            if any(running.task is self._lone for running in self._workshop):
+                return []
+            self._lone = None
+        if alone := self._alone():
+            return alone
+        if self._waiting and self._engine.clock.now() < self._until:
+            return []
+        return self._offered(most, threads=threads) or self._alone()
+
+    def _alone(self) -> list[tuple[Worker, Task]]:
+        """The first of those that wait to be alone, if nothing runs."""
+        while self._waiting and not len(self._workshop):
+            worker, message = self._waiting.pop(next(iter(self._waiting)))
+            self._lone = self._engine.take_alone(message, self.worker_id, self._engine.holding)
+            if self._lone is not None:
+                return [(worker, self._lone)]
+        return []
+
+    def _offered(self, most: int, *, threads: bool) -> list[tuple[Worker, Task]]:
+        found: list[tuple[Worker, Task]] = []
+        workers = list(self._workers)
+        limit = self._workers.concurrency
+        room = {kind: self._workshop.room(is_async=kind) for kind in (False, True)} if threads else {}
+        for offset in range(len(workers)):
+            worker = workers[(self._rotation + offset) % len(workers)]
+            own = self._workshop.room_for(worker)
+            free = min(most - len(found), room.get(worker.is_async, most), most if own is None else own)
+            if limit is not None:
+                free = min(free, limit - len(self._workshop) - len(found))
+            if free <= 0:
+                continue
+            hand = Hand(self._engine.holding)
+            try:
+                tasks = self._engine.take_offered(worker.task_type, self.worker_id, free, worker.domain, hand)
+            except StorageError:
+                if found:  # what was taken is carried out; the error comes again
+                    break
+                raise
+            found += [(worker, task) for task in tasks]
+            if room:
+                room[worker.is_async] -= len(tasks)
+            self._keep(worker, hand)
+            if len(found) >= most:
+                break
+        self._rotation += 1
+        return found
+
+    def _keep(self, worker: Worker, hand: Hand) -> None:
+        """Note what is to be taken alone. What runs is waited for, but not for longer than a stopping engine would."""
+        for message in hand.passed:
+            if message.key not in self._waiting:
+                self._waiting[message.key] = (worker, message)
+                self._until = self._engine.clock.now() + self._workers.drain_ms
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: How long a source that could not give messages is left alone, ms.
+_REST_MS: Final = 1_000
+
+
+class Listening:
+    """Asks the sources; at most one thread at a time."""
+
+    def __init__(self, engine: Queries, sources: Iterable[EventSource]) -> None:
+        self._engine = engine
+        self._sources = list(sources)
+        for source in self._sources:
+            if not isinstance(source, EventSource):
+                raise InvalidInput(f"event_sources: a {type(source).__name__} has no poll(), ack() and reject()")
+        self._rotation = 0
+        self._resting: dict[int, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._sources)
+
+    def take(self, limit: int) -> bool:
+        """Handle up to `limit` messages of the next source that has any; False when none has.
+
+        A source that raises anything is left alone for a second. Raises StorageErrors; what was not acknowledged is given again.
+        """
+        for offset in range(len(self._sources)):
+            number = (self._rotation + offset) % len(self._sources)
+            if self._resting.get(number, 0) > self._engine.clock.now():
+                continue
+            try:
+                with called_by(Caller(turns=self._engine.turns, what="an event source")):
+                    found = self._handle(self._sources[number], limit)
+            except _Failed as failed:
+                log_store(f"event source {type_name(self._sources[number])}", failed.error)
+                self._resting[number] = self._engine.clock.now() + _REST_MS
+                continue
+            if found:
+                self._rotation = number + 1
+                return True
+        return False
+
+    def _handle(self, source: EventSource, limit: int) -> bool:
+        messages = _asked(_polled, source, limit)
+        for message in messages:
+            try:
+                self._engine.publish(message.event, message.payload, message_id=message.message_id)
+            except InvalidInput as error:
+                _asked(source.reject, message, str(error))
+                log_store(f"message {message.message_id!r} of event {message.event!r} was rejected", error)
+            else:
+                _asked(source.ack, message)
+        return bool(messages)
+
+
+class _Failed(Exception):
+    """Internal: a source has raised, whatever it was; not the store that its messages are for."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+
+def _asked(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    try:
+        return call(*args, **kwargs)
+    except Exception as error:
+        raise _Failed(error) from error
+
+
+def _polled(source: EventSource, limit: int) -> list[EventMessage]:
+    messages = list(source.poll(limit))
+    for message in messages:
+        if not isinstance(message, EventMessage):
+            raise SourceError(f"poll() gave a {type_name(message)} among its messages, not an EventMessage")
+    return messages

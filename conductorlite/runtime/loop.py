@@ -1,0 +1,419 @@
+"""The driver: takes every turn that is due, hands tasks to workers, and says when to come back.
+
+One loop for both times. On a virtual clock worker functions run in the caller's thread, one after another, and the clock jumps
+to the next instant on the agenda. On the system clock they run in threads (coroutines: on an event loop), and the caller's
+thread, which is the only one that takes turns, sleeps until the next instant, a commit or the end of a function. Idle is
+exact: nothing due, nothing offered, nothing running, nothing on the agenda.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from conductorlite.engine.logs import log_driver
+from conductorlite.engine.queries import AgendaEntry
+from conductorlite.model.clock import VirtualClock
+from conductorlite.model.decisions import queue_name
+from conductorlite.model.errors import ClockError, ConductorliteError, EngineClosed, NoThread, StorageError
+from conductorlite.model.executions import HistoryEvent, TaskResult, Workflow
+from conductorlite.model.schedules import ADDRESS
+from conductorlite.runtime.calls import Deferred, raised
+from conductorlite.runtime.signals import Leaving
+from conductorlite.runtime.waiting import GLANCE_MS
+from conductorlite.runtime.work import Work
+from conductorlite.runtime.workshop import Call
+from conductorlite.store.ports import ReadingTransaction
+
+__all__ = ["Driver"]
+
+#: Messages asked of a source at once, as in Conductor.
+_MESSAGES: Final = 10
+
+#: How long a living holder of a lock is waited for before virtual time passes, seconds of real time.
+_MOMENT_S: Final = 0.1
+
+#: How long a lock is held before `run_until_idle` gives up on what needs it, ms of virtual time.
+_LOST_MS: Final = 24 * 3_600_000
+
+#: Where messages that cannot be stored are counted as one piece of work.
+_SOURCES: Final = "event sources"
+
+#: Where calls that wait for a thread are counted as one piece of work.
+_THREADS: Final = "threads"
+
+#: Offered tasks taken at once.
+_BATCH: Final = 64
+
+
+class Driver(Work):
+    """Drives one engine. At most one thread at a time holds `driving`."""
+
+    # ------------------------------------------------------------------ time
+
+    def agenda(self) -> list[AgendaEntry]:
+        """Reports that running scripted workers will make."""
+        return [
+            AgendaEntry(at=running.report_at, kind="REPORT", workflow_id=running.task.workflow_id, ref=running.task.ref)
+            for running in self.workshop
+            if running.report_at is not None
+        ]
+
+    def next_instant(self, *, idle: bool = False) -> int | None:
+        """When something will be ready that is not ready now; None when nothing will by itself.
+
+        With `idle` schedules alone are nothing: they never come to an end.
+        """
+        owner = self.engine.owner
+        with self.engine.backend.reading() as view:
+            letter = _later_letter(view, owner, self.clock.now()) if self._passed_over else view.next_letter(owner)
+            only_schedules = idle and letter is not None and letter[1].startswith(ADDRESS) and _only_schedules(view, owner)
+            queues = [queue_name(worker.task_type, worker.domain, owner) for worker in self.workers]
+            message = view.next_message_at(queues) if queues else None
+        now = self.clock.now()
+        instants = [at for at in (letter and letter[0], self._timeline[0][0] if self._timeline else None) if at is not None]
+        self._held = self._passed_over or (self._locked and message is not None and message <= now)
+        if message is not None and message > now:
+            instants.append(message)
+        if not self.clock.virtual:  # in virtual time they are on the timeline, and a walk over all would be paid at each instant
+            beating = [running for running in self.workshop if not self.outages.rests(_sign(running))]
+            instants += [running.beat_at for running in beating if running.beat_at is not None]
+        if only_schedules and len(instants) == 1 and not len(self.workshop):
+            return None
+        return min(instants, default=None)
+
+    def advance(self, until: int) -> None:
+        """Move a virtual clock to an instant, doing all that comes due on the way at its own instant."""
+        clock = self._virtual("advance")
+        if until < clock.now():
+            raise ClockError(f"time cannot go back from {clock.now()} to {until}")
+        self.settle()
+        while (at := self._next_virtual(clock)) is not None and at <= until:
+            clock.move_to(max(at, clock.now()))
+            self.settle()
+        clock.move_to(until)
+        self.settle()
+
+    def _next_virtual(self, clock: VirtualClock, *, idle: bool = False) -> int | None:
+        """The next instant, also while somebody else has the lock of what is due: nobody says when it will be free.
+
+        A living holder gives it back in no time, so it is given a moment of real time first. After that virtual time goes on
+        in steps that grow with how long it has been held: the lease of a dead one is over some day.
+        """
+        at, now = self.next_instant(idle=idle), clock.now()
+        if not self._held:
+            self._held_since = -1
+            return at
+        if self._held_since < 0 or self._held_since > now:
+            self._held_since = now
+            self.engine.turns.committed.waiter().wait(_MOMENT_S)
+            return now
+        step = now + max(GLANCE_MS, (now - self._held_since) // 8)
+        return step if at is None else min(at, step)
+
+    def _virtual(self, verb: str) -> VirtualClock:
+        if not isinstance(self.clock, VirtualClock):
+            raise ClockError(f"{verb} needs a virtual clock; real time passes by itself")
+        return self.clock
+
+    def run(self, *, until: Callable[[], bool] | None = None, deadline: int | None = None, forever: bool = False) -> bool:
+        """Drive until `until()` holds, or nothing is left to do (unless `forever`), or the clock reads `deadline`.
+
+        Returns whether it stopped for one of the first two reasons. With running worker functions left behind at the deadline,
+        their leases go on to be honoured by whoever drives next.
+        """
+        try:
+            if self.clock.virtual:
+                ended = self._run_virtual(until, deadline)
+            else:
+                with Leaving():
+                    ended = self._run_real(until, deadline, forever)
+            self.engine.driven.look(last=True)
+            return ended
+        finally:
+            self.engine.driven.rest()
+
+    def _run_virtual(self, until: Callable[[], bool] | None, deadline: int | None) -> bool:
+        clock = self._virtual("run")
+        self.engine.holding.look()
+        while True:
+            while until is None or not until():
+                if not self.tick():
+                    break
+            else:
+                return True
+            at = self._next_virtual(clock, idle=True)
+            if self._held and clock.now() - self._held_since >= _LOST_MS:
+                return False
+            if at is None:
+                return True
+            if deadline is not None and at > deadline:
+                clock.move_to(max(deadline, clock.now()))
+                return False
+            clock.move_to(max(at, clock.now()))
+
+    # ------------------------------------------------------------------ real time
+
+    def stop(self) -> None:
+        """Ask a driver in another thread to stop: it takes no more tasks, waits for running functions, returns."""
+        self._stopping = True
+        self.engine.turns.wake()
+
+    def forget_stop(self) -> None:
+        """Take back a `stop` that came when the driver it was meant for had just returned."""
+        self._stopping = False
+
+    def _run_real(self, until: Callable[[], bool] | None, deadline: int | None, forever: bool) -> bool:
+        before, self.outages.patient = self.outages.patient, True
+        try:
+            while True:
+                if self._stopping:
+                    self._drain()
+                    self._stopping = False
+                    return True
+                try:
+                    over = self._round(until, deadline, forever)
+                except (StorageError, NoThread) as error:
+                    if not self.outages.failed(error):
+                        raise
+                    over = False if deadline is not None and self.clock.now() >= deadline else None
+                    if over is None:
+                        self._wait_out(deadline)
+                if over is not None:
+                    return over
+        finally:
+            self.outages.patient = before
+
+    def _round(self, until: Callable[[], bool] | None, deadline: int | None, forever: bool) -> bool | None:
+        """Do what is ready, or sleep until there may be something; what `run` returns, None to go on."""
+        seen = self.engine.turns.commits
+        if until is not None and until():
+            return True
+        now = self.clock.now()
+        if deadline is not None and now >= deadline:
+            return False
+        if self.engine.holding.look() or self._work():
+            self._rest.worked(now)
+            return None
+        at = self.next_instant(idle=not forever and until is None)
+        if at is None and not self._passed_over and not len(self.workshop) and not forever and until is None:
+            self.outages.clear()
+            return True
+        limits = [instant for instant in (at, deadline, self.outages.again_at()) if instant is not None]
+        self._sleep(seen, min(limits, default=None))
+        return None
+
+    def _wait_out(self, deadline: int | None) -> None:
+        """Wait before the store is tried again; a commit of anybody here says that it can be."""
+        committed, at = self.engine.turns.committed, self.outages.again_at()
+        self.clock.wait(committed.waiter(), at if deadline is None or at is None else min(at, deadline))
+
+    def _work(self) -> bool:
+        """Do what is ready now; whether anything was."""
+        self.engine.driven.look()
+        busy = self._collect()
+        busy = self._beats_due() or busy
+        busy = self._take_turn() or busy
+        busy = self._listen() or busy
+        busy = self._dispatch() or busy
+        busy = ((self._feeds() or not busy) and self._feed()) or busy
+        self.outages.done()
+        self.outages.prune()
+        return busy
+
+    def _listen(self) -> bool:
+        if self.outages.rests(_SOURCES):
+            return False
+        try:
+            found = self.listening.take(_MESSAGES)
+        except StorageError as error:
+            if not self.outages.failed(error, _SOURCES):
+                raise
+            return False
+        self.outages.done(_SOURCES)
+        return found
+
+    def _sleep(self, seen: int, until: int | None) -> None:
+        """Sleep until there may be something to do: an instant, a commit of anybody, the end of a function, or a while."""
+        turns = self.engine.turns
+        while True:
+            now = self.clock.now()
+            wake_at = now + self._rest.span(now)
+            waiter = turns.committed.waiter()
+            if turns.commits != seen or self._finished():
+                return
+            self.clock.wait(waiter, wake_at if until is None else min(wake_at, until))
+            if turns.commits != seen:
+                return
+            now = self.clock.now()
+            if (until is not None and now >= until) or self._passed_over or self.engine.holding.look() or self._rest.over(now):
+                return
+
+    def _dispatch(self) -> bool:
+        """Hand offered tasks to free threads, and coroutines to the loop."""
+        if not len(self.workers):
+            return False
+        if self.outages.known(_THREADS) and not self.outages.rests(_THREADS):
+            with self._waiting_for_a_thread():
+                self.workshop.mend()
+        if not self._noting and any(worker.is_async for worker in self.workers):
+            self._noting = True
+            self.engine.listen(self._note)
+        self._handing_out = True  # an execution may end after its task was polled and before its function is among the calls
+        try:
+            found = self.handing.take(_BATCH, threads=True)
+            for worker, task in found:
+                with self._waiting_for_a_thread():
+                    self.workshop.dispatch(Call(worker=worker, task=task, beat_at=self._next_beat(worker, task)))
+        finally:
+            self._handing_out = False
+        return bool(found)
+
+    @contextmanager
+    def _waiting_for_a_thread(self) -> Iterator[None]:
+        """What waits for a thread counts among the calls, and keeps its lease, until there is one."""
+        try:
+            yield
+        except NoThread as error:
+            if not self.outages.failed(error, _THREADS):
+                raise
+        else:
+            self.outages.done(_THREADS)
+
+    def _note(self, workflow: Workflow, _: Sequence[HistoryEvent]) -> None:
+        if workflow.status.terminal and (self._handing_out or len(self.workshop)):
+            self._over.append(workflow.workflow_id)
+
+    def _finished(self) -> list[Call]:
+        return [running for running in self.workshop.finished() if not self.outages.rests(running.task.task_id)]
+
+    def _collect(self) -> bool:
+        """Report what finished functions returned. A call whose result cannot be stored yet goes on to count, and to beat."""
+        done = self.reports.flush()
+        for running in self._finished():
+            address = running.task.task_id
+            try:
+                self.reports.report(running.task, _result_of(running), running.ended_at)
+            except StorageError as error:
+                if not self.outages.failed(error, address):
+                    raise
+                continue
+            except EngineClosed:
+                raise
+            except Exception:
+                self.workshop.end(running)
+                raise
+            self.outages.done(address)
+            self.workshop.end(running)
+            done = True
+        return done
+
+    def _beats_due(self) -> bool:
+        """Extend the leases of running functions; one that lost its lease is abandoned, and said so in its log."""
+        now = self.clock.now()
+        over = {self._over.popleft() for _ in range(len(self._over))}
+        due = [
+            running
+            for running in self.workshop
+            if (running.beat_at is not None and running.beat_at <= now)
+            # Canceling is free, so a coroutine need not go on until its next sign of life.
+            or (running.worker.is_async and running.task.workflow_id in over)
+        ]
+        done = False
+        for running in due:
+            if self.outages.rests(_sign(running)):
+                continue
+            try:
+                self._beat(running)
+            except StorageError as error:
+                self._over.extend(over)
+                if not self.outages.failed(error, _sign(running)):
+                    raise
+                continue
+            done = True
+            self.outages.done(_sign(running))
+            if running.lost:
+                self._abandon(running)
+        return done
+
+    def _abandon(self, running: Call) -> None:
+        self.reports.log(running.task, self.workshop.abandon(running))
+
+    def _drain(self) -> None:
+        """Wait for running functions, extending their leases, up to the workers' drain time; then abandon them."""
+        deadline = self.clock.now() + self.workers.drain_ms
+        while (len(self.workshop) or len(self.reports)) and self.clock.now() < deadline:
+            seen = self.engine.turns.commits
+            try:
+                if self._collect() or self._beats_due():
+                    continue
+            except StorageError as error:
+                if not self.outages.failed(error):
+                    raise
+                self._wait_out(deadline)
+                continue
+            waiter = self.engine.turns.committed.waiter()
+            if self.engine.turns.commits == seen:
+                self.clock.wait(waiter, min(deadline, self.clock.now() + GLANCE_MS))
+        left = [running for running in self.workshop if running.job is None or not running.job.over]  # what has ended stays in hand
+        for running in left:
+            self._abandon(running)
+        with suppress(StorageError):  # else it is given back when the engine is closed
+            self.engine.holding.give_back(running.task for running in left)
+        self._report_once()
+
+    def _report_once(self) -> None:
+        """Try once more to store what is in hand; what cannot be stored stays there."""
+        before, self.outages.patient = self.outages.patient, True
+        try:
+            self._collect()
+        except StorageError as error:
+            if not self.outages.failed(error):
+                raise
+        finally:
+            self.outages.patient = before
+
+    def close(self) -> None:
+        """Report what is in hand, as far as the store can be written; let idle threads end, and cancel coroutines."""
+        with suppress(ConductorliteError):
+            self._report_once()
+        left = len(self.reports) + len(self.workshop.finished())
+        if left:
+            log_driver("%d results could not be stored before the engine was closed; their tasks are carried out again", left)
+        self.workshop.close()
+
+
+def _sign(running: Call) -> str:
+    """Where a call's signs of life are counted as one piece of work."""
+    return f"heartbeat:{running.task.task_id}"
+
+
+def _result_of(running: Call) -> TaskResult:
+    result = None if running.job is None else running.job.result
+    if isinstance(result, Deferred):
+        result = ClockError(f"worker {running.worker.task_type!r} takes virtual time, but the engine's clock is real")
+    return result if isinstance(result, TaskResult) else raised(running.task, result or InterruptedError("it gave no result"))
+
+
+def _later_letter(view: ReadingTransaction, owner: str, now: int) -> tuple[int, str] | None:
+    """The first letter that is not due yet: when, and to whom."""
+    limit = 64
+    while True:
+        letters = view.upcoming_events(limit, owner)
+        later = [letter for letter in letters if letter.due_at > now]
+        if later or len(letters) < limit:
+            return (later[0].due_at, later[0].workflow_id) if later else None
+        limit *= 4
+
+
+def _only_schedules(view: ReadingTransaction, owner: str) -> bool:
+    """Whether all letters that are not held are schedules' own."""
+    limit = 16
+    while True:
+        letters = view.upcoming_events(limit, owner)
+        if any(not letter.workflow_id.startswith(ADDRESS) for letter in letters):
+            return False
+        if len(letters) < limit:
+            return True
+        limit *= 4

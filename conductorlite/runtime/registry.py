@@ -1,0 +1,351 @@
+"""Which function carries out which task. No global registry: a `Workers` is an object, given to an engine.
+
+What a worker function takes, read once when it is registered.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final, TypeVar, get_type_hints, overload
+
+import attrs
+
+from conductorlite.model.definitions import RetryLogic, TaskDef, TimeoutPolicy
+from conductorlite.model.errors import AlreadyExists, InvalidInput, Severity
+from conductorlite.model.spans import Span, to_seconds, to_span
+from conductorlite.model.texts import did_you_mean
+from conductorlite.plan.validate import validate_task_def
+from conductorlite.runtime.context import TaskContext
+from conductorlite.runtime.values import Reader, is_record, reader
+
+__all__ = ["Signature", "Worker", "Workers", "own_name", "signature"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Signature:
+    """Names a function takes (None: any), those it must get, and how each is read.
+
+    `context` is the parameter that is given the context, `whole` the one that is given the whole input: a parameter called
+    `input`, annotated with a record (dataclass, TypedDict, attrs class, pydantic model), with none beside it but the context.
+    """
+
+    parameters: frozenset[str] | None
+    required: frozenset[str]
+    context: str | None = None
+    whole: str | None = None
+    readers: Mapping[str, Reader] = attrs.field(factory=dict, eq=False)
+    is_async: bool = False
+
+    def arguments(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Keyword arguments made of a task's input, without the context; raises InvalidInput naming every field."""
+        if self.whole is not None:
+            return {self.whole: self.readers[self.whole](given, self.whole)}
+        arguments = given if self.parameters is None else {k: v for k, v in given.items() if k in self.parameters}
+        problems: list[str] = []
+        for name, read in self.readers.items():
+            if name not in arguments:
+                continue
+            if arguments[name] is None and name not in self.required and not _takes_null(read):
+                # A reference to nothing is null in Conductor; a parameter with a default has said what nothing means.
+                del arguments[name]
+                continue
+            try:
+                arguments[name] = read(arguments[name], name)
+            except InvalidInput as error:
+                problems.append(str(error))
+        if problems:
+            raise InvalidInput("; ".join(problems))
+        return arguments
+
+
+def signature(function: Callable[..., Any]) -> Signature:
+    """Read a function's parameters; raises InvalidInput for one that cannot be given by name, and for what is no function."""
+    inner = _checked(function)
+    try:
+        hints = get_type_hints(function if inspect.isroutine(function) else getattr(function, "__call__", function))  # noqa: B004
+    except Exception:  # annotations that cannot be resolved here are no reason to refuse a function
+        hints = {}
+    names: dict[str, Any] = {}
+    required: set[str] = set()
+    context, anything = None, False
+    try:
+        parameters = inspect.signature(function).parameters
+    except (ValueError, TypeError):
+        raise InvalidInput(f"{_shown(function)} does not tell what it takes; wrap it in a function") from None
+    for parameter in parameters.values():
+        hint = hints.get(parameter.name, parameter.annotation)
+        if hint is TaskContext or hint in ("TaskContext", "conductorlite.TaskContext"):
+            context = parameter.name
+        elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            anything = True
+        elif parameter.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL):
+            if parameter.kind is inspect.Parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:
+                raise InvalidInput(f"parameter {parameter.name!r} is positional-only, but inputs are given by name")
+        else:
+            names[parameter.name] = Any if hint is parameter.empty else hint
+            if parameter.default is parameter.empty:
+                required.add(parameter.name)
+    whole = "input" if list(names) == ["input"] and not anything and is_record(names["input"]) else None
+    readers = {name: read for name, hint in names.items() if (read := reader(hint)) is not None}
+    return Signature(
+        parameters=None if anything else frozenset(names),
+        required=frozenset(required) if whole is None else frozenset(),
+        context=context,
+        whole=whole,
+        readers=readers,
+        is_async=inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(_called(inner)),
+    )
+
+
+def own_name(function: Callable[..., Any]) -> str:
+    """The name a function was defined under; raises InvalidInput for what has none: a lambda, a partial, an object."""
+    name = getattr(_inner(function), "__name__", None) if not isinstance(function, partial) else None
+    if not isinstance(name, str) or name == "<lambda>":
+        raise InvalidInput(f"{_shown(function)} has no name: give the task's type, as in @workers.task('charge')")
+    return name
+
+
+def _inner(function: Any) -> Any:
+    """What is called in the end: below partials and a staticmethod."""
+    while isinstance(function, partial | staticmethod):
+        function = function.func if isinstance(function, partial) else function.__func__
+    return function
+
+
+def _called(function: Any) -> Any:
+    return getattr(function, "__call__", None)  # noqa: B004
+
+
+def _checked(function: Any) -> Any:
+    """What is called in the end, if that is a function that an input can be given to."""
+    inner = _inner(function)
+    if isinstance(inner, type):
+        raise InvalidInput(f"{_shown(inner)} is a class: register a function, or a method of an object of it")
+    if isinstance(inner, classmethod) or not callable(inner):
+        raise InvalidInput(f"{_shown(inner)} cannot be called: register a function")
+    for kind in (inner, _called(inner)):
+        if inspect.isgeneratorfunction(kind) or inspect.isasyncgenfunction(kind):
+            raise InvalidInput(f"{_shown(inner)} is a generator function: return a list instead of yielding")
+    if inner is function and inspect.isfunction(inner) and _is_method(inner):
+        text = f"{_shown(inner)} is a method without its object: register the bound one, as in workers.add('charge', shop.charge)"
+        raise InvalidInput(text)
+    return inner
+
+
+def _is_method(function: Any) -> bool:
+    """Whether a function is one of a class that is called with an object: by its qualified name and first parameter."""
+    within = function.__qualname__.rpartition(".")[0]
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    return bool(within) and not within.endswith("<locals>") and names[:1] in (("self",), ("cls",))
+
+
+def _shown(function: Any) -> str:
+    return f"{getattr(function, '__qualname__', function)!r:.120}"
+
+
+def _takes_null(read: Reader) -> bool:
+    try:
+        read(None, "")
+    except InvalidInput:
+        return False
+    return True
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Options of the decorator that are fields of a task definition, under Conductor's names.
+_SECONDS: Final = {
+    "rate_limit_frequency_seconds": "rate_limit_frequency_ms",
+    "retry_delay_seconds": "retry_delay_ms",
+    "max_retry_delay_seconds": "max_retry_delay_ms",
+    "timeout_seconds": "timeout_ms",
+    "total_timeout_seconds": "total_timeout_ms",
+    "response_timeout_seconds": "response_timeout_ms",
+    "poll_timeout_seconds": "poll_timeout_ms",
+}
+
+_CHOICES: Final[dict[str, Callable[[Any], Any]]] = {"retry_logic": RetryLogic, "timeout_policy": TimeoutPolicy}
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Worker:
+    """One function for one task type."""
+
+    task_type: str
+    function: Callable[..., Any]
+    signature: Signature
+    concurrency: int | None = None
+    heartbeat: bool = True
+    domain: str | None = None
+    task_def: TaskDef | None = None
+
+    @property
+    def is_async(self) -> bool:
+        """Whether it is a coroutine function, which runs on an event loop instead of in a thread."""
+        return self.signature.is_async
+
+    @property
+    def queue(self) -> str:
+        """Where its tasks are offered."""
+        return f"{self.domain}:{self.task_type}" if self.domain else self.task_type
+
+
+class Workers:
+    """A set of worker functions.
+
+    `concurrency` bounds how many run at once in one engine (None, on the system clock: 32 plain functions and 1,000
+    coroutines; on a virtual one there is no bound).
+    `worker_id` is what polled tasks show: by default a name that no other process has. `heartbeat=False` turns off the
+    automatic extension of leases for all of them; a response timeout then means "took too long" instead of "is dead".
+    `drain` is how long a stopping engine waits for running functions before it abandons their threads.
+    """
+
+    def __init__(
+        self,
+        *,
+        concurrency: int | None = None,
+        worker_id: str | None = None,
+        heartbeat: bool = True,
+        drain: Span = "30s",
+    ) -> None:
+        if concurrency is not None and concurrency < 1:
+            raise InvalidInput(f"concurrency {concurrency} is below 1")
+        self.concurrency = concurrency
+        self.worker_id = worker_id
+        self.heartbeat = heartbeat
+        self.drain_ms = to_span(drain)
+        self._by_queue: dict[str, Worker] = {}
+
+    @overload
+    def task(self, name: F, /) -> F: ...
+
+    @overload
+    def task(
+        self,
+        name: str | None = None,
+        *,
+        concurrency: int | None = None,
+        heartbeat: bool = True,
+        domain: str | None = None,
+        **options: Any,
+    ) -> Callable[[F], F]: ...
+
+    def task(
+        self,
+        name: F | str | None = None,
+        *,
+        concurrency: int | None = None,
+        heartbeat: bool = True,
+        domain: str | None = None,
+        **options: Any,
+    ) -> F | Callable[[F], F]:
+        """Decorator, with or without parentheses: the function carries out tasks of type `name` (default: its own name).
+
+        Keyword arguments come from the task's input by name, read as their annotations say; a parameter annotated
+        `TaskContext` gets the context. The returned dict or record is the output (another value is put under "result"). An
+        `async def` runs on an event loop: the caller's in an AsyncEngine, a private one in an Engine. What it raises fails the
+        task and is retried; `TaskFailedTerminally` is not. `options` make a task definition, used where none is registered or
+        embedded: the fields of `TaskDef`, and its lengths of time under Conductor's names: retry_delay_seconds,
+        max_retry_delay_seconds, timeout_seconds, total_timeout_seconds, response_timeout_seconds, poll_timeout_seconds,
+        rate_limit_frequency_seconds.
+        Raises InvalidInput for an unknown or wrong option, and for what is no function that can be called with an input;
+        AlreadyExists for a second function of the same type.
+        """
+        if name is not None and not isinstance(name, str):
+            return self.task()(name)
+
+        def register(function: F) -> F:
+            task_type = name or own_name(function)
+            self.add(
+                task_type,
+                function,
+                concurrency=concurrency,
+                heartbeat=heartbeat,
+                domain=domain,
+                task_def=_task_def(task_type, options) if options else None,
+            )
+            return function
+
+        return register
+
+    def add(
+        self,
+        task_type: str,
+        function: Callable[..., Any],
+        *,
+        concurrency: int | None = None,
+        heartbeat: bool = True,
+        domain: str | None = None,
+        task_def: TaskDef | None = None,
+    ) -> None:
+        """Let `function` carry out tasks of a type; raises as `task` does."""
+        if not isinstance(task_type, str) or not task_type.strip():
+            raise InvalidInput(f"a worker's task type is a text, not {task_type!r:.80}")
+        if concurrency is not None and concurrency < 1:
+            raise InvalidInput(f"worker {task_type!r}: concurrency {concurrency} is below 1")
+        worker = Worker(
+            task_type=task_type,
+            function=function,
+            signature=signature(function),
+            concurrency=concurrency,
+            heartbeat=heartbeat and self.heartbeat,
+            domain=domain,
+            task_def=task_def,
+        )
+        if worker.queue in self._by_queue:
+            raise AlreadyExists(f"a worker for {worker.queue!r} is registered already")
+        self._by_queue[worker.queue] = worker
+
+    def include(self, *others: Workers) -> Workers:
+        """Take over the functions of other sets; raises AlreadyExists when one is there already. Returns self."""
+        for other in others:
+            for worker in other:
+                if worker.queue in self._by_queue:
+                    raise AlreadyExists(f"a worker for {worker.queue!r} is registered already")
+                self._by_queue[worker.queue] = worker
+        return self
+
+    def get(self, queue: str) -> Worker | None:
+        """The worker of a queue, or None."""
+        return self._by_queue.get(queue)
+
+    def __iter__(self) -> Iterator[Worker]:
+        return iter(tuple(self._by_queue.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_queue)
+
+    @property
+    def task_types(self) -> frozenset[str]:
+        """The task types that are carried out, in whatever domain."""
+        return frozenset(worker.task_type for worker in self)
+
+    @property
+    def task_defs(self) -> dict[str, TaskDef]:
+        """Task definitions the decorators gave, by name."""
+        return {worker.task_type: worker.task_def for worker in self if worker.task_def is not None}
+
+
+def _task_def(name: str, options: dict[str, Any]) -> TaskDef:
+    fields: dict[str, Any] = {}
+    known = {field.name for field in attrs.fields(TaskDef)} - {"name", "extra"}
+    for option, value in options.items():
+        field = _SECONDS.get(option, option)
+        if field not in known:
+            raise InvalidInput(f"worker {name!r}: there is no option {option!r}{did_you_mean(option, (*known, *_SECONDS))}")
+        if field in fields:
+            raise InvalidInput(f"worker {name!r}: {option} says what another option has said already")
+        try:
+            fields[field] = to_seconds(value) if option in _SECONDS else _CHOICES[option](value) if option in _CHOICES else value
+        except ValueError as error:
+            raise InvalidInput(f"worker {name!r}: {option}: {error}") from None
+    try:
+        made = TaskDef(name=name, **fields)
+    except (InvalidInput, TypeError) as error:
+        raise InvalidInput(f"worker {name!r}: {error}") from None
+    wrong = [problem for problem in validate_task_def(made) if problem.severity is Severity.ERROR]
+    if wrong:
+        raise InvalidInput(f"worker {name!r}: " + "; ".join(f"{problem.path[2:]} {problem.message}" for problem in wrong))
+    return made

@@ -1,0 +1,217 @@
+"""What ends a driver or makes it rest: signals, outages, results that are not there.
+
+Signals that end the process: what it has in hand is left as by somebody who goes of his own will.
+
+Without a handler SIGTERM ends a process like SIGKILL does, and whoever finds its tasks could not tell that from a death they have
+caused. Python sets handlers in the main thread only, so one is in place as long as an engine is open that was opened there, and
+while the main thread drives; and only where nobody has set one. It writes to no store, and the process still dies of the signal.
+
+What is raised in place of a result: why an execution failed, or has not ended.
+
+What a driver does while the store, or a part of it, cannot be used: it waits, longer each time, and tells.
+
+Two kinds. *The store* is busy, full or cannot be written: then nothing can be done, and the whole driver waits. *One piece of work*
+cannot be done (its document cannot be fetched, the disk fails below its rows): it rests, and the others go on.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import weakref
+from contextlib import suppress
+from functools import partial
+from types import FrameType, TracebackType
+from typing import Final
+
+import attrs
+
+from conductorlite.engine.causes import causes_of
+from conductorlite.engine.holding import leave_all
+from conductorlite.engine.logs import log_driver, said
+from conductorlite.engine.queries import Queries
+from conductorlite.model.clock import Clock
+from conductorlite.model.errors import (
+    ConductorliteError,
+    ExecutionNotFound,
+    NoThread,
+    SchemaTooNew,
+    StorageBusy,
+    StorageCorrupt,
+    StorageError,
+    StorageFull,
+    StorageReadOnly,
+)
+from conductorlite.model.executions import Workflow
+from conductorlite.model.failures import ResultTimeout, WorkflowFailed
+
+__all__ = ["Leaving", "Outages", "failed", "late", "passes"]
+
+#: Signals by which a process is asked to end, as far as there are any here.
+_ENDS: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+#: Blocks that were entered and not left. An engine that nobody closed is forgotten with its block.
+_within: Final[weakref.WeakSet[Leaving]] = weakref.WeakSet()
+
+
+class Leaving:
+    """A block in which such a signal is answered; entered outside the main thread, it changes nothing."""
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            _within.add(self)
+            for number in _ENDS:
+                if signal.getsignal(number) is signal.SIG_DFL:
+                    with suppress(ValueError):  # the main thread of another interpreter of this process
+                        signal.signal(number, _leave)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        _within.discard(self)
+        # Left in another thread, the handler stays until the next one: it does nothing where nobody holds anything.
+        if not _within and threading.current_thread() is threading.main_thread():
+            for number in _ENDS:
+                if signal.getsignal(number) is _leave:
+                    signal.signal(number, signal.SIG_DFL)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    leave_all()
+    signal.signal(number, signal.SIG_DFL)
+    signal.raise_signal(number)
+
+
+def failed(engine: Queries, workflow: Workflow) -> WorkflowFailed:
+    """The error about an execution that ended otherwise than COMPLETED, with its root causes from below."""
+    return WorkflowFailed(workflow, causes_of(workflow, partial(_child, engine)))
+
+
+def late(engine: Queries, workflow_id: str, *, in_time: bool = False) -> ResultTimeout:
+    """The error about an execution that has not ended; `in_time` says that nothing was waited for any longer."""
+    try:
+        workflow = engine.get(workflow_id)
+    except StorageError as error:
+        return ResultTimeout(f"{workflow_id} did not end in time, and where it stands cannot be read: {error}")
+    waiting = [f"{task.ref} ({task.task_type}) is {task.status}" for task in workflow.tasks if not task.status.terminal]
+    what = "did not end in time"
+    if in_time:
+        what = "cannot go on by itself" if engine.clock.virtual else "was still open when the engine was told to stop"
+    parked = f"; it is parked: {workflow.parked}" if workflow.parked else ""
+    if workflow.owner != engine.owner:
+        owner = f"engine {workflow.owner!r}" if workflow.owner else "all engines, and this one keeps to its own"
+        what = f"{what} (it belongs to {owner})"
+    text = f"{workflow_id} {what}: {workflow.status}, {', '.join(waiting) or 'no open task'}{parked}"
+    told = ""
+    with suppress(ConductorliteError):  # it may be gone by now, or not to be read: that it is late is what matters
+        told = engine.explain(workflow_id)
+    return ResultTimeout(text, causes_of(workflow, partial(_child, engine)), told)
+
+
+def _child(engine: Queries, workflow_id: str) -> Workflow | None:
+    try:
+        return engine.get(workflow_id)
+    except (ExecutionNotFound, StorageError):  # not begun, removed, or not to be read
+        return None
+
+
+#: The first rest after a failure, ms, and the longest: each is twice as long as the one before.
+_FIRST_MS: Final = 100
+_LONGEST_MS: Final = 5_000
+
+#: A piece of work that was not tried again for so long after its rest is not there any more, ms.
+_GONE_MS: Final = 60_000
+
+#: The address of the store as a whole.
+_STORE: Final = ""
+
+#: What nothing that does not pass by itself: whoever goes on would only do harm, or wait for ever.
+_LASTING: Final = (StorageCorrupt, SchemaTooNew)
+
+#: What would meet every other piece of work too.
+_EVERYWHERE: Final = (StorageBusy, StorageFull, StorageReadOnly)
+
+
+def passes(error: BaseException) -> bool:
+    """Whether an error of the store or the system may pass by itself: all but a damaged file, and one of a newer schema."""
+    return isinstance(error, StorageError | NoThread) and not isinstance(error, _LASTING)
+
+
+@attrs.define(slots=True)
+class _Rest:
+    """How long a piece of work has been waiting, and until when it is left alone."""
+
+    since: int
+    failures: int = 0
+    again_at: int = 0
+
+
+class Outages:
+    """What of one driver's work waits; used by its thread alone."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._rests: dict[str, _Rest] = {}
+        self._since = 0
+        self._what = ""
+        #: Whether errors that pass are waited out; else they reach whoever asked for the work.
+        self.patient = False
+
+    def failed(self, error: StorageError | NoThread, address: str = _STORE) -> bool:
+        """Note a failure; False when the caller must raise it: for what lasts, and by whoever does not wait."""
+        if not self.patient or not passes(error):
+            return False
+        if address and isinstance(error, _EVERYWHERE):
+            return False
+        now = self._clock.now()
+        if not self._rests:
+            self._since = now
+            self._what = "a thread" if isinstance(error, NoThread) else "the store"
+            log_driver(f"the driver waits for {self._what}: %s", said(error))
+        rest = self._rests.setdefault(address, _Rest(since=now))
+        rest.again_at = now + min(_LONGEST_MS, _FIRST_MS << min(rest.failures, 10))
+        rest.failures += 1
+        return True
+
+    def known(self, address: str) -> bool:
+        """Whether a piece of work has failed and not been done since."""
+        return address in self._rests
+
+    def rests(self, address: str) -> bool:
+        """Whether a piece of work is left alone for now."""
+        rest = self._rests.get(address)
+        # A clock that was set back must not keep it waiting.
+        return rest is not None and 0 < rest.again_at - self._clock.now() <= _LONGEST_MS
+
+    def again_at(self) -> int | None:
+        """When the next piece of work that rests is to be tried again."""
+        now = self._clock.now()
+        return min((rest.again_at for rest in self._rests.values() if rest.again_at > now), default=None)
+
+    @property
+    def resting(self) -> int:
+        """How many pieces of work have failed and not been done since."""
+        return len(self._rests)
+
+    def done(self, address: str = _STORE) -> None:
+        """Note that a piece of work was done, or that the store could be used; says so when it was the last that waited."""
+        if self._rests and self._rests.pop(address, None) is not None:
+            self._tell_when_over()
+
+    def prune(self) -> None:
+        """Forget work that was not asked for again: somebody else has done it, or its execution is gone."""
+        if self._rests:
+            gone = self._clock.now() - _GONE_MS
+            for address in [address for address, rest in self._rests.items() if rest.again_at < gone]:
+                del self._rests[address]
+            self._tell_when_over()
+
+    def clear(self) -> None:
+        """Forget all: nothing is left to do."""
+        if self._rests:
+            self._rests.clear()
+            self._tell_when_over()
+
+    def _tell_when_over(self) -> None:
+        if not self._rests:
+            log_driver(
+                f"{self._what} can be used again, after %.1f s; the driver goes on", (self._clock.now() - self._since) / 1000
+            )

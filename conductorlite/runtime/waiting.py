@@ -1,0 +1,200 @@
+"""Functions of workers that wait for an execution: each holds its slot meanwhile, and what it waits for may need one.
+
+How a driver on real time rests: what it looks at meanwhile, and how often.
+
+Of commits in this process it is told. Of another process's nobody tells it, so it looks at one number that SQLite keeps in shared
+memory: often while something was done a moment ago, rarely else. Everything else is looked at only when that number has changed,
+or once in a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from conductorlite.engine.callers import Caller
+from conductorlite.engine.queries import Queries
+from conductorlite.model.decisions import queue_name
+from conductorlite.model.errors import StorageError, WouldDeadlock
+from conductorlite.model.executions import Task
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.model.threads import Mutex
+from conductorlite.runtime.registry import Worker, Workers
+from conductorlite.runtime.workshop import Workshop
+from conductorlite.store.ports import ReadingTransaction
+
+__all__ = ["GLANCE_MS", "Rest", "Waiting"]
+
+#: Between looks for commits of other processes, ms: while something was done a moment ago, and else.
+_QUICK_MS: Final = 10
+GLANCE_MS: Final = 100
+
+#: For how long after the last thing that was done one looks quickly, ms; then the store is put in order.
+_MOMENT_MS: Final = 500
+
+#: How often everything is looked at although nobody has committed, ms: it is to be known that one still polls.
+_LOOK_MS: Final = 1_000
+
+
+class Rest:
+    """What a driver knows of the store while it rests. Costs a driver that always has something to do nothing."""
+
+    def __init__(self, engine: Queries, *, asked: bool) -> None:
+        self._engine = engine
+        #: Sources of messages tell nobody that they have one.
+        self._look_ms = GLANCE_MS if asked else _LOOK_MS
+        #: What was committed when everything was looked at last; None when there was something to do since.
+        self._seen: tuple[int, int] | None = None
+        self._looked_at = 0
+        self._worked_at = 0
+        self._in_order = True
+
+    def worked(self, now: int) -> None:
+        """Note that there was something to do."""
+        self._seen, self._worked_at, self._in_order = None, now, False
+
+    def span(self, now: int) -> int:
+        """How long to sleep before the next look, ms. A while after the last work, puts the store in order first."""
+        if 0 <= now - self._worked_at < _MOMENT_MS:
+            return _QUICK_MS
+        if not self._in_order:
+            self._in_order = True
+            with suppress(StorageError):  # it can wait, and whoever commits next will be told
+                self._engine.backend.checkpoint()
+        return GLANCE_MS
+
+    def over(self, now: int) -> bool:
+        """Whether everything is to be looked at: somebody has committed since that was done last, or it was a while ago."""
+        backend = self._engine.backend
+        state = (backend.data_version(), backend.commits())
+        if state == self._seen and 0 <= now - self._looked_at < self._look_ms:
+            return False
+        # Taken before the look: what is committed meanwhile counts as not seen.
+        self._seen, self._looked_at = state, now
+        return True
+
+
+#: A worker elsewhere that has polled so recently is counted on, ms.
+_POLLED_MS: Final = 10_000
+
+#: Tasks that end when others do.
+_COUNTING: Final = frozenset({"JOIN", "EXCLUSIVE_JOIN", "DO_WHILE"})
+
+#: Executions below the awaited one that are looked at.
+_FAMILY: Final = 100
+
+
+class Waiting:
+    """Who waits for what; refuses whoever would wait for itself. Thread-safe."""
+
+    def __init__(self, engine: Queries, workers: Workers, workshop: Workshop) -> None:
+        self._engine = engine
+        self._workers = workers
+        self._workshop = workshop
+        self._mutex = Mutex()
+        #: By id of the task whose function waits: the executions it is part of, and the one it waits for.
+        self._waiting: dict[str, tuple[frozenset[str], str]] = {}
+
+    @contextmanager
+    def of(self, caller: Caller | None, workflow_id: str) -> Iterator[Callable[[], None]]:
+        """While inside, that code waits for an execution; yields what raises WouldDeadlock once that can never end.
+
+        Nobody (None) may wait for whatever it likes. Raises WouldDeadlock at once for a listener and a source, and for who waits
+        for what waits for it.
+        """
+        if caller is None:
+            yield lambda: None
+            return
+        held = caller.task
+        if held is None:
+            raise WouldDeadlock(f"result() inside {caller.what} would wait for itself: nothing goes on until it returns")
+        own = self._family(held.workflow_id)
+        with self._mutex.held():
+            if own & self._reached(workflow_id):
+                text = f"{workflow_id} waits for its task {held.ref!r}"
+                raise WouldDeadlock(f"result() inside {caller.what} would wait for itself: {text}")
+            self._waiting[held.task_id] = (own, workflow_id)
+        try:
+            yield lambda: self._check(caller, held.task_id, workflow_id)
+        finally:
+            with self._mutex.held():
+                self._waiting.pop(held.task_id, None)
+
+    def _family(self, workflow_id: str) -> frozenset[str]:
+        """An execution and those above it."""
+        found: list[str] = []
+        with self._engine.backend.reading() as view:
+            above: str | None = workflow_id
+            while above is not None and above not in found:
+                found.append(above)
+                row = view.workflow(above)
+                above = None if row is None else row.parent_workflow_id
+        return frozenset(found)
+
+    def _reached(self, workflow_id: str) -> frozenset[str]:
+        """What an execution waits for by way of functions that wait."""
+        reached = {workflow_id}
+        while True:
+            further = {awaited for own, awaited in self._waiting.values() if own & reached} - reached
+            if not further:
+                return frozenset(reached)
+            reached |= further
+
+    def _check(self, caller: Caller, task_id: str, workflow_id: str) -> None:
+        if not self._full():
+            return
+        blocked = self._blocked(workflow_id)
+        with self._mutex.held():
+            # Of several that wait in vain the first gives up: then there is room for the others.
+            if blocked is None or not self._full():
+                return
+            self._waiting.pop(task_id, None)
+        text = f"{workflow_id} needs a worker for {blocked!r}, and whoever could make room for one waits too"
+        raise WouldDeadlock(
+            f"result() inside {caller.what} would wait for itself: {text}; allow more of them at once (concurrency)"
+        )
+
+    def _full(self) -> bool:
+        """Whether some bound is reached by functions that all wait."""
+        return bool(self._waiting) and any(self._has_no_room(worker) for worker in self._workers)
+
+    def _has_no_room(self, worker: Worker) -> bool:
+        every = list(self._workshop)
+        calls = [call for call in every if call.job is None or not call.job.over]  # those that have ended make room
+        kind = [call for call in calls if call.worker.is_async == worker.is_async]
+        own = [call for call in calls if call.worker is worker]
+        ended = sum(call.worker.is_async == worker.is_async for call in every) - len(kind)
+        total = self._workers.concurrency
+        bounds = [
+            (self._workshop.room(is_async=worker.is_async) + ended, kind),
+            (1 if total is None else total - len(calls), calls),
+            (1 if worker.concurrency is None else worker.concurrency - len(own), own),
+        ]
+        return any(room <= 0 and all(call.task.task_id in self._waiting for call in some) for room, some in bounds)
+
+    def _blocked(self, workflow_id: str) -> str | None:
+        """The type of a task below an execution that only workers without room could carry out, if nothing else goes on there."""
+        here = {queue_name(worker.task_type, worker.domain, self._engine.owner): worker for worker in self._workers}
+        found: str | None = None
+        ids, seen = [workflow_id], 0
+        with self._engine.backend.reading() as view:
+            while ids and seen < _FAMILY:
+                seen += 1
+                for task in view.attempts(ids.pop()):
+                    if task.sub_workflow_id is not None and not task.status.terminal:
+                        ids.append(task.sub_workflow_id)
+                    elif not (task.status.terminal or task.task_type in _COUNTING or task.task_id in self._waiting):
+                        worker = here.get(queue_name(task.task_type, task.domain, self._engine.owner))
+                        if task.status is not TaskStatus.SCHEDULED or worker is None or not self._has_no_room(worker):
+                            return None
+                        if self._served_elsewhere(view, task):
+                            return None
+                        found = task.task_type
+        return found
+
+    def _served_elsewhere(self, view: ReadingTransaction, task: Task) -> bool:
+        since = self._engine.clock.now() - _POLLED_MS
+        polls = view.poll_data(task.task_type)
+        own = self._workers.worker_id or self._engine.holding.worker_id
+        return any(poll.worker_id != own and poll.last_poll_time > since for poll in polls)

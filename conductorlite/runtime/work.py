@@ -1,0 +1,386 @@
+"""What a driver does, unit by unit: turns, reports, signs of life, calls of functions in its own thread.
+
+What functions returned, kept in hand until it is stored.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Final
+
+from conductorlite.engine.asked import Taken
+from conductorlite.engine.keeping import Keeping
+from conductorlite.engine.logs import about_task
+from conductorlite.model.decisions import Outcome
+from conductorlite.model.errors import (
+    ClockError,
+    ConductorliteError,
+    Conflict,
+    EngineClosed,
+    InvalidInput,
+    InvariantBroken,
+    NotFound,
+    Parked,
+    StaleLease,
+    StorageError,
+)
+from conductorlite.model.executions import Task, TaskResult
+from conductorlite.model.schedules import name_at
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.model.threads import Block, Mutex, within
+from conductorlite.runtime.calls import Deferred, raised, refused, returned_value
+from conductorlite.runtime.handing import Handing, Listening
+from conductorlite.runtime.registry import Worker, Workers
+from conductorlite.runtime.signals import Leaving, Outages
+from conductorlite.runtime.waiting import GLANCE_MS, Rest, Waiting
+from conductorlite.runtime.workshop import Call, Workshop
+from conductorlite.store.ports import EventSource
+
+__all__ = ["Reports", "Work"]
+
+#: How often a report is tried whose turn breaks an invariant: the third one parks its execution, which keeps the fourth.
+_TRIES: Final = 4
+
+
+class Reports:
+    """Reports results to an engine. One that cannot be stored at present is not lost: it goes first when it is tried again."""
+
+    def __init__(self, engine: Keeping) -> None:
+        self._engine = engine
+        #: Results, and lines for the logs of tasks.
+        self._in_hand: deque[tuple[Task, TaskResult | str, int, bool]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._in_hand)
+
+    def add(self, task: Task, result: TaskResult, times: int = 1, *, lost: bool = False) -> None:
+        """Take a result in hand, and report all that is in hand; raises as `flush` does. Of a lost lease was told already."""
+        self._in_hand.extend([(task, result, self._engine.clock.now(), lost)] * times)
+        self.flush()
+
+    def tasks(self) -> list[Task]:
+        """Of which something is in hand."""
+        return [task for task, *_ in self._in_hand.copy()]
+
+    def log(self, task: Task, text: str) -> None:
+        """Take a line for a task's log in hand; it is kept with the next `flush`."""
+        self._in_hand.append((task, text, 0, True))
+
+    def flush(self) -> bool:
+        """Report all that is in hand, oldest first; whether there was anything.
+
+        Raises StorageErrors and EngineClosed, with what is left kept.
+        """
+        found = bool(self._in_hand)
+        while self._in_hand:
+            try:
+                task, said, at, lost = self._in_hand[0]
+                if isinstance(said, str):
+                    self._engine.log(task, said)
+                else:
+                    self.report(task, said, at, lost=lost)
+            except (StorageError, EngineClosed):
+                raise  # kept: the store could not be written
+            except Exception:
+                self._in_hand.popleft()
+                raise
+            self._in_hand.popleft()
+        return found
+
+    def report(self, task: Task, result: TaskResult, at: int | None, *, lost: bool = False) -> None:
+        """Report one result of a function that ended at an instant (epoch ms); one that the engine refuses for good is dropped.
+
+        Raises StorageErrors: then it is to be kept.
+        """
+        try:
+            taken = self._reported(task, result, at)
+            ignored = [reply.message for reply in taken.replies.values() if reply.outcome is Outcome.IGNORED]
+            if ignored and not lost:
+                about_task(task, f"its report comes too late and is dropped: {ignored[0]}")
+        except (Conflict, InvariantBroken, NotFound) as error:
+            # The lease is somebody else's, or the execution was removed while the function ran.
+            if not lost:
+                about_task(task, f"its report is dropped: {error}")
+        except InvalidInput as error:
+            with suppress(Conflict, InvariantBroken, NotFound):
+                self._engine.report(task, refused(task, result, error), at=at)
+
+    def _reported(self, task: Task, result: TaskResult, at: int | None) -> Taken:
+        for _ in range(_TRIES - 1):
+            with suppress(InvariantBroken):
+                return self._engine.report(task, result, at=at)
+        return self._engine.report(task, result, at=at)
+
+
+#: Deliveries carried out in one write.
+_BATCH: Final = 64
+
+#: Units of work that may pass before the index is told of them.
+_HUNGRY: Final = 500
+
+#: Executions looked at when somebody else takes a turn on the first one that is due.
+_OTHERS: Final = 64
+
+
+class Work:
+    """The units of work of one engine, and what they have in common."""
+
+    def __init__(self, engine: Keeping, workers: Workers | None, sources: Iterable[EventSource] = ()) -> None:
+        self.engine = engine
+        self.clock = engine.clock
+        # An empty set is falsy, and functions may still be added to it.
+        self.workers = workers if workers is not None else Workers()
+        self.driving = Mutex()
+        #: Whether somebody drives, or was interrupted while he did.
+        self._torn = False
+        self.workshop = Workshop(engine, self.workers)
+        self.waiting = Waiting(engine, self.workers, self.workshop)
+        self.handing = Handing(engine, self.workers, self.workshop)
+        self.outages = Outages(engine.clock)
+        self.reports = Reports(engine)
+        self.listening = Listening(engine, sources)
+        self._timeline: list[tuple[int, int, Call]] = []
+        self._order = itertools.count()
+        #: Whether the last turns that were due are being taken by somebody else.
+        self._passed_over = False
+        #: Whether something is due that needs a lock which somebody else has; virtual time: since when (-1: not).
+        self._held = False
+        self._held_since = -1
+        self._locked = engine.turns.lock is not None
+        self._unfed = 0
+        self._stopping = False
+        #: Executions that ended while functions run or are being handed out, and whether anybody notes them down.
+        self._over: deque[str] = deque()
+        self._noting = False
+        self._handing_out = False
+        self._rest = Rest(engine, asked=bool(self.listening))
+
+    def drive(self, timeout: float = -1) -> AbstractContextManager[bool]:
+        """A block that drives, told whether it does: not when another thread has driven for `timeout` seconds.
+
+        Who comes after one that was interrupted first sets right what that one has left.
+        """
+        return within(_Driving(self, timeout))
+
+    def mend(self) -> None:
+        """Set right what an interruption has left; raises StorageErrors."""
+        self.outages.patient = False
+        self._handing_out = False
+        self.workshop.mend()
+        in_hand = [*(running.task for running in self.workshop), *self.reports.tasks()]
+        self.engine.holding.give_back_all_but({(task.task_id, task.lease) for task in in_hand})
+        if self.clock.virtual:
+            self._timeline.clear()
+            for running in self.workshop:
+                self._enter(running)
+
+    # ------------------------------------------------------------------ one unit of work
+
+    def tick(self) -> bool:
+        """Do one unit of what is ready now: a turn, a message, a report, or one worker call; False when nothing is ready.
+
+        The index is told of changes when nothing else is ready, and else at every so many units.
+        """
+        self.engine.driven.look()
+        if self.reports.flush() or (self._feeds() and self._feed()):
+            return True
+        return self._take_turn() or self.listening.take(1) or self._report_due() or self._run_one() or self._feed()
+
+    def _feeds(self) -> bool:
+        """Whether the index has been kept waiting for so many units."""
+        self._unfed += 1
+        return self._unfed >= _HUNGRY
+
+    def _feed(self) -> bool:
+        self._unfed = 0
+        return self.engine.feeder is not None and self.engine.feeder.feed()
+
+    def settle(self) -> int:
+        """Do all that is ready now; returns how many units that was."""
+        units = 0
+        while self.tick():
+            units += 1
+        return units
+
+    def _take_turn(self) -> bool:
+        with self.engine.backend.reading() as view:
+            items = view.outbox(_BATCH)
+            due = [] if items else view.due_workflows(self.clock.now(), 1, self.engine.owner)
+        if items:
+            with self.engine.backend.writing() as tx:
+                tx.deliver(items)
+            return True
+        self._passed_over = False
+        if not due:
+            return False
+        if self._turn(due[0]):
+            return True
+        # Somebody else takes a turn on it, or it rests: there may be others.
+        with self.engine.backend.reading() as view:
+            due = view.due_workflows(self.clock.now(), _OTHERS + self.outages.resting, self.engine.owner)
+        self._passed_over = not any(self._turn(workflow_id) for workflow_id in due[1:])
+        return not self._passed_over
+
+    def _turn(self, address: str) -> bool:
+        """Whether a turn was taken: not while somebody else has the lock of the execution, nor while it rests after a failure."""
+        if self.outages.rests(address):
+            return False
+        try:
+            taken = self._take(address)
+        except InvariantBroken:
+            # Counted on the workflow row; the third time parks it. Others must not suffer for it.
+            taken = True
+        except StorageError as error:
+            if not self.outages.failed(error, address):
+                raise
+            return False
+        self.outages.done(address)
+        return taken
+
+    def _take(self, address: str) -> bool:
+        schedule = name_at(address)
+        if schedule is None:
+            return not self.engine.turns.take(address).posted
+        self.engine.declared_task_defs = self.workers.task_defs
+        self.engine.fire_schedule(schedule)
+        return True
+
+    def _run_one(self) -> bool:
+        """Take and run one offered task in this thread; one that fails before it is handed out counts: another may follow."""
+        seen = self.engine.turns.commits
+        for worker, task in self.handing.take(1):
+            self._run_inline(worker, task)
+            return True
+        return self.engine.turns.commits != seen
+
+    def _run_inline(self, worker: Worker, task: Task) -> None:
+        try:
+            with nullcontext() if self.clock.virtual else Leaving():
+                result = self.workshop.run(worker, task)
+        except BaseException:  # interrupted: nobody works at it any more
+            with suppress(StorageError):
+                self.engine.holding.give_back([task])
+            raise
+        if isinstance(result, Deferred):
+            self._defer(worker, task, result)
+        else:
+            self.reports.add(task, result)
+
+    # ------------------------------------------------------------------ virtual durations
+
+    def _defer(self, worker: Worker, task: Task, deferred: Deferred) -> None:
+        """Keep a call that takes virtual time on the agenda."""
+        if not self.clock.virtual:
+            raise ClockError(f"worker {worker.task_type!r} takes virtual time, but the engine's clock is real")
+        at = None if deferred.after_ms is None else self.clock.now() + deferred.after_ms
+        if at is None and deferred.silent:
+            # A dead worker: nothing will be heard of it, and it holds no slot of those that live.
+            return
+        running = Call(worker=worker, task=task, report_at=at, outcome=deferred.outcome, reports=deferred.reports)
+        running.beat_at = None if deferred.silent else self._next_beat(worker, task)
+        self.workshop.begin(running)
+        self._enter(running)
+
+    def _enter(self, running: Call) -> None:
+        instants = [at for at in (running.beat_at, running.report_at) if at is not None]
+        if instants:
+            heapq.heappush(self._timeline, (min(instants), next(self._order), running))
+
+    def _report_due(self) -> bool:
+        """Make the next report, or give the next sign of life, that is due in virtual time."""
+        if not self._timeline or self._timeline[0][0] > self.clock.now():
+            return False
+        _, _, running = heapq.heappop(self._timeline)
+        if running.report_at is not None and running.report_at <= self.clock.now():
+            self.workshop.end(running)
+            outcome = running.outcome
+            task = running.task
+            result = raised(task, outcome) if isinstance(outcome, BaseException) else returned_value(task, outcome)
+            self.reports.add(task, result, running.reports, lost=running.lost)
+        else:
+            self._beat(running)
+            self._enter(running)
+        return True
+
+    # ------------------------------------------------------------------ signs of life
+
+    def _next_beat(self, worker: Worker, task: Task) -> int | None:
+        """When to give a sign of life, or at least to look whether the task is still held; None when it has no deadline.
+
+        A third of the response timeout from now, so that two signs may be missed; and at the deadlines themselves, because
+        a function that never returns must give up its slot when its task has ended without it.
+        """
+        now = self.clock.now()
+        beats = worker.heartbeat and task.response_timeout_at is not None
+        deadlines = (None if beats else task.response_timeout_at, task.timeout_at, task.total_timeout_at)
+        instants = [at for at in deadlines if at is not None and at > now]
+        if not self.clock.virtual and any(at is not None and at <= now for at in deadlines):
+            # Overdue, but its turn has not been taken yet. (Virtual time takes all turns before it looks.)
+            instants.append(now + GLANCE_MS)
+        if beats:
+            instants.append(now + max(1, ((task.response_timeout_at or 0) - task.updated_at) // 3))
+        return min(instants, default=None)
+
+    def _beat(self, running: Call) -> None:
+        held = running.task
+        try:
+            beats = running.worker.heartbeat and held.response_timeout_at is not None
+            alive = not beats or self._alive(held, running.beat_at)
+        except (StaleLease, NotFound):
+            alive = False
+        with self.engine.backend.reading() as view:
+            stored = view.task_by_id(held.task_id) if alive else None
+        if stored is not None and stored.status is TaskStatus.IN_PROGRESS and stored.lease == held.lease:
+            running.beat_at = self._next_beat(running.worker, stored)
+        else:
+            running.lost = True
+            running.beat_at = None
+            about_task(held, f"worker {running.worker.task_type!r} has lost its lease while it ran; what it returns is dropped")
+            if running.report_at is None:
+                # Hung, and nobody waits for it any more: its slot is free again.
+                self.workshop.end(running)
+
+    def _alive(self, held: Task, at: int | None) -> bool:
+        try:
+            if at is not None and self.outages.resting:  # it may be late
+                return self.engine.sign_of_life(held, at)
+            return self.engine.extend_lease(held)
+        except Parked:  # nothing times out there, and what the function returns will be kept
+            return True
+
+
+class _Driving(Block[bool]):
+    """The block of one who drives."""
+
+    __slots__ = ("_inside", "_timeout", "_work")
+
+    def __init__(self, work: Work, timeout: float) -> None:
+        super().__init__()
+        self._work = work
+        self._timeout = timeout
+        self._inside = False
+
+    def begin(self) -> bool:
+        work = self._work
+        self._inside = work.driving.owned()
+        if self._inside:
+            return True
+        if not work.driving.take(self, self._timeout):
+            return False
+        if work._torn:
+            work.mend()
+        work._torn = True
+        return True
+
+    def end(self, error: BaseException | None) -> None:
+        if not self._inside and self._work.driving.mine(self):
+            if error is None or isinstance(error, ConductorliteError):
+                self._work._torn = False
+            self._work.driving.give(self)
+
+    def undo(self, error: BaseException | None = None) -> None:
+        self._work.driving.give(self)

@@ -1,0 +1,1 @@
+"""Rows in dicts: the store of tests, and the oracle of the conformance suite."""

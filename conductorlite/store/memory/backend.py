@@ -1,0 +1,169 @@
+"""`MemoryBackend`: transactions over a `Store`, serialised by one lock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import final
+
+from conductorlite.model.errors import EngineClosed, InvalidInput, InvariantBroken
+from conductorlite.model.threads import Block, Mutex, within
+from conductorlite.store.memory.limits import MemoryPresence
+from conductorlite.store.memory.reads import MemoryReads
+from conductorlite.store.memory.rows import Store
+from conductorlite.store.memory.writes import MemoryWrites
+from conductorlite.store.payloads import MemoryPayloads
+from conductorlite.store.upkeep import Life, PayloadStorage
+
+__all__ = ["MemoryBackend"]
+
+
+@final
+class MemoryBackend:
+    """A store in memory; with `relay=True` one that cannot commit the outgoing part with the rest."""
+
+    def __init__(self, *, relay: bool = False) -> None:
+        #: Whether `apply` carries out the outgoing part at once.
+        self.one_commit = not relay
+        self._store = Store()
+        self._mutex = Mutex()
+        #: The block of the thread that holds it.
+        self._block: _Reading | _Writing | None = None
+        self._reads = MemoryReads(self._store)
+        self._commits = 0
+        self._closed = False
+        self._pid = os.getpid()
+        self._payloads = MemoryPayloads()
+        self._present: dict[str, Life] = {}
+        self._appeared = 0
+
+    def reading(self) -> AbstractContextManager[MemoryReads]:
+        """A consistent view; inside another transaction of this thread, that one's view."""
+        return within(_Reading(self))
+
+    def writing(self) -> AbstractContextManager[MemoryWrites]:
+        """An atomic change; raises InvariantBroken inside another transaction of this thread."""
+        return within(_Writing(self))
+
+    def data_version(self) -> int:
+        """Number of commits so far."""
+        return self._commits
+
+    def commits(self) -> int:
+        """Number of commits so far."""
+        return self._commits
+
+    def checkpoint(self) -> None:
+        """Nothing: there is no file."""
+
+    def faults(self) -> Sequence[str]:
+        """None: there is no file that could be damaged."""
+        return ()
+
+    def rebuild_indexes(self) -> None:
+        """Nothing: they are changed with their rows, in one process."""
+
+    def backup(self, path: str, *, documents: bool = True) -> None:
+        """Raises InvalidInput: a store in memory has no form that could be copied."""
+        raise InvalidInput(f"{path}: a store in memory cannot be copied into a file; open the engine on a file instead")
+
+    def payload_storage(self) -> PayloadStorage:
+        """One in memory, that belongs to this store."""
+        return self._payloads
+
+    def marks(self) -> None:
+        """None: a store in memory ends with its process."""
+
+    def appear(self) -> MemoryPresence:
+        """The presence of an engine that is about to hand out tasks: it is one of this process."""
+        self._appeared += 1
+        return MemoryPresence(self._present, self._appeared)
+
+    def look(self, place: str) -> Life:
+        """What is known of a holder by the place of its presence."""
+        return self._present.get(place, Life.MISSING)
+
+    def forget(self, place: str) -> None:
+        """Remove what is left of the presence of a holder that is no more."""
+        self._present.pop(place, None)
+
+    def make_room(self) -> bool:
+        """False: no disk is full."""
+        return False
+
+    def compact(self) -> None:
+        """Nothing: what was deleted is gone."""
+
+    def close(self) -> None:
+        """Refuse every further transaction; idempotent."""
+        self._closed = True
+
+    def _take(self, block: _Reading | _Writing) -> None:
+        if os.getpid() != self._pid:  # before the lock: who held it at the fork gives it back in the parent only
+            raise EngineClosed("the process was forked after the memory backend was made; a store in memory belongs to one process")
+        self._mutex.take(block)
+        if self._closed:
+            raise EngineClosed("the memory backend was closed")
+        self._store.undo()  # what one left that was interrupted twice
+        self._block = block
+
+    def _inside(self) -> _Reading | _Writing | None:
+        """The block that this thread is in."""
+        return self._block if self._mutex.owned() else None
+
+
+@final
+class _Reading(Block[MemoryReads]):
+    """The block of one view."""
+
+    __slots__ = ("_backend", "view")
+
+    def __init__(self, backend: MemoryBackend) -> None:
+        super().__init__()
+        self._backend = backend
+        self.view = backend._reads
+
+    def begin(self) -> MemoryReads:
+        outer = self._backend._inside()
+        if outer is not None:
+            return outer.view
+        self._backend._take(self)
+        return self.view
+
+    def end(self, error: BaseException | None) -> None:
+        self.undo()
+
+    def undo(self, error: BaseException | None = None) -> None:
+        self._backend._mutex.give(self)
+
+
+@final
+class _Writing(Block[MemoryWrites]):
+    """The block of one change."""
+
+    __slots__ = ("_backend", "view")
+
+    def __init__(self, backend: MemoryBackend) -> None:
+        super().__init__()
+        self._backend = backend
+        self.view = MemoryWrites(backend._store, relay=not backend.one_commit)
+
+    def begin(self) -> MemoryWrites:
+        backend = self._backend
+        if backend._inside() is not None:
+            raise InvariantBroken("writing() inside another transaction of the same thread")
+        backend._take(self)
+        return self.view
+
+    def end(self, error: BaseException | None) -> None:
+        if error is None:
+            self._backend._commits += 1
+            self._backend._store.keep()
+        self.undo()
+
+    def undo(self, error: BaseException | None = None) -> None:
+        backend = self._backend
+        if backend._mutex.mine(self):
+            backend._store.undo()
+            backend._mutex.give(self)

@@ -1,0 +1,319 @@
+"""Limits, owners, holders and driven time in memory.
+
+Limits in memory.
+
+Owners in a memory store: `ports.OwnerReads` and `ports.OwnerWrites`.
+
+Holders in a memory store: `ports.HolderReads`, `ports.HolderWrites`, and presences, which are objects of this process.
+
+When a memory store was driven: `ports.DrivenReads` and `ports.DrivenWrites`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import attrs
+
+from conductorlite.model.decisions import Event, Message, queue_prefix
+from conductorlite.model.errors import FencedOut
+from conductorlite.model.executions import Task
+from conductorlite.model.limits import FORGOTTEN, Limit, LimitChange, Line, Member, MemberState
+from conductorlite.store.memory.rows import Ordered, Store
+from conductorlite.store.upkeep import HolderRow, Life, OwnerRow
+
+__all__ = [
+    "LimitRows",
+    "LimitRowsWritten",
+    "MemoryDrivenReads",
+    "MemoryDrivenWrites",
+    "MemoryHolderReads",
+    "MemoryHolderWrites",
+    "MemoryOwnerReads",
+    "MemoryOwnerWrites",
+    "MemoryPresence",
+]
+
+
+class LimitRows:
+    """Reading limits."""
+
+    _store: Store
+
+    def line(self, key: str, heads: int) -> Line:
+        """A limit with up to so many heads of each lane of its line."""
+        lanes = {lane: list(islice(waiting, heads + 1)) for lane, waiting in self._store.lines.get(key, {}).items()}
+        members = self._store.members.get(key, {})
+        found = [members[place[-1]] for places in lanes.values() for place in places[:heads]]
+        return Line(
+            limit=self._store.limits.get(key) or Limit(key=key),
+            heads=tuple(sorted(found, key=lambda one: one.place)),
+            more=frozenset(lane for lane, places in lanes.items() if len(places) > heads),
+        )
+
+    def member(self, key: str, holder: str) -> Member | None:
+        """One member of a limit, or None."""
+        return self._store.members.get(key, {}).get(holder)
+
+    def members(self, key: str) -> Sequence[Member]:
+        """All members of a limit: those with a slot in order of holder, then the line."""
+        found = self._store.members.get(key, {}).values()
+        return sorted(found, key=lambda one: (one.state is MemberState.WAITING, one.place if _waits(one) else (one.holder,)))
+
+    def members_of(self, workflow_id: str) -> Sequence[Member]:
+        """What an execution and its tasks hold and wait for, in order of key, then holder."""
+        return [self._store.members[key][holder] for key, holder in sorted(self._store.members_of.get(workflow_id, {}))]
+
+    def unpolled(self, lane: str) -> Sequence[str]:
+        """Keys of the limits that pass over a lane until somebody polls it, in order."""
+        return sorted(key for key in self._store.unpolled if lane in self._store.limits[key].unpolled)
+
+    def limits(self, after: str, limit: int) -> Sequence[Limit]:
+        """A page of limits in order of their keys, greater than `after`."""
+        return [self._store.limits[key] for key in sorted(key for key in self._store.limits if key > after)[:limit]]
+
+    def holders(self, key: str, after: str, limit: int) -> Sequence[Member]:
+        """A page of the members of a limit that have a slot, in order of holder, greater than `after`."""
+        found = self._store.members.get(key, {}).values()
+        return sorted((one for one in found if not _waits(one) and one.holder > after), key=lambda one: one.holder)[:limit]
+
+    def waiting(self, key: str, before: Member | None = None) -> int:
+        """How many wait in the line of a limit; with `before`, how many of them come before it."""
+        lanes = self._store.lines.get(key, {}).values()
+        return sum(1 for line in lanes for place in (line if before is None else line.before(before.place)))
+
+
+class LimitRowsWritten(LimitRows):
+    """Changing limits."""
+
+    def _change_limits(self, changes: Sequence[LimitChange]) -> None:
+        store = self._store
+        for change in changes:
+            key = change.limit.key
+            stored = store.limits.get(key)
+            if (0 if stored is None else stored.fence) != change.limit.fence:
+                raise FencedOut(f"limit {key!r}: another turn committed after fence {change.limit.fence} was read")
+            fence = stored.fence if stored is not None else store.limits.get(FORGOTTEN, Limit(key=FORGOTTEN)).fence
+            store.put(store.limits, key, attrs.evolve(change.limit, fence=fence + 1))
+            if change.limit.unpolled:
+                store.put(store.unpolled, key, True)
+            else:
+                store.drop(store.unpolled, key)
+            for holder in change.gone:
+                self._drop_member(key, holder)
+            for member in change.put:
+                self._drop_member(key, member.holder)
+                store.put(store.members.setdefault(key, {}), member.holder, member)
+                store.put(store.members_of.setdefault(member.workflow_id, {}), (key, member.holder), True)
+                if _waits(member):
+                    store.add(store.lines.setdefault(key, {}).setdefault(member.lane, Ordered()), member.place)
+            if change.unused and not store.members.get(key):
+                self._forget_limit(key)
+
+    def _forget_limit(self, key: str) -> None:
+        """Delete the row of a limit; whoever has read it is fenced out, also by one that comes back."""
+        store = self._store
+        limit = store.drop(store.limits, key)
+        if limit is not None:
+            known = store.limits.get(FORGOTTEN, Limit(key=FORGOTTEN)).fence
+            store.put(store.limits, FORGOTTEN, Limit(key=FORGOTTEN, fence=max(known, limit.fence)))
+        store.drop(store.members, key)
+        store.drop(store.lines, key)
+        store.drop(store.unpolled, key)
+
+    def _drop_member(self, key: str, holder: str) -> None:
+        store = self._store
+        member = store.drop(store.members.get(key, {}), holder)
+        if member is not None:
+            store.drop(store.members_of[member.workflow_id], (key, holder))
+            if _waits(member):
+                store.discard(store.lines[key][member.lane], member.place)
+
+    def _drop_members_of(self, workflow_id: str) -> None:
+        for key, holder in list(self._store.members_of.get(workflow_id, {})):
+            self._drop_member(key, holder)
+
+
+def _waits(member: Member) -> bool:
+    return member.state is MemberState.WAITING
+
+
+class MemoryOwnerReads:
+    """Finding owners."""
+
+    _store: Store
+
+    def owners(self) -> Sequence[OwnerRow]:
+        """Everybody who owns an execution or a letter, in order of names."""
+        letters: dict[str, int] = {}
+        executions: dict[str, dict[str, int]] = {}
+        for execution in self._store.executions.values():
+            for event in execution.inbox.values():
+                letters[event.owner] = letters.get(event.owner, 0) + 1
+        for name, ids in self._store.owned.items():
+            for (workflow_id,) in ids:
+                status = self._store.workflows[workflow_id].status.value
+                counts = executions.setdefault(name, {})
+                counts[status] = counts.get(status, 0) + 1
+        letters.pop("", None)
+        names = sorted(letters.keys() | executions.keys())
+        return [OwnerRow(name=name, executions=executions.get(name, {}), letters=letters.get(name, 0)) for name in names]
+
+
+class MemoryOwnerWrites:
+    """Changing owners."""
+
+    _store: Store
+
+    if TYPE_CHECKING:
+
+        def _put_event(self, event: Event) -> None: ...
+
+        def _put_message(self, message: Message) -> None: ...
+
+    def change_owner(self, old: str, new: str, after: str, limit: int) -> Sequence[str]:
+        """Give up to `limit` executions of one owner to another, with their letters and messages, and raise their fences."""
+        moved = list(islice(self._owned_by(old, after), limit))
+        for workflow_id in moved:
+            self._own(workflow_id, old, new)
+        return moved
+
+    def _owned_by(self, owner: str, after: str) -> Iterator[str]:
+        store = self._store
+        for (workflow_id,) in (store.owned.get(owner, Ordered()) if owner else store.ids).after((after,)):
+            if store.workflows[workflow_id].owner == owner:
+                yield workflow_id
+
+    def _own(self, workflow_id: str, old: str, new: str) -> None:
+        store = self._store
+        row = store.workflows[workflow_id]
+        if old:
+            store.discard(store.owned[old], (workflow_id,))
+        if new:
+            store.add(store.owned.setdefault(new, Ordered()), (workflow_id,))
+        store.put(store.workflows, workflow_id, attrs.evolve(row, owner=new, fence=row.fence + 1))
+        execution = store.execution(workflow_id)
+        for event in list(execution.inbox.values()):
+            self._put_event(event)
+        for ref in list(execution.offered):
+            message = store.messages[workflow_id, ref]
+            self._put_message(attrs.evolve(message, queue=_renamed(message.queue, old, new)))
+        for number, item in list(store.outbox.items()):
+            if item.workflow_id == workflow_id and item.outgoing.put:
+                put = tuple(attrs.evolve(message, queue=_renamed(message.queue, old, new)) for message in item.outgoing.put)
+                store.put(store.outbox, number, attrs.evolve(item, outgoing=attrs.evolve(item.outgoing, put=put)))
+
+    def change_owner_of_the_rest(self, old: str, new: str) -> int:
+        """Give an owner's schedules, and its letters to what has not begun, to another."""
+        store = self._store
+        for execution in list(store.executions.values()):
+            for event in list(execution.inbox.values()):
+                if event.owner == old:
+                    self._put_event(attrs.evolve(event, owner=new))
+        for number, item in list(store.outbox.items()):
+            if any(event.owner == old for event in item.outgoing.posted):
+                posted = tuple(attrs.evolve(e, owner=new) if e.owner == old else e for e in item.outgoing.posted)
+                store.put(store.outbox, number, attrs.evolve(item, outgoing=attrs.evolve(item.outgoing, posted=posted)))
+        mine = [row for row in store.schedules.values() if row.owner == old]
+        for row in mine:
+            store.put(store.schedules, row.name, attrs.evolve(row, owner=new, fence=row.fence + 1))
+        return len(mine)
+
+
+def _renamed(queue: str, old: str, new: str) -> str:
+    prefix = queue_prefix(old)
+    return queue_prefix(new) + queue[len(prefix) :] if queue.startswith(prefix) else queue
+
+
+class MemoryHolderReads:
+    """Finding holders."""
+
+    _store: Store
+
+    def task_holders(self) -> Sequence[HolderRow]:
+        """Every holder, in order of names."""
+        return [row for _, row in sorted(self._store.holders.items())]
+
+    def held_by(self, holder: str) -> Sequence[Task]:
+        """The attempts a holder has, in order of execution, reference and attempt."""
+        keys = sorted(self._store.held.get(holder, ()))
+        return [self._store.executions[workflow_id].attempts[ref, attempt] for workflow_id, ref, attempt in keys]
+
+
+class MemoryHolderWrites:
+    """Coming and going."""
+
+    _store: Store
+
+    def put_holder(self, row: HolderRow) -> None:
+        """Register a holder, or renew it."""
+        self._store.put(self._store.holders, row.holder, row)
+
+    def drop_holder(self, holder: str) -> None:
+        """Forget a holder; nothing happens when it is not there."""
+        self._store.drop(self._store.holders, holder)
+
+    def _hold(self, old: Task | None, new: Task | None) -> None:
+        """Keep the index of what is held, when one row takes the place of another."""
+        store = self._store
+        before, after = None if old is None else old.holder, None if new is None else new.holder
+        if old is not None and before is not None and (new is None or before != after):
+            store.drop(store.held[before], (old.workflow_id, old.ref, old.attempt))
+        if new is not None and after is not None and before != after:
+            store.put(store.held.setdefault(after, {}), (new.workflow_id, new.ref, new.attempt), True)
+
+
+class MemoryPresence:
+    """The sign of one holder: among those there are, until it goes, or its engine is forgotten."""
+
+    leased = False
+
+    def __init__(self, present: dict[str, Life], number: int) -> None:
+        self._present = present
+        self.place = str(number)
+        present[self.place] = Life.ALIVE
+
+    def leave(self) -> None:
+        """End it, telling that the holder went of its own will."""
+        self._end(Life.LEFT)
+
+    def die(self) -> None:
+        """End it as the death of its process would."""
+        self._end(Life.DEAD)
+
+    def remove(self) -> None:
+        """End it and leave no trace."""
+        self._present.pop(self.place, None)
+
+    def _end(self, life: Life) -> None:
+        if self._present.get(self.place) is Life.ALIVE:
+            self._present[self.place] = life
+
+
+class MemoryDrivenReads:
+    """Finding the stretches in which engines drove."""
+
+    _store: Store
+
+    def driven(self, owner: str, since: int) -> Sequence[tuple[int, int]]:
+        """The stretches of an owner's drivers that end after `since`."""
+        return sorted((begin, end) for (whose, begin), end in self._store.driven.items() if whose == owner and end > since)
+
+
+class MemoryDrivenWrites:
+    """Noting such stretches."""
+
+    _store: Store
+
+    def note_driven(self, owner: str, begin: int, end: int) -> None:
+        """Keep that an owner's driver drove from `begin` to `end`."""
+        store = self._store
+        store.put(store.driven, (owner, begin), max(end, store.driven.get((owner, begin), end)))
+
+    def forget_driven(self, owner: str, kept: int) -> None:
+        """Keep the newest stretches of an owner."""
+        known = sorted(key for key in self._store.driven if key[0] == owner)
+        for key in known[: max(0, len(known) - kept)]:
+            self._store.drop(self._store.driven, key)

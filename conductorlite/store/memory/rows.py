@@ -1,0 +1,312 @@
+"""What the memory backend holds, and the log by which a change is undone.
+
+Every change goes through `put`, `drop`, `append`, `add` or `discard`, which note its inverse; rolling back replays
+the notes backwards.
+
+A sorted set: add, discard, first and ordered walks that stay cheap when it holds a million keys.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
+from typing import Any, Final, Generic, TypeVar
+
+from conductorlite.model.canonical import ExternalPayload
+from conductorlite.model.decisions import Event, Message, MessageKey
+from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
+from conductorlite.model.handlers import EventExecution
+from conductorlite.model.limits import Limit, Member
+from conductorlite.store.tables import Archived, EventPlace, ScheduleRow
+from conductorlite.store.upkeep import Feed, HolderRow, RelayItem
+
+__all__ = ["Execution", "Ordered", "Store"]
+
+#: Keys per block; a full block is cut in two.
+_BLOCK: Final = 1024
+
+Key = TypeVar("Key", bound=tuple[Any, ...])
+
+
+class Ordered(Generic[Key]):
+    """Distinct tuples in ascending order, kept in blocks so that no change moves more than `_BLOCK` of them."""
+
+    __slots__ = ("_blocks", "_changing", "_tops")
+
+    def __init__(self) -> None:
+        self._blocks: list[list[Key]] = []
+        #: The greatest key of each block.
+        self._tops: list[Key] = []
+        #: A change was begun and not ended.
+        self._changing = False
+
+    def add(self, key: Key) -> None:
+        """Put a key in; it must not be there."""
+        if self._changing:
+            self._mend()
+        self._changing = True
+        self._add(key)
+        self._changing = False
+
+    def _add(self, key: Key) -> None:
+        if not self._blocks:
+            self._blocks.append([key])
+            self._tops.append(key)
+            return
+        at = min(bisect_left(self._tops, key), len(self._blocks) - 1)
+        block = self._blocks[at]
+        insort(block, key)
+        if len(block) > _BLOCK:
+            self._blocks.insert(at + 1, block[_BLOCK // 2 :])
+            del block[_BLOCK // 2 :]
+            self._tops.insert(at, block[-1])
+            self._tops[at + 1] = self._blocks[at + 1][-1]
+        else:
+            self._tops[at] = block[-1]
+
+    def discard(self, key: Key) -> None:
+        """Take a key out, if it is there."""
+        if self._changing:
+            self._mend()
+        self._changing = True
+        self._discard(key)
+        self._changing = False
+
+    def _discard(self, key: Key) -> None:
+        at = bisect_left(self._tops, key)
+        if at == len(self._blocks):
+            return
+        block = self._blocks[at]
+        place = bisect_left(block, key)
+        if block[place] != key:
+            return
+        del block[place]
+        if block:
+            self._tops[at] = block[-1]
+        else:
+            del self._blocks[at], self._tops[at]
+
+    def _mend(self) -> None:
+        """Make the blocks anew after a change that was interrupted: its key is in or not, and no other one is lost."""
+        keys = sorted({key for block in self._blocks for key in block})
+        blocks = [keys[at : at + _BLOCK // 2] for at in range(0, len(keys), _BLOCK // 2)]
+        self._tops = [block[-1] for block in blocks]
+        self._blocks = blocks
+
+    def first(self) -> Key | None:
+        """The least key, or None."""
+        return self._blocks[0][0] if self._blocks else None
+
+    def last(self) -> Key | None:
+        """The greatest key, or None."""
+        return self._tops[-1] if self._tops else None
+
+    def after(self, key: tuple[Any, ...]) -> Iterator[Key]:
+        """The keys greater than `key`, ascending; `key` may be a prefix."""
+        at = bisect_right(self._tops, key)
+        if at < len(self._blocks):
+            block = self._blocks[at]
+            yield from block[bisect_right(block, key) :]
+            for block in self._blocks[at + 1 :]:
+                yield from block
+
+    def before(self, key: tuple[Any, ...] | None) -> Iterator[Key]:
+        """The keys less than `key` (None: all), descending."""
+        at = len(self._tops) if key is None else bisect_left(self._tops, key)
+        if key is not None and at < len(self._blocks):
+            block = self._blocks[at]
+            yield from reversed(block[: bisect_left(block, key)])
+        for block in reversed(self._blocks[:at]):
+            yield from reversed(block)
+
+    def __iter__(self) -> Iterator[Key]:
+        for block in self._blocks:
+            yield from block
+
+    def __bool__(self) -> bool:
+        return bool(self._blocks)
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_MISSING: Any = object()
+
+#: What was done to a list or an index.
+_APPENDED, _ADDED, _DISCARDED = object(), object(), object()
+
+#: (due_at, posted_at, sender, sender_seq, event_id): place in one inbox.
+InboxKey = tuple[int, int, str, int, str]
+
+
+class Execution:
+    """All rows of one workflow id: of an execution, or of letters to one that does not exist yet."""
+
+    def __init__(self, workflow_id: str) -> None:
+        self.workflow_id = workflow_id
+        self.attempts: dict[tuple[str, int], Task] = {}
+        #: Number of the last attempt of each printed reference.
+        self.last: dict[str, int] = {}
+        #: Keys of live and of failed rows.
+        self.live: dict[tuple[str, int], bool] = {}
+        self.failed: dict[tuple[str, int], bool] = {}
+        #: (seq, attempt, ref) of the rows inside loops, by definition reference.
+        self.loops: dict[str, Ordered[tuple[int, int, str]]] = {}
+        self.history: dict[int, HistoryEvent] = {}
+        self.texts: dict[str, str] = {}
+        self.inbox: dict[str, Event] = {}
+        self.due: Ordered[InboxKey] = Ordered()
+        self.held: dict[str, bool] = {}
+        #: References with a message.
+        self.offered: dict[str, bool] = {}
+        #: Ids of the tasks with log lines.
+        self.logged: dict[str, bool] = {}
+
+
+class Store:
+    """All rows of a memory backend, their indexes and the undo log of the open transaction."""
+
+    def __init__(self) -> None:
+        self.workflows: dict[str, Workflow] = {}
+        self.ids: Ordered[tuple[str]] = Ordered()
+        self.by_status: dict[str, Ordered[tuple[str]]] = {}
+        #: (created_at, workflow_id) of all executions, and of those of a name, a status, a correlation id, a parent.
+        self.created: dict[tuple[str, str], Ordered[tuple[int, str]]] = {}
+        #: Holders of idempotency keys, by workflow name and key; and the place of the key an execution holds.
+        self.keys: dict[tuple[str, str], str] = {}
+        self.key_of: dict[str, tuple[str, str]] = {}
+        #: Last polls by task type and domain (no domain: the empty text).
+        self.polls: dict[tuple[str, str], PollData] = {}
+        self.executions: dict[str, Execution] = {}
+        self.task_ids: dict[str, tuple[str, str, int]] = {}
+        #: (due_at, workflow_id, event_id) of every event that is not held, by its owner.
+        self.due: dict[str, Ordered[tuple[int, str, str]]] = {"": Ordered()}
+        #: Ids of the executions of each owner; nobody's are not listed.
+        self.owned: dict[str, Ordered[tuple[str]]] = {}
+        self.messages: dict[MessageKey, Message] = {}
+        #: By queue, then by negated priority: (due_at, workflow_id, ref).
+        self.queues: dict[str, dict[int, Ordered[tuple[int, str, str]]]] = {}
+        self.sizes: dict[str, int] = {}
+        #: (due_at, workflow_id, ref) of every message.
+        self.messages_due: Ordered[tuple[int, str, str]] = Ordered()
+        self.limits: dict[str, Limit] = {}
+        #: Members by key and holder; the places of those that wait, by key; (key, holder) by execution.
+        self.members: dict[str, dict[str, Member]] = {}
+        self.lines: dict[str, dict[str, Ordered[tuple[Any, ...]]]] = {}
+        #: Limits that pass over lanes.
+        self.unpolled: dict[str, bool] = {}
+        self.members_of: dict[str, dict[tuple[str, str], bool]] = {}
+        self.logs: dict[str, list[TaskLog]] = {}
+        #: What lies in the payload storage by execution and hash, the executions that refer to a key, and what is loose:
+        #: by key and execution, since when.
+        self.externals: dict[str, dict[str, ExternalPayload]] = {}
+        self.external_users: dict[str, frozenset[str]] = {}
+        self.loose: dict[str, dict[str, int]] = {}
+        self.outbox: dict[int, RelayItem] = {}
+        self.outbox_seq = 0
+        #: What was changed, where in it, and what was there: a tuple each, for there are thousands in a large commit.
+        self._undo: list[tuple[Any, Any, object]] = []
+        self._beside()
+
+    def _beside(self) -> None:
+        """What stands beside executions."""
+        self.definitions: dict[str, str] = {}
+        self.workflow_defs: dict[tuple[str, int], str] = {}
+        self.workflow_versions: dict[str, Ordered[tuple[int]]] = {}
+        self.task_defs: dict[str, str] = {}
+        #: Event, whether active, and text, by name.
+        self.event_handlers: dict[str, tuple[str, bool, str]] = {}
+        #: By handler, event, message, number of the action; and their places: of all, of a handler, of a message.
+        self.event_executions: dict[tuple[str, str, str, int], EventExecution] = {}
+        self.event_places: dict[tuple[str, str], Ordered[EventPlace]] = {}
+        self.schedules: dict[str, ScheduleRow] = {}
+        self.schedule_names: Ordered[tuple[str]] = Ordered()
+        self.schema_defs: dict[tuple[str, int], str] = {}
+        self.counters: dict[str, int] = {"registry": 0}
+        #: Ends of the stretches in which drivers drove, by owner and beginning.
+        self.driven: dict[tuple[str, int], int] = {}
+        #: The feed, if there is one, under "feed"; number of each note by workflow id, reference, attempt; and in their order.
+        self.feed: dict[str, Feed] = {}
+        self.noted: dict[tuple[str, str, int], int] = {}
+        self.notes: Ordered[tuple[int, str, str, int]] = Ordered()
+        self.note_seq = 0
+        self.holders: dict[str, HolderRow] = {}
+        #: (workflow id, reference, attempt) of what each holder has.
+        self.held: dict[str, dict[tuple[str, str, int], bool]] = {}
+        self.archive: dict[str, Archived] = {}
+        self.archived_ids: Ordered[tuple[str]] = Ordered()
+
+    # -- changes that can be undone ------------------------------------------------------------------------------------
+
+    # What is noted is noted before it is done, and taking it back is the same whether it was done, begun, or taken back already:
+    # an interruption may come in between.
+
+    def put(self, table: dict[K, V], key: K, value: V) -> None:
+        """Set one entry."""
+        self._undo.append((table, key, table.get(key, _MISSING)))
+        table[key] = value
+
+    def drop(self, table: dict[K, V], key: K) -> V | None:
+        """Delete one entry, if it is there, and return it."""
+        old = table.get(key, _MISSING)
+        if old is _MISSING:
+            return None
+        self._undo.append((table, key, old))
+        del table[key]
+        value: V = old
+        return value
+
+    def append(self, entries: list[V], entry: V) -> None:
+        """Add to the end of a list."""
+        self._undo.append((entries, len(entries), _APPENDED))
+        entries.append(entry)
+
+    def add(self, index: Ordered[Any], key: tuple[Any, ...]) -> None:
+        """Put a key into an index it is not in."""
+        self._undo.append((index, key, _ADDED))
+        index.add(key)
+
+    def discard(self, index: Ordered[Any], key: tuple[Any, ...]) -> None:
+        """Take a key out of an index it is in."""
+        self._undo.append((index, key, _DISCARDED))
+        index.discard(key)
+
+    def mark(self) -> int:
+        """A place to return to."""
+        return len(self._undo)
+
+    def undo(self, mark: int = 0) -> None:
+        """Take back every change since `mark`."""
+        while len(self._undo) > mark:
+            changed, key, old = self._undo[-1]
+            if old is _MISSING:
+                changed.pop(key, None)
+            elif old is _APPENDED:
+                del changed[key:]
+            elif old is _ADDED:
+                changed.discard(key)
+            elif old is _DISCARDED:
+                changed.discard(key)
+                changed.add(key)
+            else:
+                changed[key] = old
+            del self._undo[-1]
+
+    def keep(self) -> None:
+        """Make every change final."""
+        self._undo.clear()
+
+    # -- places --------------------------------------------------------------------------------------------------------
+
+    def execution(self, workflow_id: str) -> Execution:
+        """The rows of a workflow id, made on first use."""
+        found = self.executions.get(workflow_id)
+        if found is None:
+            found = Execution(workflow_id)
+            self.put(self.executions, workflow_id, found)
+        return found
+
+    def queue(self, message: Message) -> Ordered[tuple[int, str, str]]:
+        """The ordered keys of the messages of one queue and priority, made on first use."""
+        priorities = self.queues.setdefault(message.queue, {})
+        return priorities.setdefault(-message.priority, Ordered())

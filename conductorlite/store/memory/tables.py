@@ -1,0 +1,259 @@
+"""Documents, schedules, schemas and event handlers in memory.
+
+What a memory store knows of the payload storage: `ports.PayloadReads` and `ports.PayloadWrites`.
+
+Schedules in memory: rows under a fence, and the letters in their inboxes.
+
+Registered schemas in a memory store.
+
+Event handlers and their records in a memory store: `ports.EventReads` and `ports.EventWrites`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import attrs
+
+from conductorlite.model.canonical import ExternalPayload
+from conductorlite.model.decisions import Event
+from conductorlite.model.errors import FencedOut, InvariantBroken
+from conductorlite.model.handlers import EventExecution
+from conductorlite.store.memory.rows import Execution, Ordered, Store
+from conductorlite.store.tables import EventPlace, ScheduleRow
+from conductorlite.store.upkeep import LoosePayload
+
+__all__ = [
+    "MemoryEventReads",
+    "MemoryEventWrites",
+    "MemoryPayloadReads",
+    "MemoryPayloadWrites",
+    "MemoryScheduleReads",
+    "MemoryScheduleWrites",
+    "MemorySchemaReads",
+    "MemorySchemaWrites",
+]
+
+
+class MemoryPayloadReads:
+    """The store's account of the payload storage, read."""
+
+    _store: Store
+
+    def externals(self, workflow_id: str, digests: Iterable[str] | None) -> Mapping[str, ExternalPayload]:
+        """Documents of an execution that lie in the storage, of these hashes or (None) all, by hash."""
+        held = self._store.externals.get(workflow_id, {})
+        return {digest: held[digest] for digest in sorted(held if digests is None else digests) if digest in held}
+
+    def external_used(self, key: str) -> bool:
+        """Whether any execution refers to an object."""
+        return bool(self._store.external_users.get(key))
+
+    def known_externals(self, keys: Iterable[str]) -> frozenset[str]:
+        """Those of the keys that an execution refers to, or that are noted as loose."""
+        return frozenset(key for key in keys if self.external_used(key) or key in self._store.loose)
+
+    def loose_payloads(self, until: int, after: tuple[str, str], limit: int) -> Sequence[LoosePayload]:
+        """A page of what was noted as loose at `until` or before, ascending, greater than `after`."""
+        noted = (
+            LoosePayload(key=key, workflow_id=workflow_id, at=at)
+            for key, users in sorted(self._store.loose.items())
+            for workflow_id, at in sorted(users.items())
+            if at <= until and (key, workflow_id) > after
+        )
+        return list(islice(noted, limit))
+
+    def loosened_at(self, key: str) -> int | None:
+        """When an object was last noted as loose; None when it is not."""
+        return max(self._store.loose.get(key, {}).values(), default=None)
+
+
+class MemoryPayloadWrites(MemoryPayloadReads):
+    """The store's account of the payload storage, written. Tables in tables are replaced, so that a change can be undone."""
+
+    def loosen(self, loose: Sequence[LoosePayload]) -> None:
+        """Note objects as loose, in place of what was noted for the same key and execution."""
+        for one in loose:
+            self._noted(one.key, {**self._store.loose.get(one.key, {}), one.workflow_id: one.at})
+
+    def tighten(self, key: str, until: int) -> None:
+        """Forget that an object was noted as loose at `until` or before."""
+        self._noted(key, {user: at for user, at in self._store.loose.get(key, {}).items() if at > until})
+
+    def _noted(self, key: str, users: dict[str, int]) -> None:
+        if users:
+            self._store.put(self._store.loose, key, users)
+        else:
+            self._store.drop(self._store.loose, key)
+
+    def _keep_externals(self, workflow_id: str, externals: Sequence[ExternalPayload]) -> None:
+        store = self._store
+        for one in externals:
+            held = store.externals.get(workflow_id, {})
+            if one.digest not in held:
+                store.put(store.externals, workflow_id, {**held, one.digest: one})
+                store.put(store.external_users, one.key, store.external_users.get(one.key, frozenset()) | {workflow_id})
+            noted = store.loose.get(one.key, {})
+            self._noted(one.key, {user: at for user, at in noted.items() if user != workflow_id})
+
+    def _remove_externals(self, workflow_id: str) -> None:
+        store = self._store
+        for one in (store.drop(store.externals, workflow_id) or {}).values():
+            users = store.external_users[one.key] - {workflow_id}
+            store.put(store.external_users, one.key, users)
+            self._noted(one.key, {workflow_id: 0, **store.loose.get(one.key, {})})
+
+
+class MemoryScheduleReads:
+    """Finding schedules."""
+
+    _store: Store
+
+    def schedule(self, name: str) -> ScheduleRow | None:
+        """A schedule by its name, or None."""
+        return self._store.schedules.get(name)
+
+    def schedules(self, after: str, limit: int) -> Sequence[ScheduleRow]:
+        """A page of schedules in ascending order of names, greater than `after`."""
+        return [self._store.schedules[name] for (name,) in islice(self._store.schedule_names.after((after,)), limit)]
+
+    def next_letter(self, owner: str = "") -> tuple[int, str] | None:
+        """`due_at` and address of the first letter of an owner that is not held, or None."""
+        keys = self._store.due.get(owner)
+        key = None if keys is None else keys.first()
+        return None if key is None else (key[0], key[1])
+
+
+class MemoryScheduleWrites:
+    """Changing schedules."""
+
+    _store: Store
+
+    if TYPE_CHECKING:
+
+        def _drop_event(self, execution: Execution, event_id: str) -> None: ...
+
+        def post(self, events: Iterable[Event]) -> None: ...
+
+        def remove(self, workflow_id: str) -> None: ...
+
+    def put_schedule(self, row: ScheduleRow, consumed: Sequence[str], letters: Sequence[Event]) -> None:
+        """Store a schedule under its fence, and rewrite its inbox; raises FencedOut."""
+        store = self._store
+        stored = store.schedules.get(row.name)
+        if (0 if stored is None else stored.fence) != row.fence:
+            raise FencedOut(f"schedule {row.name!r}: somebody else changed it after fence {row.fence} was read")
+        if stored is None:
+            store.add(store.schedule_names, (row.name,))
+        store.put(store.schedules, row.name, attrs.evolve(row, fence=row.fence + 1))
+        for event_id in consumed:
+            self._drop_event(store.execution(row.address), event_id)
+        self.post(letters)
+
+    def drop_schedule(self, name: str) -> None:
+        """Delete a schedule with its inbox; nothing happens when it is not there."""
+        store = self._store
+        row = store.drop(store.schedules, name)
+        if row is not None:
+            store.discard(store.schedule_names, (name,))
+            self.remove(row.address)
+
+
+class MemorySchemaReads:
+    """The queries of `ports.SchemaReads`."""
+
+    _store: Store
+
+    def schema_def(self, name: str, version: int | None) -> str | None:
+        """A registered schema; version None is the highest."""
+        table = self._store.schema_defs
+        if version is None:
+            version = max((number for known, number in table if known == name), default=None)
+        return None if version is None else table.get((name, version))
+
+    def schema_defs(self) -> Sequence[tuple[str, int]]:
+        """Names and versions of the registered schemas, in order."""
+        return sorted(self._store.schema_defs)
+
+
+class MemorySchemaWrites:
+    """The changes of `ports.SchemaWrites`."""
+
+    _store: Store
+
+    def put_schema_def(self, name: str, version: int, text: str) -> None:
+        """Register or replace a schema."""
+        store = self._store
+        store.put(store.schema_defs, (name, version), text)
+        store.put(store.counters, "registry", store.counters["registry"] + 1)
+
+
+class MemoryEventReads:
+    """Reading what there is of events."""
+
+    _store: Store
+
+    def event_handler(self, name: str) -> str | None:
+        """The event handler of that name, or None."""
+        found = self._store.event_handlers.get(name)
+        return None if found is None else found[2]
+
+    def event_handlers(self, event: str | None, *, active_only: bool) -> Sequence[str]:
+        """The event handlers of an event (None: of all), in order of their names."""
+        return [
+            text
+            for _, (its_event, active, text) in sorted(self._store.event_handlers.items())
+            if (event is None or its_event == event) and (active or not active_only)
+        ]
+
+    def event_execution(self, name: str, event: str, message_id: str, number: int) -> EventExecution | None:
+        """What became of one action for one message, or None when nothing did yet."""
+        return self._store.event_executions.get((name, event, message_id, number))
+
+    def event_executions(
+        self, name: str | None, message_id: str | None, after: EventPlace | None, limit: int
+    ) -> Sequence[EventExecution]:
+        """A page of records, newest first."""
+        index = ("message", message_id) if message_id is not None else ("name", name) if name is not None else ("all", "")
+        places = self._store.event_places.get((index[0], index[1] or ""))
+        rows = (self._store.event_executions[place[1:]] for place in (() if places is None else places.before(after)))
+        return list(islice((row for row in rows if name is None or row.name == name), limit))
+
+
+class MemoryEventWrites(MemoryEventReads):
+    """Changing it."""
+
+    def put_event_handler(self, name: str, event: str, active: bool, text: str) -> None:
+        """Register or replace an event handler."""
+        self._store.put(self._store.event_handlers, name, (event, active, text))
+
+    def drop_event_handler(self, name: str) -> None:
+        """Delete an event handler; nothing happens when there is none."""
+        self._store.drop(self._store.event_handlers, name)
+
+    def add_event_execution(self, execution: EventExecution) -> None:
+        """Keep a record; raises InvariantBroken when there is one of that identity."""
+        store = self._store
+        if execution.key in store.event_executions:
+            raise InvariantBroken(f"the action {execution.id} of {execution.name!r} was carried out before")
+        store.put(store.event_executions, execution.key, execution)
+        for index in _indexes(execution):
+            store.add(store.event_places.setdefault(index, Ordered()), execution.place)
+
+    def drop_event_executions(self, before: int, limit: int) -> int:
+        """Delete the oldest records created before an instant, at most `limit`; returns how many that were."""
+        store = self._store
+        places = list(islice(store.event_places.get(("all", ""), Ordered()), limit))
+        places = [place for place in places if place[0] < before]
+        for place in places:
+            execution = store.event_executions[place[1:]]
+            store.drop(store.event_executions, execution.key)
+            for index in _indexes(execution):
+                store.discard(store.event_places[index], place)
+        return len(places)
+
+
+def _indexes(execution: EventExecution) -> tuple[tuple[str, str], ...]:
+    return (("all", ""), ("name", execution.name), ("message", execution.message_id))

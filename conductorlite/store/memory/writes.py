@@ -1,0 +1,424 @@
+"""Writing a memory store: `ports.WritingTransaction`. Rows are kept as a file would give them back: thin and bare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Final
+
+import attrs
+
+from conductorlite.model.canonical import INLINE_LIMIT, Payload
+from conductorlite.model.decisions import Decision, Event, Message, MessageKey, Outgoing, Renamed
+from conductorlite.model.errors import AlreadyExists, FencedOut, InvariantBroken, KeyTaken
+from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, changed
+from conductorlite.model.limits import LimitChange
+from conductorlite.store.memory.feed import MemoryArchiveWrites
+from conductorlite.store.memory.limits import LimitRowsWritten, MemoryDrivenWrites, MemoryHolderWrites, MemoryOwnerWrites
+from conductorlite.store.memory.reads import MemoryReads
+from conductorlite.store.memory.rows import Execution, Ordered, Store
+from conductorlite.store.memory.tables import MemoryEventWrites, MemoryPayloadWrites, MemoryScheduleWrites, MemorySchemaWrites
+from conductorlite.store.upkeep import RelayItem
+
+__all__ = ["MemoryWrites"]
+
+_identity: Final = attrgetter("task_id", "base_ref", "iterations", "grafts")
+
+
+def _thin(payload: Payload) -> Payload:
+    """The payload as its row keeps it: a large one is only a hash."""
+    text = payload.text
+    return payload if text is None or len(text) <= INLINE_LIMIT else Payload(None, digest=payload.digest)
+
+
+def _thin_task(task: Task) -> Task:
+    given, output = _thin(task.input), _thin(task.output)
+    if given is task.input and output is task.output:
+        return task
+    return attrs.evolve(task, input=given, output=output)
+
+
+def _thin_line(event: HistoryEvent) -> HistoryEvent:
+    if event.payload is None or _thin(event.payload) is event.payload:
+        return event
+    return attrs.evolve(event, payload=_thin(event.payload))
+
+
+def _thin_workflow(workflow: Workflow) -> Workflow:
+    return changed(
+        workflow,
+        fence=workflow.fence + 1,
+        input=_thin(workflow.input),
+        output=_thin(workflow.output),
+        variables=_thin(workflow.variables),
+        task_to_domain=_thin(workflow.task_to_domain),
+        tasks=(),
+        definition=None,
+    )
+
+
+def _listed(workflow: Workflow) -> tuple[object, ...]:
+    """What may change of that under which an execution is listed."""
+    return workflow.status, workflow.name, workflow.correlation_id
+
+
+def _indexes(workflow: Workflow | None) -> dict[tuple[str, str], tuple[int, str]]:
+    """Under what an execution is listed, and its place there."""
+    if workflow is None:
+        return {}
+    found = [("all", ""), ("name", workflow.name), ("status", workflow.status.value)]
+    if workflow.correlation_id is not None:
+        found.append(("correlation", workflow.correlation_id))
+    if workflow.parent_workflow_id is not None:
+        found.append(("parent", workflow.parent_workflow_id))
+    return dict.fromkeys(found, (workflow.created_at, workflow.workflow_id))
+
+
+class MemoryWrites(
+    MemoryReads,
+    LimitRowsWritten,
+    MemoryEventWrites,
+    MemoryScheduleWrites,
+    MemoryPayloadWrites,
+    MemoryArchiveWrites,
+    MemorySchemaWrites,
+    MemoryOwnerWrites,
+    MemoryDrivenWrites,
+    MemoryHolderWrites,
+):
+    """One atomic change; sees its own writes."""
+
+    def __init__(self, store: Store, *, relay: bool) -> None:
+        super().__init__(store)
+        self._relay = relay
+
+    # -- executions ----------------------------------------------------------------------------------------------------
+
+    def apply(self, decision: Decision) -> None:
+        """Store a decision under its fence; on any error it alone is undone.
+
+        Raises FencedOut, AlreadyExists, KeyTaken; InvariantBroken for rows that contradict the store.
+        """
+        store = self._store
+        mark = store.mark()
+        try:
+            if decision.created and decision.workflow.idempotency_key is not None:
+                self._claim(decision.workflow, decision.workflow.idempotency_key, decision.replaces)
+            self._fenced(decision)
+            self._rows(decision)
+            self._letters(decision)
+            if decision.limits:
+                self._change_limits(decision.limits)
+        except BaseException:
+            store.undo(mark)
+            raise
+
+    def _claim(self, workflow: Workflow, key: str, replaced: str | None) -> None:
+        """Take the idempotency key, or take it over from the execution that is to be replaced; raises KeyTaken."""
+        store = self._store
+        place = (workflow.name, key)
+        holder = store.keys.get(place)
+        if holder is not None and holder != replaced:
+            raise KeyTaken(holder, f"idempotency key {key!r} of {workflow.name!r} belongs to {holder!r}")
+        if holder is not None:
+            store.drop(store.key_of, holder)
+        store.put(store.keys, place, workflow.workflow_id)
+        store.put(store.key_of, workflow.workflow_id, place)
+
+    def _fenced(self, decision: Decision) -> None:
+        workflow = decision.workflow
+        workflow_id = workflow.workflow_id
+        stored = self._store.workflows.get(workflow_id)
+        if decision.created:
+            if stored is not None:
+                raise AlreadyExists(f"an execution {workflow_id!r} exists already")
+        elif stored is None or stored.fence != workflow.fence:
+            raise FencedOut(f"{workflow_id}: another turn committed after fence {workflow.fence} was read")
+        thin = _thin_workflow(workflow)
+        # A turn never changes whose an execution is.
+        self._put_workflow(stored, thin if stored is None or stored.owner == thin.owner else attrs.evolve(thin, owner=stored.owner))
+        self._changed(workflow_id, created=decision.created)
+
+    def _put_workflow(self, old: Workflow | None, new: Workflow | None) -> None:
+        store = self._store
+        if old is not None and (new is None or new.status is not old.status):
+            store.discard(store.by_status[old.status.value], (old.workflow_id,))
+        if old is not None and new is None:
+            store.drop(store.workflows, old.workflow_id)
+            store.discard(store.ids, (old.workflow_id,))
+            if old.owner:
+                store.discard(store.owned[old.owner], (old.workflow_id,))
+        if old is None or new is None or _listed(old) != _listed(new):
+            before, after = _indexes(old), _indexes(new)
+            for index, key in before.items() - after.items():
+                store.discard(store.created[index], key)
+            for index, key in after.items() - before.items():
+                store.add(store.created.setdefault(index, Ordered()), key)
+        if new is not None:
+            store.put(store.workflows, new.workflow_id, new)
+            if old is None:
+                store.add(store.ids, (new.workflow_id,))
+                if new.owner:
+                    store.add(store.owned.setdefault(new.owner, Ordered()), (new.workflow_id,))
+            if old is None or new.status is not old.status:
+                store.add(store.by_status.setdefault(new.status.value, Ordered()), (new.workflow_id,))
+
+    def _rows(self, decision: Decision) -> None:
+        store = self._store
+        execution = store.execution(decision.workflow.workflow_id)
+        for ref in decision.dropped:
+            self._drop_task(execution, ref)
+        for task in decision.updated:
+            old = execution.attempts.get((task.ref, task.attempt))
+            if old is None or _identity(old) != _identity(task):
+                raise InvariantBroken(f"{task.workflow_id}: an updated task has no row of that identity: {task.ref}")
+            self._put_task(execution, old, _thin_task(task))
+        for task in decision.inserted:
+            if (task.ref, task.attempt) in execution.attempts or task.task_id in store.task_ids:
+                raise InvariantBroken(f"{task.workflow_id}: rows contradict the store: {task.ref} exists")
+            self._put_task(execution, None, _thin_task(task))
+        for renamed in decision.renamed:
+            self._rename_task(execution, renamed)
+        for text in decision.texts:
+            if text.text is not None and text.digest not in execution.texts:
+                store.put(execution.texts, text.digest, text.text)
+        self._keep_externals(execution.workflow_id, decision.externals)
+        for event in decision.history:
+            if event.n in execution.history:
+                raise InvariantBroken(f"{execution.workflow_id}: rows contradict the store: history {event.n} exists")
+            store.put(execution.history, event.n, _thin_line(event))
+
+    def _drop_task(self, execution: Execution, ref: str) -> None:
+        store = self._store
+        for attempt in range(execution.last.get(ref, -1) + 1):
+            key = (ref, attempt)
+            old = store.drop(execution.attempts, key)
+            if old is None:
+                continue
+            store.drop(store.task_ids, old.task_id)
+            self._hold(old, None)
+            self._note(execution.workflow_id, key)
+            for keys in (execution.live, execution.failed):
+                if key in keys:
+                    store.drop(keys, key)
+            if old.iterations:
+                store.discard(execution.loops[old.base_ref], (old.seq, old.attempt, old.ref))
+        store.drop(execution.last, ref)
+
+    def _rename_task(self, execution: Execution, renamed: Renamed) -> None:
+        if renamed.new_ref in execution.last:
+            raise InvariantBroken(f"{execution.workflow_id}: rows contradict the store: {renamed.new_ref} exists")
+        attempts = range(execution.last.get(renamed.ref, -1) + 1)
+        rows = [execution.attempts[(renamed.ref, attempt)] for attempt in attempts]
+        self._drop_task(execution, renamed.ref)
+        for row in rows:
+            self._put_task(execution, None, attrs.evolve(row, ref=renamed.new_ref, base_ref=renamed.new_base_ref))
+
+    def _put_task(self, execution: Execution, old: Task | None, new: Task) -> None:
+        store = self._store
+        key = (new.ref, new.attempt)
+        store.put(execution.attempts, key, new)
+        self._hold(old, new)
+        self._note(new.workflow_id, key)
+        if old is None:
+            store.put(store.task_ids, new.task_id, (new.workflow_id, new.ref, new.attempt))
+            if execution.last.get(new.ref, -1) < new.attempt:
+                store.put(execution.last, new.ref, new.attempt)
+        for keys, before, after in (
+            (execution.live, old is not None and old.live, new.live),
+            (execution.failed, old is not None and old.failed, new.failed),
+        ):
+            if before and not after:
+                store.drop(keys, key)
+            elif after and not before:
+                store.put(keys, key, True)
+        if new.iterations and (old is None or old.seq != new.seq):
+            rows = execution.loops.setdefault(new.base_ref, Ordered())
+            if old is not None:
+                store.discard(rows, (old.seq, old.attempt, old.ref))
+            store.add(rows, (new.seq, new.attempt, new.ref))
+
+    # -- inbox ---------------------------------------------------------------------------------------------------------
+
+    def _letters(self, decision: Decision) -> None:
+        execution = self._store.execution(decision.workflow.workflow_id)
+        for event_id in decision.consumed + decision.cancelled:
+            self._drop_event(execution, event_id)
+        if decision.release_held:
+            self._release_held(execution, decision.released_at)
+        self.post(decision.timers)
+        if self._relay and decision.outgoing:
+            self._to_outbox(decision)
+        else:
+            self._carry_out(decision.outgoing)
+
+    def _release_held(self, execution: Execution, at: int) -> None:
+        for event_id in list(execution.held):
+            event = execution.inbox[event_id]
+            self._put_event(attrs.evolve(event, due_at=max(event.due_at, at), held=False))
+
+    def _drop_event(self, execution: Execution, event_id: str) -> None:
+        store = self._store
+        event = store.drop(execution.inbox, event_id)
+        if event is None:
+            return
+        if event.held:
+            store.drop(execution.held, event_id)
+        else:
+            store.discard(execution.due, (*event.order, event_id))
+            store.discard(store.due[event.owner], (event.due_at, event.workflow_id, event_id))
+
+    def _put_event(self, event: Event) -> None:
+        store = self._store
+        execution = store.execution(event.workflow_id)
+        self._drop_event(execution, event.event_id)
+        row = store.workflows.get(event.workflow_id)
+        owner = event.owner if row is None else row.owner  # a letter to an execution that is there is its owner's
+        if not event.stored or event.owner != owner:
+            event = attrs.evolve(event, stored=True, owner=owner)
+        store.put(execution.inbox, event.event_id, event)
+        if event.held:
+            store.put(execution.held, event.event_id, True)
+        else:
+            store.add(execution.due, (*event.order, event.event_id))
+            store.add(store.due.setdefault(owner, Ordered()), (event.due_at, event.workflow_id, event.event_id))
+
+    def post(self, events: Iterable[Event]) -> None:
+        """Put events into inboxes; an event of the same id is replaced. Never touches a fence."""
+        for event in events:
+            self._put_event(event)
+
+    def put_limit(self, change: LimitChange) -> None:
+        """Set one limit right; raises FencedOut when its fence differs."""
+        self._change_limits([change])
+
+    # -- outgoing ------------------------------------------------------------------------------------------------------
+
+    def _to_outbox(self, decision: Decision) -> None:
+        store = self._store
+        store.outbox_seq += 1  # not undone: a number is never used twice
+        item = RelayItem(item_id=store.outbox_seq, workflow_id=decision.workflow.workflow_id, outgoing=decision.outgoing)
+        store.put(store.outbox, item.item_id, item)
+
+    def _carry_out(self, outgoing: Outgoing) -> None:
+        for key in outgoing.removed:
+            self._drop_message(key)
+        for message in outgoing.put:
+            self._put_message(message)
+        self.post(outgoing.posted)
+
+    def _drop_message(self, key: MessageKey) -> None:
+        store = self._store
+        message = store.drop(store.messages, key)
+        if message is not None:
+            store.drop(store.execution(key[0]).offered, key[1])
+            store.discard(store.queue(message), (message.due_at, *key))
+            store.discard(store.messages_due, (message.due_at, *key))
+            store.put(store.sizes, message.queue, store.sizes[message.queue] - 1)
+
+    def _put_message(self, message: Message) -> None:
+        store = self._store
+        self._drop_message(message.key)
+        store.put(store.messages, message.key, message)
+        store.put(store.execution(message.workflow_id).offered, message.ref, True)
+        store.add(store.queue(message), (message.due_at, *message.key))
+        store.add(store.messages_due, (message.due_at, *message.key))
+        store.put(store.sizes, message.queue, store.sizes.get(message.queue, 0) + 1)
+
+    def deliver(self, items: Sequence[RelayItem]) -> None:
+        """Carry out outgoing parts and forget them; an item already delivered changes nothing."""
+        for item in items:
+            waiting = self._store.drop(self._store.outbox, item.item_id)
+            if waiting is not None:
+                self._carry_out(waiting.outgoing)
+
+    def discard(self, messages: Sequence[Message]) -> None:
+        """Delete messages that still stand exactly as given."""
+        for message in messages:
+            if self._store.messages.get(message.key) == message:
+                self._drop_message(message.key)
+
+    def record_polls(self, polls: Sequence[PollData]) -> None:
+        """Keep polls as the last of their type and domain, unless a later one is known."""
+        store = self._store
+        for poll in polls:
+            key = (poll.queue_name, poll.domain or "")
+            known = store.polls.get(key)
+            if known is None or known.last_poll_time <= poll.last_poll_time:
+                store.put(store.polls, key, poll)
+
+    # -- the rest ------------------------------------------------------------------------------------------------------
+
+    def park(self, workflow_id: str, broken_turns: int, reason: str | None) -> None:
+        """Record that turns broke an invariant; with a reason, hold the whole inbox. Never touches a fence."""
+        workflow = self._store.workflows.get(workflow_id)
+        if workflow is not None:
+            parked = attrs.evolve(workflow, broken_turns=broken_turns, parked=reason)
+            self._store.put(self._store.workflows, workflow_id, parked)
+        if reason is not None:
+            for event in list(self._of(workflow_id).inbox.values()):
+                if not event.held:
+                    self._put_event(attrs.evolve(event, held=True))
+
+    def release(self, workflow_id: str, now: int) -> None:
+        """Date every held event of an inbox `now`, and forget that turns were broken."""
+        self.park(workflow_id, 0, None)
+        self._release_held(self._of(workflow_id), now)
+
+    def log(self, workflow_id: str, entries: Sequence[TaskLog]) -> None:
+        """Append log lines."""
+        store = self._store
+        for entry in entries:
+            if entry.task_id not in store.logs:
+                store.put(store.logs, entry.task_id, [])
+            store.append(store.logs[entry.task_id], entry)
+            store.put(store.execution(workflow_id).logged, entry.task_id, True)
+
+    def remove(self, workflow_id: str) -> None:
+        """Delete an execution with all that belongs to it."""
+        store = self._store
+        self._drop_members_of(workflow_id)
+        row = store.workflows.get(workflow_id)
+        self._put_workflow(row, None)
+        if row is not None:
+            self._removed(workflow_id)
+        place = store.drop(store.key_of, workflow_id)
+        if place is not None:
+            store.drop(store.keys, place)
+        execution = self._of(workflow_id)
+        for task in execution.attempts.values():
+            store.drop(store.task_ids, task.task_id)
+            self._hold(task, None)
+        for ref in list(execution.offered):
+            self._drop_message((workflow_id, ref))
+        for event_id in list(execution.inbox):
+            self._drop_event(execution, event_id)
+        for task_id in execution.logged:
+            store.drop(store.logs, task_id)
+        for item in [item for item in store.outbox.values() if item.workflow_id == workflow_id]:
+            # what it wrote to others still goes out; its own messages are gone
+            store.put(store.outbox, item.item_id, attrs.evolve(item, outgoing=Outgoing(posted=item.outgoing.posted)))
+        self._remove_externals(workflow_id)
+        store.drop(store.executions, workflow_id)
+
+    def put_workflow_def(self, name: str, version: int, text: str) -> None:
+        """Register or replace a workflow definition."""
+        store = self._store
+        if (name, version) not in store.workflow_defs:
+            store.add(store.workflow_versions.setdefault(name, Ordered()), (version,))
+        store.put(store.workflow_defs, (name, version), text)
+        self._registry_changed()
+
+    def _registry_changed(self) -> None:
+        counters = self._store.counters
+        self._store.put(counters, "registry", counters["registry"] + 1)
+
+    def put_task_def(self, name: str, text: str) -> None:
+        """Register or replace a task definition."""
+        self._store.put(self._store.task_defs, name, text)
+        self._registry_changed()
+
+    def embed(self, digest: str, text: str) -> None:
+        """Keep a definition under its content hash; nothing happens when it is there."""
+        if digest not in self._store.definitions:
+            self._store.put(self._store.definitions, digest, text)

@@ -1,0 +1,357 @@
+"""The protocols: a store and its two transactions, an index, a lock, a payload storage's secrets and sources.
+
+Turns under way, known to those who come after a process that died in one.
+
+A store and its two transactions.
+
+An index: what executions are searched by. It holds nothing that the store does not, and may be lost at any time.
+
+Who takes turns on an execution.
+
+Where secrets come from.
+
+Where messages come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, runtime_checkable
+
+import attrs
+
+from conductorlite.store.documents import Document
+from conductorlite.store.search import Asked, SearchResult, TaskSummary, WorkflowSummary
+from conductorlite.store.tables import (
+    ArchiveReads,
+    ArchiveWrites,
+    EventReads,
+    EventWrites,
+    ExecutionReads,
+    ExecutionWrites,
+    LimitReads,
+    LimitWrites,
+    MetadataReads,
+    MetadataWrites,
+    QueueReads,
+    QueueWrites,
+    ScheduleReads,
+    ScheduleWrites,
+    SchemaReads,
+    SchemaWrites,
+)
+from conductorlite.store.upkeep import (
+    ChangeReads,
+    ChangeWrites,
+    DrivenReads,
+    DrivenWrites,
+    HolderReads,
+    HolderWrites,
+    Life,
+    OwnerReads,
+    OwnerWrites,
+    PayloadReads,
+    PayloadStorage,
+    PayloadWrites,
+    Presence,
+    RelayReads,
+    RelayWrites,
+    UpkeepReads,
+)
+
+__all__ = [
+    "Backend",
+    "EventMessage",
+    "EventSource",
+    "IndexDAO",
+    "IndexWrites",
+    "Lock",
+    "Marks",
+    "ReadingTransaction",
+    "SecretProvider",
+    "WritingTransaction",
+]
+
+
+class Marks(Protocol):
+    """Marks of turns that may end their process. They survive the process, not the power. Thread-safe.
+
+    No method raises: where nothing can be marked, nothing is.
+    """
+
+    def deaths(self, key: str) -> int:
+        """How many processes have died in a turn of this key since the last one was forgotten."""
+        ...
+
+    def begin(self, key: str) -> None:
+        """Mark that a turn of this key is under way in this process."""
+        ...
+
+    def end(self, key: str) -> None:
+        """Take the mark back; nothing happens when there is none."""
+        ...
+
+    def forget(self, key: str) -> None:
+        """Forget that processes have died in turns of this key."""
+        ...
+
+    def close(self) -> None:
+        """Leave nothing behind but what the dead have left; idempotent."""
+        ...
+
+
+class ReadingTransaction(
+    ExecutionReads,
+    QueueReads,
+    LimitReads,
+    RelayReads,
+    MetadataReads,
+    EventReads,
+    ScheduleReads,
+    PayloadReads,
+    ChangeReads,
+    ArchiveReads,
+    UpkeepReads,
+    SchemaReads,
+    OwnerReads,
+    DrivenReads,
+    HolderReads,
+    Protocol,
+):
+    """One consistent view of the store."""
+
+
+class WritingTransaction(
+    ReadingTransaction,
+    ExecutionWrites,
+    QueueWrites,
+    LimitWrites,
+    RelayWrites,
+    MetadataWrites,
+    EventWrites,
+    ScheduleWrites,
+    PayloadWrites,
+    ChangeWrites,
+    ArchiveWrites,
+    SchemaWrites,
+    OwnerWrites,
+    DrivenWrites,
+    HolderWrites,
+    Protocol,
+):
+    """One atomic, serialised change of the store; sees its own writes."""
+
+
+class Backend(Protocol):
+    """A store. Thread-safe; every instant it compares is an argument."""
+
+    #: Whether `apply` commits the outgoing part with the rest; if not, it lies in the outbox until delivered.
+    one_commit: bool
+
+    def reading(self) -> AbstractContextManager[ReadingTransaction]:
+        """A consistent view; released when the block ends, so keep blocks short."""
+        ...
+
+    def writing(self) -> AbstractContextManager[WritingTransaction]:
+        """An atomic change: committed when the block ends, undone when it raises."""
+        ...
+
+    def data_version(self) -> int:
+        """A number that changes when another connection or process has committed."""
+        ...
+
+    def commits(self) -> int:
+        """How many changes were committed through this object."""
+        ...
+
+    def checkpoint(self) -> None:
+        """Put the store in order, as far as that keeps nobody waiting; for idle moments."""
+        ...
+
+    def faults(self) -> Sequence[str]:
+        """What the store itself finds wrong with how it keeps rows, in words; nothing for a sound one. Reads all of it."""
+        ...
+
+    def rebuild_indexes(self) -> None:
+        """Make every index anew from the rows it is of."""
+        ...
+
+    def backup(self, path: str, *, documents: bool = True) -> None:
+        """Copy the whole store, as it is at one instant, into a new file that appears when it is complete.
+
+        With `documents` those in the payload storage that is the store's own (see `payload_storage`) are copied too.
+
+        Raises InvalidInput when the store has no such form, AlreadyExists when there is something at `path`, StorageErrors.
+        """
+        ...
+
+    def payload_storage(self) -> PayloadStorage | None:
+        """Where payloads past the soft barrier lie unless the engine is told otherwise; None: all of them in the store."""
+        ...
+
+    def marks(self) -> Marks | None:
+        """Where turns under way are marked; None where nothing outlives the process. Closed with the backend."""
+
+    def appear(self) -> Presence:
+        """The presence of an engine that is about to hand out tasks: it ends with the process, or with this store's closing."""
+        ...
+
+    def look(self, place: str) -> Life:
+        """What is known of a holder by the place of its presence."""
+        ...
+
+    def forget(self, place: str) -> None:
+        """Remove what is left of the presence of a holder that is no more."""
+        ...
+
+    def make_room(self) -> bool:
+        """Give back whatever is kept so that a full store can be emptied; whether a removal that met StorageFull may do now.
+
+        Outside every transaction.
+        """
+        ...
+
+    def compact(self) -> None:
+        """Give back the space of what was deleted, as far as the store can; outside every transaction."""
+        ...
+
+    def close(self) -> None:
+        """Release files and connections; idempotent."""
+        ...
+
+
+class IndexWrites(Protocol):
+    """One atomic change of an index, seen when its block ends."""
+
+    #: Names the index; a new or emptied one has a name nobody had before.
+    identity: str
+    #: How often it was fed, as `settle` said last; 0 for a new one.
+    position: int
+
+    def put(self, documents: Iterable[Document]) -> None:
+        """Index executions and attempts, in the place of what was known of them."""
+        ...
+
+    def remove(self, workflow_ids: Sequence[str]) -> None:
+        """Forget executions with all their attempts."""
+        ...
+
+    def remove_tasks(self, workflow_id: str, places: Sequence[tuple[str, int]]) -> None:
+        """Forget attempts of an execution."""
+        ...
+
+    def settle(self, position: int) -> None:
+        """Keep how often the index was fed."""
+        ...
+
+    def clear(self) -> None:
+        """Forget everything, the position too."""
+        ...
+
+
+class IndexDAO(Protocol):
+    """An index. Whatever it raises stops no execution: the engine keeps what it would have told it, and tries again later.
+
+    It answers as `conductorlite.store.search.answer` does: what that finds among the documents that were put is the right answer.
+    """
+
+    def changing(self) -> AbstractContextManager[IndexWrites]:
+        """A change: one at a time among all processes. Raises StorageBusy at once when another one is made, and StorageErrors.
+
+        What is read of the store inside is what the index will hold, so that a slower feeder can never put back older rows.
+        """
+        ...
+
+    def standing(self) -> tuple[str, int]:
+        """Identity and position, as `IndexWrites` has them; raises StorageErrors."""
+        ...
+
+    def workflows(self, asked: Asked) -> SearchResult[WorkflowSummary]:
+        """The executions that answer a search; raises StorageErrors."""
+        ...
+
+    def tasks(self, asked: Asked) -> SearchResult[TaskSummary]:
+        """The attempts that answer a search; raises StorageErrors."""
+        ...
+
+    def known(self, after: str, limit: int) -> Sequence[str]:
+        """Ids greater than `after` of up to `limit` executions of which anything is known, ascending; raises StorageErrors."""
+        ...
+
+    def documents(self, workflow_id: str) -> Sequence[Document]:
+        """All that is known of an execution, as it was put, in any order; raises StorageErrors.
+
+        Each value once, in any order. What an attempt inherits (`Subject.inherited`) is what is known of its execution.
+        """
+        ...
+
+    def start_over(self) -> str | None:
+        """Set a damaged index aside and begin an empty one; returns where the damaged one lies, if anywhere."""
+        ...
+
+    def close(self) -> None:
+        """Release files and connections; idempotent."""
+        ...
+
+
+class Lock(Protocol):
+    """Saves double work on one execution; never trusted for safety, which is the fence's. Thread-safe, never waits.
+
+    A turn is held under a lease: when that is over, by the `now` that is given (epoch ms), somebody else may take it. A token
+    tells one holding from every other, so that who has lost a turn cannot give back another's.
+    """
+
+    def try_acquire(self, workflow_id: str, now: int) -> int | None:
+        """Take the execution's turn and return its token, or None at once when somebody has it."""
+        ...
+
+    def release(self, workflow_id: str, token: int) -> None:
+        """Give the turn back; nothing happens when it was lost to somebody else."""
+        ...
+
+    def close(self) -> None:
+        """Release what it holds of the system; idempotent."""
+        ...
+
+
+class SecretProvider(Protocol):
+    """Looks secrets up by name, when a task that names them is handed to a worker. A dict of texts is one.
+
+    Called from whatever thread polls or reports, never inside a transaction, and each time anew: a value that was changed counts
+    from the next attempt on.
+    """
+
+    def get(self, name: str, /) -> str | None:
+        """The secret of that name, None when there is none. What it raises fails the attempt, which may be tried again."""
+        ...
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class EventMessage:
+    """One message: the name of its event, a JSON value, and the id that makes a second delivery harmless."""
+
+    event: str
+    payload: Any
+    message_id: str
+
+
+@runtime_checkable
+class EventSource(Protocol):
+    """What gives an engine the messages of a broker. Called by whoever drives, one call at a time; it must not wait."""
+
+    def poll(self, limit: int) -> Sequence[EventMessage]:
+        """Up to `limit` messages, the oldest first; none when there is none now.
+
+        Delivery is at least once: what is neither acknowledged nor rejected is to be given again, at once or later. Raise
+        SourceError when the broker cannot be reached: it is asked again a second later, as after anything else that is raised.
+        """
+        ...
+
+    def ack(self, message: EventMessage) -> None:
+        """Forget a message that was handled: what it led to is stored."""
+        ...
+
+    def reject(self, message: EventMessage, reason: str) -> None:
+        """Put away a message that can never be handled, because it is not JSON or has no name or id."""
+        ...

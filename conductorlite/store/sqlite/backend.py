@@ -1,0 +1,472 @@
+"""`SQLiteBackend`: one file, one writing connection, a few reading ones.
+
+Threads of one process take turns on the writing connection under a lock; processes take turns by `BEGIN IMMEDIATE`. A
+view is read on the writing connection when nobody uses it, which costs nothing, else on a pooled reader, which waits
+for nobody.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Any, Final, Literal, final
+
+from conductorlite.model.errors import (
+    ConductorliteError,
+    EngineClosed,
+    InvalidInput,
+    InvariantBroken,
+    StorageBusy,
+    StorageError,
+    StorageFull,
+)
+from conductorlite.model.spans import Milliseconds, to_ms
+from conductorlite.model.threads import Block, Mutex, within
+from conductorlite.store.sqlite.copying import copy
+from conductorlite.store.sqlite.marks import FileMarks
+from conductorlite.store.sqlite.opening import Settings, open_reader, open_writer, release, translated
+from conductorlite.store.sqlite.presence import Presences, SQLitePresence
+from conductorlite.store.sqlite.reads import SQLiteReads
+from conductorlite.store.sqlite.reserve import LARGE, Reserve
+from conductorlite.store.sqlite.schema import refuse_newer
+from conductorlite.store.sqlite.statements import Counts
+from conductorlite.store.sqlite.writes import SQLiteWrites
+from conductorlite.store.upkeep import Life, PayloadStorage
+
+__all__ = ["SQLiteBackend"]
+
+#: Reading connections kept open for the next view.
+_IDLE_READERS: Final = 4
+
+
+class _Current(threading.local):
+    """The block this thread is in."""
+
+    block: _Reading | _Writing | None = None
+
+
+@final
+class SQLiteBackend:
+    """A store in one SQLite file, durable at every commit (`synchronous="FULL"`) or at every checkpoint ("NORMAL").
+
+    NORMAL never loses consistency, but a power cut may lose the newest commits. `busy_timeout_ms` bounds every wait
+    for another writer, `max_size_bytes` the file. `counting=True` fills `counts`. `kernel` tells the running kernel from
+    others (default: its boot id): engines that name the same one see by a lock whether another one's process is alive.
+    Opening raises StorageReadOnly, StorageCorrupt, SchemaTooNew, StorageBusy, StorageFull or StorageError, each with the
+    file unchanged.
+    """
+
+    one_commit: bool = True
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        synchronous: Literal["FULL", "NORMAL"] = "FULL",
+        busy_timeout_ms: Milliseconds = 5000,
+        max_size_bytes: int | None = None,
+        counting: bool = False,
+        kernel: str | None = None,
+    ) -> None:
+        name = os.fspath(path)
+        if name in ("", ":memory:"):
+            raise InvalidInput("SQLiteBackend needs a file; a store in memory is MemoryBackend()")
+        if synchronous not in ("FULL", "NORMAL"):
+            raise InvalidInput(f"synchronous is FULL or NORMAL, not {synchronous!r}")
+        #: The database file.
+        self.path: Final = str(Path(name).absolute())
+        #: What was asked of SQLite so far; None unless `counting`.
+        self.counts: Final = Counts() if counting else None
+        self._settings = Settings(
+            path=self.path,
+            synchronous=synchronous,
+            busy_timeout_ms=to_ms(busy_timeout_ms),
+            max_size_bytes=max_size_bytes,
+            counts=self.counts,
+        )
+        self._marks = FileMarks(self.path)
+        self._reserve = Reserve(self.path)
+        self._presences = Presences(f"{self.path}.holders", kernel)
+        self._appeared: list[SQLitePresence] = []
+        self._pid = os.getpid()
+        self._closed = False
+        self._current = _Current()
+        self._mutex = Mutex()
+        self._commits = 0
+        self._idle: list[sqlite3.Connection] = []
+        #: None after it was thrown away: the next block opens another one.
+        self._writer: sqlite3.Connection | None = self._opened_writer()
+        if (size := Path(self.path).stat().st_size) >= LARGE:
+            self._reserve.keep(size)
+
+    def reading(self) -> AbstractContextManager[SQLiteReads]:
+        """A consistent view; inside another transaction of this thread, that one's view."""
+        return within(_Reading(self))
+
+    def writing(self) -> AbstractContextManager[SQLiteWrites]:
+        """An atomic change; raises InvariantBroken inside another transaction of this thread."""
+        return within(_Writing(self))
+
+    def data_version(self) -> int:
+        """A number that changes when another connection or process has committed."""
+        self._check_open()
+        if self._writer is not None and self._mutex.owned():
+            return self._data_version(self._writer)
+        with within(_Alone(self)) as writer:
+            return self._data_version(writer)
+
+    def _data_version(self, writer: sqlite3.Connection) -> int:
+        try:
+            return int(writer.execute("PRAGMA data_version").fetchone()[0])
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+
+    def payload_storage(self) -> PayloadStorage:
+        """A folder beside the database, of its whole name: `orders.db.payloads` for `orders.db`; made when it is needed.
+
+        Of the whole name, for `orders.sqlite` beside it is another store, and would take these for nobody's.
+        """
+        from conductorlite.store.payloads import LocalPayloads
+
+        return LocalPayloads(f"{self.path}.payloads")
+
+    def marks(self) -> FileMarks:
+        """A folder beside the database, `orders.db.marks` for `orders.db`; made when it is needed."""
+        return self._marks
+
+    def appear(self) -> SQLitePresence:
+        """The presence of an engine that is about to hand out tasks: a locked file in `orders.db.holders` beside the database."""
+        self._check_open()
+        presence = self._presences.appear()
+        self._appeared.append(presence)
+        return presence
+
+    def look(self, place: str) -> Life:
+        """What is known of a holder by the place of its presence."""
+        return self._presences.look(place)
+
+    def forget(self, place: str) -> None:
+        """Remove what is left of the presence of a holder that is no more."""
+        self._presences.forget(place)
+
+    def commits(self) -> int:
+        """How many changes were committed through this object."""
+        return self._commits
+
+    def checkpoint(self) -> None:
+        """Move what the log holds into the file, as far as nobody reads it; for idle moments."""
+        with within(_Alone(self)) as writer:
+            writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def make_room(self) -> bool:
+        """Give back the room kept for removals and reuse the log; whether there may be more room now.
+
+        Raises InvariantBroken inside a transaction of this thread.
+        """
+        self._check_open()
+        if self._inside() is not None:
+            raise InvariantBroken("make_room() inside a transaction of the same thread")
+        with within(_Alone(self)) as writer:
+            return self._reserve.make_room(writer)
+
+    def compact(self) -> None:
+        """Write the file anew without the space of what was deleted; needs as much room again for as long as it lasts.
+
+        Raises StorageBusy when others use the file, InvariantBroken inside a transaction of this thread.
+        """
+        self._check_open()
+        if self._inside() is not None:
+            raise InvariantBroken("compact() inside a transaction of the same thread")
+        with within(_Alone(self)) as writer:
+            writer.execute("VACUUM")
+            writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._commits += 1
+
+    def faults(self) -> Sequence[str]:
+        """What SQLite's integrity check finds, at most 100 lines; writers go on meanwhile."""
+        self._check_open()
+        reader = self._take_reader()
+        try:
+            found = [str(text) for (text,) in reader.execute("PRAGMA integrity_check")]
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+        finally:
+            self._return_reader(reader)
+        return () if found == ["ok"] else found
+
+    def rebuild_indexes(self) -> None:
+        """Make every index anew from its table, in one transaction."""
+        with within(_Alone(self)) as writer:
+            writer.execute("REINDEX")
+            self._commits += 1
+
+    def backup(self, path: str, *, documents: bool = True) -> None:
+        """Copy the store into a new file at `path`, with `documents` those beside it; nobody waits for it.
+
+        Raises AlreadyExists when there is something at `path`, StorageReadOnly, StorageFull, StorageError.
+        """
+        self._check_open()
+        copy(self._settings, path, documents=documents)
+
+    def close(self) -> None:
+        """Checkpoint and release the file; idempotent. Raises StorageBusy while another thread is writing."""
+        if self._closed or os.getpid() != self._pid:
+            return  # a forked child must leave the parent's connections alone
+        if self._inside() is not None:
+            raise InvariantBroken("close() inside a transaction of the same thread")
+        try:
+            with suppress(EngineClosed), within(_Alone(self)) as writer:
+                with suppress(sqlite3.Error):  # another process still reads or writes: its checkpoint will do
+                    writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._release()
+                writer.close()
+                release(self._settings)
+        except StorageBusy:
+            raise
+        except StorageError:  # the writing connection was thrown away, and the file cannot be opened any more
+            self._release()
+            release(self._settings)
+
+    def _release(self) -> None:
+        self._closed = True
+        self._marks.close()
+        for presence in self._appeared:
+            presence.leave()
+        while self._idle:
+            self._idle.pop().close()
+
+    # -- connections ---------------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise EngineClosed(f"{self.path}: the backend was closed")
+        if os.getpid() != self._pid:
+            raise EngineClosed(f"{self.path}: the process was forked after the backend was opened; open one in the child process")
+
+    def _inside(self) -> _Reading | _Writing | None:
+        """The block that this thread is in."""
+        block = self._current.block
+        if block is None or block.live:
+            return block
+        block.undo()  # it was left by an interruption, and its end by another one
+        self._current.block = None
+        return None
+
+    def _take_writer(self, block: Block[Any]) -> sqlite3.Connection:
+        """Have the writing connection for a block of this thread; raises StorageBusy, EngineClosed, what opening raises."""
+        self._check_open()
+        if not self._mutex.take(block, self._settings.busy_timeout_ms / 1000):
+            raise StorageBusy(f"{self.path}: another thread held the database for {self._settings.busy_timeout_ms} ms")
+        return self._taken()
+
+    def _taken(self) -> sqlite3.Connection:
+        """The writing connection, for the thread that has the mutex."""
+        self._check_open()
+        if self._writer is None:
+            self._writer = self._opened_writer()
+        elif self._writer.in_transaction:
+            self._writer.execute("ROLLBACK")  # of one who was interrupted twice
+        return self._writer
+
+    def _give_writer(self, block: Block[Any], *, clean: bool) -> None:
+        """Give the writing connection back, if the block has it, with no transaction open."""
+        if self._mutex.mine(block):
+            if self._writer is not None and not _ended(self._writer, clean=clean):
+                self._writer = None
+            self._mutex.give(block)
+
+    def _opened_writer(self) -> sqlite3.Connection:
+        try:
+            return open_writer(self._settings)
+        except StorageFull:
+            if not self._reserve.lower():
+                raise
+        return open_writer(self._settings)
+
+    def _take_reader(self) -> sqlite3.Connection:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return open_reader(self._settings)
+
+    def _return_reader(self, reader: sqlite3.Connection) -> None:
+        if not self._closed and len(self._idle) < _IDLE_READERS:
+            self._idle.append(reader)
+        else:
+            reader.close()
+
+
+def _ended(connection: sqlite3.Connection, *, clean: bool) -> bool:
+    """End whatever transaction is open; False when the connection is closed then.
+
+    One whose block was not left in a `clean` way is of no use any more: the frames of the exception may keep a statement that has
+    not come to its end, and with it a view of the file that nobody could write after.
+    """
+    try:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        if not clean:
+            connection.close()
+    except sqlite3.Error:
+        return clean  # what is wrong with it, the next statement tells
+    return clean
+
+
+def _clean(error: BaseException | None) -> bool:
+    """Whether an error, or none, leaves no statement behind: not one that came from the middle of reading."""
+    return error is None or (isinstance(error, ConductorliteError) and not isinstance(error, StorageError))
+
+
+@final
+class _Alone(Block[sqlite3.Connection]):
+    """The block of statements that are no transaction."""
+
+    __slots__ = ("_backend",)
+
+    def __init__(self, backend: SQLiteBackend) -> None:
+        super().__init__()
+        self._backend = backend
+
+    def begin(self) -> sqlite3.Connection:
+        return self._backend._take_writer(self)
+
+    def end(self, error: BaseException | None) -> None:
+        self._backend._give_writer(self, clean=True)
+        if isinstance(error, sqlite3.Error):
+            raise translated(error, self._backend.path) from error
+
+    def undo(self, error: BaseException | None = None) -> None:
+        self._backend._give_writer(self, clean=True)
+
+
+@final
+class _Reading(Block[SQLiteReads]):
+    """The block of one view."""
+
+    __slots__ = ("_backend", "_reader", "view")
+
+    def __init__(self, backend: SQLiteBackend) -> None:
+        super().__init__()
+        self._backend = backend
+        self._reader: sqlite3.Connection | None = None
+        self.view: SQLiteReads | None = None
+
+    def begin(self) -> SQLiteReads:
+        backend = self._backend
+        backend._check_open()
+        outer = backend._inside()
+        if outer is not None and outer.view is not None:
+            return outer.view
+        backend._current.block = self
+        if backend._mutex.take(self, 0):
+            connection = backend._taken()
+        else:
+            connection = self._reader = backend._take_reader()
+        try:
+            connection.execute("BEGIN")
+        except sqlite3.Error as error:
+            raise translated(error, backend.path) from error
+        self.view = SQLiteReads(connection)
+        return self.view
+
+    def end(self, error: BaseException | None) -> None:
+        backend = self._backend
+        failed = isinstance(error, sqlite3.Error) and os.getpid() == backend._pid
+        try:
+            if failed and self.view is not None:
+                with suppress(sqlite3.Error):  # what it knows of rows is not what they are any more
+                    refuse_newer(self.view._connection, backend.path)
+        finally:
+            self._over(clean=_clean(error))
+        if isinstance(error, sqlite3.Error) and failed:
+            raise translated(error, backend.path) from error
+
+    def undo(self, error: BaseException | None = None) -> None:
+        self._over(clean=self.view is None)
+
+    def _over(self, *, clean: bool) -> None:
+        backend = self._backend
+        if os.getpid() != backend._pid:
+            return  # forked inside the block: the transaction is the parent's
+        if backend._current.block is self:
+            backend._current.block = None
+        reader = self._reader
+        if reader is None:
+            backend._give_writer(self, clean=clean)
+        elif _ended(reader, clean=clean):
+            self._reader = None
+            backend._return_reader(reader)
+
+
+@final
+class _Writing(Block[SQLiteWrites]):
+    """The block of one change."""
+
+    __slots__ = ("_backend", "view")
+
+    def __init__(self, backend: SQLiteBackend) -> None:
+        super().__init__()
+        self._backend = backend
+        self.view: SQLiteWrites | None = None
+
+    def begin(self) -> SQLiteWrites:
+        backend = self._backend
+        if backend._inside() is not None:
+            backend._check_open()
+            raise InvariantBroken("writing() inside another transaction of the same thread")
+        backend._current.block = self
+        writer = backend._take_writer(self)
+        try:
+            writer.execute("BEGIN IMMEDIATE")
+            # Inside the transaction: a newer process may have migrated the file while it is open here.
+            refuse_newer(writer, backend.path)
+        except sqlite3.Error as error:
+            raise translated(error, backend.path) from error
+        self.view = SQLiteWrites(writer, backend.path)
+        return self.view
+
+    def end(self, error: BaseException | None) -> None:
+        backend = self._backend
+        if os.getpid() != backend._pid:
+            if error is None:
+                backend._check_open()
+            return  # forked inside the block: the transaction is the parent's
+        try:
+            if error is None:
+                self._commit()
+            elif isinstance(error, sqlite3.Error):
+                raise translated(error, backend.path) from error
+        except sqlite3.Error as failure:
+            raise translated(failure, backend.path) from failure
+        finally:
+            self._over(clean=_clean(error))
+
+    def undo(self, error: BaseException | None = None) -> None:
+        self._over(clean=self.view is None)
+
+    def _over(self, *, clean: bool) -> None:
+        backend = self._backend
+        if os.getpid() != backend._pid:
+            return
+        if backend._current.block is self:
+            backend._current.block = None
+        backend._give_writer(self, clean=clean)
+
+    def _commit(self) -> None:
+        backend = self._backend
+        writer = backend._writer
+        if writer is None or not writer.in_transaction:
+            raise StorageError(f"{backend.path}: the transaction was undone by an earlier error")
+        backend._commits += 1  # also when it is interrupted here: who compares looks once too often
+        try:
+            writer.execute("COMMIT")
+        except sqlite3.Error:
+            backend._commits -= 1
+            raise
+        if backend.counts is not None:
+            backend.counts.commits += 1
+        backend._reserve.look(writer, backend._commits)

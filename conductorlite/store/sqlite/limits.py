@@ -1,0 +1,290 @@
+"""Limits, owners, holders and driven time in SQLite.
+
+Limits in SQLite: one row per limit, one per member; the line is an index.
+
+Owners in a SQLite store: `ports.OwnerReads` and `ports.OwnerWrites`.
+
+Holders in a SQLite store: `ports.HolderReads` and `ports.HolderWrites`.
+
+When a SQLite store was driven: `ports.DrivenReads` and `ports.DrivenWrites`.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from conductorlite.model.decisions import queue_prefix
+from conductorlite.model.errors import FencedOut
+from conductorlite.model.executions import Task
+from conductorlite.model.limits import FORGOTTEN, Limit, LimitChange, Line, Member, MemberState
+from conductorlite.store.sqlite import statements as sql
+from conductorlite.store.sqlite.rows import Row, task_of
+from conductorlite.store.upkeep import HolderRow, OwnerRow
+
+__all__ = [
+    "LimitRows",
+    "LimitRowsWritten",
+    "SQLiteDrivenReads",
+    "SQLiteDrivenWrites",
+    "SQLiteHolderReads",
+    "SQLiteHolderWrites",
+    "SQLiteOwnerReads",
+    "SQLiteOwnerWrites",
+]
+
+_COLUMNS: Final = tuple(field.name for field in attrs.fields(Member))
+_MEMBER: Final = ", ".join(_COLUMNS)
+_cells: Final[Callable[[Member], tuple[Any, ...]]] = attrgetter(*_COLUMNS)
+_STATE: Final = _COLUMNS.index("state")
+
+_LIMIT: Final = "key, fence, in_use, reserved, log, depth, span_ms, number, alarm, alarm_at, unpolled, read_at, boot, steady"
+LIMIT: Final = f"SELECT {_LIMIT} FROM limits WHERE key = ?"
+LIMITS: Final = f"SELECT {_LIMIT} FROM limits WHERE key > ? ORDER BY key LIMIT ?"
+INSERT_LIMIT: Final = (
+    f"INSERT INTO limits ({_LIMIT}) VALUES (?, 1 + coalesce((SELECT fence FROM limits WHERE key = '{FORGOTTEN}'), 0), ?, ?, ?, ?,"
+    " ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+)
+FORGET_LIMIT: Final = "DELETE FROM limits WHERE key = ? AND fence = ? AND NOT EXISTS (SELECT 1 FROM limit_members WHERE key = ?)"
+NOTE_FORGOTTEN: Final = (
+    f"INSERT INTO limits ({_LIMIT}) VALUES ('{FORGOTTEN}', ?, 0, 0, '[]', 0, 0, 0, NULL, NULL, NULL, 0, '', 0)"
+    " ON CONFLICT (key) DO UPDATE SET fence = max(fence, excluded.fence)"
+)
+UPDATE_LIMIT: Final = (
+    "UPDATE limits SET fence = fence + 1, in_use = ?, reserved = ?, log = ?, depth = ?, span_ms = ?, number = ?, alarm = ?,"
+    " alarm_at = ?, unpolled = ?, read_at = ?, boot = ?, steady = ? WHERE key = ? AND fence = ?"
+)
+#: Few limits have any: there is an index of them.
+UNPOLLED: Final = (
+    "SELECT key FROM limits WHERE unpolled IS NOT NULL AND EXISTS (SELECT 1 FROM json_each(unpolled) WHERE value = ?) ORDER BY key"
+)
+LINE: Final = (
+    f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND state = 'WAITING'"
+    " ORDER BY priority DESC, asked_at, created_at, workflow_id, seq, holder LIMIT ?"
+)
+#: Each lane of a line by one probe, then its heads.
+LANES: Final = (
+    "WITH RECURSIVE lanes (lane) AS (SELECT min(lane) FROM limit_members WHERE key = :key AND state = 'WAITING' UNION ALL"
+    " SELECT (SELECT min(lane) FROM limit_members WHERE key = :key AND state = 'WAITING' AND lane > lanes.lane) FROM lanes"
+    " WHERE lane IS NOT NULL) SELECT lane FROM lanes WHERE lane IS NOT NULL"
+)
+LANE: Final = LINE.replace("key = ?", "key = ? AND lane = ?")
+MEMBER: Final = f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND holder = ?"
+WITH_SLOT: Final = f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND state <> 'WAITING' ORDER BY holder"
+MEMBERS_OF: Final = f"SELECT {_MEMBER} FROM limit_members WHERE workflow_id = ?"
+PUT_MEMBER: Final = f"INSERT OR REPLACE INTO limit_members ({_MEMBER}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+DROP_MEMBER: Final = "DELETE FROM limit_members WHERE key = ? AND holder = ?"
+HOLDERS: Final = f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND holder > ? AND state <> 'WAITING' ORDER BY holder LIMIT ?"
+WAITING: Final = "SELECT count(*) FROM limit_members WHERE key = ? AND state = 'WAITING'"
+#: By the priority the index skips what lies behind; of equal priority it is read to its end.
+BEFORE: Final = f"{WAITING} AND priority >= ? AND (-priority, asked_at, created_at, workflow_id, seq, holder) < (?, ?, ?, ?, ?, ?)"
+
+
+class LimitRows:
+    """Reading limits."""
+
+    _execute: Callable[..., sqlite3.Cursor]
+
+    def line(self, key: str, heads: int) -> Line:
+        """A limit with up to so many heads of each lane of its line."""
+        row = self._execute(LIMIT, (key,)).fetchone()
+        if row is None:
+            return Line(limit=Limit(key=key))
+        found = [_member(cells) for cells in self._execute(LINE, (key, heads + 1))]
+        if len(found) <= heads:
+            return Line(limit=_limit(row), heads=tuple(found))
+        lanes = [lane for (lane,) in self._execute(LANES, {"key": key}).fetchall()]
+        by_lane = {lane: [_member(cells) for cells in self._execute(LANE, (key, lane, heads + 1))] for lane in lanes}
+        return Line(
+            limit=_limit(row),
+            heads=tuple(sorted((one for members in by_lane.values() for one in members[:heads]), key=lambda one: one.place)),
+            more=frozenset(lane for lane, members in by_lane.items() if len(members) > heads),
+        )
+
+    def member(self, key: str, holder: str) -> Member | None:
+        """One member of a limit, or None."""
+        row = self._execute(MEMBER, (key, holder)).fetchone()
+        return None if row is None else _member(row)
+
+    def members(self, key: str) -> Sequence[Member]:
+        """All members of a limit: those with a slot in order of holder, then the line."""
+        with_slot = [_member(row) for row in self._execute(WITH_SLOT, (key,))]
+        return with_slot + [_member(row) for row in self._execute(LINE, (key, -1))]
+
+    def members_of(self, workflow_id: str) -> Sequence[Member]:
+        """What an execution and its tasks hold and wait for, in order of key, then holder."""
+        found = [_member(row) for row in self._execute(MEMBERS_OF, (workflow_id,))]
+        return sorted(found, key=lambda member: (member.key, member.holder))
+
+    def unpolled(self, lane: str) -> Sequence[str]:
+        """Keys of the limits that pass over a lane until somebody polls it, in order."""
+        return [key for (key,) in self._execute(UNPOLLED, (lane,))]
+
+    def limits(self, after: str, limit: int) -> Sequence[Limit]:
+        """A page of limits in order of their keys, greater than `after`."""
+        return [_limit(row) for row in self._execute(LIMITS, (after, limit))]
+
+    def holders(self, key: str, after: str, limit: int) -> Sequence[Member]:
+        """A page of the members of a limit that have a slot, in order of holder, greater than `after`."""
+        return [_member(row) for row in self._execute(HOLDERS, (key, after, limit))]
+
+    def waiting(self, key: str, before: Member | None = None) -> int:
+        """How many wait in the line of a limit; with `before`, how many of them come before it."""
+        found = self._execute(WAITING, (key,)) if before is None else self._execute(BEFORE, (key, before.priority, *before.place))
+        count: int = found.fetchone()[0]
+        return count
+
+
+class LimitRowsWritten(LimitRows):
+    """Changing limits."""
+
+    _executemany: Callable[..., sqlite3.Cursor]
+
+    def _change_limits(self, changes: Sequence[LimitChange]) -> None:
+        for change in changes:
+            limit = change.limit
+            numbers = (limit.in_use, limit.reserved, json.dumps(limit.log), limit.depth, limit.span_ms, limit.number)
+            unpolled = json.dumps(limit.unpolled) if limit.unpolled else None
+            fields = (*numbers, limit.alarm, limit.alarm_at, unpolled, limit.read_at, limit.boot, limit.steady)
+            if limit.fence:
+                changed = self._execute(UPDATE_LIMIT, (*fields, limit.key, limit.fence)).rowcount
+            else:
+                changed = self._execute(INSERT_LIMIT, (limit.key, *fields)).rowcount
+            if not changed:
+                raise FencedOut(f"limit {limit.key!r}: another turn committed after fence {limit.fence} was read")
+            if change.gone:
+                self._executemany(DROP_MEMBER, [(limit.key, holder) for holder in change.gone])
+            if change.put:
+                self._executemany(PUT_MEMBER, [_row(member) for member in change.put])
+            if change.unused:
+                self._forget_limit(limit.key)
+
+    def _forget_limit(self, key: str) -> None:
+        """Delete the row of a limit, unless somebody waits; whoever has read it is fenced out, also by one that comes back."""
+        fence = self._execute(LIMIT, (key,)).fetchone()[1]
+        if self._execute(FORGET_LIMIT, (key, fence, key)).rowcount:
+            self._execute(NOTE_FORGOTTEN, (fence,))
+
+
+def _row(member: Member) -> tuple[Any, ...]:
+    cells = _cells(member)
+    return (*cells[:_STATE], member.state.value, *cells[_STATE + 1 :])
+
+
+def _member(row: tuple[Any, ...]) -> Member:
+    fields = dict(zip(_COLUMNS, row, strict=True))
+    return Member(**{**fields, "state": MemberState(fields["state"])})
+
+
+def _limit(row: tuple[Any, ...]) -> Limit:
+    fields = dict(zip(_LIMIT.split(", "), row, strict=True))
+    return Limit(**{**fields, "log": tuple(json.loads(fields["log"])), "unpolled": tuple(json.loads(fields["unpolled"] or "[]"))})
+
+
+class SQLiteOwnerReads:
+    """Finding owners."""
+
+    _execute: Callable[..., sqlite3.Cursor]
+
+    def owners(self) -> Sequence[OwnerRow]:
+        """Everybody who owns an execution or a letter, in order of names; reads an index entry for each."""
+        letters: dict[str, int] = dict(self._execute(sql.OWNERS_OF_LETTERS))
+        executions: dict[str, dict[str, int]] = {}
+        for name, status, number in self._execute(sql.OWNERS):
+            executions.setdefault(name, {})[status] = number
+        names = sorted(letters.keys() | executions.keys())
+        return [OwnerRow(name=name, executions=executions.get(name, {}), letters=letters.get(name, 0)) for name in names]
+
+    def _letter_owners(self) -> list[str]:
+        """Whose letters there are that are not held, found along the index of what is due."""
+        found: list[str] = []
+        row = self._execute(sql.FIRST_LETTER_OWNER).fetchone()
+        while row[0] is not None:
+            found.append(row[0])
+            row = self._execute(sql.NEXT_LETTER_OWNER, row).fetchone()
+        return found
+
+
+class SQLiteOwnerWrites:
+    """Changing owners."""
+
+    _execute: Callable[..., sqlite3.Cursor]
+
+    if TYPE_CHECKING:
+
+        def _many(self, statement: str, rows: Iterable[Row]) -> None: ...
+
+    def change_owner(self, old: str, new: str, after: str, limit: int) -> Sequence[str]:
+        """Give up to `limit` executions of one owner to another, with their letters and messages, and raise their fences."""
+        asked = (old, after, limit) if old else (after, limit)
+        moved = [workflow_id for (workflow_id,) in self._execute(sql.OWNED if old else sql.UNOWNED, asked)]
+        owned = [(new, workflow_id) for workflow_id in moved]
+        self._many(sql.OWN, owned)
+        self._many(sql.OWN_LETTERS, owned)
+        before, after = queue_prefix(old), queue_prefix(new)
+        self._many(sql.OWN_MESSAGES, [(after, before, workflow_id, before, before) for workflow_id in moved])
+        return moved
+
+    def change_owner_of_the_rest(self, old: str, new: str) -> int:
+        """Give an owner's schedules, and its letters to what has not begun, to another."""
+        self._many(sql.OWN_THE_REST, [(new, old)])
+        return self._execute(sql.OWN_SCHEDULES, (new, old)).rowcount
+
+
+class SQLiteHolderReads:
+    """Finding holders."""
+
+    _execute: Callable[..., sqlite3.Cursor]
+
+    def task_holders(self) -> Sequence[HolderRow]:
+        """Every holder, in order of names."""
+        return [HolderRow(holder=name, place=place, lease_until=until) for name, place, until in self._execute(sql.HOLDERS)]
+
+    def held_by(self, holder: str) -> Sequence[Task]:
+        """The attempts a holder has, in order of execution, reference and attempt."""
+        return [task_of(row) for row in self._execute(sql.HELD_BY, (holder,))]
+
+
+class SQLiteHolderWrites:
+    """Coming and going."""
+
+    if TYPE_CHECKING:
+
+        def _many(self, statement: str, rows: Iterable[Row]) -> None: ...
+
+    def put_holder(self, row: HolderRow) -> None:
+        """Register a holder, or renew it."""
+        self._many(sql.PUT_HOLDER, [(row.holder, row.place, row.lease_until)])
+
+    def drop_holder(self, holder: str) -> None:
+        """Forget a holder; nothing happens when it is not there."""
+        self._many(sql.DROP_HOLDER, [(holder,)])
+
+
+class SQLiteDrivenReads:
+    """Finding the stretches in which engines drove."""
+
+    _execute: Callable[..., sqlite3.Cursor]
+
+    def driven(self, owner: str, since: int) -> Sequence[tuple[int, int]]:
+        """The stretches of an owner's drivers that end after `since`; reads all there are of it."""
+        return [(begin, end) for begin, end in self._execute(sql.DRIVEN, (owner, since))]
+
+
+class SQLiteDrivenWrites:
+    """Noting such stretches."""
+
+    _execute: Callable[..., sqlite3.Cursor]
+
+    def note_driven(self, owner: str, begin: int, end: int) -> None:
+        """Keep that an owner's driver drove from `begin` to `end`."""
+        self._execute(sql.NOTE_DRIVEN, (owner, begin, end))
+
+    def forget_driven(self, owner: str, kept: int) -> None:
+        """Keep the newest stretches of an owner."""
+        self._execute(sql.FORGET_DRIVEN, (owner, owner, kept))

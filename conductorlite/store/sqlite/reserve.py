@@ -1,0 +1,163 @@
+"""Room kept beside the database, `orders.db.reserve` for `orders.db`, so that a full disk can be emptied by `remove`.
+
+To delete a row SQLite writes pages to its log first, and to reuse the log it may have to let the file grow. As much as that takes
+is kept by a file of its own, which is removed when a removal finds no room, and made again when there is some.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from conductorlite.store.files import PRIVATE
+
+__all__ = ["Reserve"]
+
+#: How the file begins; whatever else has its name is left alone.
+_MAGIC: Final = b"conductorlite: room for removals\n"
+
+#: It grows in steps of so many bytes.
+_STEP: Final = 128 * 1024
+
+#: Bytes at most: what the log holds when SQLite moves it into the file by itself, so what the file may still have to grow by.
+_MOST: Final = 4 * 1024 * 1024
+
+#: Bytes given back to open the file: what SQLite needs to share the log between processes.
+_OPENING: Final = _STEP
+
+#: A file of so many bytes has something to remove, so it gets a reserve when it is opened; another one when it is written.
+LARGE: Final = 1024 * 1024
+
+
+#: After so many commits, or when the log has grown by so many bytes, it is looked whether the reserve is still enough.
+_LOOK: Final = 16
+_LOOK_BYTES: Final = 128 * 1024
+
+
+class Reserve:
+    """The room kept for the removals of one store."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(f"{path}.reserve")
+        self._database = os.path.realpath(path)
+        #: How long the log was when it was last looked.
+        self._looked = 0
+        #: The room is given back, and not kept again yet.
+        self._tight = False
+
+    def look(self, writer: sqlite3.Connection, commits: int) -> None:
+        """After a commit: have the reserve grow with the store, and never fall behind what the log has for it."""
+        try:
+            log = _bytes(f"{self._database}-wal")
+            if log < self._looked + _LOOK_BYTES and commits % _LOOK and not self._tight:
+                return
+            self._looked = log
+            size = _size(writer)
+            held = self.keep(size)
+            if held and self._tight:
+                self._tight = False
+                sqlite3.Cursor(writer).execute("PRAGMA wal_autocheckpoint = 1000")
+            if self._tight or 2 * (size - _bytes(self._database)) > held:  # or the next commit could be too much
+                self._reuse_log(writer)
+        except (OSError, sqlite3.Error):
+            return  # the commit is done
+
+    def make_room(self, writer: sqlite3.Connection) -> bool:
+        """Give the room back and reuse the log; whether there may be more room now. sqlite3 errors as they come."""
+        made = self.release()
+        self._tight |= made
+        if self._tight:
+            # It would not look for the room that it needs before it takes what there is.
+            writer.execute("PRAGMA wal_autocheckpoint = 0")
+        # Else what is deleted is written once more as zeros, wherever SQLite was built so.
+        writer.execute("PRAGMA secure_delete = FAST")
+        return self._reuse_log(writer) or made
+
+    def _reuse_log(self, writer: sqlite3.Connection) -> bool:
+        """Have the log begin anew where there is room for what the file grows by; else it would take what there is, and fail."""
+        if _size(writer) - _bytes(self._database) > self._free():
+            return False
+        return int(sqlite3.Cursor(writer).execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[2]) > 0
+
+    def keep(self, size: int) -> int:
+        """Keep enough for a store of `size` bytes, never more than stays free beside it; how many bytes are kept."""
+        held = self._held()
+        wanted = min(_MOST, (size // _STEP + 1) * _STEP)
+        if held is None or held >= wanted:
+            return held or 0
+        wanted = min(wanted, (self._free() + held) // 2 // _STEP * _STEP)
+        if held < wanted:
+            with suppress(OSError):
+                self._grow(wanted)
+        return self._held() or 0
+
+    def _grow(self, wanted: int) -> None:
+        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0), PRIVATE)
+        try:
+            at = held = os.fstat(file).st_size
+            os.lseek(file, held, os.SEEK_SET)
+            while at < wanted:
+                # By chance, or a file system that compresses would keep no room for it.
+                data = os.urandom(min(_STEP, wanted - at))
+                written = os.write(file, data if at else _MAGIC + data[len(_MAGIC) :])
+                at += written
+                if written < len(data):  # somebody else took the room
+                    os.ftruncate(file, held)
+                    break
+        finally:
+            os.close(file)
+
+    def release(self) -> bool:
+        """Give all of it back; whether there was any."""
+        if not self._held():
+            return False
+        with suppress(OSError):
+            self._path.unlink()
+            return True
+        return False
+
+    def lower(self) -> bool:
+        """Give back what it takes to open the store; whether there was any."""
+        held = self._held()
+        if not held:
+            return False
+        if held <= _OPENING:
+            return self.release()
+        with suppress(OSError):
+            os.truncate(self._path, held - _OPENING)
+            return True
+        return False
+
+    def _free(self) -> int:
+        """How many bytes the file system has left."""
+        try:
+            return shutil.disk_usage(self._path.parent).free
+        except OSError:
+            return 0
+
+    def _held(self) -> int | None:
+        """How many bytes it has; None when the file is somebody else's."""
+        try:
+            size = self._path.stat().st_size
+            if size == 0:
+                return 0
+            with self._path.open("rb") as file:
+                return size if file.read(len(_MAGIC)) == _MAGIC else None
+        except FileNotFoundError:
+            return 0
+        except OSError:
+            return None
+
+
+def _bytes(path: str) -> int:
+    return os.stat(path).st_size  # noqa: PTH116 - at every commit, and a Path costs more
+
+
+def _size(connection: sqlite3.Connection) -> int:
+    """How many bytes the store has, the log included; not counted."""
+    pages, page = (sqlite3.Cursor(connection).execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+    return int(pages) * int(page)

@@ -1,0 +1,324 @@
+"""Schema 1: executions, their inboxes and queues, the registry.
+
+Schema 2: what stands around the decider.
+
+The SQLite schema and its migrations: one EXCLUSIVE transaction, safe when several processes open at once.
+
+The file carries conductorlite's `application_id` and the schema's number as `user_version`. Both are set in the
+transaction that creates the tables, and before the file is switched to WAL, so the header of the file itself always
+tells whose it is.
+
+Layout. What a turn touches lies together: tasks, history, inbox and messages are WITHOUT ROWID and clustered by
+workflow. Rows that may be wide (workflows, texts, definitions) are ordinary tables, because an index b-tree spills
+rows over 1 KB into overflow pages. Every secondary index on a hot table is partial or serves a statement of every
+turn: each one costs a page in the log of each commit. Those of workflows, along which executions are listed, hold only
+what a turn does not change, and the status. Nothing here may run ANALYZE: plans must not depend on what a store held
+when it was analysed.
+
+The DDL is plain SQL: sqlite-utils makes STRICT tables, but neither WITHOUT ROWID ones nor partial indexes.
+
+Schema 5: rate limits count what is handed to workers.
+
+Schema 4: who has tasks in hand.
+
+Schema 3: when the store was driven.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from conductorlite.model.errors import SchemaTooNew, StorageCorrupt
+
+__all__ = ["APPLICATION_ID", "V1", "V2", "V3", "V4", "V5", "VERSION", "migrate", "refuse_newer"]
+
+V1: Final = """
+CREATE TABLE workflows (
+    workflow_id TEXT PRIMARY KEY NOT NULL, name TEXT NOT NULL, version INTEGER NOT NULL, definition_hash TEXT NOT NULL,
+    status TEXT NOT NULL, semantics TEXT NOT NULL, decider_version INTEGER NOT NULL, seed TEXT NOT NULL,
+    fence INTEGER NOT NULL, generation INTEGER NOT NULL, created_at INTEGER NOT NULL, started_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL, ended_at INTEGER NOT NULL, last_retried_at INTEGER NOT NULL, timeout_at INTEGER,
+    correlation_id TEXT, priority INTEGER NOT NULL, parent_workflow_id TEXT, parent_task_id TEXT,
+    parent_ref TEXT, parent_attempt INTEGER NOT NULL, parent_generation INTEGER NOT NULL, depth INTEGER NOT NULL, event TEXT,
+    created_by TEXT, idempotency_key TEXT,
+    input TEXT NOT NULL, output TEXT NOT NULL, variables TEXT NOT NULL, task_to_domain TEXT NOT NULL,
+    reason TEXT, failed_refs TEXT NOT NULL, failed_task_names TEXT NOT NULL, failed_task_id TEXT,
+    task_seq INTEGER NOT NULL, history_seq INTEGER NOT NULL, sequence INTEGER NOT NULL, open INTEGER NOT NULL,
+    skips INTEGER NOT NULL, permitted_failures INTEGER NOT NULL, compensating TEXT, last_ref TEXT,
+    parked TEXT, broken_turns INTEGER NOT NULL
+) STRICT;
+CREATE INDEX workflows_status ON workflows (status, workflow_id);
+CREATE INDEX workflows_created ON workflows (created_at, workflow_id);
+CREATE INDEX workflows_status_created ON workflows (status, created_at, workflow_id);
+CREATE INDEX workflows_name ON workflows (name, status, created_at, workflow_id);
+CREATE INDEX workflows_correlation ON workflows (correlation_id, created_at, workflow_id)
+    WHERE correlation_id IS NOT NULL;
+CREATE INDEX workflows_parent ON workflows (parent_workflow_id, created_at, workflow_id)
+    WHERE parent_workflow_id IS NOT NULL;
+
+CREATE TABLE idempotency_keys (
+    name TEXT NOT NULL, key TEXT NOT NULL, workflow_id TEXT NOT NULL, PRIMARY KEY (name, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX idempotency_keys_workflow ON idempotency_keys (workflow_id);
+
+CREATE TABLE tasks (
+    workflow_id TEXT NOT NULL, ref TEXT NOT NULL, attempt INTEGER NOT NULL, task_id TEXT NOT NULL,
+    base_ref TEXT NOT NULL, iterations TEXT NOT NULL, grafts TEXT NOT NULL, seq INTEGER NOT NULL, task_type TEXT NOT NULL,
+    name TEXT NOT NULL, status TEXT NOT NULL, first_attempt INTEGER NOT NULL, generation INTEGER NOT NULL,
+    input TEXT NOT NULL, output TEXT NOT NULL, reason TEXT, traceback TEXT, worker_id TEXT, domain TEXT,
+    lease INTEGER NOT NULL, poll_count INTEGER NOT NULL, scheduled_at INTEGER NOT NULL,
+    first_scheduled_at INTEGER NOT NULL, due_at INTEGER NOT NULL, started_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL, ended_at INTEGER NOT NULL, start_delay_ms INTEGER NOT NULL,
+    callback_after_ms INTEGER NOT NULL, retried INTEGER NOT NULL, executed INTEGER NOT NULL,
+    succeeded_before INTEGER NOT NULL, retried_task_id TEXT, sub_workflow_id TEXT, round INTEGER NOT NULL,
+    open INTEGER NOT NULL, waiting INTEGER NOT NULL, failed_child TEXT, poll_timeout_at INTEGER,
+    response_timeout_at INTEGER, timeout_at INTEGER, total_timeout_at INTEGER, wait_until INTEGER,
+    compensation_next TEXT, live INTEGER NOT NULL, failed INTEGER NOT NULL,
+    PRIMARY KEY (workflow_id, ref, attempt)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX tasks_id ON tasks (task_id);
+CREATE INDEX tasks_loop ON tasks (workflow_id, base_ref, seq, attempt, ref) WHERE iterations <> '';
+CREATE INDEX tasks_live ON tasks (workflow_id, seq) WHERE live = 1;
+CREATE INDEX tasks_failed ON tasks (workflow_id, seq) WHERE failed = 1;
+
+CREATE TABLE history (
+    workflow_id TEXT NOT NULL, n INTEGER NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL, status TEXT NOT NULL,
+    ref TEXT, attempt INTEGER, number INTEGER, reason TEXT, payload TEXT, cause TEXT,
+    PRIMARY KEY (workflow_id, n)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE texts (
+    workflow_id TEXT NOT NULL, digest TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY (workflow_id, digest)
+) STRICT;
+
+CREATE TABLE inbox (
+    workflow_id TEXT NOT NULL, event_id TEXT NOT NULL, kind TEXT NOT NULL, due_at INTEGER NOT NULL,
+    posted_at INTEGER NOT NULL, sender TEXT NOT NULL, sender_seq INTEGER NOT NULL, ref TEXT, attempt INTEGER NOT NULL,
+    generation INTEGER NOT NULL, data TEXT NOT NULL, held INTEGER NOT NULL,
+    PRIMARY KEY (workflow_id, event_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX inbox_order ON inbox (workflow_id, due_at, posted_at, sender, sender_seq, event_id) WHERE held = 0;
+CREATE INDEX inbox_due ON inbox (due_at, workflow_id, event_id) WHERE held = 0;
+CREATE INDEX inbox_held ON inbox (workflow_id) WHERE held = 1;
+
+CREATE TABLE messages (
+    workflow_id TEXT NOT NULL, ref TEXT NOT NULL, queue TEXT NOT NULL, attempt INTEGER NOT NULL,
+    generation INTEGER NOT NULL, task_id TEXT NOT NULL, due_at INTEGER NOT NULL, priority INTEGER NOT NULL,
+    PRIMARY KEY (workflow_id, ref)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX messages_offered ON messages (queue, priority, due_at, workflow_id, ref);
+CREATE INDEX messages_due ON messages (due_at, workflow_id, ref);
+
+CREATE TABLE polls (
+    task_type TEXT NOT NULL, domain TEXT NOT NULL, worker_id TEXT, polled_at INTEGER NOT NULL,
+    PRIMARY KEY (task_type, domain)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE task_logs (
+    n INTEGER PRIMARY KEY, workflow_id TEXT NOT NULL, task_id TEXT NOT NULL, at INTEGER NOT NULL, text TEXT NOT NULL
+) STRICT;
+CREATE INDEX task_logs_task ON task_logs (task_id, n);
+CREATE INDEX task_logs_workflow ON task_logs (workflow_id);
+
+CREATE TABLE definitions (digest TEXT PRIMARY KEY NOT NULL, text TEXT NOT NULL) STRICT;
+CREATE TABLE workflow_defs (
+    name TEXT NOT NULL, version INTEGER NOT NULL, text TEXT NOT NULL, PRIMARY KEY (name, version)
+) STRICT;
+CREATE TABLE task_defs (name TEXT PRIMARY KEY NOT NULL, text TEXT NOT NULL) STRICT;
+CREATE TABLE counters (name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+INSERT INTO counters VALUES ('registry', 0);
+"""
+
+
+#: Limits. `in_use` and `reserved` count members; `log` holds the instants of the last admissions; the line is along `place`.
+_LIMITS: Final = """
+ALTER TABLE tasks ADD COLUMN limit_key TEXT;
+ALTER TABLE workflows ADD COLUMN rate_limit_key TEXT;
+ALTER TABLE workflows ADD COLUMN rate_limited INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE workflows ADD COLUMN outer_keys TEXT NOT NULL DEFAULT '';
+CREATE TABLE limits (
+    key TEXT PRIMARY KEY NOT NULL, fence INTEGER NOT NULL, in_use INTEGER NOT NULL, reserved INTEGER NOT NULL,
+    log TEXT NOT NULL, depth INTEGER NOT NULL, span_ms INTEGER NOT NULL, number INTEGER NOT NULL, alarm TEXT, alarm_at INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE TABLE limit_members (
+    key TEXT NOT NULL, holder TEXT NOT NULL, workflow_id TEXT NOT NULL, ref TEXT, attempt INTEGER NOT NULL,
+    generation INTEGER NOT NULL, state TEXT NOT NULL, number INTEGER NOT NULL, priority INTEGER NOT NULL,
+    asked_at INTEGER NOT NULL, created_at INTEGER NOT NULL, seq INTEGER NOT NULL, concurrent INTEGER NOT NULL,
+    rate INTEGER NOT NULL, window_ms INTEGER NOT NULL,
+    PRIMARY KEY (key, holder)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX limit_members_line ON limit_members (key, priority DESC, asked_at, created_at, workflow_id, seq, holder)
+    WHERE state = 'WAITING';
+CREATE INDEX limit_members_workflow ON limit_members (workflow_id);
+"""
+
+#: Event handlers, and what became of messages: the primary key is what makes an action happen once.
+_EVENTS: Final = """
+CREATE TABLE event_handlers (
+    name TEXT PRIMARY KEY NOT NULL, event TEXT NOT NULL, active INTEGER NOT NULL, text TEXT NOT NULL
+) STRICT;
+CREATE INDEX event_handlers_event ON event_handlers (event, name);
+CREATE TABLE event_executions (
+    name TEXT NOT NULL, event TEXT NOT NULL, message_id TEXT NOT NULL, number INTEGER NOT NULL, created INTEGER NOT NULL,
+    status TEXT NOT NULL, action TEXT, output TEXT NOT NULL,
+    PRIMARY KEY (name, event, message_id, number)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX event_executions_created ON event_executions (created, name, event, message_id, number);
+CREATE INDEX event_executions_name ON event_executions (name, created, event, message_id, number);
+CREATE INDEX event_executions_message ON event_executions (message_id, created, name, event, number);
+"""
+
+#: Schedules. `text` is what is wanted, `progress` how far it has come; their letters lie in the inbox of `address`.
+_SCHEDULES: Final = """
+CREATE TABLE schedules (
+    name TEXT PRIMARY KEY NOT NULL, address TEXT NOT NULL, text TEXT NOT NULL, progress TEXT NOT NULL,
+    waits INTEGER NOT NULL, fence INTEGER NOT NULL
+) STRICT;
+"""
+
+#: What lies in the payload storage: for whom, and what may lie there for nobody.
+_PAYLOADS: Final = """
+CREATE TABLE external_payloads (
+    workflow_id TEXT NOT NULL, digest TEXT NOT NULL, size INTEGER NOT NULL, key TEXT NOT NULL,
+    PRIMARY KEY (workflow_id, digest)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX external_payloads_key ON external_payloads (key);
+CREATE TABLE loose_payloads (
+    key TEXT NOT NULL, workflow_id TEXT NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (key, workflow_id)
+) STRICT, WITHOUT ROWID;
+"""
+
+#: What an index is told. `feed` has a row while one is fed: `reader` names it, `position` counts its meals, `removals` deletions;
+#: `noting` is where the noting of what was stored before goes on, `until` the last change that came of that. The triggers that
+#: fill `changes` are made when the feed begins and dropped when it ends: without an index nothing is noted.
+_CHANGES: Final = """
+CREATE TABLE feed (
+    id INTEGER PRIMARY KEY CHECK (id = 0), reader TEXT NOT NULL, position INTEGER NOT NULL, removals INTEGER NOT NULL,
+    noting TEXT, until INTEGER NOT NULL
+) STRICT;
+CREATE TABLE changes (
+    n INTEGER PRIMARY KEY, workflow_id TEXT NOT NULL, ref TEXT NOT NULL, attempt INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX changes_key ON changes (workflow_id, ref, attempt);
+"""
+
+#: Executions that left the store: the compressed JSON of each.
+_ARCHIVE: Final = """
+CREATE TABLE archive (
+    workflow_id TEXT PRIMARY KEY NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, ended_at INTEGER NOT NULL,
+    archived_at INTEGER NOT NULL, size INTEGER NOT NULL, document BLOB NOT NULL
+) STRICT;
+"""
+
+#: Schemas that definitions name.
+_SCHEMA_DEFS: Final = """
+CREATE TABLE schema_defs (
+    name TEXT NOT NULL, version INTEGER NOT NULL, text TEXT NOT NULL, PRIMARY KEY (name, version)
+) STRICT;
+"""
+
+#: Owners: who alone takes turns (empty: anybody). Letters carry the owner of their execution, so that what is due is found along
+#: one index, whoever asks.
+_OWNERS: Final = """
+ALTER TABLE workflows ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+ALTER TABLE inbox ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+ALTER TABLE schedules ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+CREATE INDEX workflows_owner ON workflows (owner, workflow_id) WHERE owner <> '';
+DROP INDEX inbox_due;
+CREATE INDEX inbox_due ON inbox (owner, due_at, workflow_id, event_id) WHERE held = 0;
+"""
+
+V2: Final = _LIMITS + _EVENTS + _SCHEDULES + _PAYLOADS + _CHANGES + _ARCHIVE + _SCHEMA_DEFS + _OWNERS
+
+
+#: One row for each stretch in which a driver of an owner (empty: everybody's) drove, epoch ms.
+V3: Final = """
+CREATE TABLE driven (
+    owner TEXT NOT NULL, since INTEGER NOT NULL, until INTEGER NOT NULL, PRIMARY KEY (owner, since)
+) STRICT, WITHOUT ROWID;
+"""
+
+
+#: `place` says where the presence of a holder is seen, `lease_until` until when it counts as alive where that cannot be looked at.
+V4: Final = """
+ALTER TABLE tasks ADD COLUMN holder TEXT;
+ALTER TABLE tasks ADD COLUMN deaths INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX tasks_held ON tasks (holder) WHERE holder IS NOT NULL;
+CREATE TABLE holders (
+    holder TEXT PRIMARY KEY NOT NULL, place TEXT NOT NULL, lease_until INTEGER
+) STRICT, WITHOUT ROWID;
+"""
+
+
+#: `unpolled` is a JSON list of the lanes that a line passes over. Who was a member before has no lane until its offer ends.
+V5: Final = """
+ALTER TABLE limits ADD COLUMN unpolled TEXT;
+ALTER TABLE limits ADD COLUMN read_at INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE limits ADD COLUMN boot TEXT NOT NULL DEFAULT '';
+ALTER TABLE limits ADD COLUMN steady INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE limit_members ADD COLUMN lane TEXT NOT NULL DEFAULT '';
+CREATE INDEX limits_unpolled ON limits (key) WHERE unpolled IS NOT NULL;
+CREATE INDEX limit_members_lane ON limit_members (key, lane, priority DESC, asked_at, created_at, workflow_id, seq, holder)
+    WHERE state = 'WAITING';
+"""
+
+
+#: "CLTE" as the big-endian number at byte 68 of the file.
+APPLICATION_ID: Final = 0x434C5445
+
+#: What takes a store from schema n to n + 1. Never edited once released.
+_MIGRATIONS: Final = (V1, V2, V3, V4, V5)
+
+#: The schema this conductorlite writes.
+VERSION: Final = len(_MIGRATIONS)
+
+
+def migrate(connection: sqlite3.Connection, path: str) -> None:
+    """Bring the schema up to date; a store that is up to date is only read.
+
+    Raises SchemaTooNew or StorageCorrupt (somebody else's tables) with nothing changed, sqlite3 errors as they come.
+    """
+    connection.execute("BEGIN")  # one view of mark, number and tables: another process may be creating them
+    try:
+        found = _version(connection, path)
+    finally:
+        connection.execute("ROLLBACK")
+    if found == VERSION:
+        return
+    connection.execute("BEGIN EXCLUSIVE")
+    try:
+        for script in _MIGRATIONS[_version(connection, path) :]:  # read again: another process may have been first
+            for statement in script.split(";"):
+                if statement.strip():
+                    connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: sqlite3.Connection, path: str) -> int:
+    application = _number(connection, "PRAGMA application_id")
+    version = _number(connection, "PRAGMA user_version")
+    if application == APPLICATION_ID:
+        if version > VERSION:
+            raise SchemaTooNew(f"{path}: written with schema {version}; this conductorlite knows up to {VERSION}")
+        return version
+    if application or version or _number(connection, "SELECT count(*) FROM sqlite_master"):
+        raise StorageCorrupt(f"{path}: this is the database of another application (application_id {application})")
+    return 0
+
+
+def refuse_newer(connection: sqlite3.Connection, path: str) -> None:
+    """Raise SchemaTooNew when a newer process has migrated the file since it was opened; in the transaction that would write."""
+    version = _number(connection, "PRAGMA user_version")
+    if version > VERSION:
+        raise SchemaTooNew(f"{path}: migrated to schema {version} since it was opened; this conductorlite knows up to {VERSION}")
+
+
+def _number(connection: sqlite3.Connection, sql: str) -> int:
+    return int(connection.execute(sql).fetchone()[0])

@@ -1,0 +1,320 @@
+"""Every SQL text of the SQLite backend, by what it is for: plain, prepared once per connection, explained by the tests.
+
+No statement scans a table, sorts, or computes a "now"; the few that walk much (a whole execution, or the size of every
+queue) are in `COLD`.
+
+An optional instrument: what a SQLite backend asked of SQLite, so that tests can pin costs as counts, not seconds.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.store.sqlite.rows import (
+    EVENT_COLUMNS,
+    HISTORY_COLUMNS,
+    MESSAGE_COLUMNS,
+    TASK_COLUMNS,
+    TASK_IDENTITY,
+    WORKFLOW_COLUMNS,
+    WORKFLOW_IDENTITY,
+)
+
+__all__ = ["COLD", "Counts", "counting_connection"]
+
+
+@attrs.define(slots=True)
+class Counts:
+    """Running totals of one backend. An executemany is one statement; `commits` are those of writing transactions."""
+
+    statements: int = 0
+    rows_read: int = 0
+    commits: int = 0
+    statements_by_sql: Counter[str] = attrs.field(factory=Counter)
+
+    def reset(self) -> None:
+        """Start again from zero."""
+        self.statements = self.rows_read = self.commits = 0
+        self.statements_by_sql.clear()
+
+
+def counting_connection(counts: Counts) -> type[sqlite3.Connection]:
+    """A connection class whose connections count into `counts`."""
+
+    def count_row(_cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        counts.rows_read += 1
+        return row
+
+    class CountingConnection(sqlite3.Connection):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            self.row_factory = count_row
+
+        def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+            counts.statements += 1
+            counts.statements_by_sql[sql] += 1
+            return super().execute(sql, parameters)
+
+        def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
+            counts.statements += 1
+            counts.statements_by_sql[sql] += 1
+            return super().executemany(sql, parameters)
+
+    return CountingConnection
+
+
+_TASK: Final = ", ".join(TASK_COLUMNS)
+_EVENT: Final = ", ".join(EVENT_COLUMNS)
+_MESSAGE: Final = ", ".join(MESSAGE_COLUMNS)
+
+
+def _marks(columns: tuple[str, ...]) -> str:
+    return ", ".join("?" * len(columns))
+
+
+def _setting(columns: tuple[str, ...]) -> str:
+    return ", ".join(f"{column} = ?" for column in columns)
+
+
+# -- workflows: WORKFLOW_COLUMNS ends with WORKFLOW_IDENTITY, workflow_id, fence, status --------------------------------
+
+#: How many cells of a row an update takes from its beginning.
+CHANGING: Final = len(WORKFLOW_COLUMNS) - len(WORKFLOW_IDENTITY) - 3
+
+WORKFLOW: Final = f"SELECT {', '.join(WORKFLOW_COLUMNS)} FROM workflows WHERE workflow_id = ?"
+INSERT_WORKFLOW: Final = f"INSERT INTO workflows ({', '.join(WORKFLOW_COLUMNS)}) VALUES ({_marks(WORKFLOW_COLUMNS[:-2])}, ? + 1, ?)"
+#: The fence is compared and set by the same statement. The usual turn keeps the status, the name and the correlation id,
+#: whose indexes are then left alone.
+UPDATE_WORKFLOW: Final = (
+    f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:CHANGING])}, fence = fence + 1"
+    " WHERE name = ? AND correlation_id IS ? AND workflow_id = ? AND fence = ? AND status = ?"
+)
+UPDATE_WORKFLOW_AND_STATUS: Final = (
+    f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:CHANGING])}, status = ?, name = ?, correlation_id = ?,"
+    " fence = fence + 1 WHERE workflow_id = ? AND fence = ?"
+)
+WORKFLOW_EXISTS: Final = "SELECT 1 FROM workflows WHERE workflow_id = ?"
+#: A parked workflow is not due: its letters are held until it is released.
+HOLD: Final = "UPDATE inbox SET held = 1 WHERE workflow_id = ? AND held = 0"
+PARK: Final = "UPDATE workflows SET broken_turns = ?, parked = ? WHERE workflow_id = ?"
+WORKFLOW_IDS: Final = "SELECT workflow_id FROM workflows WHERE workflow_id > ? ORDER BY workflow_id LIMIT ?"
+WORKFLOW_IDS_OF: Final = "SELECT workflow_id FROM workflows WHERE status = ? AND workflow_id > ? ORDER BY workflow_id LIMIT ?"
+
+
+def _listing(condition: str) -> str:
+    """A page of ids, newest first, walked backwards along an index; `after` is compared as a pair."""
+    return (
+        f"SELECT created_at, workflow_id FROM workflows WHERE {condition}(created_at, workflow_id) < (?, ?)"
+        " ORDER BY created_at DESC, workflow_id DESC LIMIT ?"
+    )
+
+
+#: What belongs to one parent, or one correlation id, is a family: a walk along it may skip some.
+_AND_THE_REST: Final = (
+    " AND name = coalesce(?, name) AND status = coalesce(?, status) AND correlation_id IS coalesce(?, correlation_id) AND "
+)
+EXECUTIONS: Final = _listing("")
+EXECUTIONS_IN: Final = _listing("status = ? AND ")
+EXECUTIONS_NAMED: Final = _listing("name = ? AND status = ? AND ")
+EXECUTIONS_CORRELATED: Final = _listing("correlation_id = ?" + _AND_THE_REST)
+EXECUTIONS_OF_PARENT: Final = _listing("parent_workflow_id = ?" + _AND_THE_REST)
+WORKFLOWS_BY_ID: Final = (
+    f"SELECT {', '.join('w.' + column for column in WORKFLOW_COLUMNS)} FROM json_each(?) AS wanted"
+    " CROSS JOIN workflows AS w WHERE w.workflow_id = wanted.value"
+)
+KEY_HOLDER: Final = "SELECT workflow_id FROM idempotency_keys WHERE name = ? AND key = ?"
+CLAIM_KEY: Final = "INSERT INTO idempotency_keys (name, key, workflow_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+MOVE_KEY: Final = "UPDATE idempotency_keys SET workflow_id = ? WHERE name = ? AND key = ? AND workflow_id = ?"
+
+# -- tasks -------------------------------------------------------------------------------------------------------------
+
+INSERT_TASK: Final = f"INSERT INTO tasks ({_TASK}) VALUES ({_marks(TASK_COLUMNS)})"
+UPDATE_TASK: Final = (
+    f"UPDATE tasks SET {_setting(TASK_COLUMNS[: -len(TASK_IDENTITY)])}"
+    f" WHERE {' AND '.join(f'{column} = ?' for column in TASK_IDENTITY)}"
+)
+RENAME_TASK: Final = "UPDATE tasks SET ref = ?, base_ref = ? WHERE workflow_id = ? AND ref = ?"
+TASK_LAST: Final = f"SELECT {_TASK} FROM tasks WHERE workflow_id = ? AND ref = ? ORDER BY attempt DESC LIMIT 1"
+#: Many references at once; `json_each` walks the argument, not the table.
+TASKS_LAST: Final = (
+    f"SELECT {', '.join('t.' + column for column in TASK_COLUMNS)} FROM json_each(?) AS wanted CROSS JOIN tasks AS t"
+    " WHERE t.workflow_id = ? AND t.ref = wanted.value AND t.attempt ="
+    " (SELECT max(attempt) FROM tasks WHERE workflow_id = ? AND ref = wanted.value)"
+)
+TASK_LATEST_IN_LOOP: Final = (
+    f"SELECT {_TASK} FROM tasks WHERE workflow_id = ? AND base_ref = ? AND iterations <> ''"
+    " ORDER BY seq DESC, attempt DESC, ref DESC LIMIT 1"
+)
+TASKS_LIVE: Final = f"SELECT {_TASK} FROM tasks WHERE workflow_id = ? AND live = 1 ORDER BY seq"
+TASKS_FAILED: Final = f"SELECT {_TASK} FROM tasks WHERE workflow_id = ? AND failed = 1 ORDER BY seq"
+TASKS_ALL: Final = f"SELECT {_TASK} FROM tasks WHERE workflow_id = ? ORDER BY ref, attempt"
+TASK_BY_ID: Final = f"SELECT {_TASK} FROM tasks WHERE task_id = ?"
+
+# -- payloads, history, logs -------------------------------------------------------------------------------------------
+
+INSERT_TEXT: Final = "INSERT INTO texts (workflow_id, digest, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+TEXTS: Final = (
+    "SELECT t.digest, t.text FROM json_each(?) AS wanted CROSS JOIN texts AS t WHERE t.workflow_id = ? AND t.digest = wanted.value"
+)
+INSERT_HISTORY: Final = f"INSERT INTO history ({', '.join(HISTORY_COLUMNS)}) VALUES ({_marks(HISTORY_COLUMNS)})"
+HISTORY: Final = f"SELECT {', '.join(HISTORY_COLUMNS)} FROM history WHERE workflow_id = ? ORDER BY n"
+INSERT_LOG: Final = "INSERT INTO task_logs (workflow_id, task_id, at, text) VALUES (?, ?, ?, ?)"
+LOGS: Final = "SELECT task_id, at, text FROM task_logs WHERE task_id = ? ORDER BY n"
+
+# -- inbox -------------------------------------------------------------------------------------------------------------
+
+PUT_EVENT: Final = f"INSERT OR REPLACE INTO inbox ({_EVENT}) VALUES ({_marks(EVENT_COLUMNS)})"
+#: A letter to an execution that is there is its owner's.
+PUT_LETTER: Final = (
+    f"INSERT OR REPLACE INTO inbox ({_EVENT}) VALUES ({_marks(EVENT_COLUMNS[:-1])},"
+    " coalesce((SELECT owner FROM workflows WHERE workflow_id = ?), ?))"
+)
+DELETE_EVENT: Final = "DELETE FROM inbox WHERE workflow_id = ? AND event_id = ?"
+DELETE_TASK: Final = "DELETE FROM tasks WHERE workflow_id = ? AND ref = ?"
+RELEASE_HELD: Final = "UPDATE inbox SET due_at = max(due_at, ?), held = 0 WHERE workflow_id = ? AND held = 1"
+INBOX: Final = f"SELECT {_EVENT} FROM inbox WHERE workflow_id = ?"
+DUE_EVENTS: Final = (
+    f"SELECT {_EVENT} FROM inbox WHERE workflow_id = ? AND held = 0 AND due_at <= ?"
+    " ORDER BY due_at, posted_at, sender, sender_seq, event_id LIMIT ?"
+)
+DUE_WORKFLOWS: Final = (
+    "SELECT workflow_id FROM inbox WHERE held = 0 AND owner = ? AND due_at <= ? ORDER BY due_at, workflow_id, event_id LIMIT ?"
+)
+NEXT_EVENT_AT: Final = "SELECT min(due_at) FROM inbox WHERE held = 0 AND owner = ?"
+UPCOMING_EVENTS: Final = f"SELECT {_EVENT} FROM inbox WHERE held = 0 AND owner = ? ORDER BY due_at, workflow_id, event_id LIMIT ?"
+FIRST_LETTER_OWNER: Final = "SELECT min(owner) FROM inbox WHERE held = 0"
+NEXT_LETTER_OWNER: Final = "SELECT min(owner) FROM inbox WHERE held = 0 AND owner > ?"
+
+# -- messages ----------------------------------------------------------------------------------------------------------
+
+PUT_MESSAGE: Final = f"INSERT OR REPLACE INTO messages ({_MESSAGE}) VALUES ({_marks(MESSAGE_COLUMNS)})"
+DELETE_MESSAGE: Final = "DELETE FROM messages WHERE workflow_id = ? AND ref = ?"
+DISCARD_MESSAGE: Final = f"DELETE FROM messages WHERE {' AND '.join(f'{column} = ?' for column in MESSAGE_COLUMNS)}"
+MESSAGE: Final = f"SELECT {_MESSAGE} FROM messages WHERE workflow_id = ? AND ref = ?"
+MESSAGES: Final = f"SELECT {_MESSAGE} FROM messages ORDER BY due_at, workflow_id, ref LIMIT ?"
+#: A queue is read priority by priority, each by one probe: messages of a high priority that are not due cost nothing.
+HIGHEST_PRIORITY: Final = "SELECT max(priority) FROM messages WHERE queue = ?"
+NEXT_PRIORITY: Final = "SELECT max(priority) FROM messages WHERE queue = ? AND priority < ?"
+OFFERED: Final = (
+    f"SELECT {_MESSAGE} FROM messages WHERE queue = ? AND priority = ? AND due_at <= ? ORDER BY due_at, workflow_id, ref LIMIT ?"
+)
+MESSAGE_AT: Final = "SELECT min(due_at) FROM messages WHERE queue = ? AND priority = ?"
+NEXT_MESSAGE_AT: Final = "SELECT min(due_at) FROM messages"
+QUEUE_SIZES: Final = "SELECT queue, count(*) FROM messages GROUP BY queue"
+RECORD_POLL: Final = (
+    "INSERT INTO polls (task_type, domain, worker_id, polled_at) VALUES (?, ?, ?, ?) ON CONFLICT (task_type, domain)"
+    " DO UPDATE SET worker_id = excluded.worker_id, polled_at = excluded.polled_at WHERE excluded.polled_at >= polled_at"
+)
+POLLS: Final = "SELECT task_type, domain, worker_id, polled_at FROM polls ORDER BY task_type, domain"
+POLLS_OF: Final = "SELECT task_type, domain, worker_id, polled_at FROM polls WHERE task_type = ? ORDER BY domain"
+
+# -- definitions -------------------------------------------------------------------------------------------------------
+
+EMBED: Final = "INSERT INTO definitions (digest, text) VALUES (?, ?) ON CONFLICT DO NOTHING"
+DEFINITION: Final = "SELECT text FROM definitions WHERE digest = ?"
+PUT_WORKFLOW_DEF: Final = "INSERT OR REPLACE INTO workflow_defs (name, version, text) VALUES (?, ?, ?)"
+WORKFLOW_DEF: Final = "SELECT text FROM workflow_defs WHERE name = ? AND version = ?"
+WORKFLOW_DEF_NEWEST: Final = "SELECT text FROM workflow_defs WHERE name = ? ORDER BY version DESC LIMIT 1"
+WORKFLOW_DEFS: Final = "SELECT name, version FROM workflow_defs ORDER BY name, version"
+PUT_TASK_DEF: Final = "INSERT OR REPLACE INTO task_defs (name, text) VALUES (?, ?)"
+TASK_DEF: Final = "SELECT text FROM task_defs WHERE name = ?"
+TASK_DEFS: Final = "SELECT name FROM task_defs ORDER BY name"
+
+# -- events ------------------------------------------------------------------------------------------------------------
+
+_RECORD: Final = "name, event, message_id, number, created, status, action, output"
+
+PUT_EVENT_HANDLER: Final = "INSERT OR REPLACE INTO event_handlers (name, event, active, text) VALUES (?, ?, ?, ?)"
+DROP_EVENT_HANDLER: Final = "DELETE FROM event_handlers WHERE name = ?"
+EVENT_HANDLER: Final = "SELECT text FROM event_handlers WHERE name = ?"
+EVENT_HANDLERS: Final = "SELECT text, active FROM event_handlers ORDER BY name"
+EVENT_HANDLERS_OF: Final = "SELECT text, active FROM event_handlers WHERE event = ? ORDER BY name"
+ADD_EVENT_EXECUTION: Final = f"INSERT INTO event_executions ({_RECORD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+EVENT_EXECUTION: Final = f"SELECT {_RECORD} FROM event_executions WHERE name = ? AND event = ? AND message_id = ? AND number = ?"
+EVENT_EXECUTIONS: Final = (
+    f"SELECT {_RECORD} FROM event_executions WHERE (created, name, event, message_id, number) < (?, ?, ?, ?, ?)"
+    " ORDER BY created DESC, name DESC, event DESC, message_id DESC, number DESC LIMIT ?"
+)
+EVENT_EXECUTIONS_OF_HANDLER: Final = (
+    f"SELECT {_RECORD} FROM event_executions WHERE name = ? AND (created, name, event, message_id, number) < (?, ?, ?, ?, ?)"
+    " ORDER BY created DESC, event DESC, message_id DESC, number DESC LIMIT ?"
+)
+EVENT_EXECUTIONS_OF_MESSAGE: Final = (
+    f"SELECT {_RECORD} FROM event_executions WHERE message_id = ? AND name = coalesce(?, name)"
+    " AND (created, name, event, message_id, number) < (?, ?, ?, ?, ?)"
+    " ORDER BY created DESC, name DESC, event DESC, number DESC LIMIT ?"
+)
+DROP_EVENT_EXECUTIONS: Final = (
+    "DELETE FROM event_executions WHERE (name, event, message_id, number) IN (SELECT name, event, message_id, number"
+    " FROM event_executions WHERE created < ? ORDER BY created, name, event, message_id, number LIMIT ?)"
+)
+# -- schedules ---------------------------------------------------------------------------------------------------------
+
+SCHEDULE: Final = "SELECT name, address, text, progress, waits, fence, owner FROM schedules WHERE name = ?"
+SCHEDULES: Final = "SELECT name, address, text, progress, waits, fence, owner FROM schedules WHERE name > ? ORDER BY name LIMIT ?"
+INSERT_SCHEDULE: Final = (
+    "INSERT INTO schedules (text, progress, waits, owner, name, address, fence) VALUES (?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO NOTHING"
+)
+UPDATE_SCHEDULE: Final = (
+    "UPDATE schedules SET text = ?, progress = ?, waits = ?, owner = ?, fence = fence + 1"
+    " WHERE name = ? AND address = ? AND fence = ?"
+)
+DELETE_SCHEDULE: Final = "DELETE FROM schedules WHERE name = ? RETURNING address"
+EMPTY_INBOX: Final = "DELETE FROM inbox WHERE workflow_id = ?"
+NEXT_LETTER: Final = (
+    "SELECT due_at, workflow_id FROM inbox WHERE held = 0 AND owner = ? ORDER BY due_at, workflow_id, event_id LIMIT 1"
+)
+
+# -- holders -----------------------------------------------------------------------------------------------------------
+
+HOLDERS: Final = "SELECT holder, place, lease_until FROM holders ORDER BY holder"
+PUT_HOLDER: Final = "INSERT OR REPLACE INTO holders (holder, place, lease_until) VALUES (?, ?, ?)"
+DROP_HOLDER: Final = "DELETE FROM holders WHERE holder = ?"
+HELD_BY: Final = f"SELECT {_TASK} FROM tasks WHERE holder = ? ORDER BY workflow_id, ref, attempt"
+
+# -- owners ------------------------------------------------------------------------------------------------------------
+
+OWNED: Final = "SELECT workflow_id FROM workflows WHERE owner = ? AND owner <> '' AND workflow_id > ? ORDER BY workflow_id LIMIT ?"
+UNOWNED: Final = "SELECT workflow_id FROM workflows WHERE owner = '' AND workflow_id > ? ORDER BY workflow_id LIMIT ?"
+OWN: Final = "UPDATE workflows SET owner = ?, fence = fence + 1 WHERE workflow_id = ?"
+OWN_LETTERS: Final = "UPDATE inbox SET owner = ? WHERE workflow_id = ?"
+OWN_MESSAGES: Final = (
+    "UPDATE messages SET queue = ? || substr(queue, length(?) + 1) WHERE workflow_id = ? AND substr(queue, 1, length(?)) = ?"
+)
+OWN_THE_REST: Final = "UPDATE inbox SET owner = ? WHERE owner = ?"
+OWN_SCHEDULES: Final = "UPDATE schedules SET owner = ?, fence = fence + 1 WHERE owner = ?"
+OWNERS: Final = "SELECT owner, status, count(*) FROM workflows WHERE owner <> '' GROUP BY owner, status"
+OWNERS_OF_LETTERS: Final = "SELECT owner, count(*) FROM inbox WHERE owner <> '' GROUP BY owner"
+
+
+REGISTRY_VERSION: Final = "SELECT value FROM counters WHERE name = 'registry'"
+REGISTRY_CHANGED: Final = "UPDATE counters SET value = value + 1 WHERE name = 'registry'"
+
+#: Everything of one execution.
+REMOVE: Final = tuple(
+    f"DELETE FROM {table} WHERE workflow_id = ?"
+    for table in ("workflows", "idempotency_keys", "tasks", "history", "texts", "inbox", "messages", "task_logs", "limit_members")
+)
+
+#: Statements that walk a whole index by their nature; none of them belongs to a turn.
+COLD: Final = frozenset(
+    {
+        *(QUEUE_SIZES, POLLS, WORKFLOW_DEFS, TASK_DEFS, EVENT_HANDLERS, UNOWNED, OWN_THE_REST, OWN_SCHEDULES),
+        *(OWNERS, OWNERS_OF_LETTERS, HOLDERS),
+    }
+)
+
+DRIVEN: Final = "SELECT since, until FROM driven WHERE owner = ? AND until > ? ORDER BY since"
+NOTE_DRIVEN: Final = (
+    "INSERT INTO driven (owner, since, until) VALUES (?, ?, ?) "
+    "ON CONFLICT (owner, since) DO UPDATE SET until = max(until, excluded.until)"
+)
+FORGET_DRIVEN: Final = (
+    "DELETE FROM driven WHERE owner = ? AND since <= "
+    "(SELECT since FROM driven WHERE owner = ? ORDER BY since DESC LIMIT 1 OFFSET ?)"
+)

@@ -1,0 +1,348 @@
+"""The archive, documents, schedules, schemas and event handlers in SQLite.
+
+Archived executions in a SQLite store: `ports.ArchiveReads` and `ports.ArchiveWrites`.
+
+What a SQLite store knows of the payload storage: `ports.PayloadReads` and `ports.PayloadWrites`, with their SQL.
+
+Schedules in SQLite: rows under a fence, and the letters in their inboxes.
+
+Registered schemas in a SQLite store.
+
+Event handlers and their records in a SQLite store: `ports.EventReads` and `ports.EventWrites`.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from conductorlite.model.canonical import ExternalPayload, Payload
+from conductorlite.model.decisions import Event
+from conductorlite.model.errors import FencedOut, InvalidInput, InvariantBroken
+from conductorlite.model.handlers import EventExecution, EventStatus
+from conductorlite.store.sqlite import statements as sql
+from conductorlite.store.sqlite.rows import Row, letter_row
+from conductorlite.store.sqlite.statements import REGISTRY_CHANGED
+from conductorlite.store.tables import Archived, EventPlace, ScheduleRow
+from conductorlite.store.upkeep import LoosePayload
+
+__all__ = [
+    "REMOVE_EXTERNALS",
+    "SQLiteArchiveReads",
+    "SQLiteArchiveWrites",
+    "SQLiteEventReads",
+    "SQLiteEventWrites",
+    "SQLitePayloadReads",
+    "SQLitePayloadWrites",
+    "SQLiteScheduleReads",
+    "SQLiteScheduleWrites",
+    "SQLiteSchemaReads",
+    "SQLiteSchemaWrites",
+]
+
+ARCHIVED: Final = "SELECT workflow_id, name, status, ended_at, archived_at, size, document FROM archive WHERE workflow_id = ?"
+ARCHIVED_IDS: Final = "SELECT workflow_id FROM archive WHERE workflow_id > ? ORDER BY workflow_id LIMIT ?"
+# Not OR REPLACE, which deletes without a trigger.
+_ARCHIVE: Final = (
+    "INSERT INTO archive (workflow_id, name, status, ended_at, archived_at, size, document) VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+_DROP: Final = "DELETE FROM archive WHERE workflow_id = ?"
+
+
+class SQLiteArchiveReads:
+    """Finding archived executions."""
+
+    _connection: sqlite3.Connection
+
+    def archived(self, workflow_id: str) -> Archived | None:
+        """An archived execution, or None."""
+        row = self._connection.execute(ARCHIVED, (workflow_id,)).fetchone()
+        if row is None:
+            return None
+        return Archived(
+            workflow_id=row[0], name=row[1], status=row[2], ended_at=row[3], archived_at=row[4], size=row[5], document=row[6]
+        )
+
+    def archived_ids(self, after: str, limit: int) -> Sequence[str]:
+        """A page of ids in ascending order, greater than `after`."""
+        return [workflow_id for (workflow_id,) in self._connection.execute(ARCHIVED_IDS, (after, limit))]
+
+
+class SQLiteArchiveWrites:
+    """Keeping archived executions."""
+
+    _connection: sqlite3.Connection
+    _dirty: bool
+
+    def archive(self, archived: Archived) -> None:
+        """Keep an execution, in the place of one of the same id."""
+        self.drop_archived(archived.workflow_id)
+        self._connection.execute(
+            _ARCHIVE,
+            (
+                archived.workflow_id,
+                archived.name,
+                archived.status,
+                archived.ended_at,
+                archived.archived_at,
+                archived.size,
+                archived.document,
+            ),
+        )
+
+    def drop_archived(self, workflow_id: str) -> bool:
+        """Delete an archived execution; False when there is none."""
+        self._dirty = True
+        return self._connection.execute(_DROP, (workflow_id,)).rowcount > 0
+
+
+_INSERT: Final = "INSERT INTO external_payloads (workflow_id, digest, size, key) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+_ALL_OF: Final = "SELECT digest, size, key FROM external_payloads WHERE workflow_id = ? ORDER BY digest"
+_OF: Final = (
+    "SELECT e.digest, e.size, e.key FROM json_each(?) AS wanted CROSS JOIN external_payloads AS e"
+    " WHERE e.workflow_id = ? AND e.digest = wanted.value"
+)
+_USED: Final = "SELECT 1 FROM external_payloads WHERE key = ? LIMIT 1"
+_KNOWN: Final = (
+    "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM external_payloads WHERE key = value)"
+    " OR EXISTS (SELECT 1 FROM loose_payloads WHERE key = value)"
+)
+#: Walks what is loose, which is little: what uploads under way, crashes and removals have left since the last sweep.
+_LOOSE: Final = (
+    "SELECT key, workflow_id, at FROM loose_payloads WHERE (key, workflow_id) > (?, ?) AND at <= ?"
+    " ORDER BY key, workflow_id LIMIT ?"
+)
+_LOOSENED_AT: Final = "SELECT max(at) FROM loose_payloads WHERE key = ?"
+_LOOSEN: Final = "INSERT OR REPLACE INTO loose_payloads (key, workflow_id, at) VALUES (?, ?, ?)"
+_TIGHTEN: Final = "DELETE FROM loose_payloads WHERE key = ? AND at <= ?"
+_TIGHTEN_FOR: Final = "DELETE FROM loose_payloads WHERE key = ? AND workflow_id = ?"
+
+#: What an execution leaves in the storage when it is removed is loose, unless it is being put there anew.
+REMOVE_EXTERNALS: Final = (
+    "INSERT INTO loose_payloads (key, workflow_id, at) SELECT DISTINCT key, workflow_id, 0 FROM external_payloads"
+    " WHERE workflow_id = ? ON CONFLICT DO NOTHING",
+    "DELETE FROM external_payloads WHERE workflow_id = ?",
+)
+
+
+class SQLitePayloadReads:
+    """The store's account of the payload storage, read."""
+
+    _connection: sqlite3.Connection
+
+    def externals(self, workflow_id: str, digests: Iterable[str] | None) -> Mapping[str, ExternalPayload]:
+        """Documents of an execution that lie in the storage, of these hashes or (None) all, by hash."""
+        if digests is None:
+            rows = self._connection.execute(_ALL_OF, (workflow_id,))
+        else:
+            rows = self._connection.execute(_OF, (json.dumps(sorted(digests)), workflow_id))
+        return {digest: ExternalPayload(digest=digest, size=size, key=key) for digest, size, key in rows}
+
+    def external_used(self, key: str) -> bool:
+        """Whether any execution refers to an object."""
+        return self._connection.execute(_USED, (key,)).fetchone() is not None
+
+    def known_externals(self, keys: Iterable[str]) -> frozenset[str]:
+        """Those of the keys that an execution refers to, or that are noted as loose."""
+        return frozenset(key for (key,) in self._connection.execute(_KNOWN, (json.dumps(list(keys)),)))
+
+    def loose_payloads(self, until: int, after: tuple[str, str], limit: int) -> Sequence[LoosePayload]:
+        """A page of what was noted as loose at `until` or before, ascending, greater than `after`."""
+        rows = self._connection.execute(_LOOSE, (*after, until, limit))
+        return [LoosePayload(key=key, workflow_id=workflow_id, at=at) for key, workflow_id, at in rows]
+
+    def loosened_at(self, key: str) -> int | None:
+        """When an object was last noted as loose; None when it is not."""
+        at: int | None = self._connection.execute(_LOOSENED_AT, (key,)).fetchone()[0]
+        return at
+
+
+class SQLitePayloadWrites(SQLitePayloadReads):
+    """The store's account of the payload storage, written."""
+
+    _dirty: bool
+
+    def loosen(self, loose: Sequence[LoosePayload]) -> None:
+        """Note objects as loose, in place of what was noted for the same key and execution."""
+        self._dirty = True
+        self._connection.executemany(_LOOSEN, [(one.key, one.workflow_id, one.at) for one in loose])
+
+    def tighten(self, key: str, until: int) -> None:
+        """Forget that an object was noted as loose at `until` or before."""
+        self._dirty = True
+        self._connection.execute(_TIGHTEN, (key, until))
+
+    def _keep_externals(self, workflow_id: str, externals: Sequence[ExternalPayload]) -> None:
+        self._connection.executemany(_INSERT, [(workflow_id, one.digest, one.size, one.key) for one in externals])
+        self._connection.executemany(_TIGHTEN_FOR, [(one.key, workflow_id) for one in externals])
+
+
+class SQLiteScheduleReads:
+    """Finding schedules."""
+
+    _connection: sqlite3.Connection
+
+    def schedule(self, name: str) -> ScheduleRow | None:
+        """A schedule by its name, or None."""
+        row = self._connection.execute(sql.SCHEDULE, (name,)).fetchone()
+        return None if row is None else _schedule_of(row)
+
+    def schedules(self, after: str, limit: int) -> Sequence[ScheduleRow]:
+        """A page of schedules in ascending order of names, greater than `after`."""
+        return [_schedule_of(row) for row in self._connection.execute(sql.SCHEDULES, (after, limit))]
+
+    def next_letter(self, owner: str = "") -> tuple[int, str] | None:
+        """`due_at` and address of the first letter of an owner that is not held, or None."""
+        found: tuple[int, str] | None = self._connection.execute(sql.NEXT_LETTER, (owner,)).fetchone()
+        return found
+
+
+class SQLiteScheduleWrites:
+    """Changing schedules."""
+
+    _connection: sqlite3.Connection
+
+    if TYPE_CHECKING:
+
+        def _many(self, statement: str, rows: Iterable[Row]) -> None: ...
+
+    def put_schedule(self, row: ScheduleRow, consumed: Sequence[str], letters: Sequence[Event]) -> None:
+        """Store a schedule under its fence, and rewrite its inbox; raises FencedOut."""
+        cells: Row = (row.text, row.progress, row.waits, row.owner, row.name, row.address)
+        statement = sql.UPDATE_SCHEDULE if row.fence else sql.INSERT_SCHEDULE
+        if self._connection.execute(statement, (*cells, row.fence) if row.fence else cells).rowcount == 0:
+            raise FencedOut(f"schedule {row.name!r}: somebody else changed it after fence {row.fence} was read")
+        self._many(sql.DELETE_EVENT, [(row.address, event_id) for event_id in consumed])
+        self._many(sql.PUT_LETTER, map(letter_row, letters))
+
+    def drop_schedule(self, name: str) -> None:
+        """Delete a schedule with its inbox; nothing happens when it is not there."""
+        gone = self._connection.execute(sql.DELETE_SCHEDULE, (name,)).fetchall()
+        self._many(sql.EMPTY_INBOX, gone)
+
+
+def _schedule_of(row: Row) -> ScheduleRow:
+    name, address, text, progress, waits, fence, owner = row
+    return ScheduleRow(name=name, address=address, text=text, progress=progress, waits=waits == 1, fence=fence, owner=owner)
+
+
+_PUT: Final = "INSERT OR REPLACE INTO schema_defs (name, version, text) VALUES (?, ?, ?)"
+_ONE: Final = "SELECT text FROM schema_defs WHERE name = ? AND version = ?"
+_NEWEST: Final = "SELECT text FROM schema_defs WHERE name = ? ORDER BY version DESC LIMIT 1"
+_ALL: Final = "SELECT name, version FROM schema_defs ORDER BY name, version"
+
+
+class SQLiteSchemaReads:
+    """The queries of `ports.SchemaReads`."""
+
+    _execute: Callable[..., sqlite3.Cursor]
+
+    def schema_def(self, name: str, version: int | None) -> str | None:
+        """A registered schema; version None is the highest."""
+        found = self._execute(_NEWEST, (name,)) if version is None else self._execute(_ONE, (name, version))
+        row = found.fetchone()
+        return None if row is None else str(row[0])
+
+    def schema_defs(self) -> Sequence[tuple[str, int]]:
+        """Names and versions of the registered schemas, in order."""
+        return [(name, version) for name, version in self._execute(_ALL)]
+
+
+class SQLiteSchemaWrites:
+    """The changes of `ports.SchemaWrites`."""
+
+    _execute: Callable[..., sqlite3.Cursor]
+    _many: Callable[[str, Iterable[Row]], None]
+
+    def put_schema_def(self, name: str, version: int, text: str) -> None:
+        """Register or replace a schema."""
+        self._many(_PUT, [(name, version, text)])
+        self._execute(REGISTRY_CHANGED)
+
+
+#: Later than every record.
+_END: Final[EventPlace] = (2**63 - 1, "", "", "", 0)
+
+
+class SQLiteEventReads:
+    """Reading what there is of events."""
+
+    _execute: Callable[..., sqlite3.Cursor]
+
+    def event_handler(self, name: str) -> str | None:
+        """The event handler of that name, or None."""
+        row = self._execute(sql.EVENT_HANDLER, (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def event_handlers(self, event: str | None, *, active_only: bool) -> Sequence[str]:
+        """The event handlers of an event (None: of all), in order of their names."""
+        rows = self._execute(sql.EVENT_HANDLERS) if event is None else self._execute(sql.EVENT_HANDLERS_OF, (event,))
+        return [text for text, active in rows if active or not active_only]
+
+    def event_execution(self, name: str, event: str, message_id: str, number: int) -> EventExecution | None:
+        """What became of one action for one message, or None when nothing did yet."""
+        row = self._execute(sql.EVENT_EXECUTION, (name, event, message_id, number)).fetchone()
+        return None if row is None else _execution_of(row)
+
+    def event_executions(
+        self, name: str | None, message_id: str | None, after: EventPlace | None, limit: int
+    ) -> Sequence[EventExecution]:
+        """A page of records, newest first; of both a handler and a message, along the message's."""
+        place = after or _END
+        if message_id is not None:
+            rows = self._execute(sql.EVENT_EXECUTIONS_OF_MESSAGE, (message_id, name, *place, limit))
+        elif name is not None:
+            rows = self._execute(sql.EVENT_EXECUTIONS_OF_HANDLER, (name, *place, limit))
+        else:
+            rows = self._execute(sql.EVENT_EXECUTIONS, (*place, limit))
+        return [_execution_of(row) for row in rows]
+
+
+class SQLiteEventWrites(SQLiteEventReads):
+    """Changing it."""
+
+    def put_event_handler(self, name: str, event: str, active: bool, text: str) -> None:
+        """Register or replace an event handler."""
+        self._write(sql.PUT_EVENT_HANDLER, (name, event, int(active), text))
+
+    def drop_event_handler(self, name: str) -> None:
+        """Delete an event handler; nothing happens when there is none."""
+        self._write(sql.DROP_EVENT_HANDLER, (name,))
+
+    def add_event_execution(self, execution: EventExecution) -> None:
+        """Keep a record; raises InvariantBroken when there is one of that identity."""
+        row = (
+            *execution.key,
+            *(execution.created, execution.status.value, execution.action, execution.output.text),
+        )
+        if self._write(sql.ADD_EVENT_EXECUTION, row) == 0:
+            raise InvariantBroken(f"the action {execution.id} of {execution.name!r} was carried out before")
+
+    def drop_event_executions(self, before: int, limit: int) -> int:
+        """Delete the oldest records created before an instant, at most `limit`; returns how many that were."""
+        return self._write(sql.DROP_EVENT_EXECUTIONS, (before, limit))
+
+    def _write(self, statement: str, row: tuple[Any, ...]) -> int:
+        self._dirty = True
+        try:
+            return self._execute(statement, row).rowcount
+        except (UnicodeEncodeError, OverflowError) as error:
+            raise InvalidInput(f"a value cannot be stored: {error}") from error
+
+    _dirty: bool
+
+
+def _execution_of(row: tuple[Any, ...]) -> EventExecution:
+    name, event, message_id, number, created, status, action, output = row
+    return EventExecution(
+        name=name,
+        event=event,
+        message_id=message_id,
+        number=number,
+        created=created,
+        status=EventStatus(status),
+        action=action,
+        output=Payload(output),
+    )
