@@ -28,6 +28,7 @@ from conductorlite.model.errors import (
     StorageCorrupt,
 )
 from conductorlite.model.executions import Workflow
+from conductorlite.model.texts import error_text
 from conductorlite.plan.compile import Plan
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
 
@@ -109,7 +110,7 @@ class Deciding(Plans):
         except Exception as error:
             if reader.failure is None and not isinstance(error, ConductorliteError):
                 # Whatever goes wrong in it is a broken invariant of that workflow, not a crash of the driver.
-                text = f"workflow {reader.workflow.workflow_id}: {type(error).__name__}: {error}"
+                text = f"workflow {reader.workflow.workflow_id}: {error_text(error)}"
                 raise InvariantBroken(text) from error
             if reader.failure is None or error is reader.failure:
                 raise

@@ -41,6 +41,7 @@ from conductorlite.model.executions import Task, TaskResult
 from conductorlite.model.handlers import EventExecution, EventHandler, EventStatus
 from conductorlite.model.policies import derive_id
 from conductorlite.model.statuses import TaskStatus
+from conductorlite.model.texts import error_text
 from conductorlite.plan.validate import validate_event_handler
 from conductorlite.store.ports import EventMessage, ReadingTransaction
 
@@ -235,7 +236,7 @@ class Events(Signals):
                     return None
             status, said = EventStatus.SKIPPED, {"msg": payload, "condition": condition}
         except ConductorliteError as error:
-            status, said = EventStatus.FAILED, {"exception": f"{type(error).__name__}: {error}", "condition": condition}
+            status, said = EventStatus.FAILED, {"exception": error_text(error), "condition": condition}
         return EventExecution(
             name=handler.name,
             event=message.event,
@@ -312,7 +313,7 @@ class Events(Signals):
         except _TRANSIENT:
             raise
         except ConductorliteError as error:
-            said = {"exception": f"{type(error).__name__}: {error}"}
+            said = {"exception": error_text(error)}
             return self._kept(record(EventStatus.FAILED, Payload.of(said, bounded=False)))
         if workflow_id is not None:
             written.append(workflow_id)

@@ -16,9 +16,10 @@ from typing import Final
 
 import attrs
 
-from conductorlite.engine.logs import log_store, said
+from conductorlite.engine.logs import log_store
 from conductorlite.model.clock import Clock
 from conductorlite.model.errors import ConductorliteError, EngineClosed, InvariantBroken, StorageBusy, StorageCorrupt, StorageError
+from conductorlite.model.texts import error_text
 from conductorlite.store.documents import Document
 from conductorlite.store.ports import Backend, IndexDAO, IndexWrites, ReadingTransaction, WritingTransaction
 from conductorlite.store.upkeep import Change, Feed
@@ -112,7 +113,7 @@ class Feeder:
         if type(error) is not type(self._raised):  # once, not at every try
             log_store("the index was not told of what changed", error)
         self._raised = error
-        self._error = str(error) if isinstance(error, ConductorliteError) else said(error)
+        self._error = str(error) if isinstance(error, ConductorliteError) else error_text(error)
         self._retry_at = self._clock.now() + rest
 
     def _repair(self) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from conductorlite.engine.logs import log_driver, said
+from conductorlite.engine.logs import log_driver
 from conductorlite.model.clock import Clock
 from conductorlite.model.decisions import Event, EventKind
 from conductorlite.model.errors import EngineClosed, LockUnavailable
+from conductorlite.model.texts import error_text
 from conductorlite.model.threads import Waiters
 from conductorlite.store.ports import Lock
 
@@ -71,13 +72,15 @@ class Locking:
 
     def _failed(self, error: Exception) -> object:
         if not self._fencing:
-            raise LockUnavailable(f"the lock cannot be used, and there is no fence to go without it: {said(error)}") from error
+            raise LockUnavailable(
+                f"the lock cannot be used, and there is no fence to go without it: {error_text(error)}"
+            ) from error
         self._tell(error)
         return UNLOCKED
 
     def _tell(self, error: Exception) -> None:
         if self._failed_at is None:
-            log_driver("the lock cannot be used: %s; turns are taken without it, under the fence", said(error))
+            log_driver("the lock cannot be used: %s; turns are taken without it, under the fence", error_text(error))
         self._failed_at = self._clock.now()
 
     def _works(self) -> None:

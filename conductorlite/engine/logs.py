@@ -16,7 +16,7 @@ from conductorlite.model.definitions import TaskType
 from conductorlite.model.executions import HistoryKind, Task, Workflow
 from conductorlite.model.schedules import Progress, ScheduledRun, ScheduleOutcome
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
-from conductorlite.model.texts import printable, type_name
+from conductorlite.model.texts import error_text
 
 __all__ = [
     "about_task",
@@ -28,7 +28,6 @@ __all__ = [
     "log_schedule",
     "log_store",
     "log_unserved",
-    "said",
 ]
 
 _DRIVER: Final = logging.getLogger("conductorlite")
@@ -144,7 +143,7 @@ def log_unserved(name: str, text: str) -> None:
 def log_store(text: str, error: Exception) -> None:
     """A warning about something outside that did not do what was asked and is asked again: a source, an index, a storage."""
     with suppress(Exception):
-        _STORE.warning("%s: %s", text, said(error))
+        _STORE.warning("%s: %s", text, error_text(error, _LENGTH))
 
 
 def log_driver(text: str, *arguments: object) -> None:
@@ -157,12 +156,7 @@ def log_listener(workflow: Workflow, error: Exception) -> None:
     """Tell what a listener raised, with its traceback: the commit stands, and whoever called the verb is not to blame."""
     with suppress(Exception):
         text = "%s: a listener raised %s"
-        _LISTENERS.warning(text, _name(workflow), said(error), extra=_about(workflow), exc_info=error)
-
-
-def said(error: BaseException) -> str:
-    """The type and the text of an error, whatever it is made of."""
-    return f"{type_name(error)}: {printable(error, _LENGTH)}"
+        _LISTENERS.warning(text, _name(workflow), error_text(error, _LENGTH), extra=_about(workflow), exc_info=error)
 
 
 def _name(workflow: Workflow) -> str:

@@ -22,7 +22,7 @@ from conductorlite.engine.asked import stored_pages
 from conductorlite.model.canonical import ExternalPayload, Payload, size_of
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import ConductorliteError, InvalidInput, PayloadLost, PayloadUnavailable
-from conductorlite.model.texts import printable, type_name
+from conductorlite.model.texts import error_text
 from conductorlite.store.ports import Backend, ReadingTransaction, WritingTransaction
 from conductorlite.store.upkeep import LoosePayload, PayloadCodec, PayloadStorage, StoredPayload
 
@@ -161,7 +161,7 @@ class Outside:
         except ConductorliteError:
             raise
         except Exception as error:
-            raise PayloadLost(key, f"cannot be decoded: {type(error).__name__}: {error}") from error
+            raise PayloadLost(key, f"cannot be decoded: {error_text(error)}") from error
 
     def fetch(self, near: Near, externals: Iterable[ExternalPayload]) -> None:
         """Have documents at hand, or why they cannot be had; raises PayloadUnavailable."""
@@ -232,7 +232,7 @@ def as_unavailable(what: str) -> Iterator[None]:
     except ConductorliteError:
         raise
     except Exception as error:
-        raise PayloadUnavailable(f"{what}: {type_name(error)}: {printable(error, 200)}") from error
+        raise PayloadUnavailable(f"{what}: {error_text(error)}") from error
 
 
 def _pages(found: Iterator[StoredPayload]) -> Iterator[list[StoredPayload]]:

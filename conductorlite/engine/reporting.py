@@ -30,7 +30,7 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.executions import Task, TaskLog, TaskResult
 from conductorlite.model.statuses import REPORTABLE, TaskStatus
-from conductorlite.model.texts import REASON_LENGTH, cut, printable, type_name
+from conductorlite.model.texts import REASON_LENGTH, cut, error_text, printable
 from conductorlite.plan.compile import Node
 from conductorlite.store.ports import WritingTransaction
 
@@ -58,7 +58,7 @@ def kept_result(result: TaskResult) -> TaskResult:
     except (InvalidInput, MemoryError):
         raise
     except Exception as error:  # of values of classes of their own, whose methods may do anything
-        raise InvalidInput(f"cannot be read: {type_name(error)}: {printable(error, RAW_LENGTH)}") from None
+        raise InvalidInput(f"cannot be read: {error_text(error, RAW_LENGTH)}") from None
 
 
 def _kept(result: TaskResult) -> TaskResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["REASON_LENGTH", "cut", "did_you_mean", "printable", "type_name"]
+__all__ = ["REASON_LENGTH", "cut", "did_you_mean", "error_text", "printable", "type_name"]
 
 #: Longest text of a reason, as in Conductor.
 REASON_LENGTH: Final = 500
@@ -45,6 +45,11 @@ def cut(text: str, limit: int) -> str:
 def type_name(value: object) -> str:
     """The name of an object's type, whatever its metaclass says."""
     return cut(type.__dict__["__name__"].__get__(type(value)), _LONGEST)
+
+
+def error_text(error: BaseException, limit: int = REASON_LENGTH) -> str:
+    """The type and the text of an error, whatever it is made of; the text has at most `limit` characters."""
+    return f"{type_name(error)}: {printable(error, limit)}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

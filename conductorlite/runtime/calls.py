@@ -22,7 +22,7 @@ from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.errors import InvalidInput, TaskFailedTerminally
 from conductorlite.model.executions import Task, TaskResult
 from conductorlite.model.statuses import TaskStatus
-from conductorlite.model.texts import cut, printable, type_name
+from conductorlite.model.texts import cut, error_text, printable, type_name
 from conductorlite.runtime.context import TaskContext, TaskFace
 from conductorlite.runtime.registry import Worker
 from conductorlite.runtime.values import plain
@@ -162,7 +162,7 @@ def returned_value(task: Task, returned: Any) -> TaskResult:
     except BaseException as error:
         if isinstance(error, MemoryError):
             return raised(task, error)  # another time there may be more of it
-        text = printable(error, RAW_LENGTH) if isinstance(error, InvalidInput) else f"{type_name(error)}: {printable(error, 200)}"
+        text = printable(error, RAW_LENGTH) if isinstance(error, InvalidInput) else error_text(error)
         return _never(task, f"returned something that is not JSON: {text}")
 
 
@@ -231,7 +231,7 @@ def _traceback(error: BaseException) -> str:
     except KeyboardInterrupt:
         raise
     except BaseException as problem:
-        lines = [f"{type_name(error)}: {printable(error, RAW_LENGTH)}\n(no traceback: {type_name(problem)} while it was made)\n"]
+        lines = [f"{error_text(error, RAW_LENGTH)}\n(no traceback: {type_name(problem)} while it was made)\n"]
     return cut("".join(lines), RAW_LENGTH)
 
 

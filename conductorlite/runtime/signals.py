@@ -28,7 +28,7 @@ import attrs
 
 from conductorlite.engine.causes import causes_of
 from conductorlite.engine.holding import leave_all
-from conductorlite.engine.logs import log_driver, said
+from conductorlite.engine.logs import log_driver
 from conductorlite.engine.queries import Queries
 from conductorlite.model.clock import Clock
 from conductorlite.model.errors import (
@@ -44,6 +44,7 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.executions import Workflow
 from conductorlite.model.failures import ResultTimeout, WorkflowFailed
+from conductorlite.model.texts import error_text
 
 __all__ = ["Leaving", "Outages", "failed", "late", "passes"]
 
@@ -165,7 +166,7 @@ class Outages:
         if not self._rests:
             self._since = now
             self._what = "a thread" if isinstance(error, NoThread) else "the store"
-            log_driver(f"the driver waits for {self._what}: %s", said(error))
+            log_driver(f"the driver waits for {self._what}: %s", error_text(error))
         rest = self._rests.setdefault(address, _Rest(since=now))
         rest.again_at = now + min(_LONGEST_MS, _FIRST_MS << min(rest.failures, 10))
         rest.failures += 1

@@ -249,6 +249,29 @@ def test_a_codec_and_its_keys(tmp_path: Path) -> None:
             _ = engine.get(first).input_data
 
 
+class _Untold(Exception):
+    """An error that has no text."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_a_codec_that_fails_without_a_text(tmp_path: Path) -> None:
+    """Whatever a codec raises ends in an error of ours that names its type."""
+
+    class Broken(Keyed):
+        """Decodes nothing."""
+
+        def decode(self, data: bytes, key_id: str) -> bytes:
+            """Fail."""
+            raise _Untold
+
+    with engine_of(tmp_path, Keyed("2025")) as engine:
+        workflow_id = engine.start(flow(simple("a")), BIG).workflow_id
+    with engine_of(tmp_path, Broken("2025")) as engine, pytest.raises(PayloadLost, match="_Untold: <_Untold without a text>"):
+        _ = engine.get(workflow_id).input_data
+
+
 def test_a_codec_without_a_name() -> None:
     """A key id that cannot stand in a key is refused."""
     for key_id in ("", "a/b", "a.b", "x" * 65):
