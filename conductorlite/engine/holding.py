@@ -1,7 +1,7 @@
 """What an engine's own workers have in hand, and what engines had that are no more.
 
 An engine that hands tasks to its own workers is a *holder*: registered in the store before it hands out the first one, and
-present as long as it is open (`ports.Presence`). Whoever opens or drives the store looks for holders that are gone, and gives
+present as long as it is open (`Presence`). Whoever opens or drives the store looks for holders that are gone, and gives
 back what they had: letters to the executions and the end of the holder are one commit, so nothing is given back twice. Where a
 presence cannot be looked at, a holder counts as alive until its lease ends, which a thread of its own renews.
 """

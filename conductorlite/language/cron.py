@@ -6,7 +6,7 @@ week; 0 and 7 are Sunday; `?` is `*`; both days must match; `L`, `L-3`, `LW`, `1
 
 The walk from one time to the next is APScheduler's `CronTrigger`, in a zone without changes, for what its own walk does at a
 change of the clocks depends on the expression: it fires 02:30 that does not exist, but not 00:00, and 01:30 twice. Where the
-clocks change is the business of `zones`. Its fields are given as lists of numbers, so that its own numbering of weekdays (0 is
+clocks change is told below. Its fields are given as lists of numbers, so that its own numbering of weekdays (0 is
 Monday) and its shorter language never show.
 
 When a schedule comes due: pure functions of the schedule and an instant.

@@ -2,7 +2,7 @@
 
 A *definite* path names one place and answers a value, or None where nothing is; an *indefinite* one (`[*]`, `..`,
 slices, unions of indexes, filters) answers a list. `['a','b']` at the end answers a map of those keys. What functions answer
-stands in `pathfunctions`.
+stands below.
 
 The functions of paths, as Jayway's release 2.9.0 answers them. Source: its README, "Functions".
 """

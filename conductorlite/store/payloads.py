@@ -8,7 +8,7 @@ Payloads as files of a folder: one file each, written whole, then put in its pla
 
 Where documents lie that are too large for the store: a folder, this process's memory, anything fsspec reaches.
 
-Each is a `ports.PayloadStorage`: bytes by key, and no opinion on what they are.
+Each is a `PayloadStorage`: bytes by key, and no opinion on what they are.
 """
 
 from __future__ import annotations

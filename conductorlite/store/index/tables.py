@@ -1,4 +1,4 @@
-"""Changing the index inside an open transaction: `ports.IndexWrites`.
+"""Changing the index inside an open transaction: `IndexWrites`.
 
 A search as SQL. Names of tables and columns come from `store.documents`, everything a user wrote is bound.
 

@@ -1,6 +1,6 @@
-"""What an index is told of a memory store: `ports.ChangeReads` and `ports.ChangeWrites`.
+"""What an index is told of a memory store: `ChangeReads` and `ChangeWrites`.
 
-Archived executions in a memory store, and how much it holds: `ports.Archive…` and `ports.UpkeepReads`.
+Archived executions in a memory store, and how much it holds: `Archive…` and `UpkeepReads`.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 Limits in memory.
 
-Owners in a memory store: `ports.OwnerReads` and `ports.OwnerWrites`.
+Owners in a memory store: `OwnerReads` and `OwnerWrites`.
 
-Holders in a memory store: `ports.HolderReads`, `ports.HolderWrites`, and presences, which are objects of this process.
+Holders in a memory store: `HolderReads`, `HolderWrites`, and presences, which are objects of this process.
 
-When a memory store was driven: `ports.DrivenReads` and `ports.DrivenWrites`.
+When a memory store was driven: `DrivenReads` and `DrivenWrites`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading a memory store: the queries of `ports.ReadingTransaction`. Every answer is a new list of frozen rows."""
+"""Reading a memory store: the queries of `ReadingTransaction`. Every answer is a new list of frozen rows."""
 
 from __future__ import annotations
 

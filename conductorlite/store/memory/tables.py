@@ -1,12 +1,12 @@
 """Documents, schedules, schemas and event handlers in memory.
 
-What a memory store knows of the payload storage: `ports.PayloadReads` and `ports.PayloadWrites`.
+What a memory store knows of the payload storage: `PayloadReads` and `PayloadWrites`.
 
 Schedules in memory: rows under a fence, and the letters in their inboxes.
 
 Registered schemas in a memory store.
 
-Event handlers and their records in a memory store: `ports.EventReads` and `ports.EventWrites`.
+Event handlers and their records in a memory store: `EventReads` and `EventWrites`.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class MemoryScheduleWrites:
 
 
 class MemorySchemaReads:
-    """The queries of `ports.SchemaReads`."""
+    """The queries of `SchemaReads`."""
 
     _store: Store
 
@@ -179,7 +179,7 @@ class MemorySchemaReads:
 
 
 class MemorySchemaWrites:
-    """The changes of `ports.SchemaWrites`."""
+    """The changes of `SchemaWrites`."""
 
     _store: Store
 

@@ -1,4 +1,4 @@
-"""Writing a memory store: `ports.WritingTransaction`. Rows are kept as a file would give them back: thin and bare."""
+"""Writing a memory store: `WritingTransaction`. Rows are kept as a file would give them back: thin and bare."""
 
 from __future__ import annotations
 

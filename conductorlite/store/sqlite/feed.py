@@ -1,10 +1,10 @@
-"""What an index is told of a SQLite store: `ports.ChangeReads` and `ports.ChangeWrites`.
+"""What an index is told of a SQLite store: `ChangeReads` and `ChangeWrites`.
 
 Triggers fill `changes`, so that the turns know nothing of it, and so that every process notes, also one that has no index and one
 of an older conductorlite. A note that is there already is not written again: an execution that moves on before the index has
 looked costs one look-up.
 
-How much a SQLite store holds: `ports.UpkeepReads`.
+How much a SQLite store holds: `UpkeepReads`.
 """
 
 from __future__ import annotations

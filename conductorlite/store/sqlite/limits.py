@@ -2,11 +2,11 @@
 
 Limits in SQLite: one row per limit, one per member; the line is an index.
 
-Owners in a SQLite store: `ports.OwnerReads` and `ports.OwnerWrites`.
+Owners in a SQLite store: `OwnerReads` and `OwnerWrites`.
 
-Holders in a SQLite store: `ports.HolderReads` and `ports.HolderWrites`.
+Holders in a SQLite store: `HolderReads` and `HolderWrites`.
 
-When a SQLite store was driven: `ports.DrivenReads` and `ports.DrivenWrites`.
+When a SQLite store was driven: `DrivenReads` and `DrivenWrites`.
 """
 
 from __future__ import annotations

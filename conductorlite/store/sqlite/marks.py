@@ -1,4 +1,4 @@
-"""Marks of turns under way, in a folder beside the database: `ports.Marks`.
+"""Marks of turns under way, in a folder beside the database: `Marks`.
 
 Each backend that marks anything has one file there, locked for as long as its process lives: the kernel drops such a lock with the
 process, whatever ended it, and a forked child does not inherit it. A mark is 32 bytes written into the file, without a sync. A file

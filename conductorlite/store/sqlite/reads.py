@@ -1,4 +1,4 @@
-"""Reading a SQLite store inside an open transaction: the queries of `ports.ReadingTransaction`."""
+"""Reading a SQLite store inside an open transaction: the queries of `ReadingTransaction`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Schema 1: executions, their inboxes and queues, the registry.
+"""The SQLite schema and its migrations: one EXCLUSIVE transaction, safe when several processes open at once.
 
-Schema 2: what stands around the decider.
-
-The SQLite schema and its migrations: one EXCLUSIVE transaction, safe when several processes open at once.
+Each schema is the list of statements that makes it of the one before: 1 executions, their inboxes and queues, the registry; 2 what
+stands around the decider; 3 when the store was driven; 4 who has tasks in hand; 5 rate limits count what is handed to workers.
 
 The file carries conductorlite's `application_id` and the schema's number as `user_version`. Both are set in the
 transaction that creates the tables, and before the file is switched to WAL, so the header of the file itself always
@@ -16,12 +15,6 @@ what a turn does not change, and the status. Nothing here may run ANALYZE: plans
 when it was analysed.
 
 The DDL is plain SQL: sqlite-utils makes STRICT tables, but neither WITHOUT ROWID ones nor partial indexes.
-
-Schema 5: rate limits count what is handed to workers.
-
-Schema 4: who has tasks in hand.
-
-Schema 3: when the store was driven.
 """
 
 from __future__ import annotations

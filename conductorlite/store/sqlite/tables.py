@@ -1,14 +1,14 @@
 """The archive, documents, schedules, schemas and event handlers in SQLite.
 
-Archived executions in a SQLite store: `ports.ArchiveReads` and `ports.ArchiveWrites`.
+Archived executions in a SQLite store: `ArchiveReads` and `ArchiveWrites`.
 
-What a SQLite store knows of the payload storage: `ports.PayloadReads` and `ports.PayloadWrites`, with their SQL.
+What a SQLite store knows of the payload storage: `PayloadReads` and `PayloadWrites`, with their SQL.
 
 Schedules in SQLite: rows under a fence, and the letters in their inboxes.
 
 Registered schemas in a SQLite store.
 
-Event handlers and their records in a SQLite store: `ports.EventReads` and `ports.EventWrites`.
+Event handlers and their records in a SQLite store: `EventReads` and `EventWrites`.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ _ALL: Final = "SELECT name, version FROM schema_defs ORDER BY name, version"
 
 
 class SQLiteSchemaReads:
-    """The queries of `ports.SchemaReads`."""
+    """The queries of `SchemaReads`."""
 
     _execute: Callable[..., sqlite3.Cursor]
 
@@ -251,7 +251,7 @@ class SQLiteSchemaReads:
 
 
 class SQLiteSchemaWrites:
-    """The changes of `ports.SchemaWrites`."""
+    """The changes of `SchemaWrites`."""
 
     _execute: Callable[..., sqlite3.Cursor]
     _many: Callable[[str, Iterable[Row]], None]

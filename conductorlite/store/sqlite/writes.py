@@ -1,4 +1,4 @@
-"""Writing a SQLite store inside an open transaction: `ports.WritingTransaction`."""
+"""Writing a SQLite store inside an open transaction: `WritingTransaction`."""
 
 from __future__ import annotations
 
