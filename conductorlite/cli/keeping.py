@@ -143,11 +143,9 @@ def engines(setting: Setting) -> None:
     with setting.engine() as engine:
         shares = engine.engines()
     if setting.json:
-        setting.screen.document(
-            [{"name": one.name, "open": one.open, "ended": one.ended, "letters": one.letters} for one in shares]
-        )
+        setting.screen.document([{"name": one.name, "open": one.open, "ended": one.ended, "events": one.events} for one in shares])
         return
-    setting.screen.table(("ENGINE", "OPEN", "ENDED", "LETTERS"), [(one.name, one.open, one.ended, one.letters) for one in shares])
+    setting.screen.table(("ENGINE", "OPEN", "ENDED", "EVENTS"), [(one.name, one.open, one.ended, one.events) for one in shares])
 
 
 @click.command("take-over")

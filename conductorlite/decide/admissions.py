@@ -143,7 +143,7 @@ def withdraw(draft: Draft) -> None:
         ask_when_resumed(draft, None)
 
 
-# ---------------------------------------------------------------------- letters
+# ---------------------------------------------------------------------- events
 
 
 def on_admission(draft: Draft, event: Event) -> None:
@@ -236,10 +236,10 @@ def withdraw_reopening(draft: Draft) -> bool:
         return False
     leave_limit(draft)
     told = False
-    for letter in draft.reader.inbox():
-        if letter.kind in REOPENING or (letter.kind is EventKind.CHILD_ENDED and letter.held):
-            draft.cancel_timer(letter.event_id)
-            told = told or (letter.kind is EventKind.RETRY and bool(draft.value(letter.data).get("parent")))
+    for event in draft.reader.inbox():
+        if event.kind in REOPENING or (event.kind is EventKind.CHILD_ENDED and event.held):
+            draft.cancel_timer(event.event_id)
+            told = told or (event.kind is EventKind.RETRY and bool(draft.value(event.data).get("parent")))
     if told:
         tell_parent(draft)  # it waits for an end: there will be no other
     return True

@@ -1,4 +1,4 @@
-"""What the journal tells of a letter that came from outside an execution: what its lines alone do not say.
+"""What the journal tells of an event that came from outside an execution: what its lines alone do not say.
 
 With it, and with the lines, everything that ever came from outside can be done again: see `Engine.export`. Timers and the rest of
 cut turns come by themselves and are not told. Nor are signs of life: they lead to no line.
@@ -16,7 +16,7 @@ __all__ = ["cause_of"]
 
 
 def cause_of(draft: Draft, event: Event) -> dict[str, Any] | None:
-    """What the next line says of a letter; None when the execution wrote it to itself, or it leaves no line."""
+    """What the next line says of an event; None when the execution wrote it to itself, or it leaves no line."""
     if event.sender == event.workflow_id or event.kind is EventKind.EXTEND_LEASE:
         return None
     # The line of an APPEND tells what the variables came to be.

@@ -143,7 +143,7 @@ def fail_workflow(
     if draft.field("rate_limited"):
         draft.cancel_timer(EventKind.ADMISSION)  # after a pause it would ask for the slot again
     if draft.status is WorkflowStatus.PAUSED or draft.workflow.parked is not None:
-        # Whatever else was held, the rest of a cut turn or letters to a parked workflow, comes due and is void.
+        # Whatever else was held, the rest of a cut turn or events to a parked workflow, comes due and is void.
         draft.release_held()
     draft.stack.clear()
     draft.queue.clear()

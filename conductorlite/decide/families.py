@@ -65,7 +65,7 @@ def on_child_ended(draft: Draft, event: Event) -> None:
     task = draft.addressee(event)
     said = draft.value(event.data)
     if draft.status.terminal and draft.field("rate_limited"):
-        draft.hold(event)  # of a child that went on without it: it is read behind the letter that tells of that
+        draft.hold(event)  # of a child that went on without it: it is read behind the event that tells of that
         return
     if (
         task is None
@@ -82,7 +82,7 @@ def on_child_ended(draft: Draft, event: Event) -> None:
 
 
 def _end_with(draft: Draft, task: Task, said: Mapping[str, Any]) -> None:
-    """End a SUB_WORKFLOW task as the execution has ended that a letter tells of."""
+    """End a SUB_WORKFLOW task as the execution has ended that an event tells of."""
     status = _ENDS[said["status"]]
     if said.get("problem"):
         draft.close(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=said["problem"], child_ended=True)

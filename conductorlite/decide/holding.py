@@ -24,7 +24,7 @@ __all__ = ["ALONE_AFTER", "on_give_back"]
 #: Deaths in hand after which an attempt is handed out alone.
 ALONE_AFTER: Final = 2
 
-#: Why a task is given back, as the letter says it, in words for the journal.
+#: Why a task is given back, as the event says it, in words for the journal.
 _WHY: Final = {
     "stopped": "given back: {} stopped before it was done",
     "died": "given back: the process of {} died",

@@ -1,7 +1,7 @@
 """MIGRATE: a running execution goes on with another definition.
 
 Whether it may was asked before, by the verb; it is asked again here, over the rows as they are in this turn, so that nothing
-can move in between. A renamed reference keeps its attempts, their ids, leases and generations; its timers, held letters and
+can move in between. A renamed reference keeps its attempts, their ids, leases and generations; its timers, held events and
 message are sent on under the new name. The turn changes rows and nothing else: the next one is taken on the new plan.
 """
 
@@ -30,8 +30,8 @@ def on_migrate(draft: Draft, event: Event) -> None:
         return
     refs: Mapping[str, str] = said.get("refs") or {}
     draft.reader.prefetch(everything=True, inbox=True)
-    letters = draft.reader.inbox()
-    work = {letter.event_id: draft.value(letter.data) for letter in letters if letter.kind is EventKind.CONTINUE}
+    events = draft.reader.inbox()
+    work = {posted.event_id: draft.value(posted.data) for posted in events if posted.kind is EventKind.CONTINUE}
     pending = [place for one in work.values() for place in pending_of(one)]
     plan = plan_between(workflow, draft.everything(), draft.plan, draft.reader.plan(digest), refs, pending)
     if plan.blocked:
@@ -41,7 +41,7 @@ def on_migrate(draft: Draft, event: Event) -> None:
         draft.put(attrs.evolve(draft.known(ref), waiting=waiting))
     if refs:
         _rename(draft, plan, refs)
-        _send_on(draft, letters, work, plan.renamed, refs)
+        _send_on(draft, events, work, plan.renamed, refs)
     _journal(draft, said, plan)
     draft.change(definition_hash=digest, version=said["version"])
 
@@ -62,22 +62,22 @@ def _rename(draft: Draft, plan: MigrationPlan, refs: Mapping[str, str]) -> None:
 
 
 def _send_on(
-    draft: Draft, letters: Sequence[Event], work: Mapping[str, Any], renamed: Mapping[str, str], refs: Mapping[str, str]
+    draft: Draft, events: Sequence[Event], work: Mapping[str, Any], renamed: Mapping[str, str], refs: Mapping[str, str]
 ) -> None:
-    """Letters to a renamed reference, and the rest of cut turns, which is of the new generation."""
-    for letter in letters:
+    """Events to a renamed reference, and the rest of cut turns, which is of the new generation."""
+    for event in events:
         changes: dict[str, Any] = {}
-        if letter.kind is EventKind.CONTINUE:
-            left = {**work[letter.event_id]}
+        if event.kind is EventKind.CONTINUE:
+            left = {**work[event.event_id]}
             for end in ("stack", "queue"):
                 left[end] = [_item(item, renamed, refs) for item in left.get(end, ())]
             changes |= {"data": draft.keep(Payload.of(left)), "generation": draft.field("generation")}
-        new_ref = renamed.get(letter.ref or "")
+        new_ref = renamed.get(event.ref or "")
         if new_ref is not None:
             changes["ref"] = new_ref
         if changes:
-            own = letter.event_id == f"{letter.kind}:{letter.ref}"
-            draft.send_on(letter, f"{letter.kind}:{new_ref}" if own and new_ref is not None else letter.event_id, **changes)
+            own = event.event_id == f"{event.kind}:{event.ref}"
+            draft.send_on(event, f"{event.kind}:{new_ref}" if own and new_ref is not None else event.event_id, **changes)
 
 
 def _item(item: list[Any], renamed: Mapping[str, str], refs: Mapping[str, str]) -> list[Any]:

@@ -133,7 +133,7 @@ def _reopen_where_it_failed(draft: Draft, in_place: Collection[str], *, told: st
 
 
 def reopen_workflow(draft: Draft) -> None:
-    """Take back what told of the end; letters that were written before are void from here on."""
+    """Take back what told of the end; events that were written before are void from here on."""
     draft.change(
         generation=draft.field("generation") + 1,
         last_retried_at=draft.now,
@@ -231,7 +231,7 @@ def _follow_up(draft: Draft, task: Task) -> None:
 def _reopen_child(draft: Draft, task: Task, *, resume: bool) -> None:
     """Reopen a SUB_WORKFLOW task as the row it is: its own child goes on, and has to be told if it does not know.
 
-    The row keeps its generation: by that the child's letters find it. A child that is told has it under a lease: its end counts,
+    The row keeps its generation: by that the child's events find it. A child that is told has it under a lease: its end counts,
     but for one that was asked for before.
     """
     lease = draft.next_number() if resume else 0

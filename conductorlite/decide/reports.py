@@ -1,6 +1,6 @@
 """The worker's side: a task is polled, reported on, its lease extended.
 
-Late, duplicate and stale letters are told apart here and nowhere else. A letter about an attempt that is not the last one, or
+Late, duplicate and stale events are told apart here and nowhere else. An event about an attempt that is not the last one, or
 has ended, or belongs to an ended workflow, is ignored; one that carries another lease than the task's is stale; one without a
 lease is accepted while the attempt is open. Source
 of the rule: the ignored COMPLETED at 32 s of Conductor's task life cycle; Conductor's `updateTask`.

@@ -1,4 +1,4 @@
-"""The actions of event handlers: each is letters to an execution, and what its record says.
+"""The actions of event handlers: each is events to an execution, and what its record says.
 
 An action looks and writes inside the transaction that keeps its record, so it is done once and on what is there then. Source of
 the rules: Conductor's SimpleActionProcessor. What cannot be done because what it names is not there is told as `error`, and
@@ -46,7 +46,7 @@ class Acting:
 
     action: EventAction
     message: EventMessage
-    #: Derived from handler, event, message and number: of the execution it starts, and of its letters.
+    #: Derived from handler, event, message and number: of the execution it starts, and of its events.
     identity: str
     now: int
     semantics: Semantics
@@ -68,8 +68,8 @@ class Acting:
             raise InvalidInput(f"{field} is {str(value)[:60]!r}, not a text")
         return value or None
 
-    def letter(self, workflow_id: str, kind: EventKind, data: Mapping[str, Any], task: Task | None = None) -> Event:
-        """A letter of its own to an execution; raises InvalidInput for data that is not JSON."""
+    def event(self, workflow_id: str, kind: EventKind, data: Mapping[str, Any], task: Task | None = None) -> Event:
+        """An event of its own to an execution; raises InvalidInput for data that is not JSON."""
         return Event(
             workflow_id=workflow_id,
             event_id=str(kind) if kind is EventKind.START else f"{kind}@{self.identity}",
@@ -129,12 +129,12 @@ def _start(tx: WritingTransaction, acting: Acting, wanted: StartWorkflow) -> _Do
         "taskToDomain": domains,
         "event": message.event,
     }
-    letter = acting.letter(acting.identity, EventKind.START, data)
+    event = acting.event(acting.identity, EventKind.START, data)
     # It is there already when its record was deleted and the message came once more.
     if tx.workflow(acting.identity) is None:
         for digest, text in found.texts.items():
             tx.embed(digest, text)
-        tx.post([letter])
+        tx.post([event])
     return {"workflowId": acting.identity}, acting.identity
 
 
@@ -155,7 +155,7 @@ def _report(tx: WritingTransaction, acting: Acting, wanted: TaskDetails, status:
     data = {"status": status, "output": output}
     if reason is not None:
         data["reason"] = to_text(reason)[:REASON_LENGTH]
-    _post(tx, acting.letter(task.workflow_id, EventKind.REPORT, data, task))
+    _post(tx, acting.event(task.workflow_id, EventKind.REPORT, data, task))
     return said, task.workflow_id
 
 
@@ -174,7 +174,7 @@ def _terminate(tx: WritingTransaction, acting: Acting, wanted: TerminateWorkflow
     if open_:
         reason = acting.rendered(wanted.termination_reason)
         data = {} if reason is None else {"reason": to_text(reason)}
-        _post(tx, acting.letter(workflow_id or "", EventKind.TERMINATE, data))
+        _post(tx, acting.event(workflow_id or "", EventKind.TERMINATE, data))
     return said, workflow_id if open_ else None
 
 
@@ -183,7 +183,7 @@ def _set_variables(tx: WritingTransaction, acting: Acting, wanted: UpdateWorkflo
     said, open_ = _open(tx, workflow_id)
     if open_:
         kind = EventKind.APPEND if wanted.append_array else EventKind.VARIABLES
-        _post(tx, acting.letter(workflow_id or "", kind, acting.rendered(dict(wanted.variables))))
+        _post(tx, acting.event(workflow_id or "", kind, acting.rendered(dict(wanted.variables))))
     return said, workflow_id if open_ else None
 
 
@@ -198,8 +198,8 @@ def _open(view: ReadingTransaction, workflow_id: str | None) -> tuple[dict[str, 
     return said, True
 
 
-def _post(tx: WritingTransaction, letter: Event) -> None:
-    tx.post([letter])
-    row = tx.workflow(letter.workflow_id)
+def _post(tx: WritingTransaction, event: Event) -> None:
+    tx.post([event])
+    row = tx.workflow(event.workflow_id)
     if row is not None and row.parked is not None:  # it is held with the rest of the inbox
         tx.park(row.workflow_id, row.broken_turns, row.parked)

@@ -1,4 +1,4 @@
-"""What is asked of a turn and what comes of it: a letter handed in, a new execution's row, the answer; and who is told.
+"""What is asked of a turn and what comes of it: an event handed in, a new execution's row, the answer; and who is told.
 
 Reading what is stored page by page, each in a transaction of its own.
 """
@@ -17,7 +17,7 @@ from conductorlite.model.executions import HistoryEvent, Workflow
 from conductorlite.store.ports import Backend, ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import ExecutionFilter
 
-__all__ = ["PAGE", "Along", "Listener", "Start", "Taken", "execution_pages", "letter", "pages", "stored_pages"]
+__all__ = ["PAGE", "Along", "Listener", "Start", "Taken", "execution_pages", "new_event", "pages", "stored_pages"]
 
 #: What is written in the same commit as a turn, of which the decision tells.
 Along = Callable[[WritingTransaction, Decision], None]
@@ -53,7 +53,7 @@ class Taken:
     answered: tuple[str, ...] = ()
 
 
-def letter(workflow_id: str, kind: EventKind, now: int, data: Mapping[str, object] | None = None) -> Event:
+def new_event(workflow_id: str, kind: EventKind, now: int, data: Mapping[str, object] | None = None) -> Event:
     """An event that is handed to a turn directly; it needs the disk only when the turn cannot be taken."""
     payload = EMPTY if not data else Payload.of(dict(data))
     digest = "" if not data else payload.digest[:16]

@@ -7,7 +7,7 @@ from typing import Any
 
 from conductorlite.decide import DECIDER_VERSION
 from conductorlite.engine.archived import missing
-from conductorlite.engine.asked import Start, Taken, letter
+from conductorlite.engine.asked import Start, Taken, new_event
 from conductorlite.engine.keys import checked_domains, checked_key, checked_strategy, replaced
 from conductorlite.engine.metadata import Embedded, Metadata
 from conductorlite.engine.uploads import given_path, uploaded
@@ -139,7 +139,7 @@ class Control(Metadata):
 
     def _begin(self, row: Workflow, embedded: Embedded, first: int | None, strategy: IdempotencyStrategy) -> None:
         """Take the first turn of a new execution, whose first task is due at `first` (None: now)."""
-        event = letter(row.workflow_id, EventKind.START, row.created_at, None if first is None else {"at": first})
+        event = new_event(row.workflow_id, EventKind.START, row.created_at, None if first is None else {"at": first})
         # Stored with the first execution that uses it, in the same commit.
         new = {digest: text for digest, text in embedded.texts.items() if digest not in self._stored_definitions}
         self.turns.take(row.workflow_id, [event], started=Start(workflow=row, definitions=new, strategy=strategy))
@@ -184,7 +184,7 @@ class Control(Metadata):
         refuse_parked(workflow_id, self.turns.take(workflow_id))
 
     def _verb(self, workflow_id: str, kind: EventKind, data: Mapping[str, object] | None = None) -> Taken:
-        event = letter(workflow_id, kind, self.clock.now(), data)
+        event = new_event(workflow_id, kind, self.clock.now(), data)
         taken = self.turns.take(workflow_id, [event])
         refuse_parked(workflow_id, taken)
         reply = taken.replies.get(event.event_id)

@@ -138,7 +138,7 @@ class Deciding(Plans):
         return next(iter(known.values()), 0)
 
     def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
-        """The letters of an inbox that a turn at `now` reads."""
+        """The events of an inbox that a turn at `now` reads."""
         return view.due_events(workflow.workflow_id, now, _EVENTS)
 
     def resolved(self, view: ReadingTransaction, name: str, version: int | None) -> str | None:

@@ -17,7 +17,7 @@ from conductorlite.engine.waits import (
     deaths,
     dropped,
     given_back,
-    held_letter,
+    held_event,
     is_taken_back,
     next_deadline,
     versions,
@@ -118,7 +118,7 @@ class _Case:
             held = [event for event in sorted(self.inbox, key=lambda event: event.order) if event.held]
             if held:
                 many = len(held) != 1
-                yield f"{len(held)} event{'s are' if many else ' is'} held: {listed([held_letter(event) for event in held])}."
+                yield f"{len(held)} event{'s are' if many else ' is'} held: {listed([held_event(event) for event in held])}."
         else:
             yield f"{name} is RUNNING {self.since(row.created_at)}."
         yield from self.turned()

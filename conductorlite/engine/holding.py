@@ -2,7 +2,7 @@
 
 An engine that hands tasks to its own workers is a *holder*: registered in the store before it hands out the first one, and
 present as long as it is open (`Presence`). Whoever opens or drives the store looks for holders that are gone, and gives
-back what they had: letters to the executions and the end of the holder are one commit, so nothing is given back twice. Where a
+back what they had: events to the executions and the end of the holder are one commit, so nothing is given back twice. Where a
 presence cannot be looked at, a holder counts as alive until its lease ends, which a thread of its own renews.
 """
 
@@ -118,9 +118,9 @@ class Holding:
         now = self._clock.now()
         for task in tasks:
             with suppress(NotFound, InvariantBroken):
-                letter = _letter(task, "stopped", now)
-                if self._turns.take(task.workflow_id, [letter]).parked is not None:
-                    self._turns.keep(task.workflow_id, [letter])
+                event = _event(task, "stopped", now)
+                if self._turns.take(task.workflow_id, [event]).parked is not None:
+                    self._turns.keep(task.workflow_id, [event])
 
     def give_back_all_but(self, kept: Container[tuple[str, int]]) -> None:
         """Give back what this holder has and nobody works at; `kept` are ids and leases. Raises StorageErrors."""
@@ -201,18 +201,18 @@ class Holding:
         with self._backend.writing() as tx:
             if judged is not None and judged not in tx.task_holders():
                 return ()
-            letters = [_letter(task, why, now) for task in tx.held_by(holder)]
-            if letters:
-                tx.post(letters)
+            events = [_event(task, why, now) for task in tx.held_by(holder)]
+            if events:
+                tx.post(events)
             tx.drop_holder(holder)
-        return list(dict.fromkeys(letter.workflow_id for letter in letters))
+        return list(dict.fromkeys(event.workflow_id for event in events))
 
     def _follow(self, addressed: Sequence[str]) -> None:
         """Take the turns of the executions that were written to, of as many as need not be left to the driver."""
         if addressed:
             self._turns.wake()
         for workflow_id in addressed[:_TURNS]:
-            # What goes wrong with it is told to whoever takes the next turn on it: the letter stays until it was read.
+            # What goes wrong with it is told to whoever takes the next turn on it: the event stays until it was read.
             with suppress(NotFound, InvariantBroken, StorageError):
                 with self._backend.reading() as view:
                     row = view.workflow(workflow_id)
@@ -227,7 +227,7 @@ def _free(names: set[str]) -> str:
     return str(number)
 
 
-def _letter(task: Task, why: Why, now: int) -> Event:
+def _event(task: Task, why: Why, now: int) -> Event:
     # Before its response timeout, also when that has passed while nobody looked: of who is gone nothing is to be heard.
     due_at = now if task.response_timeout_at is None else min(now, task.response_timeout_at - 1)
     return Event(

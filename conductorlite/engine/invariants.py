@@ -184,8 +184,8 @@ def _will_begin(picture: Picture, task: Task, inbox: Mapping[str, Event], messag
             yield f"{task.ref} is offered as {message}"
 
 
-def letters_are_the_owners(picture: Picture) -> Iterator[str]:
-    """Letters and messages lie where the execution's owner, and nobody else, finds them."""
+def events_are_the_owners(picture: Picture) -> Iterator[str]:
+    """Events and messages lie where the execution's owner, and nobody else, finds them."""
     owner = picture.workflow.owner
     for event in picture.inbox:
         if event.owner != owner:
@@ -414,7 +414,7 @@ INVARIANTS: Final[dict[str, Callable[[Picture], Iterator[str]]]] = {
         the_journal_replays_to_the_rows,
         compensations_undo_what_completed,
         slots_are_those_of_the_rows,
-        letters_are_the_owners,
+        events_are_the_owners,
     )
 }
 

@@ -31,14 +31,14 @@ __all__ = [
     "checked_key",
     "checked_strategy",
     "last_polls",
-    "refuse_letter",
+    "refuse_event",
     "refuse_start",
     "replaced",
-    "start_letter",
+    "start_event",
     "strategy_of",
 ]
 
-#: Due events looked at for the letter that begins an execution.
+#: Due events looked at for the event that begins an execution.
 _LETTERS: Final = 200
 
 
@@ -70,15 +70,15 @@ def replaced(view: ExecutionReads, name: str, key: str | None, strategy: Idempot
     raise KeyTaken(holder, f"idempotency key {key!r} of workflow {name!r} belongs to execution {holder!r}, which is {status}")
 
 
-def start_letter(view: ExecutionReads, workflow_id: str, now: int) -> Event | None:
-    """The due letter that brings an execution into being, or None."""
+def start_event(view: ExecutionReads, workflow_id: str, now: int) -> Event | None:
+    """The due event that brings an execution into being, or None."""
     due = view.due_events(workflow_id, now, _LETTERS)
     return next((event for event in due if event.kind is EventKind.START), None)
 
 
-def strategy_of(letter: Event | None) -> IdempotencyStrategy:
-    """The strategy a START letter asks for; FAIL when it says nothing."""
-    said = None if letter is None else letter.data.value.get("idempotencyStrategy")
+def strategy_of(event: Event | None) -> IdempotencyStrategy:
+    """The strategy a START event asks for; FAIL when it says nothing."""
+    said = None if event is None else event.data.value.get("idempotencyStrategy")
     return IdempotencyStrategy.FAIL if said is None else IdempotencyStrategy(said)
 
 
@@ -86,25 +86,25 @@ def strategy_of(letter: Event | None) -> IdempotencyStrategy:
 Texts = Callable[[ReadingTransaction, str, Iterable[str]], Mapping[str, Payload]]
 
 
-def refuse_start(tx: WritingTransaction, letter: Event, now: int, problem: str) -> tuple[str, ...]:
-    """Consume the START letter of an execution that cannot begin, and answer its sender with an event STARTED that says why."""
-    said = letter.data.value
+def refuse_start(tx: WritingTransaction, event: Event, now: int, problem: str) -> tuple[str, ...]:
+    """Consume the START event of an execution that cannot begin, and answer its sender with an event STARTED that says why."""
+    said = event.data.value
     asker = said.get("answer") or said.get("parent")
-    tx.remove(letter.workflow_id)
+    tx.remove(event.workflow_id)
     if asker is None:
         return ()
-    tx.post([_answer(letter, asker, {"error": problem}, now)])
-    return (letter.sender,)
+    tx.post([_answer(event, asker, {"error": problem}, now)])
+    return (event.sender,)
 
 
-def refuse_letter(tx: WritingTransaction, letter: Event, row: Workflow, now: int, texts: Texts) -> tuple[str, ...] | None:
-    """Consume the START letter of an execution whose key is taken and answer its sender; None when the key is free by now.
+def refuse_event(tx: WritingTransaction, event: Event, row: Workflow, now: int, texts: Texts) -> tuple[str, ...] | None:
+    """Consume the START event of an execution whose key is taken and answer its sender; None when the key is free by now.
 
     Who wants an answer says `answer`, or is the `parent` (`ref`, `attempt`, `generation` of the task that asked). It gets an
     event STARTED: for RETURN_EXISTING `workflowId` and `existing`, a parent with the result of that execution; else `error`.
     """
-    strategy = strategy_of(letter)
-    said = letter.data.value
+    strategy = strategy_of(event)
+    said = event.data.value
     parent = said.get("parent")
     try:
         replaced(tx, row.name, row.idempotency_key, strategy)
@@ -117,11 +117,11 @@ def refuse_letter(tx: WritingTransaction, letter: Event, row: Workflow, now: int
         else:
             data = _result(tx, taken, texts)
     asker = said.get("answer") or parent
-    tx.remove(letter.workflow_id)
+    tx.remove(event.workflow_id)
     if asker is None:
         return ()
-    tx.post([_answer(letter, asker, data, now)])
-    return (letter.sender,)
+    tx.post([_answer(event, asker, data, now)])
+    return (event.sender,)
 
 
 def _result(view: ReadingTransaction, taken: KeyTaken, texts: Texts) -> dict[str, object]:
@@ -146,14 +146,14 @@ def _result(view: ReadingTransaction, taken: KeyTaken, texts: Texts) -> dict[str
     }
 
 
-def _answer(letter: Event, answer: Mapping[str, Any], data: Mapping[str, object], now: int) -> Event:
+def _answer(event: Event, answer: Mapping[str, Any], data: Mapping[str, object], now: int) -> Event:
     return Event(
-        workflow_id=letter.sender,
-        event_id=f"{EventKind.STARTED}:{letter.workflow_id}",
+        workflow_id=event.sender,
+        event_id=f"{EventKind.STARTED}:{event.workflow_id}",
         kind=EventKind.STARTED,
         due_at=now,
-        posted_at=max(now, letter.posted_at),
-        sender=letter.workflow_id,
+        posted_at=max(now, event.posted_at),
+        sender=event.workflow_id,
         ref=answer["ref"],
         attempt=answer["attempt"],
         generation=answer["generation"],

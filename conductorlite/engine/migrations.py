@@ -9,7 +9,7 @@ from typing import Final
 
 from conductorlite.decide.migrations import pending_of
 from conductorlite.engine.archived import missing
-from conductorlite.engine.asked import letter, stored_pages
+from conductorlite.engine.asked import new_event, stored_pages
 from conductorlite.engine.control import Control, refuse_parked
 from conductorlite.engine.metadata import Embedded
 from conductorlite.model.decisions import EventKind, Outcome
@@ -42,7 +42,7 @@ class Migrations(Control):
         as at a start: later registrations change nothing. `refs` maps references to those they are called in the new
         definition. What has ended stays; what is live must have its place in the new definition; what follows is the new
         one's. The plan is checked again in the turn that moves the execution; while another engine holds the execution's
-        lock, the move waits in the inbox like any letter. With `dry_run` nothing is changed, and a plan that is BLOCKED is
+        lock, the move waits in the inbox like any event. With `dry_run` nothing is changed, and a plan that is BLOCKED is
         returned. Raises ExecutionNotFound, DefinitionNotFound, InvalidDefinition, Conflict with the reasons when the
         plan is BLOCKED, and Parked.
         """
@@ -100,7 +100,7 @@ class Migrations(Control):
         return plan_between(row, rows, self.turns.plan(view, row), target.plan, refs, pending)
 
     def _move(self, row: Workflow, target: Embedded, refs: Mapping[str, str]) -> None:
-        # Before the letter, which may have to wait for its turn in the inbox; a text nobody refers to yet does no harm.
+        # Before the event, which may have to wait for its turn in the inbox; a text nobody refers to yet does no harm.
         new = {digest: text for digest, text in target.texts.items() if digest not in self._stored_definitions}
         if new:
             with self.backend.writing() as tx:
@@ -108,7 +108,7 @@ class Migrations(Control):
                     tx.embed(digest, text)
             self._stored_definitions.update(new)
         data = {"definitionHash": target.digest, "version": target.version, "refs": dict(refs)}
-        event = letter(row.workflow_id, EventKind.MIGRATE, self.clock.now(), data)
+        event = new_event(row.workflow_id, EventKind.MIGRATE, self.clock.now(), data)
         taken = self.turns.take(row.workflow_id, [event])
         refuse_parked(row.workflow_id, taken)
         reply = taken.replies.get(event.event_id)

@@ -228,8 +228,8 @@ class Queries(Limits):
         with self.backend.reading() as view:
             standings = self._standings(view, (workflow,), task) | self._standings(view, (row for row, _ in below.values()), None)
             archived = " It is archived." if view.workflow(workflow_id) is None else ""
-            inboxes = (inbox, *(letters for _, letters in below.values()))
-            left = self.driven.left(view, (event for letters in inboxes for event in letters), self.clock.now())
+            inboxes = (inbox, *(events for _, events in below.values()))
+            left = self.driven.left(view, (event for events in inboxes for event in events), self.clock.now())
         return in_words(
             workflow, inbox, self.clock.now(), ref=task, history=history, below=below, polls=polls, former=former,
             standings=standings, left=left,

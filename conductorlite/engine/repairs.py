@@ -61,7 +61,7 @@ class _Mending:
         self.rows[(task.ref, task.attempt)] = self._changed[(task.ref, task.attempt)] = row
 
     def post(self, event_id: str, kind: EventKind, at: int, **fields: Any) -> None:
-        """Put a letter into the own inbox; that of a parked execution is held like all others."""
+        """Put an event into the own inbox; that of a parked execution is held like all others."""
         number = self.workflow.sequence + 1
         self.workflow = attrs.evolve(self.workflow, sequence=number)
         held = self.workflow.parked is not None
@@ -115,11 +115,11 @@ def _ended(mending: _Mending) -> None:
 
 
 def _owners(mending: _Mending) -> None:
-    """Letters lie where the execution's owner finds them."""
+    """Events lie where the execution's owner finds them."""
     for event in mending.picture.inbox:
         if event.owner != mending.workflow.owner:
             mending.timers.append(attrs.evolve(event, owner=mending.workflow.owner))
-            mending.tell("letters_are_the_owners", f"{event.event_id} is for {mending.workflow.owner or 'everybody'} now")
+            mending.tell("events_are_the_owners", f"{event.event_id} is for {mending.workflow.owner or 'everybody'} now")
 
 
 def _counters(mending: _Mending) -> None:
@@ -252,7 +252,7 @@ def limit_mended(
     waiting = (member for member in stay if member.state is MemberState.WAITING and member.lane not in limit.unpolled)
     line = sorted(waiting, key=lambda member: member.place)
     new = attrs.evolve(limit, in_use=in_use, reserved=reserved)
-    letters: tuple[Event, ...] = ()
+    events: tuple[Event, ...] = ()
     if line:
         head = line[0]
         blocked = head.concurrent > 0 and in_use >= head.concurrent
@@ -260,7 +260,7 @@ def limit_mended(
         if not blocked and not timed and not (head.rate > 0 and reserved > 0):
             told.append(f"{head.holder} is told to look again: its slot is free")
             new = attrs.evolve(new, alarm=head.holder, alarm_at=now)
-            letters = (
+            events = (
                 Event(
                     workflow_id=head.workflow_id,
                     event_id=f"{EventKind.WINDOW_MOVES}:{limit.key}",
@@ -277,7 +277,7 @@ def limit_mended(
         told.append("it is forgotten: nobody holds a slot of it or waits")
     if not told:
         return None
-    return change, letters, tuple(Finding(law="slots_are_counted_and_used", workflow_id=limit.key, text=text) for text in told)
+    return change, events, tuple(Finding(law="slots_are_counted_and_used", workflow_id=limit.key, text=text) for text in told)
 
 
 def _limit_told(limit: Limit, members: Sequence[Member], strangers: frozenset[str]) -> Iterator[str]:

@@ -216,7 +216,7 @@ class Reporting(Reruns):
         return taken
 
     def report_event(self, task: Task, result: TaskResult, *, merge: bool = False) -> Event:
-        """A report as a letter, its output laid over the task's with `merge`; raises InvalidInput and PayloadUnavailable."""
+        """A report as an event, its output laid over the task's with `merge`; raises InvalidInput and PayloadUnavailable."""
         result = self._whole(task, result)
         try:
             result = kept_result(result)
@@ -238,7 +238,7 @@ class Reporting(Reruns):
             "merge": merge or None,
         }
         given = {name: value for name, value in data.items() if value is not None}
-        return self._task_letter(task, EventKind.REPORT, Payload.of(given, where=f"report on {task.ref!r}"))
+        return self._task_event(task, EventKind.REPORT, Payload.of(given, where=f"report on {task.ref!r}"))
 
     def _whole(self, task: Task, result: TaskResult) -> TaskResult:
         """A report with the output that was uploaded for it; on an attempt that has ended, which nobody looks at, without any."""
@@ -266,7 +266,7 @@ class Reporting(Reruns):
 
     def sign_of_life(self, task: Task, at: int) -> bool:
         """As `extend_lease`, for a worker that was alive at an instant (epoch ms), when that could not be written."""
-        event = self._task_letter(task, EventKind.EXTEND_LEASE, Payload.of({"taskId": task.task_id, "lease": task.lease}))
+        event = self._task_event(task, EventKind.EXTEND_LEASE, Payload.of({"taskId": task.task_id, "lease": task.lease}))
         if at < event.due_at:
             event = attrs.evolve(event, due_at=at, posted_at=at)
         try:
@@ -281,7 +281,7 @@ class Reporting(Reruns):
             raise StaleLease(f"{task.workflow_id}: {reply.message}")
         return reply is not None and reply.outcome is Outcome.DONE
 
-    def _task_letter(self, task: Task, kind: EventKind, data: Payload) -> Event:
+    def _task_event(self, task: Task, kind: EventKind, data: Payload) -> Event:
         now = self.clock.now()
         return Event(
             workflow_id=task.workflow_id,

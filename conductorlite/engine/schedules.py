@@ -1,6 +1,6 @@
 """Schedules: verbs, and the turn of a schedule.
 
-A schedule's timer is a letter in an inbox of its own, so the driver finds it with all others. Its turn does one step: at most
+A schedule's timer is an event in an inbox of its own, so the driver finds it with all others. Its turn does one step: at most
 one start. The start and the schedule's advance are one commit under two fences: that of the new execution, whose id follows
 from the schedule and the instant, and that of the schedule. Whoever comes second, in this process or another, stores nothing.
 """
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.engine.asked import Along, Start, letter, stored_pages
+from conductorlite.engine.asked import Along, Start, new_event, stored_pages
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.keys import checked_domains, checked_key, checked_strategy, replaced
 from conductorlite.engine.logs import log_schedule
@@ -60,10 +60,10 @@ from conductorlite.store.tables import ScheduleRow
 
 __all__ = ["Schedules"]
 
-#: The letter that wakes a schedule by itself.
+#: The event that wakes a schedule by itself.
 _TIMER: Final = "TIMER"
 
-#: Letters of a schedule read in one turn.
+#: Events of a schedule read in one turn.
 _LETTERS: Final = 200
 
 #: How often a verb tries again when others change the schedule meanwhile.
@@ -253,7 +253,7 @@ class Schedules(Records):
     # ------------------------------------------------------------------ the turn of a schedule
 
     def fire_schedule(self, name: str) -> None:
-        """Take one step of a schedule with a letter that is due: start for one instant, drop or buffer it, or date the timer."""
+        """Take one step of a schedule with an event that is due: start for one instant, drop or buffer it, or date the timer."""
         now = self.clock.now()
         with self.backend.reading() as view:
             row = view.schedule(name)
@@ -279,7 +279,7 @@ class Schedules(Records):
             else:
                 after = self._start_for(row, schedule, taken, taken.start, now, consumed)
         except FencedOut:
-            return  # somebody else took the step; if anything is left to do, a letter is still due
+            return  # somebody else took the step; if anything is left to do, an event is still due
         log_schedule(name, progress, after)
 
     def _give_way(self, name: str, workflow_id: str) -> None:
@@ -338,7 +338,7 @@ class Schedules(Records):
             replaced(view, embedded.name, key, strategy)
         new = {digest: text for digest, text in embedded.texts.items() if digest not in self._stored_definitions}
         begins = Start(workflow=self._new_row(embedded, workflow_id, given, now, asked), definitions=new, strategy=strategy)
-        self.turns.begin(letter(workflow_id, EventKind.START, now), begins, along)
+        self.turns.begin(new_event(workflow_id, EventKind.START, now), begins, along)
         self._stored_definitions.update(new)
 
 
@@ -359,14 +359,14 @@ def _advance(
 ) -> ScheduleRow:
     """Store how far a schedule has come, and date its timer; raises FencedOut.
 
-    Looked at again inside the write is what may have ended since the schedule was read: its letter about that may be among
+    Looked at again inside the write is what may have ended since the schedule was read: its event about that may be among
     those consumed, or was never written because nobody waited.
     """
     if waits_for_an_end(progress):
         progress = attrs.evolve(progress, running=_running(tx, progress.running))
     new = attrs.evolve(row, progress=progress_to_text(progress), waits=waits_for_an_end(progress))
     at = wakes_at(schedule, progress, now)
-    timer = [] if at is None else [_letter(row, _TIMER, at, now)]
+    timer = [] if at is None else [_event(row, _TIMER, at, now)]
     tx.put_schedule(new, [*consumed, _TIMER], timer)
     return new
 
@@ -380,10 +380,10 @@ def _tell_schedule(tx: WritingTransaction, workflow: Workflow) -> None:
     name = name_at(workflow.event or "")
     row = None if name is None else tx.schedule(name)
     if row is not None and row.waits:
-        tx.post([_letter(row, f"ENDED:{workflow.workflow_id}", workflow.updated_at, workflow.updated_at)])
+        tx.post([_event(row, f"ENDED:{workflow.workflow_id}", workflow.updated_at, workflow.updated_at)])
 
 
-def _letter(row: ScheduleRow, event_id: str, due_at: int, now: int) -> Event:
+def _event(row: ScheduleRow, event_id: str, due_at: int, now: int) -> Event:
     return Event(
         workflow_id=row.address,
         event_id=event_id,

@@ -19,7 +19,7 @@ from conductorlite.engine.archived import missing
 from conductorlite.engine.asked import Along, Listener, Start, Taken
 from conductorlite.engine.callers import Caller, called_by
 from conductorlite.engine.deciding import Deciding, Turn
-from conductorlite.engine.keys import refuse_letter, refuse_start, replaced, start_letter, strategy_of
+from conductorlite.engine.keys import refuse_event, refuse_start, replaced, start_event, strategy_of
 from conductorlite.engine.locking import Locking
 from conductorlite.engine.logs import log_decision, log_driver, log_listener, log_parked
 from conductorlite.engine.outside import Elsewhere, Near, Outside
@@ -115,7 +115,7 @@ class Turns(Deciding):
         return self._followed(workflow_id, events, self._take(workflow_id, events, started, along))
 
     def begin(self, event: Event, started: Start, along: Along) -> Taken:
-        """Begin an execution in one commit with `along`, or not at all: nothing is tried again, and no letter is left behind.
+        """Begin an execution in one commit with `along`, or not at all: nothing is tried again, and no event is left behind.
 
         Raises AlreadyExists, KeyTaken, InvariantBroken, StorageErrors, and whatever `along` raises; then nothing is stored.
         """
@@ -170,7 +170,7 @@ class Turns(Deciding):
                 except AlreadyExists:
                     if started is not None:
                         raise
-                    # Another process has read the same letter and begun it first: it is an execution like any other now.
+                    # Another process has read the same event and begun it first: it is an execution like any other now.
                 except ExecutionNotFound:
                     if events:
                         raise
@@ -186,13 +186,13 @@ class Turns(Deciding):
             self._locking.release(workflow_id, token)
 
     def _clear(self, workflow_id: str) -> None:
-        """Drop letters to an execution that is gone, or was ended before it began. Its start may be yet to come."""
+        """Drop events to an execution that is gone, or was ended before it began. Its start may be yet to come."""
         with self.backend.writing() as tx:
             if tx.due_events(workflow_id, self.clock.now(), 1):
                 tx.remove(workflow_id)
 
     def _leave(self, workflow_id: str, events: Sequence[Event]) -> Taken:
-        """Leave letters to whoever takes the next turn. A poll is not left: nobody would be there to receive the task."""
+        """Leave events to whoever takes the next turn. A poll is not left: nobody would be there to receive the task."""
         left = [event for event in events if event.kind is not EventKind.POLL]
         if left:
             with self.backend.writing() as tx:
@@ -293,8 +293,8 @@ class Turns(Deciding):
         return workflow, self.prepare(view, workflow, events, fresh=started is not None, near=near)
 
     def _begun(self, view: ReadingTransaction, workflow_id: str) -> Workflow | None:
-        """The row of an execution that a START letter of another one brings into being."""
-        found = start_letter(view, workflow_id, self.clock.now())
+        """The row of an execution that a START event of another one brings into being."""
+        found = start_event(view, workflow_id, self.clock.now())
         if found is None:
             return None
         row = self._begun_by(view, found)
@@ -343,10 +343,10 @@ class Turns(Deciding):
         )
 
     def _refuse(self, workflow_id: str) -> tuple[str, ...] | None:
-        """Answer a START letter whose idempotency key is taken, and say who was told; None when it is not taken any more."""
+        """Answer a START event whose idempotency key is taken, and say who was told; None when it is not taken any more."""
         now = self.clock.now()
         with self.backend.writing() as tx:
-            found = start_letter(tx, workflow_id, now)
+            found = start_event(tx, workflow_id, now)
             told = None if found is None else self._refused(tx, found, now)
         if told is not None:
             self.wake()
@@ -357,12 +357,12 @@ class Turns(Deciding):
         problem = self.bounds.barriers.refusal("workflow_input", row.input)
         if problem is not None:
             return refuse_start(tx, found, now, problem)
-        return refuse_letter(tx, found, row, now, self.texts)
+        return refuse_event(tx, found, row, now, self.texts)
 
     def _apply(self, tx: WritingTransaction, decision: Decision, started: Start | None, along: Along | None) -> None:
         workflow = decision.workflow
         if decision.created and workflow.idempotency_key is not None:
-            asked = start_letter(tx, workflow.workflow_id, self.clock.now()) if started is None else None
+            asked = start_event(tx, workflow.workflow_id, self.clock.now()) if started is None else None
             strategy = strategy_of(asked) if started is None else started.strategy
             holder = replaced(tx, workflow.name, workflow.idempotency_key, strategy)
             decision = attrs.evolve(decision, replaces=holder)
@@ -395,11 +395,11 @@ class Turns(Deciding):
         return tuple(attrs.evolve(change, limit=reread(change.limit, now, read, change.dated)) for change in changes)
 
     def _owned_now(self, tx: WritingTransaction, decision: Decision) -> Decision:
-        """An execution that begins belongs to whom its letters belong now: it may have been taken over since it was read."""
-        letter = start_letter(tx, decision.workflow.workflow_id, self.clock.now())
-        if letter is None or letter.owner == decision.workflow.owner:
+        """An execution that begins belongs to whom its events belong now: it may have been taken over since it was read."""
+        event = start_event(tx, decision.workflow.workflow_id, self.clock.now())
+        if event is None or event.owner == decision.workflow.owner:
             return decision
-        raise FencedOut(f"{decision.workflow.workflow_id}: it belongs to {letter.owner!r} since it was read")
+        raise FencedOut(f"{decision.workflow.workflow_id}: it belongs to {event.owner!r} since it was read")
 
     def announce(self, decision: Decision) -> None:
         """Wake sleepers and tell listeners of a committed decision."""
@@ -463,7 +463,7 @@ class Turns(Deciding):
             log_parked(workflow_id, str(error))
 
     def keep(self, workflow_id: str, events: Sequence[Event] = ()) -> None:
-        """Put letters into the inbox of a parked workflow and hold all of it; of one released meanwhile they are due."""
+        """Put events into the inbox of a parked workflow and hold all of it; of one released meanwhile they are due."""
         with self.backend.writing() as tx:
             workflow = tx.workflow(workflow_id)
             if workflow is not None:

@@ -25,15 +25,15 @@ _PAGE: Final = 500
 
 @attrs.frozen(kw_only=True, slots=True)
 class EngineShare:
-    """What belongs to one engine with `allocation="local"`: executions that are open and ended, letters that wait for it.
+    """What belongs to one engine with `allocation="local"`: executions that are open and ended, events that wait for it.
 
-    Letters are timers, what others wrote, starts of children that have not begun, and the timers of schedules.
+    Events are timers, what others wrote, starts of children that have not begun, and the timers of schedules.
     """
 
     name: str
     open: int
     ended: int
-    letters: int
+    events: int
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -55,7 +55,7 @@ class Upkeep(Keeping):
         for row in rows:
             ended = sum(number for status, number in row.executions.items() if WorkflowStatus(status).terminal)
             total = sum(row.executions.values())
-            shares.append(EngineShare(name=row.name, open=total - ended, ended=ended, letters=row.letters))
+            shares.append(EngineShare(name=row.name, open=total - ended, ended=ended, events=row.events))
         return shares
 
     def take_over(self, name: str | None) -> int:
@@ -85,7 +85,7 @@ class Upkeep(Keeping):
         """Set right what `check` finds on one execution, or on all, as far as it follows from what is there; says what it did.
 
         Rows of tasks and the journal are taken for true. Made to follow from them: counters, timers, messages, leases of what
-        has ended, the counts and places of limits, whose letters and messages are; and SQLite's indexes from their tables.
+        has ended, the counts and places of limits, whose events and messages are; and SQLite's indexes from their tables.
         The index of searches is told anew of what it has wrong, and made anew when it is damaged.
         Statuses, outputs and the journal are never touched: what is wrong with those is left, and told. Each execution is
         set right in a commit of its own, and may be driven meanwhile. Raises ExecutionNotFound.
@@ -134,9 +134,9 @@ class Upkeep(Keeping):
             mending = limit_mended(tx.line(key, 0).limit, members, strangers(tx, members), self.clock.now())
             if mending is None:
                 return ()
-            change, letters, done = mending
+            change, events, done = mending
             tx.put_limit(change)
-            tx.post(letters)
+            tx.post(events)
         return done
 
     def _orphans_discarded(self) -> list[Finding]:

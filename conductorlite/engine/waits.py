@@ -6,7 +6,7 @@ When a task runs into its next deadline, in words.
 
 What lines of the journal tell about an execution that was run again or moved, and of attempts that were given back.
 
-What letters that are held stand for, in words.
+What events that are held stand for, in words.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
     "deaths",
     "dropped",
     "given_back",
-    "held_letter",
+    "held_event",
     "is_taken_back",
     "next_deadline",
     "versions",
@@ -160,7 +160,7 @@ def deaths(task: Task) -> str:
     return f", {alone}after {task.deaths} death{'s' if task.deaths > 1 else ''} of its worker's process"
 
 
-#: What an ended execution is to do once it has a slot, by the letter that waits for it.
+#: What an ended execution is to do once it has a slot, by the event that waits for it.
 REOPENED_BY: Final = {
     EventKind.RETRY: "retried",
     EventKind.RERUN: "rerun",
@@ -177,8 +177,8 @@ _HELD: Final = {
 }
 
 
-def held_letter(event: Event) -> str:
-    """One held letter."""
+def held_event(event: Event) -> str:
+    """One held event."""
     if event.ref is not None:
         return f"{_HELD.get(event.kind, str(event.kind))} {event.ref}"
     if event.kind is EventKind.ADMISSION:

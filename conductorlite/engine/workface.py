@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import attrs
 
-from conductorlite.engine.asked import Along, letter
+from conductorlite.engine.asked import Along, new_event
 from conductorlite.engine.forking import refuse_forked
 from conductorlite.engine.holding import Holding
 from conductorlite.engine.keys import Rider
@@ -220,7 +220,7 @@ class WorkerFace(Reporting):
                 line = view.line(key, _SPARE)
             heads = [member for member in line.heads if member.lane == queue]
             for member in heads:
-                event = letter(member.workflow_id, EventKind.WINDOW_MOVES, self.clock.now(), {"key": key, "polled": queue})
+                event = new_event(member.workflow_id, EventKind.WINDOW_MOVES, self.clock.now(), {"key": key, "polled": queue})
                 event = attrs.evolve(event, event_id=f"{EventKind.WINDOW_MOVES}:{key}:{queue}", sender=key)
                 with suppress(ExecutionNotFound, InvariantBroken):
                     if self.turns.take(member.workflow_id, [event]).parked is None:
@@ -316,7 +316,7 @@ class WorkerFace(Reporting):
         if hand is not None:
             said |= {"holder": hand.holding.begin(), "alone": hand.alone}
         event = attrs.evolve(
-            letter(message.workflow_id, EventKind.POLL, now, said),
+            new_event(message.workflow_id, EventKind.POLL, now, said),
             ref=message.ref,
             attempt=message.attempt,
             generation=message.generation,

@@ -73,10 +73,10 @@ class EventKind(StrEnum):
 
 @attrs.frozen(kw_only=True, slots=True)
 class Event:
-    """One letter in a workflow's inbox. `event_id` is unique in that inbox; a second letter with the same id replaces the first.
+    """One event in a workflow's inbox. `event_id` is unique in that inbox; a second event with the same id replaces the first.
 
-    Letters are read in the order (due_at, posted_at, sender, sender_seq). `attempt` and `generation` name the task attempt it
-    is about; when they no longer match, the letter is void. A `held` letter waits for the workflow to be resumed.
+    Events are read in the order (due_at, posted_at, sender, sender_seq). `attempt` and `generation` name the task attempt it
+    is about; when they no longer match, the event is void. A `held` event waits for the workflow to be resumed.
     """
 
     workflow_id: str
@@ -194,7 +194,7 @@ class Outgoing:
 
     removed: tuple[MessageKey, ...] = ()
     put: tuple[Message, ...] = ()
-    #: Letters to other workflows' inboxes.
+    #: Events to other workflows' inboxes.
     posted: tuple[Event, ...] = ()
 
     def __bool__(self) -> bool:

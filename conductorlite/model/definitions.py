@@ -189,7 +189,7 @@ def step_path(path: str, key: str | int) -> str:
 
 def _texts(items: Iterable[str]) -> tuple[str, ...]:
     if isinstance(items, str):
-        # A bare text is iterable too, and would silently become a list of its letters.
+        # A bare text is iterable too, and would silently become a list of its events.
         raise TypeError(f"expected a list of texts, got the text {items!r}")
     return tuple(items)
 

@@ -98,7 +98,7 @@ class Member:
     attempt: int
     generation: int
     state: MemberState
-    #: Which admission of the limit this is; a letter about another one is void.
+    #: Which admission of the limit this is; an event about another one is void.
     number: int = 0
     priority: int = 0
     #: When it asked, epoch ms.

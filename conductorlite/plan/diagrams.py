@@ -2,7 +2,7 @@
 
 Nodes are numbered in the order of the definition (`t1`, `t2` …; `u2` is what undoes `t2`), so that no text of a user ever
 becomes an identifier; labels hold that text, and everything in it that Mermaid, its Markdown or its HTML could take for more
-than a letter is written as a character code. The same definition and rows give the same text.
+than an event is written as a character code. The same definition and rows give the same text.
 """
 
 from __future__ import annotations

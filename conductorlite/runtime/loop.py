@@ -67,12 +67,12 @@ class Driver(Work):
         """
         owner = self.engine.owner
         with self.engine.backend.reading() as view:
-            letter = _later_letter(view, owner, self.clock.now()) if self._passed_over else view.next_letter(owner)
-            only_schedules = idle and letter is not None and letter[1].startswith(ADDRESS) and _only_schedules(view, owner)
+            event = _later_event(view, owner, self.clock.now()) if self._passed_over else view.next_event(owner)
+            only_schedules = idle and event is not None and event[1].startswith(ADDRESS) and _only_schedules(view, owner)
             queues = [queue_name(worker.task_type, worker.domain, owner) for worker in self.workers]
             message = view.next_message_at(queues) if queues else None
         now = self.clock.now()
-        instants = [at for at in (letter and letter[0], self._timeline[0][0] if self._timeline else None) if at is not None]
+        instants = [at for at in (event and event[0], self._timeline[0][0] if self._timeline else None) if at is not None]
         self._held = self._passed_over or (self._locked and message is not None and message <= now)
         if message is not None and message > now:
             instants.append(message)
@@ -396,24 +396,24 @@ def _result_of(running: Call) -> TaskResult:
     return result if isinstance(result, TaskResult) else raised(running.task, result or InterruptedError("it gave no result"))
 
 
-def _later_letter(view: ReadingTransaction, owner: str, now: int) -> tuple[int, str] | None:
-    """The first letter that is not due yet: when, and to whom."""
+def _later_event(view: ReadingTransaction, owner: str, now: int) -> tuple[int, str] | None:
+    """The first event that is not due yet: when, and to whom."""
     limit = 64
     while True:
-        letters = view.upcoming_events(limit, owner)
-        later = [letter for letter in letters if letter.due_at > now]
-        if later or len(letters) < limit:
+        events = view.upcoming_events(limit, owner)
+        later = [event for event in events if event.due_at > now]
+        if later or len(events) < limit:
             return (later[0].due_at, later[0].workflow_id) if later else None
         limit *= 4
 
 
 def _only_schedules(view: ReadingTransaction, owner: str) -> bool:
-    """Whether all letters that are not held are schedules' own."""
+    """Whether all events that are not held are schedules' own."""
     limit = 16
     while True:
-        letters = view.upcoming_events(limit, owner)
-        if any(not letter.workflow_id.startswith(ADDRESS) for letter in letters):
+        events = view.upcoming_events(limit, owner)
+        if any(not event.workflow_id.startswith(ADDRESS) for event in events):
             return False
-        if len(letters) < limit:
+        if len(events) < limit:
             return True
         limit *= 4

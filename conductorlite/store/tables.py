@@ -162,7 +162,7 @@ class ExecutionWrites(Protocol):
     def post(self, events: Iterable[Event]) -> None:
         """Put events into inboxes; an event of the same id is replaced. Never touches a fence.
 
-        A letter to an execution that is stored belongs to its owner, whatever it says itself.
+        An event to an execution that is stored belongs to its owner, whatever it says itself.
         """
         ...
 
@@ -318,7 +318,7 @@ class ScheduleRow:
     """One schedule as it is kept: two texts that mean nothing to the store."""
 
     name: str
-    #: The inbox its letters lie in.
+    #: The inbox its events lie in.
     address: str
     #: What is wanted.
     text: str
@@ -343,16 +343,16 @@ class ScheduleReads(Protocol):
         """A page of schedules in ascending order of names, greater than `after`."""
         ...
 
-    def next_letter(self, owner: str = "") -> tuple[int, str] | None:
-        """`due_at` and address of the first letter of an owner that is not held, or None."""
+    def next_event(self, owner: str = "") -> tuple[int, str] | None:
+        """`due_at` and address of the first event of an owner that is not held, or None."""
         ...
 
 
 class ScheduleWrites(Protocol):
     """Changing schedules."""
 
-    def put_schedule(self, row: ScheduleRow, consumed: Sequence[str], letters: Sequence[Event]) -> None:
-        """Store a schedule under its fence; its inbox loses the letters `consumed`, by id, then gets `letters`.
+    def put_schedule(self, row: ScheduleRow, consumed: Sequence[str], events: Sequence[Event]) -> None:
+        """Store a schedule under its fence; its inbox loses the events `consumed`, by id, then gets `events`.
 
         Raises FencedOut, and changes nothing, when the stored fence differs from `row.fence` (0: there is none yet). The stored
         fence becomes that number plus one.

@@ -261,19 +261,19 @@ class ChangeWrites(Protocol):
 
 @attrs.frozen(kw_only=True, slots=True)
 class OwnerRow:
-    """What belongs to one engine: executions by status, and letters that wait in inboxes (timers and schedules included)."""
+    """What belongs to one engine: executions by status, and events that wait in inboxes (timers and schedules included)."""
 
     name: str
     #: Number of executions by the name of their status.
     executions: dict[str, int]
-    letters: int
+    events: int
 
 
 class OwnerReads(Protocol):
     """Finding owners. The empty name means everybody, and is never listed."""
 
     def owners(self) -> Sequence[OwnerRow]:
-        """Everybody who owns an execution or a letter, in order of names."""
+        """Everybody who owns an execution or an event, in order of names."""
         ...
 
 
@@ -283,13 +283,13 @@ class OwnerWrites(Protocol):
     def change_owner(self, old: str, new: str, after: str, limit: int) -> Sequence[str]:
         """Give up to `limit` executions of one owner to another, in order of their ids, greater than `after`; returns those ids.
 
-        With an execution go its letters and its messages, whose queues are named anew (see `queue_name`), and its fence is
+        With an execution go its events and its messages, whose queues are named anew (see `queue_name`), and its fence is
         raised by one: what was decided for the old owner is fenced out.
         """
         ...
 
     def change_owner_of_the_rest(self, old: str, new: str) -> int:
-        """Give an owner's schedules, and its letters to what has not begun, to another; returns how many schedules that were."""
+        """Give an owner's schedules, and its events to what has not begun, to another; returns how many schedules that were."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""A journal cut into what led to its lines, and the letters that do it again."""
+"""A journal cut into what led to its lines, and the events that do it again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conductorlite.model.limits import workflow_key
 from conductorlite.model.statuses import REPORTABLE, TaskStatus
 from conductorlite.runtime.engine import Engine
 
-__all__ = ["Step", "as_told", "reenacted", "steps_of", "window_letter"]
+__all__ = ["Step", "as_told", "reenacted", "steps_of", "window_event"]
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -47,7 +47,7 @@ def steps_of(history: Sequence[HistoryEvent]) -> list[Step]:
 
 
 def as_told(events: Sequence[Event], lines: Sequence[HistoryEvent]) -> list[Event]:
-    """The letters of a turn in inbox order, response timeouts not before other timers whose lines come first.
+    """The events of a turn in inbox order, response timeouts not before other timers whose lines come first.
 
     One that would fire too soon was set again by a sign of life, of which no line tells.
     """
@@ -68,7 +68,7 @@ def as_told(events: Sequence[Event], lines: Sequence[HistoryEvent]) -> list[Even
 
 
 def reenacted(engine: Engine, workflow_id: str, step: Step, definitions: Mapping[str, str]) -> Event | None:
-    """The letter that led to a step, written again; None when what it is about is not there."""
+    """The event that led to a step, written again; None when what it is about is not there."""
     cause, line = step.cause, step.lines[0]
     kind = EventKind(cause["kind"])
     fields: dict[str, Any] = {"data": {}}
@@ -96,7 +96,7 @@ def reenacted(engine: Engine, workflow_id: str, step: Step, definitions: Mapping
         event_id=cause.get("id", f"{kind}@{line.n}"),
         kind=kind,
         due_at=step.clock,
-        # A migration has a turn of its own: no other letter can have it stamped later than the clock.
+        # A migration has a turn of its own: no other event can have it stamped later than the clock.
         posted_at=step.at if kind is EventKind.MIGRATE else step.clock,
         sender=cause.get("from", ""),
         **{**fields, "data": Payload.of(fields["data"], bounded=False)},
@@ -112,8 +112,8 @@ _ABOUT_TASKS: Final = (
 _AGAIN: Final = (TaskStatus.SCHEDULED, TaskStatus.PENDING)
 
 
-def window_letter(workflow_id: str, key: str, at: int) -> Event:
-    """A letter that has an execution look again at a limit."""
+def window_event(workflow_id: str, key: str, at: int) -> Event:
+    """An event that has an execution look again at a limit."""
     return Event(
         workflow_id=workflow_id,
         event_id=f"{EventKind.WINDOW_MOVES}:{key}",

@@ -1,7 +1,7 @@
 """An exported execution lived again: the same history, byte for byte, or the first line that differs.
 
 What came from outside is done again in the order and at the instants the journals tell, a turn at a time: each turn is given the
-letters it had then. Timers, retries and what executions write to each other come by themselves and must come out the same.
+events it had then. Timers, retries and what executions write to each other come by themselves and must come out the same.
 Signs of life are in no journal: a response timeout fires when the journal says so, and is put off when it does not.
 """
 
@@ -28,7 +28,7 @@ from conductorlite.model.limits import Limit, LimitChange, Member, MemberState
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.store.ports import Backend, ReadingTransaction
-from conductorlite.testing.reenacting import Step, as_told, reenacted, steps_of, window_letter
+from conductorlite.testing.reenacting import Step, as_told, reenacted, steps_of, window_event
 from conductorlite.testing.steps import FreeClock, ToldTurns
 
 __all__ = ["Replayed", "replay"]
@@ -39,7 +39,7 @@ _TURNS: Final = 10_000
 #: Timers that have an effect while an execution is paused.
 _UNPAUSED: Final = frozenset({EventKind.WAIT_ENDS, EventKind.WORKFLOW_TIMEOUT})
 
-#: A letter that leads to nothing but the instant it was posted at.
+#: An event that leads to nothing but the instant it was posted at.
 _NUDGE: Final = "replay"
 
 
@@ -98,7 +98,7 @@ class _Player:
         self.turns.resolve = self.turns.find
         self.turns.embed = self.embed
         self.steps = {one: steps_of(lines) for one, lines in exported.histories.items()}
-        #: By sender and id of a letter of another execution: the last line that it led to.
+        #: By sender and id of an event of another execution: the last line that it led to.
         self.reads = {one: _reads(steps, exported.executions) for one, steps in self.steps.items()}
         self.last_read = {one: max(read.values(), default=0) for one, read in self.reads.items()}
         #: Lines that came out already, of each execution.
@@ -120,7 +120,7 @@ class _Player:
                 if any(self.answer(one, self.steps[one][0]) for one in left):
                     continue
                 raise self.diverged(left[0], self.done[left[0]])
-            # A letter is read before its sender can write another one in its place: a parent writes to a child under few names.
+            # An event is read before its sender can write another one in its place: a parent writes to a child under few names.
             reading = [one for one in ready if self.awaits(one)]
             first = min(reading, key=lambda one: -self.exported.executions[one].depth) if reading else None
             self.take(first or min(ready, key=lambda one: self.steps[one][0].at))
@@ -145,7 +145,7 @@ class _Player:
         return any(event.event_id == step.cause["id"] and event.due_at <= step.clock for event in inbox)
 
     def awaits(self, workflow_id: str) -> bool:
-        """Whether a letter has been written that a step to come reads."""
+        """Whether an event has been written that a step to come reads."""
         if self.last_read[workflow_id] <= self.done[workflow_id]:
             return False
         with self.engine.backend.reading() as view:
@@ -153,7 +153,7 @@ class _Player:
         return any(self.is_to_come(workflow_id, event) for event in inbox)
 
     def answer(self, workflow_id: str, step: Step) -> bool:
-        """Have who is to write what a step reads take a letter that leads to no line but to that; False when there is none."""
+        """Have who is to write what a step reads take an event that leads to no line but to that; False when there is none."""
         sender = step.cause.get("from", "")
         if sender not in self.exported.executions or self.row(sender) is None:
             return False
@@ -163,7 +163,7 @@ class _Player:
             due = [event for event in view.inbox(sender) if not event.held and event.due_at <= step.clock]
         for event in due:
             others = event.sender in self.exported.executions and event.sender != sender
-            self.turns.letters = [event]
+            self.turns.events = [event]
             if others and not self.is_to_come(sender, event) and not self.tells(sender):
                 self.turns.one(sender, ())
                 if self.ready(workflow_id, step):
@@ -171,7 +171,7 @@ class _Player:
         return False
 
     def is_to_come(self, workflow_id: str, event: Event) -> bool:
-        """Whether a step to come reads the letter."""
+        """Whether a step to come reads the event."""
         return self.reads[workflow_id].get((event.sender, event.event_id), 0) > self.done[workflow_id]
 
     def take(self, workflow_id: str) -> None:
@@ -199,7 +199,7 @@ class _Player:
         todo, started = self.outside(workflow_id, turn)
         for _ in range(_TURNS):
             nudged = [*self.nudge(workflow_id, turn[0]), *todo]
-            self.turns.letters = () if started is not None else self.chosen(workflow_id, turn)
+            self.turns.events = () if started is not None else self.chosen(workflow_id, turn)
             now = self.row(workflow_id) or _NOBODY
             before = now.fence
             lines = self.exported.histories[workflow_id][now.history_seq : end]
@@ -222,7 +222,7 @@ class _Player:
                 self.clock.set(turn[0].at)
 
     def outside(self, workflow_id: str, turn: Sequence[Step]) -> tuple[list[Event], Start | None]:
-        """The letters of a turn that nobody in the document has written, and the start of an execution."""
+        """The events of a turn that nobody in the document has written, and the start of an execution."""
         found = []
         started = None
         for step in turn:
@@ -244,7 +244,7 @@ class _Player:
         return [Event(workflow_id=workflow_id, event_id=_NUDGE, kind=EventKind.EXTEND_LEASE, due_at=-1, posted_at=step.at, ref="")]
 
     def chosen(self, workflow_id: str, turn: Sequence[Step]) -> list[Event]:
-        """The letters of the inbox that the turn reads: its own timers that are due, and what the record says it read."""
+        """The events of the inbox that the turn reads: its own timers that are due, and what the record says it read."""
         clock = turn[0].clock
         wanted = {(step.cause["from"], step.cause["id"]) for step in turn if "from" in step.cause}
         lines = [line for step in turn for line in step.lines]
@@ -278,13 +278,13 @@ class _Player:
             with self.engine.backend.reading() as view:
                 due = [event for event in view.inbox(workflow_id) if not event.held and event.due_at <= self.clock.now()]
             left = [event for event in due if event.sender == workflow_id and event.kind is EventKind.CONTINUE]
-            self.turns.letters = left
+            self.turns.events = left
             if not left or self.tells(workflow_id):
                 return
             self.turns.one(workflow_id, ())
 
     def tells(self, workflow_id: str) -> bool:
-        """Whether a turn over the chosen letters has a line: then they were read with those that the next step tells of."""
+        """Whether a turn over the chosen events has a line: then they were read with those that the next step tells of."""
         with self.engine.backend.reading() as view:
             row = view.workflow(workflow_id)
             return row is not None and bool(self.turns.decide(self.turns.prepare(view, row, ())).history)
@@ -300,7 +300,7 @@ class _Player:
                 return
             first = min(due, key=lambda event: event.order)
             self.clock.set(first.due_at)
-            self.turns.letters = [first]
+            self.turns.events = [first]
             self.turns.one(workflow_id, ())
 
     # ------------------------------------------------------------------ comparing
@@ -353,7 +353,7 @@ class _Player:
         return plain
 
     def leave(self) -> None:
-        """Leave the executions as they were: running tasks alive, no letter to one that is not in the document."""
+        """Leave the executions as they were: running tasks alive, no event to one that is not in the document."""
         known = self.exported.executions
         for workflow_id in known:
             for task in self.engine.get(workflow_id).tasks:
@@ -385,7 +385,7 @@ class _Player:
                 row = tx.workflow(found[0][0].workflow_id) or found[0][0]
                 tx.apply(Decision(workflow=row, limits=(change,)))
                 if line:
-                    tx.post([window_letter(line[0][1], key, now)])
+                    tx.post([window_event(line[0][1], key, now)])
 
     def members(self, workflow_id: str) -> Iterator[tuple[Workflow, Member]]:
         """What of an execution has a slot, or waits for one."""
@@ -414,7 +414,7 @@ class _Player:
                 )  # fmt: skip
 
     def discard_void(self) -> None:
-        """Take letters between executions that are due and led to nothing out of their inboxes."""
+        """Take events between executions that are due and led to nothing out of their inboxes."""
         for workflow_id in self.exported.executions:
             with self.engine.backend.writing() as tx:
                 row = tx.workflow(workflow_id)
@@ -437,7 +437,7 @@ def _text(line: HistoryEvent) -> str:
 
 
 def _timed_out(event: Event, lines: Sequence[HistoryEvent]) -> bool:
-    """Whether the lines tell of the response timeout that a letter is about, or of its being put off."""
+    """Whether the lines tell of the response timeout that an event is about, or of its being put off."""
     return any(
         (line.ref, line.attempt) == (event.ref, event.attempt)
         and (

@@ -158,9 +158,9 @@ class FreeClock(VirtualClock):
 
 
 class ToldTurns(Turns):
-    """Turns that read the letters they are told to, and find the definitions the record found."""
+    """Turns that read the events they are told to, and find the definitions the record found."""
 
-    letters: Sequence[Event] = ()
+    events: Sequence[Event] = ()
     #: Hashes of the definitions that the step's lines tell of.
     used: Sequence[str] = ()
     known: Mapping[str, str] = {}
@@ -174,8 +174,8 @@ class ToldTurns(Turns):
     cut: tuple[Cut, ...] = ()
 
     def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
-        """The letters chosen for this turn."""
-        return self.letters
+        """The events chosen for this turn."""
+        return self.events
 
     def left(self, view: ReadingTransaction, event: Event, now: int) -> int:
         """How much driven time is left of a deadline, as the lines of the record tell; of others nothing."""

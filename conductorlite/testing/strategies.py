@@ -140,9 +140,9 @@ class _Maker:
     def chance(self, one_in: int) -> bool:
         return bool(self.draw(st.integers(0, one_in - 1)) == one_in - 1)
 
-    def ref(self, letter: str) -> str:
+    def ref(self, event: str) -> str:
         self.counter += 1
-        return f"{letter}{self.counter}"
+        return f"{event}{self.counter}"
 
     # ---------------------------------------------------------------- lists of tasks
 

@@ -121,7 +121,7 @@ class World:
         return _Machine(engine=engine, clock=clock, backend=backend)
 
     def _watch(self, engine: Engine) -> None:
-        """Note letters that are read before they are due."""
+        """Note events that are read before they are due."""
         real = engine.turns.due
 
         def due(view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:

@@ -26,7 +26,7 @@ class TestMemoryRelay(BackendConformance):
         super().test_agrees_with_the_memory_backend()
 
 
-def test_removal_keeps_letters_to_others() -> None:
+def test_removal_keeps_events_to_others() -> None:
     """Removing an execution forgets its undelivered messages, not what it wrote to others."""
     backend = MemoryBackend(relay=True)
     outgoing = Outgoing(put=(message(),), posted=(event("hello", 1, "v"),))
@@ -35,4 +35,4 @@ def test_removal_keeps_letters_to_others() -> None:
         tx.remove("w")
         tx.deliver(tx.outbox(9))
         assert not tx.messages(9)
-        assert [letter.event_id for letter in tx.inbox("v")] == ["hello"]
+        assert [posted.event_id for posted in tx.inbox("v")] == ["hello"]

@@ -36,7 +36,7 @@ def backend(tmp_path: Path) -> Iterator[SQLiteBackend]:
 
 @contextmanager
 def busy_writer(backend: SQLiteBackend) -> Iterator[None]:
-    """Another thread holds the writing transaction, with a letter posted and not committed."""
+    """Another thread holds the writing transaction, with an event posted and not committed."""
     inside, leave = threading.Event(), threading.Event()
 
     def write() -> None:

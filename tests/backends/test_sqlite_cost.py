@@ -140,7 +140,7 @@ def test_fenced_out_turn_undoes_nothing(backend: SQLiteBackend) -> None:
 
 
 def test_snapshot_is_read_in_few_statements(backend: SQLiteBackend) -> None:
-    """A turn's reading is one statement each for the row, the letters and all references together."""
+    """A turn's reading is one statement each for the row, the events and all references together."""
     counts = backend.counts
     assert counts is not None
     started(backend, inserted=tuple(task(f"t{n}") for n in range(50)))

@@ -19,7 +19,7 @@ def test_the_reference_is_the_help() -> None:
 
 
 def test_the_page_has_what_help_prints(shell: Shell) -> None:
-    """`--help` of every command prints, letter by letter, what stands on the page."""
+    """`--help` of every command prints, event by event, what stands on the page."""
     text = page()
     assert "-h, --help" in text
     groups = {name: group for name, group in program.commands.items() if isinstance(group, click.Group)}

@@ -13,7 +13,7 @@ from conductorlite.store.index.index import SQLiteIndex
 def test_engines_and_take_over(shell: Shell) -> None:
     """What an engine has started is listed and given to another, or to all."""
     shell("start", "waiting.json", "--id", "w", "--engine", "one")
-    assert shell("engines", "--json").json == [{"name": "one", "open": 1, "ended": 0, "letters": 0}]
+    assert shell("engines", "--json").json == [{"name": "one", "open": 1, "ended": 0, "events": 0}]
     assert "one" in shell("engines").out
     assert shell("take-over", "one", "--to", "two").out == "1 executions of one belong to two now\n"
     assert shell("take-over", "two", "--json").json == {"from": "two", "to": None, "executions": 1}

@@ -182,7 +182,7 @@ def test_equal_definitions_have_one_hash() -> None:
 
 
 def test_a_text_is_no_list_of_texts() -> None:
-    """A bare text where a list is meant would become its letters; it is refused at once."""
+    """A bare text where a list is meant would become its events; it is refused at once."""
     with pytest.raises(TypeError, match="the text 'abc'"):
         WorkflowTask(name="j", task_reference_name="j", type="JOIN", join_on="abc")
 

@@ -195,7 +195,7 @@ def _choices(name: str, texts: Sequence[str]) -> Case:
         )
         for index, text in enumerate(texts)
     ]
-    parts = {f"tasks.{letter}{index}#0": text for index, text in enumerate(texts) for letter in "syn"}
+    parts = {f"tasks.{event}{index}#0": text for index, text in enumerate(texts) for event in "syn"}
     return Case(name=name, workflows=[workflow(*tasks, task("z", "NOOP"))], parts=parts, items=texts, made_of=_choices)
 
 

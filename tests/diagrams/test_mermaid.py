@@ -1,4 +1,4 @@
-"""Definitions and executions as Mermaid flowcharts, letter by letter."""
+"""Definitions and executions as Mermaid flowcharts, event by event."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_no_text_breaks_out_of_its_label(ref: str, name: str) -> None:
 
 
 def test_what_looks_like_mermaid_is_written_as_codes() -> None:
-    """Quotes, brackets, directives, Markdown, HTML and icons become character codes; letters of any language stay."""
+    """Quotes, brackets, directives, Markdown, HTML and icons become character codes; events of any language stay."""
     ref = 'a"]--x %%{init}%% <b> **fett** fa:fa-car __é__ 数 snake_case v1.2'
     assert '"a#34;#93;#45;#45;x #37;#37;#123;init#125;#37;#37; #60;b#62; #42;#42;fett#42;#42; fa#58;fa-car ' in mermaid(
         flow(WorkflowTask(name="n", task_reference_name=ref))

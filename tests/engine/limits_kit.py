@@ -56,26 +56,26 @@ class _Store:
 
     executions: Mapping[str, Workflow]
     tasks: Mapping[str, Sequence[Task]]
-    #: Letters by execution, those still in the outbox too.
-    letters: Mapping[str, Sequence[Event]]
+    #: Events by execution, those still in the outbox too.
+    events: Mapping[str, Sequence[Event]]
     lines: Mapping[str, Line]
     members: Mapping[str, Sequence[Member]]
 
     @classmethod
     def of(cls, view: ReadingTransaction) -> _Store:
         rows = {each: view.workflow(each) for each in view.workflow_ids(None, "", _MANY)}
-        letters: dict[str, list[Event]] = defaultdict(list)
+        events: dict[str, list[Event]] = defaultdict(list)
         for item in view.outbox(_MANY):
             for event in item.outgoing.posted:
-                letters[event.workflow_id].append(event)
+                events[event.workflow_id].append(event)
         limits = view.limits("", _MANY)
         members = {limit.key: view.members(limit.key) for limit in limits}
-        for each in {*rows, *letters, *(one.workflow_id for found in members.values() for one in found)}:
-            letters[each].extend(view.inbox(each))
+        for each in {*rows, *events, *(one.workflow_id for found in members.values() for one in found)}:
+            events[each].extend(view.inbox(each))
         return cls(
             executions={each: row for each, row in rows.items() if row is not None},
             tasks={each: view.attempts(each) for each in rows},
-            letters=letters,
+            events=events,
             lines={limit.key: view.line(limit.key, _MANY) for limit in limits},
             members=members,
         )
@@ -151,15 +151,15 @@ def _head_waits_for_good_reason(
     at = _may_go(line, head.terms, now)
     if at is None:
         return
-    # Letters of one id replace each other; those of the outbox come first here, and are still to be delivered.
-    moves = (one for one in store.letters[head.workflow_id] if one.kind is EventKind.WINDOW_MOVES)
+    # Events of one id replace each other; those of the outbox come first here, and are still to be delivered.
+    moves = (one for one in store.events[head.workflow_id] if one.kind is EventKind.WINDOW_MOVES)
     due = [one.due_at for one in moves if one.data.value["key"] == key]
     if not head.rate:
         yield f"{key}: {head.holder} waits beside {limit.in_use} in use, though it may have {head.concurrent}"
     elif limit.alarm != head.holder or not due:
-        yield f"{key}: {head.holder} waits for a window that moves at {at}: the alarm is {limit.alarm}, letters are due at {due}"
+        yield f"{key}: {head.holder} waits for a window that moves at {at}: the alarm is {limit.alarm}, events are due at {due}"
     elif max(due) > max(at, now) + rounding_ms:  # one that comes early looks again, and is written again
-        yield f"{key}: {head.holder} may go at {at}, its letters are due at {due}, now is {now}"
+        yield f"{key}: {head.holder} may go at {at}, its events are due at {due}, now is {now}"
 
 
 def _member_is_someone(store: _Store, member: Member) -> Iterator[str]:
@@ -171,13 +171,13 @@ def _member_is_someone(store: _Store, member: Member) -> Iterator[str]:
         one.kind is EventKind.GRANTED
         and (one.data.value["key"], one.data.value["holder"], one.data.value["number"])
         == (member.key, member.holder, member.number)
-        for one in store.letters[member.workflow_id]
+        for one in store.events[member.workflow_id]
     )
     if member.ref is None:
         waits = workflow.rate_limited
         if workflow.rate_limit_key != member.key:
             yield f"{member.key}: {member.holder} is a member, its own limit is {workflow.rate_limit_key}"
-        goes_on = any(one.kind in REOPENING and not one.held for one in store.letters[member.workflow_id])
+        goes_on = any(one.kind in REOPENING and not one.held for one in store.events[member.workflow_id])
         if workflow.status.terminal and not waits and not goes_on:
             yield f"{member.key}: {member.holder} has a slot though it is {workflow.status}"
     else:
@@ -191,7 +191,7 @@ def _member_is_someone(store: _Store, member: Member) -> Iterator[str]:
             yield f"{member.key}: {member.holder} was let in and is not told, it is {task.status}"
         if member.rate and offered and member.state is not MemberState.RESERVED:
             yield f"{member.key}: {member.holder} is offered, and holds no place in the window"
-        ends = [one.due_at for one in store.letters[member.workflow_id] if one.event_id == f"OFFER_ENDS:{member.ref}"]
+        ends = [one.due_at for one in store.events[member.workflow_id] if one.event_id == f"OFFER_ENDS:{member.ref}"]
         if member.rate and offered and not (ends and ends[0] <= task.due_at + 5_000):
             yield f"{member.key}: {member.holder} is offered at {task.due_at}, until {ends}"
         if not waits and task.status not in _OPEN:
@@ -206,7 +206,7 @@ def _everyone_is_member(store: _Store) -> Iterator[str]:
         key = workflow.rate_limit_key
         if key is not None and (key, each) not in members:
             yield f"{each}: belongs to {key}, which does not know it"
-        asks = [one.ref for one in store.letters[each] if one.kind is EventKind.ADMISSION]
+        asks = [one.ref for one in store.events[each] if one.kind is EventKind.ADMISSION]
         if workflow.rate_limited and key is None and None not in asks:
             yield f"{each}: waits for no limit, and will not ask"
         for task in store.tasks[each]:

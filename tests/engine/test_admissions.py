@@ -89,7 +89,7 @@ def test_a_task_put_back_gives_its_slot_to_the_next(bench: Bench) -> None:
     assert bench.engine.get(first).task("a").status is TaskStatus.SCHEDULED
 
 
-#: What a letter says that gives a slot to `a`, and is void.
+#: What an event says that gives a slot to `a`, and is void.
 VOID: dict[str, dict[str, Any]] = {
     "for nobody": {"holder": "stranger"},
     "for who waits still": {},

@@ -244,7 +244,7 @@ def test_full_disk_while_driven(path: Path) -> None:
 
 def not_a_database(path: Path) -> None:
     """A file that is something else."""
-    path.write_bytes(b"this is a letter, not a database\n" * 100)
+    path.write_bytes(b"this is an event, not a database\n" * 100)
 
 
 def somebody_elses(path: Path) -> None:

@@ -29,10 +29,10 @@ def parent(bench: Bench) -> Bench:
 
 
 def _tell(bench: Bench, kind: EventKind, said: dict[str, Any], **fields: Any) -> None:
-    """A letter about the present attempt at `c`, with some of it wrong."""
+    """An event about the present attempt at `c`, with some of it wrong."""
     task = bench.task("c")
     told = {"workflowId": task.sub_workflow_id, "taskId": task.task_id, "name": "child.1", "reason": None, "output": {}, **said}
-    letter = Event(
+    event = Event(
         workflow_id=bench.workflow_id,
         event_id=f"{kind}:stray",
         kind=kind,
@@ -45,7 +45,7 @@ def _tell(bench: Bench, kind: EventKind, said: dict[str, Any], **fields: Any) ->
         data=Payload.of(told),
     )
     with bench.engine.backend.writing() as tx:
-        tx.post([attrs.evolve(letter, **fields)])
+        tx.post([attrs.evolve(event, **fields)])
     bench.engine.settle()
 
 
@@ -62,7 +62,7 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("status", ["COMPLETED", "FAILED"])
 def test_an_end_that_is_not_the_childs_own_ends_nothing(parent: Bench, wrong: str, status: str) -> None:
-    """A letter of another execution, or about another attempt, changes neither the task nor the workflow; the child's own does."""
+    """An event of another execution, or about another attempt, changes neither the task nor the workflow; the child's own does."""
     said, fields = WRONG[wrong]
     before = parent.journal()
     _tell(parent, EventKind.CHILD_ENDED, {"status": status, **said}, **fields)
@@ -73,7 +73,7 @@ def test_an_end_that_is_not_the_childs_own_ends_nothing(parent: Bench, wrong: st
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_stranger_that_goes_on_reopens_nothing(parent: Bench, wrong: str) -> None:
-    """The task and its workflow stay as they ended, but for the letter of the child itself."""
+    """The task and its workflow stay as they ended, but for the event of the child itself."""
     child = str(parent.task("c").sub_workflow_id)
     parent.do("work", "FAILED")
     assert parent.status_of_workflow() is WorkflowStatus.FAILED

@@ -12,7 +12,7 @@ from engine_kit import T0, Bench, flow, simple, task_def
 from limits_kit import limited, verify
 
 from conductorlite import Engine, SystemClock, Task, TaskStatus, VirtualClock, WorkflowDef
-from conductorlite.engine.asked import letter
+from conductorlite.engine.asked import new_event
 from conductorlite.model.clock import Wakeup, steady
 from conductorlite.model.decisions import Decision, EventKind
 from conductorlite.model.limits import Limit, LimitChange, reread
@@ -125,7 +125,7 @@ def test_both_limits(bench: Bench) -> None:
 
 
 def _given_back(bench: Bench, task: Task, why: str = "died") -> None:
-    event = letter(task.workflow_id, EventKind.GIVE_BACK, bench.clock.now(), {"lease": task.lease, "why": why})
+    event = new_event(task.workflow_id, EventKind.GIVE_BACK, bench.clock.now(), {"lease": task.lease, "why": why})
     about = {"ref": task.ref, "attempt": task.attempt, "generation": task.generation}
     bench.engine.turns.take(task.workflow_id, [attrs.evolve(event, **about)])
     bench.engine.settle()
@@ -233,7 +233,7 @@ def test_moved_from_a_definition_without_a_limit(bench: Bench) -> None:
     assert bench.engine.check() == []
 
 
-def test_a_lost_letter_is_found_and_written_again(bench: Bench) -> None:
+def test_a_lost_event_is_found_and_written_again(bench: Bench) -> None:
     """An offer that nothing would end is told of by `check`, and set right by `repair`."""
     _started(bench, flow(limited("a", rate=1, per_s=60)), "w1")
     with bench.engine.backend.writing() as tx:

@@ -105,5 +105,5 @@ def test_a_crowd_survives_a_crash_at_any_write(store: str, every: int, capsys: p
 
 @pytest.mark.parametrize(("store", "every"), [pytest.param("relay", 13, marks=pytest.mark.slow), *EVERY_DEATH])
 def test_a_window_survives_a_crash_at_any_write(store: str, every: int) -> None:
-    """The alarm of a window is in the commit that needs it: nobody waits for a letter that a dead process should have sent."""
+    """The alarm of a window is in the commit that needs it: nobody waits for an event that a dead process should have sent."""
     assert crash_families(windows, beat, stores=[store], every=every) >= 40 // every

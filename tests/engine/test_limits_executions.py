@@ -332,7 +332,7 @@ def test_terminating_leaves_the_line(waiting: Bench, paused: bool) -> None:
 
 @pytest.mark.parametrize("resumed", [False, True])
 def test_terminating_by_a_clock_that_is_behind_leaves_nothing(waiting: Bench, resumed: bool) -> None:
-    """A pause had left a letter, by which it would have asked again; to the engine that ends it that one is not due yet."""
+    """A pause had left an event, by which it would have asked again; to the engine that ends it that one is not due yet."""
     behind = VirtualClock(waiting.clock.now())
     waiting.engine.advance("1s")
     waiting.engine.pause("late")
@@ -394,7 +394,7 @@ def test_migrated_while_paused_to_a_definition_without_a_limit_it_begins_when_re
 
 
 def test_a_task_that_was_renamed_in_its_line_gets_its_slot(laws: Bench) -> None:
-    """Whether another execution gives the slot or this one: the letter, and the line, find the new name."""
+    """Whether another execution gives the slot or this one: the event, and the line, find the new name."""
     old = flow(fork("f", [limited("a", "work", k=1)], [limited("b", "work", k=1)]), join("j", "a", "b"), name="m")
     new = flow(fork("f", [limited("a", "work", k=1)], [limited("c", "work", k=1)]), join("j", "a", "c"), name="m", version=2)
     laws.start(old, workflow_id="m")

@@ -147,7 +147,7 @@ def not_told(patch: Patch) -> None:
     patch.setattr(Draft, "_admit", admit)
 
 
-def old_letter_counts(patch: Patch) -> None:
+def old_event_counts(patch: Patch) -> None:
     """A slot that was given before, and taken back since, is taken up all the same, by whatever has the name."""
     real = Draft.take_up
 
@@ -203,7 +203,7 @@ BUGS: list[Callable[[Patch], None]] = [
     somebody_overtakes,
     freed_slot_not_given_on,
     not_told,
-    old_letter_counts,
+    old_event_counts,
     void_in_its_own_turn,
     paused_in_the_line,
     let_in_twice,

@@ -32,7 +32,7 @@ def _started(store: Path, seed: int, seconds: float) -> subprocess.Popen[bytes]:
 
 
 def _look(store: SQLiteBackend) -> None:
-    # A millisecond that passed since a letter came due is no reason to complain: the driver was not there yet.
+    # A millisecond that passed since an event came due is no reason to complain: the driver was not there yet.
     verify(store, SystemClock().now(), rounding_ms=1)
 
 

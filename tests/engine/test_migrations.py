@@ -25,7 +25,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.engine.asked import letter
+from conductorlite.engine.asked import new_event
 from conductorlite.model.decisions import Event, EventKind
 
 
@@ -210,7 +210,7 @@ def test_a_renamed_wait_and_loop(bench: Bench) -> None:
 
 
 def test_a_renamed_sub_workflow_hears_of_its_child(bench: Bench) -> None:
-    """The child's letter is addressed to the old name, and ends the task under the new one."""
+    """The child's event is addressed to the old name, and ends the task under the new one."""
     bench.start(flow(child("s", simple("inner"))))
     bench.engine.settle()
     bench.engine.migrate(bench.workflow_id, version_2(child("t", simple("inner")), simple("after")), refs={"s": "t"})
@@ -433,7 +433,7 @@ def test_a_cut_turn_is_finished_first(new_bench: Callable[..., Bench]) -> None:
     bench.engine.turns.take = _one_turn(bench)  # type: ignore[method-assign]
     bench.start(flow(fork("f", [simple("a")], [simple("b")], [simple("c")]), join("j", "a", "b", "c")))
     del bench.engine.turns.take
-    bench.engine.turns._take(bench.workflow_id, [letter(bench.workflow_id, EventKind.PAUSE, bench.clock.now())], None)
+    bench.engine.turns._take(bench.workflow_id, [new_event(bench.workflow_id, EventKind.PAUSE, bench.clock.now())], None)
     bench.engine.settle()
     begun = set(bench.statuses())
     assert begun < {"f", "j", "a", "b", "c"}
@@ -470,7 +470,7 @@ def test_the_turn_looks_again(bench: Bench) -> None:
     assert bench.workflow.version == 1
 
 
-def test_a_letter_that_had_to_wait(bench: Bench) -> None:
+def test_an_event_that_had_to_wait(bench: Bench) -> None:
     """A migration that lies in the inbox comes after the report that lies there with it, whatever their order."""
     bench.start(flow(simple("a"), simple("b"), simple("c")))
     held = bench.take("a")
@@ -479,7 +479,7 @@ def test_a_letter_that_had_to_wait(bench: Bench) -> None:
         target = bench.engine.embedded(view, new, None)
     now = bench.clock.now()
     data = {"definitionHash": target.digest, "version": 2, "refs": {}}
-    event = letter(bench.workflow_id, EventKind.MIGRATE, now, data)
+    event = new_event(bench.workflow_id, EventKind.MIGRATE, now, data)
     done = bench.engine.report_event(
         held, TaskResult(workflow_id=held.workflow_id, task_id=held.task_id, status=TaskStatus.COMPLETED, lease=held.lease)
     )

@@ -1,4 +1,4 @@
-"""Engine.migrate beside other verbs: what was skipped ahead, letters to what was renamed twice, names that changed hands."""
+"""Engine.migrate beside other verbs: what was skipped ahead, events to what was renamed twice, names that changed hands."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_what_was_skipped_ahead_must_be_able_to_come(bench: Bench) -> None:
     assert bench.engine.check() == []
 
 
-# ---------------------------------------------------------------------- letters to what has another name by now
+# ---------------------------------------------------------------------- events to what has another name by now
 
 
 def child(ref: str, *tasks: WorkflowTask) -> WorkflowTask:

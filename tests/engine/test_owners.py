@@ -181,13 +181,13 @@ def test_a_schedule_belongs_to_who_saved_it(new_engine: NewEngine) -> None:
 
 
 def test_engines_are_listed_with_what_they_own(new_engine: NewEngine) -> None:
-    """Open and ended executions, and letters; what is everybody's is not listed."""
+    """Open and ended executions, and events; what is everybody's is not listed."""
     mine, other, shared = new_engine("one"), new_engine("two"), new_engine()
     mine.start("chain").result()
     mine.start("chain")
     other.start("chain", delay="5s")
     shared.start("chain")
-    assert {(share.name, share.open, share.ended, share.letters) for share in shared.engines()} == {
+    assert {(share.name, share.open, share.ended, share.events) for share in shared.engines()} == {
         ("one", 1, 1, 1),
         ("two", 1, 0, 1),
     }
@@ -210,7 +210,7 @@ def test_a_take_over_brings_everything_along(new_engine: NewEngine) -> None:
 
 
 def test_a_zombie_is_fenced_out(store: Backend, new_engine: NewEngine) -> None:
-    """What an engine has decided and not committed when it is taken over is not committed; its letter counts after all."""
+    """What an engine has decided and not committed when it is taken over is not committed; its event counts after all."""
     faulty = FaultyBackend(store, keep_open=True)
     dead, heir = new_engine("dead", faulty), new_engine("heir")
     run = dead.start("chain")
@@ -231,7 +231,7 @@ def test_a_zombie_is_fenced_out(store: Backend, new_engine: NewEngine) -> None:
 
 
 def test_a_child_that_begins_while_it_is_taken_over(store: Backend, new_engine: NewEngine) -> None:
-    """It has no row and no fence yet: it belongs to whom its letter belongs when it begins."""
+    """It has no row and no fence yet: it belongs to whom its event belongs when it begins."""
     if not store.one_commit:
         pytest.skip("there a child begins in a turn of the driver's, as in the next test")
     faulty = FaultyBackend(store, keep_open=True)

@@ -139,13 +139,13 @@ def test_what_has_not_ended_is_not_removed(bench: Bench) -> None:
 
 
 def test_late_words_about_a_removed_execution(bench: Bench) -> None:
-    """A report, a sign of life, lines of a log and letters that come after the removal do no harm and leave no trace."""
+    """A report, a sign of life, lines of a log and events that come after the removal do no harm and leave no trace."""
     engine = bench.engine
     bench.start(flow(simple("a"), wait("w", duration="1h")))
     task = bench.take("a")
     with engine.backend.reading() as view:
-        letters = view.inbox("w1")
-    assert letters
+        events = view.inbox("w1")
+    assert events
     engine.terminate("w1")
     engine.remove("w1")
     result = TaskResult(workflow_id="w1", task_id=task.task_id, status=TaskStatus.COMPLETED, lease=task.lease)
@@ -157,7 +157,7 @@ def test_late_words_about_a_removed_execution(bench: Bench) -> None:
         engine.extend_lease(task)
     engine.log(task, "too late")
     with engine.backend.writing() as tx:
-        tx.post(letters)
+        tx.post(events)
     bench.at(7_200)
     assert engine.task_logs(task.task_id) == []
     with engine.backend.reading() as view:

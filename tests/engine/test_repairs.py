@@ -103,7 +103,7 @@ DAMAGES: dict[str, tuple[Damage, str, str]] = {
         lambda engine, row: plant(
             engine, row, outgoing=Outgoing(put=(message("b", T0, "w", queue="@x/b", task_id=row.task("b").task_id),))
         ),
-        "letters_are_the_owners",
+        "events_are_the_owners",
         "b is offered in queue 'b' again",
     ),
     "a message of a task that is with a worker": (
@@ -195,7 +195,7 @@ def test_what_has_ended_holds_nothing(engine: Engine, row: Workflow) -> None:
     assert engine.check() == []
 
 
-def test_letters_of_the_wrong_owner_are_put_right(store: Backend) -> None:
+def test_events_of_the_wrong_owner_are_put_right(store: Backend) -> None:
     """A timer that only another engine would find is its execution's again."""
     engine = Engine(store, clock=VirtualClock(T0), name="one", allocation="local")
     engine.start(FORKED, workflow_id="w")
@@ -206,26 +206,26 @@ def test_letters_of_the_wrong_owner_are_put_right(store: Backend) -> None:
         tx.change_owner("two", "one", "", 9)
     assert engine.check() == []
     with store.reading() as view:
-        letters = [attrs.evolve(letter, owner="two") for letter in view.inbox("w")]
-    misplace(store, "w", letters[0].event_id)
-    assert {finding.law for finding in engine.check()} == {"letters_are_the_owners"}
+        events = [attrs.evolve(event, owner="two") for event in view.inbox("w")]
+    misplace(store, "w", events[0].event_id)
+    assert {finding.law for finding in engine.check()} == {"events_are_the_owners"}
     report = engine.repair()
-    assert [finding.law for finding in report.done] == ["letters_are_the_owners"]
+    assert [finding.law for finding in report.done] == ["events_are_the_owners"]
     assert engine.check() == []
 
 
 def misplace(store: Any, workflow_id: str, event_id: str) -> None:
-    """Have one letter belong to somebody who owns nothing."""
+    """Have one event belong to somebody who owns nothing."""
     if hasattr(store, "path"):
         with sqlite3.connect(store.path) as raw:
             raw.execute("UPDATE inbox SET owner = 'two' WHERE workflow_id = ? AND event_id = ?", (workflow_id, event_id))
         raw.close()
         return
     kept = store._store
-    letter = kept.executions[workflow_id].inbox[event_id]
-    kept.due[letter.owner].discard((letter.due_at, workflow_id, event_id))
-    kept.due["two"].add((letter.due_at, workflow_id, event_id))
-    kept.executions[workflow_id].inbox[event_id] = attrs.evolve(letter, owner="two")
+    event = kept.executions[workflow_id].inbox[event_id]
+    kept.due[event.owner].discard((event.due_at, workflow_id, event_id))
+    kept.due["two"].add((event.due_at, workflow_id, event_id))
+    kept.executions[workflow_id].inbox[event_id] = attrs.evolve(event, owner="two")
 
 
 def test_counts_of_a_limit(engine: Engine) -> None:

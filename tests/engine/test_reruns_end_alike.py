@@ -25,10 +25,10 @@ class Author:
         self.chance = chance
         self.number = 0
 
-    def ref(self, letter: str) -> str:
+    def ref(self, event: str) -> str:
         """A reference that was not used yet."""
         self.number += 1
-        return f"{letter}{self.number}"
+        return f"{event}{self.number}"
 
     def tasks(self, depth: int, most: int = 3) -> list[Json]:
         """A list of tasks, one at least."""

@@ -584,7 +584,7 @@ def test_a_zone_that_is_not_known_any_more_pauses_the_schedule(bench: Bench) -> 
 
 
 def test_nothing_of_it_costs_an_engine_without_schedules() -> None:
-    """No letter, no row, and the library that computes times is not even imported."""
+    """No event, no row, and the library that computes times is not even imported."""
     engine = Engine(MemoryBackend(), clock=VirtualClock(T0))
     engine.start(QUICK).result()
     assert engine.schedules() == []

@@ -206,17 +206,17 @@ def test_a_start_workflow_claims_its_key(bench: Bench) -> None:
         assert bench.engine.get(bench.task("begin").output_data["workflowId"]).idempotency_key is None
 
 
-def test_a_letter_without_a_wish_for_an_answer_is_dropped(bench: Bench) -> None:
+def test_an_event_without_a_wish_for_an_answer_is_dropped(bench: Bench) -> None:
     """When nobody asked to be told, nobody is; the driver does not stumble over it."""
     run = bench.start(ORDER, idempotency_key="k")
-    letter_to(bench, "child", idempotencyKey="k")
+    event_to(bench, "child", idempotencyKey="k")
     bench.engine.settle()
     with bench.engine.backend.reading() as view:
         assert view.inbox("child") == []
     assert ids(bench) == [run.workflow_id]
 
 
-def letter_to(bench: Bench, child: str, **said: Any) -> None:
+def event_to(bench: Bench, child: str, **said: Any) -> None:
     """Post the start of `child`, an execution like the one under test."""
     row = bench.workflow
     data = {
@@ -270,13 +270,13 @@ def test_a_key_that_is_taken_between_reading_and_writing(store: Backend) -> None
     assert list(engine.workflow_ids()) == ["first"]
 
 
-def test_a_letter_whose_key_is_taken_meanwhile(store: Backend) -> None:
-    """An execution begun by a letter loses the same race: it is not created, its sender is answered."""
+def test_an_event_whose_key_is_taken_meanwhile(store: Backend) -> None:
+    """An execution begun by an event loses the same race: it is not created, its sender is answered."""
     bench = Bench(store)
     bench.engine.register(ORDER)
     bench.start(asker("RETURN_EXISTING"))
     bench.engine.terminate(bench.workflow_id)
-    letter_to(bench, "child", idempotencyKey="k", idempotencyStrategy="RETURN_EXISTING", answer=ANSWER)
+    event_to(bench, "child", idempotencyKey="k", idempotencyStrategy="RETURN_EXISTING", answer=ANSWER)
     late = Overtaken(store, lambda: bench.engine.start(asker(key=""), workflow_id="first", idempotency_key="k"))
     taken = Engine(late, clock=bench.clock).turns.take("child")  # type: ignore[arg-type]
     assert (taken.decision, taken.answered) == (None, ("asker",))

@@ -724,7 +724,7 @@ def test_parked_after_three_turns(bench: Bench, broken: Callable[[bool], None]) 
     workflow = bench.workflow
     assert (workflow.status, workflow.parked) == (WorkflowStatus.RUNNING, "thirteen is an unlucky number")
     assert bench.journal() == before
-    # Letters for it are kept, and no turn is taken.
+    # Events for it are kept, and no turn is taken.
     bench.report(task, "FAILED")
     bench.at(100)
     assert bench.journal() == before

@@ -108,7 +108,7 @@ class Scene:
             return row, view.attempts(self.one), inbox, history, view.archived(self.one)
 
     def inbox(self) -> int:
-        """How many letters wait."""
+        """How many events wait."""
         with self.engine.backend.reading() as view:
             return len(view.inbox(self.one))
 
@@ -143,9 +143,9 @@ def answers(verb: Callable[[Scene], object]) -> Callable[[Scene], str]:
 
 def update_task(scene: Scene) -> str:
     """A report on `a`."""
-    before, letters = scene.state(), scene.inbox()
+    before, events = scene.state(), scene.inbox()
     scene.engine.update_task(scene.result())
-    if scene.inbox() > letters:
+    if scene.inbox() > events:
         return "kept"
     return "ignored" if scene.state() == before else "taken"
 

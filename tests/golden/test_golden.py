@@ -131,7 +131,7 @@ def test_it_comes_to_the_same_ends(engine: Engine, schema: int) -> None:
 
 
 def test_what_stands_beside_executions_is_kept(engine: Engine) -> None:
-    """Registry, idempotency keys, logs, polls, large payloads, letters that are held, tasks of a domain."""
+    """Registry, idempotency keys, logs, polls, large payloads, events that are held, tasks of a domain."""
     assert engine.workflow_defs() == [("keyed", 1), ("mourn", 1)]
     held = engine.start("keyed", idempotency_key=KEY, idempotency_strategy=IdempotencyStrategy.RETURN_EXISTING)
     assert held.workflow_id == "keyed"

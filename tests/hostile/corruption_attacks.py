@@ -1,7 +1,7 @@
 """Databases that are not what they were: bytes flipped at every kind of page, truncated, zeroed, swapped, with a foreign log.
 
 Each begins with a good store full of executions (the golden database of the present schema, and pages of every kind), spoils it,
-opens it and uses every verb there is. SQLite keeps no checksums of its pages: what changes only the letters of a text stays unseen
+opens it and uses every verb there is. SQLite keeps no checksums of its pages: what changes only the events of a text stays unseen
 unless the text is kept under its hash. Everything else must be StorageCorrupt, or another named error, and never half a write.
 """
 
@@ -200,7 +200,7 @@ MUST_BE_SEEN: dict[str, Spoil] = {
     "a line's status there is not": told("UPDATE history SET status = 'DREAMING' WHERE kind = 'TASK'"),
     "iterations that are no numbers": told("UPDATE tasks SET iterations = 'x' WHERE workflow_id = 'looping'"),
     "inputs that are no JSON": told("UPDATE workflows SET input = '{\"x\": '", "UPDATE tasks SET input = '{\"x\": '"),
-    "an input of no letters": told("UPDATE tasks SET input = ''"),
+    "an input of no events": told("UPDATE tasks SET input = ''"),
     "text that is no text": told("UPDATE tasks SET reason = CAST(x'c328ff' AS TEXT)"),
     "payloads that are gone": told("DELETE FROM texts"),
     "payloads with other words": told("UPDATE texts SET text = replace(text, 'large', 'small')"),

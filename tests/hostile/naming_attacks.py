@@ -38,14 +38,14 @@ UNICODE_TEXTS = {
     "decomposed": "e\u0301",
     "a hundred accents": "a" + "\u0301" * 100,
     "a family": "👩‍👩‍👧‍👦",
-    "letters of mathematics": "𝒳𝔶",
+    "events of mathematics": "𝒳𝔶",
     "a dotted capital": "İıſß",
     "no character": "\ufffe\uffff\U0010ffff",
     "a zero": "a\x00b",
     "lines": "a\nb\r\tc\x1b[31m",
     "another kind of line": "a\u2028b\u2029c\x85d",
     "nothing but space": "\u3000\u00a0",
-    "100,000 letters": "é" * 100_000,
+    "100,000 events": "é" * 100_000,
     "an emoji 10,000 times": "🧨" * 10_000,
 }
 

@@ -48,7 +48,7 @@ VERBS: dict[str, Callable[[Engine], object]] = {
 }
 
 
-@pytest.mark.parametrize("what", ["a letter", "an offered task"])
+@pytest.mark.parametrize("what", ["an event", "an offered task"])
 @pytest.mark.parametrize("verb", sorted(VERBS))
 def test_a_dead_holder_stops_no_time(verb: str, what: str) -> None:
     """Virtual time passes until the lease of the dead one is over, and what is due in between comes at its own instant."""

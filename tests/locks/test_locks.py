@@ -126,7 +126,7 @@ def test_each_combination_runs(store: Backend, locked: bool, fencing: bool) -> N
     assert one.check() == []
 
 
-def test_letters_wait_while_a_turn_is_taken(store: Backend) -> None:
+def test_events_wait_while_a_turn_is_taken(store: Backend) -> None:
     """A verb on a locked execution is left in the inbox and takes effect when the lock is free; polls pass it over."""
     lock = InProcessLock(lease="1s")
     one, other, clock = two(store, lock)
@@ -201,7 +201,7 @@ def test_a_sign_of_life_and_the_deadline_it_moves_in_one_turn(store: Backend) ->
 
 
 def test_a_resumption_and_the_timeout_it_starts_again_in_one_turn(store: Backend) -> None:
-    """As with a task: the timeout that was read with the letter is not the one that holds."""
+    """As with a task: the timeout that was read with the event is not the one that holds."""
     lock = InProcessLock(lease="30s")
     one, other, clock = two(store, lock)
     tasks = [{"name": "a", "taskReferenceName": "a"}]
@@ -218,7 +218,7 @@ def test_a_resumption_and_the_timeout_it_starts_again_in_one_turn(store: Backend
     assert other.status(workflow_id) is WorkflowStatus.TIMED_OUT
 
 
-def test_no_letter_is_overtaken_by_a_later_one_of_its_sender(store: Backend) -> None:
+def test_no_event_is_overtaken_by_a_later_one_of_its_sender(store: Backend) -> None:
     """A child is run again by an engine whose clock is ahead, and ended by another: its parent hears of both, in order."""
     lock = InProcessLock(lease="30s")
     clock = VirtualClock(1_900_000_000_000)

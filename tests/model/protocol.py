@@ -351,7 +351,7 @@ def broken_law(before: World, name: tuple[object, ...], after: World) -> str | N
     if turn.effective and event.kind in ("POLL", "REPORT"):
         row = before.db.row(event.task, event.attempt)
         if row is None or row.generation != event.generation:
-            return "a letter of an earlier generation has changed something"
+            return "an event of an earlier generation has changed something"
         if event.kind == "REPORT" and event.lease not in (NOT_SHOWN, row.lease):
             return "a worker that has lost its lease has changed something"
     return None

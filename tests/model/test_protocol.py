@@ -72,10 +72,10 @@ def test_without_the_lease_a_stale_worker_reports() -> None:
     assert "commit REPORT PUT_BACK of lease 1" in steps
 
 
-def test_without_the_generation_a_letter_of_an_earlier_run_counts() -> None:
+def test_without_the_generation_an_event_of_an_earlier_run_counts() -> None:
     """What was said of an attempt before a restart moves the attempt of the same number after it."""
     law, steps = way(Scope(generation=False, put_backs=0, repeats=0))
-    assert law == "a letter of an earlier generation has changed something"
+    assert law == "an event of an earlier generation has changed something"
     assert "commit RESTART" in steps
 
 

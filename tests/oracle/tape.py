@@ -104,9 +104,9 @@ class _Author:
     undoing: bool = False
     finished: list[str] = attrs.field(factory=list)
 
-    def ref(self, letter: str) -> str:
+    def ref(self, event: str) -> str:
         self.count += 1
-        return f"{letter}{self.count}"
+        return f"{event}{self.count}"
 
     def sequence(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
         tasks: list[dict[str, Any]] = []
@@ -168,8 +168,8 @@ class _Author:
              "inputParameters": {"undo": f"${{{ref}.output.x}}"}},
         )[self.tape.pick(5)]  # fmt: skip
 
-    def base(self, letter: str, kind: str) -> dict[str, Any]:
-        ref = self.ref(letter)
+    def base(self, event: str, kind: str) -> dict[str, Any]:
+        ref = self.ref(event)
         return {"name": f"n{self.tape.pick(3)}" if kind == "SIMPLE" else ref, "taskReferenceName": ref, "type": kind}
 
     def forgiving(self, task: dict[str, Any]) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class FamilyMachine(RuleBasedStateMachine):
             value,
             bounds=Bounds(rows=3) if variant in (1, 4) else Bounds(steps=5) if variant == 3 else Bounds(),
             semantics=Semantics.OSS if variant in (2, 4) else Semantics.ORKES,
-            # With a relay a parent's letter to a child may come after what the child does in the same millisecond.
+            # With a relay a parent's event to a child may come after what the child does in the same millisecond.
             relay=False,
         )
 

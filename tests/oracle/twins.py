@@ -110,7 +110,7 @@ class Checked(Turns):
 
 
 def journal(engine: Engine, workflow_id: str, *, turns: bool = True) -> bytes:
-    """The journal of an execution as canonical bytes; without `turns`, not which letters were read in one turn."""
+    """The journal of an execution as canonical bytes; without `turns`, not which events were read in one turn."""
     lines = [
         {
             **attrs.asdict(line, recurse=False),
@@ -143,7 +143,7 @@ class Twins:
         relay: bool,
         matrix: Matrix,
     ) -> None:
-        # Letters that parent and child write each other within one millisecond may meet in either order: where they are
+        # Events that parent and child write each other within one millisecond may meet in either order: where they are
         # relayed, the twin relays them too.
         families = relay and any(word in canonical(definition) for word in _BEGETTING)
         twin = MemoryBackend(relay=True) if families else _twin(folder / "twin.db")
@@ -207,7 +207,7 @@ class Twins:
         memory, sqlite = (self.ids(engine) for engine in self.engines)
         assert memory == sqlite
         for one in memory:
-            # Where letters between executions are relayed, two may come in one turn that else come in two.
+            # Where events between executions are relayed, two may come in one turn that else come in two.
             journals = [journal(engine, one, turns=not self.relay) for engine in self.engines]
             assert journals[0] == journals[1]
             rows = [[_comparable(task) for task in engine.get(one).tasks] for engine in self.engines]

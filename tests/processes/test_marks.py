@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from conductorlite import Engine, TaskResult, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
-from conductorlite.engine.asked import letter
+from conductorlite.engine.asked import new_event
 from conductorlite.model.clock import Clock
 from conductorlite.model.decisions import EventKind
 from conductorlite.plan.compile import compile_plan
@@ -69,7 +69,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def clock(path: Path) -> VirtualClock:
-    """A clock at which `bad` is due; `good` has a task for a worker, and its letters come after."""
+    """A clock at which `bad` is due; `good` has a task for a worker, and its events come after."""
     clock = VirtualClock(T0)
     with Engine(path, clock=clock) as engine:
         engine.start(waits("bad", foreign=True), workflow_id="bad")
@@ -140,11 +140,11 @@ def test_deaths_in_other_turns_do_not_count(path: Path) -> None:
         assert engine.status("good") is WorkflowStatus.COMPLETED
 
 
-def test_a_later_letter_makes_it_no_other_turn(path: Path, clock: VirtualClock) -> None:
+def test_a_later_event_makes_it_no_other_turn(path: Path, clock: VirtualClock) -> None:
     """A turn is known by its first event, whatever has come after that."""
     for number in range(3):
         assert dies(lambda: drive(path, clock))
-        later = letter("bad", EventKind.VARIABLES, clock.now(), {"variables": {"n": number}})
+        later = new_event("bad", EventKind.VARIABLES, clock.now(), {"variables": {"n": number}})
         backend = SQLiteBackend(path)
         with backend.writing() as tx:
             tx.post([later])
@@ -290,7 +290,7 @@ def test_which_plans_may_run_foreign_code(name: str) -> None:
 
 
 def test_a_report_that_kills_is_kept(path: Path) -> None:
-    """The turn over a report that ends the process three times: the fourth report lies with the letters that are kept."""
+    """The turn over a report that ends the process three times: the fourth report lies with the events that are kept."""
     clock = VirtualClock(T0)
     value = {"y": "${t.output.x[*].y}"}
     then = {"name": "v", "taskReferenceName": "v", "type": "SET_VARIABLE", "inputParameters": value}

@@ -53,7 +53,7 @@ SIMPLE = WorkflowDef.from_json({"name": "simple", "tasks": [{"name": "t", "taskR
 
 
 def test_two_processes_begin_one_child(tmp_path: Path) -> None:
-    """Both have read the letter and decided; the second finds it begun, decides again, and nothing is amiss."""
+    """Both have read the event and decided; the second finds it begun, decides again, and nothing is amiss."""
     clock = VirtualClock()
     path = tmp_path / "store.db"
     faulty = FaultyBackend(SQLiteBackend(path))

@@ -38,7 +38,7 @@ class Place:
     lock: str
 
     def variables(self) -> dict[str, Any]:
-        """What the execution has in the end, when all its letters were read; its laws hold."""
+        """What the execution has in the end, when all its events were read; its laws hold."""
         with Engine(self.store) as engine:
             engine.settle()
             assert engine.check() == []
@@ -159,7 +159,7 @@ def test_without_the_fence_the_journal_still_refuses_a_second_line(place: Place)
 
 @pytest.mark.parametrize("fencing", [True, False])
 def test_stopped_within_the_lease(place: Place, fencing: bool) -> None:
-    """As long as its lease runs nobody takes its turn: letters wait in the inbox, and nothing is lost even without the fence."""
+    """As long as its lease runs nobody takes its turn: events wait in the inbox, and nothing is lost even without the fence."""
     with stopped(place, "decided", locked=True, fencing=fencing, lease=LONG) as holder:
         with place.engine(locked=True, fencing=fencing, lease=LONG) as engine:
             engine.update_variables(place.workflow, {"ours": 2})

@@ -34,7 +34,7 @@ def save_all(engine: Engine) -> None:
 
 
 def look(store: Backend, span: Span) -> None:
-    """Every instant has its execution, which began at it; there is no other, and no letter but the five timers."""
+    """Every instant has its execution, which began at it; there is no other, and no event but the five timers."""
     with Engine(store, clock=VirtualClock(span.end)) as engine:
         rows = {one: engine.execution(one) for one in engine.workflow_ids()}
         assert Counter({one: row.created_at for one, row in rows.items()}) == Counter(span.expected)

@@ -95,7 +95,7 @@ def lease_check_removed(patch: Patch) -> None:
 
 
 def generation_check_removed(patch: Patch) -> None:
-    """A letter of an earlier generation counts for the present one, and so does its lease."""
+    """An event of an earlier generation counts for the present one, and so does its lease."""
 
     def addressed(draft: Draft, event: Event) -> Task | None:
         task = draft.task(event.ref or "")
@@ -164,7 +164,7 @@ def payload_stored_after_the_commit(patch: Patch) -> None:
 
 
 def due_by_the_clamped_clock(patch: Patch) -> None:
-    """Due letters are selected by the execution's time, which the machine's clock may be behind."""
+    """Due events are selected by the execution's time, which the machine's clock may be behind."""
     with MemoryBackend().reading() as view:
         reads = type(view)
     real = reads.due_events

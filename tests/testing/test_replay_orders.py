@@ -1,4 +1,4 @@
-"""Replays in which the order of turns matters: letters that replace each other, cut turns, a clock that was set back."""
+"""Replays in which the order of turns matters: events that replace each other, cut turns, a clock that was set back."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def again(engine: Engine) -> None:
     replayed.engine.close()
 
 
-def test_two_letters_of_one_name_within_an_instant() -> None:
-    """A child was ended by its parent, resumed and ended again: each time it reads the letter before the next takes its place."""
+def test_two_events_of_one_name_within_an_instant() -> None:
+    """A child was ended by its parent, resumed and ended again: each time it reads the event before the next takes its place."""
     engine = lived()
     engine.start(version(1, child("s", node("x"))), workflow_id="w")
     engine.terminate("w")
@@ -88,7 +88,7 @@ def test_a_migration_behind_a_clock_that_was_set_back() -> None:
     again(engine)
 
 
-def test_a_cut_turn_whose_rest_was_read_with_a_letter() -> None:
+def test_a_cut_turn_whose_rest_was_read_with_an_event() -> None:
     """A child ended before the rest of the turn that began it was taken: its end is told first."""
     engine = lived(bounds=Bounds(rows=3))
     engine.register(WorkflowDef.from_json({"name": "other", "tasks": [node("o")]}))
@@ -102,7 +102,7 @@ def test_a_cut_turn_whose_rest_was_read_with_a_letter() -> None:
 
 
 def test_a_child_that_moves_by_itself_before_it_reads() -> None:
-    """What was done to a child comes before the letter that it reads next, and both before its parent writes again."""
+    """What was done to a child comes before the event that it reads next, and both before its parent writes again."""
     engine = lived()
     engine.start(version(1, child("s", node("x"))), workflow_id="w")
     engine.settle()

@@ -174,7 +174,7 @@ class Admissions(Mailboxes):
         if self._told is not None:
             self._lived(act)
             return
-        # Whatever letter this is, it may have taken the place of the one that is dated right: that one is written again.
+        # Whatever event this is, it may have taken the place of the one that is dated right: that one is written again.
         limit = self._limit(key)
         unpolled = tuple(lane for lane in limit.unpolled if lane != polled)
         self._limits[key] = attrs.evolve(limit, alarm=None, alarm_at=None, unpolled=unpolled)
@@ -291,7 +291,7 @@ class Admissions(Mailboxes):
         member = attrs.evolve(member, number=limit.number, state=MemberState.RESERVED if member.rate else MemberState.HELD)
         self._members[(member.key, member.holder)] = member
         if member.workflow_id != self.workflow.workflow_id:
-            self._posted.append(self._letter(member, EventKind.GRANTED, f":{member.holder}", self.clock))
+            self._posted.append(self._event(member, EventKind.GRANTED, f":{member.holder}", self.clock))
 
     def _dated(self, limit: Limit) -> Limit:
         # None is left out for its age alone: another machine's clock may be behind, and its window begin earlier.
@@ -306,9 +306,9 @@ class Admissions(Mailboxes):
             return
         if (limit.alarm, limit.alarm_at) != (head.holder, at):
             self._limits[key] = attrs.evolve(limit, alarm=head.holder, alarm_at=at)
-            self._alarms[key] = self._letter(head, EventKind.WINDOW_MOVES, "", at)
+            self._alarms[key] = self._event(head, EventKind.WINDOW_MOVES, "", at)
 
-    def _letter(self, member: Member, kind: EventKind, suffix: str, at: int) -> Event:
+    def _event(self, member: Member, kind: EventKind, suffix: str, at: int) -> Event:
         about: dict[str, Any] = {"key": member.key}
         fields: dict[str, Any] = {}
         if kind is EventKind.GRANTED:

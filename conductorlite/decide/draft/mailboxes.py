@@ -1,4 +1,4 @@
-"""A turn's letters: timers, messages to workers, held events, the rest of a cut turn, answers."""
+"""A turn's events: timers, messages to workers, held events, the rest of a cut turn, answers."""
 
 from __future__ import annotations
 
@@ -108,23 +108,23 @@ class Mailboxes(View):
             self._consumed.append(event.event_id)
 
     def overtaken(self, event: Event) -> list[Event]:
-        """The letters that its sender has written before it and a clock that was ahead has dated after it.
+        """The events that its sender has written before it and a clock that was ahead has dated after it.
 
-        An execution's own time never runs back: a letter that is due before the time at which it was written tells that an earlier
+        An execution's own time never runs back: an event that is due before the time at which it was written tells that an earlier
         turn of its sender was taken by such a clock. What was meant for later is not overtaken.
         """
         if event.sender in ("", event.workflow_id) or event.posted_at <= event.due_at:
             return []
         return sorted(
             (
-                letter
-                for letter in self.reader.inbox()
-                if letter.sender == event.sender
-                and letter.sender_seq < event.sender_seq
-                and event.due_at < letter.due_at <= letter.posted_at
-                and not letter.held
+                posted
+                for posted in self.reader.inbox()
+                if posted.sender == event.sender
+                and posted.sender_seq < event.sender_seq
+                and event.due_at < posted.due_at <= posted.posted_at
+                and not posted.held
             ),
-            key=lambda letter: letter.sender_seq,
+            key=lambda posted: posted.sender_seq,
         )
 
     def replaced(self, event: Event) -> bool:
@@ -136,7 +136,7 @@ class Mailboxes(View):
         self._timers[event.event_id] = attrs.evolve(event, held=True, stored=False)
 
     def send_on(self, event: Event, event_id: str, **changes: Any) -> None:
-        """Put a letter of the own inbox back with changes, under another id if need be; its instant stays."""
+        """Put an event of the own inbox back with changes, under another id if need be; its instant stays."""
         if event_id != event.event_id:
             self.cancel_timer(event.event_id)
         self._timers[event_id] = attrs.evolve(event, event_id=event_id, stored=False, **changes)

@@ -353,7 +353,7 @@ class Draft(Admissions):
     def rename(self, task: Task, new_ref: str, new_base_ref: str) -> None:
         """Give all attempts at a printed reference another name: ids, leases and generations stay, so reports still arrive.
 
-        Its message is put under the new name; its letters are the caller's to send on. To be done last in a turn.
+        Its message is put under the new name; its events are the caller's to send on. To be done last in a turn.
         """
         self._renamed.append(Renamed(ref=task.ref, new_ref=new_ref, new_base_ref=new_base_ref))
         node = self.placed(task)
@@ -364,9 +364,9 @@ class Draft(Admissions):
             self.rename_member(task.limit_key, task.task_id, new_ref)
 
     def addressee(self, event: Event) -> Task | None:
-        """The attempt that a letter is about, whatever it was renamed to since; else what has its name, or nothing.
+        """The attempt that an event is about, whatever it was renamed to since; else what has its name, or nothing.
 
-        A letter names an attempt by its reference, and most by its id too, which is never changed. Where the id is not told, it
+        An event names an attempt by its reference, and most by its id too, which is never changed. Where the id is not told, it
         is derived from the name under which the attempt began.
         """
         ref = event.ref or ""

@@ -1,4 +1,4 @@
-"""START_WORKFLOW: starts another execution by letter and goes on as soon as it has begun.
+"""START_WORKFLOW: starts another execution by event and goes on as soon as it has begun.
 
 Nothing ties the two together afterwards. Source of the rule: Conductor's `StartWorkflow`; idempotency keys, which it accepts and
 ignores, hold here.

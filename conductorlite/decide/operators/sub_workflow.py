@@ -1,10 +1,10 @@
-"""SUB_WORKFLOW: another execution, started by letter and heard of by letter.
+"""SUB_WORKFLOW: another execution, started by event and heard of by event.
 
 The definition was pinned when the parent started: its hash stands in the embedded task. Only one that an expression names or
 holds is looked up when the task is scheduled. The child's id is derived from the
 attempt, so deciding twice starts one child; every attempt starts a child of its own. Source of the rules: Conductor's
 `SubWorkflow`; a child without inputParameters gets an empty input, and the parent's priority unless one is given. An
-idempotency key, which Conductor passes on and ignores, holds here: the letter carries it, and is answered when it is taken.
+idempotency key, which Conductor passes on and ignores, holds here: the event carries it, and is answered when it is taken.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["DEFINITION_HASH", "child_start", "key_problem", "refuse_input", "sch
 #: What an expression for the definition has resolved to.
 _INLINE: Final = "conductorlite:inline"
 
-#: What an idempotency key and its strategy are called, in the task's input and in the letter.
+#: What an idempotency key and its strategy are called, in the task's input and in the event.
 _KEYS: Final = ("idempotencyKey", "idempotencyStrategy")
 
 #: Where an embedded task keeps the hash of the definition its child runs on.
@@ -187,7 +187,7 @@ def refuse_input(draft: Draft, holder: Payload, values: Any) -> None:
 
 
 def child_start(draft: Draft, digest: str, name: str, version: int, values: Any) -> dict[str, Any]:
-    """What a START letter says to bring an execution into being."""
+    """What a START event says to bring an execution into being."""
     return {
         "definitionHash": digest,
         "name": name,

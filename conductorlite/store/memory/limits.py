@@ -146,20 +146,20 @@ class MemoryOwnerReads:
     _store: Store
 
     def owners(self) -> Sequence[OwnerRow]:
-        """Everybody who owns an execution or a letter, in order of names."""
-        letters: dict[str, int] = {}
+        """Everybody who owns an execution or an event, in order of names."""
+        events: dict[str, int] = {}
         executions: dict[str, dict[str, int]] = {}
         for execution in self._store.executions.values():
             for event in execution.inbox.values():
-                letters[event.owner] = letters.get(event.owner, 0) + 1
+                events[event.owner] = events.get(event.owner, 0) + 1
         for name, ids in self._store.owned.items():
             for (workflow_id,) in ids:
                 status = self._store.workflows[workflow_id].status.value
                 counts = executions.setdefault(name, {})
                 counts[status] = counts.get(status, 0) + 1
-        letters.pop("", None)
-        names = sorted(letters.keys() | executions.keys())
-        return [OwnerRow(name=name, executions=executions.get(name, {}), letters=letters.get(name, 0)) for name in names]
+        events.pop("", None)
+        names = sorted(events.keys() | executions.keys())
+        return [OwnerRow(name=name, executions=executions.get(name, {}), events=events.get(name, 0)) for name in names]
 
 
 class MemoryOwnerWrites:
@@ -174,7 +174,7 @@ class MemoryOwnerWrites:
         def _put_message(self, message: Message) -> None: ...
 
     def change_owner(self, old: str, new: str, after: str, limit: int) -> Sequence[str]:
-        """Give up to `limit` executions of one owner to another, with their letters and messages, and raise their fences."""
+        """Give up to `limit` executions of one owner to another, with their events and messages, and raise their fences."""
         moved = list(islice(self._owned_by(old, after), limit))
         for workflow_id in moved:
             self._own(workflow_id, old, new)
@@ -206,7 +206,7 @@ class MemoryOwnerWrites:
                 store.put(store.outbox, number, attrs.evolve(item, outgoing=attrs.evolve(item.outgoing, put=put)))
 
     def change_owner_of_the_rest(self, old: str, new: str) -> int:
-        """Give an owner's schedules, and its letters to what has not begun, to another."""
+        """Give an owner's schedules, and its events to what has not begun, to another."""
         store = self._store
         for execution in list(store.executions.values()):
             for event in list(execution.inbox.values()):

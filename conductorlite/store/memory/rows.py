@@ -140,7 +140,7 @@ InboxKey = tuple[int, int, str, int, str]
 
 
 class Execution:
-    """All rows of one workflow id: of an execution, or of letters to one that does not exist yet."""
+    """All rows of one workflow id: of an execution, or of events to one that does not exist yet."""
 
     def __init__(self, workflow_id: str) -> None:
         self.workflow_id = workflow_id

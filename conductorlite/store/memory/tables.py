@@ -2,7 +2,7 @@
 
 What a memory store knows of the payload storage: `PayloadReads` and `PayloadWrites`.
 
-Schedules in memory: rows under a fence, and the letters in their inboxes.
+Schedules in memory: rows under a fence, and the events in their inboxes.
 
 Registered schemas in a memory store.
 
@@ -119,8 +119,8 @@ class MemoryScheduleReads:
         """A page of schedules in ascending order of names, greater than `after`."""
         return [self._store.schedules[name] for (name,) in islice(self._store.schedule_names.after((after,)), limit)]
 
-    def next_letter(self, owner: str = "") -> tuple[int, str] | None:
-        """`due_at` and address of the first letter of an owner that is not held, or None."""
+    def next_event(self, owner: str = "") -> tuple[int, str] | None:
+        """`due_at` and address of the first event of an owner that is not held, or None."""
         keys = self._store.due.get(owner)
         key = None if keys is None else keys.first()
         return None if key is None else (key[0], key[1])
@@ -139,7 +139,7 @@ class MemoryScheduleWrites:
 
         def remove(self, workflow_id: str) -> None: ...
 
-    def put_schedule(self, row: ScheduleRow, consumed: Sequence[str], letters: Sequence[Event]) -> None:
+    def put_schedule(self, row: ScheduleRow, consumed: Sequence[str], events: Sequence[Event]) -> None:
         """Store a schedule under its fence, and rewrite its inbox; raises FencedOut."""
         store = self._store
         stored = store.schedules.get(row.name)
@@ -150,7 +150,7 @@ class MemoryScheduleWrites:
         store.put(store.schedules, row.name, attrs.evolve(row, fence=row.fence + 1))
         for event_id in consumed:
             self._drop_event(store.execution(row.address), event_id)
-        self.post(letters)
+        self.post(events)
 
     def drop_schedule(self, name: str) -> None:
         """Delete a schedule with its inbox; nothing happens when it is not there."""

@@ -106,7 +106,7 @@ class MemoryWrites(
                 self._claim(decision.workflow, decision.workflow.idempotency_key, decision.replaces)
             self._fenced(decision)
             self._rows(decision)
-            self._letters(decision)
+            self._events(decision)
             if decision.limits:
                 self._change_limits(decision.limits)
         except BaseException:
@@ -240,7 +240,7 @@ class MemoryWrites(
 
     # -- inbox ---------------------------------------------------------------------------------------------------------
 
-    def _letters(self, decision: Decision) -> None:
+    def _events(self, decision: Decision) -> None:
         execution = self._store.execution(decision.workflow.workflow_id)
         for event_id in decision.consumed + decision.cancelled:
             self._drop_event(execution, event_id)
@@ -273,7 +273,7 @@ class MemoryWrites(
         execution = store.execution(event.workflow_id)
         self._drop_event(execution, event.event_id)
         row = store.workflows.get(event.workflow_id)
-        owner = event.owner if row is None else row.owner  # a letter to an execution that is there is its owner's
+        owner = event.owner if row is None else row.owner  # an event to an execution that is there is its owner's
         if not event.stored or event.owner != owner:
             event = attrs.evolve(event, stored=True, owner=owner)
         store.put(execution.inbox, event.event_id, event)

@@ -192,16 +192,16 @@ class SQLiteOwnerReads:
     _execute: Callable[..., sqlite3.Cursor]
 
     def owners(self) -> Sequence[OwnerRow]:
-        """Everybody who owns an execution or a letter, in order of names; reads an index entry for each."""
-        letters: dict[str, int] = dict(self._execute(sql.OWNERS_OF_LETTERS))
+        """Everybody who owns an execution or an event, in order of names; reads an index entry for each."""
+        events: dict[str, int] = dict(self._execute(sql.OWNERS_OF_LETTERS))
         executions: dict[str, dict[str, int]] = {}
         for name, status, number in self._execute(sql.OWNERS):
             executions.setdefault(name, {})[status] = number
-        names = sorted(letters.keys() | executions.keys())
-        return [OwnerRow(name=name, executions=executions.get(name, {}), letters=letters.get(name, 0)) for name in names]
+        names = sorted(events.keys() | executions.keys())
+        return [OwnerRow(name=name, executions=executions.get(name, {}), events=events.get(name, 0)) for name in names]
 
-    def _letter_owners(self) -> list[str]:
-        """Whose letters there are that are not held, found along the index of what is due."""
+    def _event_owners(self) -> list[str]:
+        """Whose events there are that are not held, found along the index of what is due."""
         found: list[str] = []
         row = self._execute(sql.FIRST_LETTER_OWNER).fetchone()
         while row[0] is not None:
@@ -220,7 +220,7 @@ class SQLiteOwnerWrites:
         def _many(self, statement: str, rows: Iterable[Row]) -> None: ...
 
     def change_owner(self, old: str, new: str, after: str, limit: int) -> Sequence[str]:
-        """Give up to `limit` executions of one owner to another, with their letters and messages, and raise their fences."""
+        """Give up to `limit` executions of one owner to another, with their events and messages, and raise their fences."""
         asked = (old, after, limit) if old else (after, limit)
         moved = [workflow_id for (workflow_id,) in self._execute(sql.OWNED if old else sql.UNOWNED, asked)]
         owned = [(new, workflow_id) for workflow_id in moved]
@@ -231,7 +231,7 @@ class SQLiteOwnerWrites:
         return moved
 
     def change_owner_of_the_rest(self, old: str, new: str) -> int:
-        """Give an owner's schedules, and its letters to what has not begun, to another."""
+        """Give an owner's schedules, and its events to what has not begun, to another."""
         self._many(sql.OWN_THE_REST, [(new, old)])
         return self._execute(sql.OWN_SCHEDULES, (new, old)).rowcount
 

@@ -185,13 +185,13 @@ class SQLiteReads(
 
     def next_event_at(self, owner: str | None = None) -> int | None:
         """The earliest `due_at` of any event of an owner (None: of all) that is not held, or None."""
-        owners = self._letter_owners() if owner is None else [owner]
+        owners = self._event_owners() if owner is None else [owner]
         instants = [self._instant(sql.NEXT_EVENT_AT, one) for one in owners]
         return min((at for at in instants if at is not None), default=None)
 
     def upcoming_events(self, limit: int, owner: str | None = None) -> Sequence[Event]:
         """The next events of an owner (None: of all) that are not held, in order of `due_at`."""
-        owners = self._letter_owners() if owner is None else [owner]
+        owners = self._event_owners() if owner is None else [owner]
         found = [event_of(row) for one in owners for row in self._execute(sql.UPCOMING_EVENTS, (one, limit))]
         if len(owners) > 1:
             found.sort(key=lambda event: (event.due_at, event.workflow_id, event.event_id))

@@ -1,7 +1,7 @@
 """Rows of SQLite and the frozen values they stand for, both ways.
 
 A payload cell holds the canonical text, or, for a large payload, `#` and the hash of the text, which no JSON begins
-with; the text itself lies once in `texts`. An event is a letter and carries its text whole, however long: it is read
+with; the text itself lies once in `texts`. An event is an event and carries its text whole, however long: it is read
 once and deleted.
 
 Column orders are chosen so that one tuple serves the INSERT and the UPDATE of a row: what may change first, identity
@@ -38,7 +38,7 @@ __all__ = [
     "event_row",
     "history_of",
     "history_row",
-    "letter_row",
+    "inbox_row",
     "message_of",
     "message_row",
     "poll_of",
@@ -277,15 +277,15 @@ def event_row(event: Event) -> Row:
     )
 
 
-def letter_row(event: Event) -> Row:
-    """The cells of a letter whose owner is asked for by its execution's id: that stands before the last cell."""
+def inbox_row(event: Event) -> Row:
+    """The cells of an event whose owner is asked for by its execution's id: that stands before the last cell."""
     row = event_row(event)
     return (*row[:-1], row[0], row[-1])
 
 
 @_readable
 def event_of(row: Row) -> Event:
-    """The letter of a row in the order of EVENT_COLUMNS."""
+    """The event of a row in the order of EVENT_COLUMNS."""
     workflow_id, event_id, kind, due_at, posted_at, sender, sender_seq, ref, attempt, generation, data, held, owner = row
     return Event(
         workflow_id=workflow_id,

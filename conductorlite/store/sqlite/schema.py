@@ -162,7 +162,7 @@ CREATE INDEX event_executions_name ON event_executions (name, created, event, me
 CREATE INDEX event_executions_message ON event_executions (message_id, created, name, event, number);
 """
 
-#: Schedules. `text` is what is wanted, `progress` how far it has come; their letters lie in the inbox of `address`.
+#: Schedules. `text` is what is wanted, `progress` how far it has come; their events lie in the inbox of `address`.
 _SCHEDULES: Final = """
 CREATE TABLE schedules (
     name TEXT PRIMARY KEY NOT NULL, address TEXT NOT NULL, text TEXT NOT NULL, progress TEXT NOT NULL,
@@ -211,7 +211,7 @@ CREATE TABLE schema_defs (
 ) STRICT;
 """
 
-#: Owners: who alone takes turns (empty: anybody). Letters carry the owner of their execution, so that what is due is found along
+#: Owners: who alone takes turns (empty: anybody). Events carry the owner of their execution, so that what is due is found along
 #: one index, whoever asks.
 _OWNERS: Final = """
 ALTER TABLE workflows ADD COLUMN owner TEXT NOT NULL DEFAULT '';

@@ -99,7 +99,7 @@ UPDATE_WORKFLOW_AND_STATUS: Final = (
     " fence = fence + 1 WHERE workflow_id = ? AND fence = ?"
 )
 WORKFLOW_EXISTS: Final = "SELECT 1 FROM workflows WHERE workflow_id = ?"
-#: A parked workflow is not due: its letters are held until it is released.
+#: A parked workflow is not due: its events are held until it is released.
 HOLD: Final = "UPDATE inbox SET held = 1 WHERE workflow_id = ? AND held = 0"
 PARK: Final = "UPDATE workflows SET broken_turns = ?, parked = ? WHERE workflow_id = ?"
 WORKFLOW_IDS: Final = "SELECT workflow_id FROM workflows WHERE workflow_id > ? ORDER BY workflow_id LIMIT ?"
@@ -169,7 +169,7 @@ LOGS: Final = "SELECT task_id, at, text FROM task_logs WHERE task_id = ? ORDER B
 # -- inbox -------------------------------------------------------------------------------------------------------------
 
 PUT_EVENT: Final = f"INSERT OR REPLACE INTO inbox ({_EVENT}) VALUES ({_marks(EVENT_COLUMNS)})"
-#: A letter to an execution that is there is its owner's.
+#: An event to an execution that is there is its owner's.
 PUT_LETTER: Final = (
     f"INSERT OR REPLACE INTO inbox ({_EVENT}) VALUES ({_marks(EVENT_COLUMNS[:-1])},"
     " coalesce((SELECT owner FROM workflows WHERE workflow_id = ?), ?))"

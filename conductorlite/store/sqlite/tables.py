@@ -4,7 +4,7 @@ Archived executions in a SQLite store: `ArchiveReads` and `ArchiveWrites`.
 
 What a SQLite store knows of the payload storage: `PayloadReads` and `PayloadWrites`, with their SQL.
 
-Schedules in SQLite: rows under a fence, and the letters in their inboxes.
+Schedules in SQLite: rows under a fence, and the events in their inboxes.
 
 Registered schemas in a SQLite store.
 
@@ -23,7 +23,7 @@ from conductorlite.model.decisions import Event
 from conductorlite.model.errors import FencedOut, InvalidInput, InvariantBroken
 from conductorlite.model.handlers import EventExecution, EventStatus
 from conductorlite.store.sqlite import statements as sql
-from conductorlite.store.sqlite.rows import Row, letter_row
+from conductorlite.store.sqlite.rows import Row, inbox_row
 from conductorlite.store.sqlite.statements import REGISTRY_CHANGED
 from conductorlite.store.tables import Archived, EventPlace, ScheduleRow
 from conductorlite.store.upkeep import LoosePayload
@@ -193,8 +193,8 @@ class SQLiteScheduleReads:
         """A page of schedules in ascending order of names, greater than `after`."""
         return [_schedule_of(row) for row in self._connection.execute(sql.SCHEDULES, (after, limit))]
 
-    def next_letter(self, owner: str = "") -> tuple[int, str] | None:
-        """`due_at` and address of the first letter of an owner that is not held, or None."""
+    def next_event(self, owner: str = "") -> tuple[int, str] | None:
+        """`due_at` and address of the first event of an owner that is not held, or None."""
         found: tuple[int, str] | None = self._connection.execute(sql.NEXT_LETTER, (owner,)).fetchone()
         return found
 
@@ -208,14 +208,14 @@ class SQLiteScheduleWrites:
 
         def _many(self, statement: str, rows: Iterable[Row]) -> None: ...
 
-    def put_schedule(self, row: ScheduleRow, consumed: Sequence[str], letters: Sequence[Event]) -> None:
+    def put_schedule(self, row: ScheduleRow, consumed: Sequence[str], events: Sequence[Event]) -> None:
         """Store a schedule under its fence, and rewrite its inbox; raises FencedOut."""
         cells: Row = (row.text, row.progress, row.waits, row.owner, row.name, row.address)
         statement = sql.UPDATE_SCHEDULE if row.fence else sql.INSERT_SCHEDULE
         if self._connection.execute(statement, (*cells, row.fence) if row.fence else cells).rowcount == 0:
             raise FencedOut(f"schedule {row.name!r}: somebody else changed it after fence {row.fence} was read")
         self._many(sql.DELETE_EVENT, [(row.address, event_id) for event_id in consumed])
-        self._many(sql.PUT_LETTER, map(letter_row, letters))
+        self._many(sql.PUT_LETTER, map(inbox_row, events))
 
     def drop_schedule(self, name: str) -> None:
         """Delete a schedule with its inbox; nothing happens when it is not there."""

@@ -16,7 +16,7 @@ from conductorlite.store.sqlite.feed import SQLiteChangeWrites
 from conductorlite.store.sqlite.limits import LimitRowsWritten, SQLiteDrivenWrites, SQLiteHolderWrites, SQLiteOwnerWrites
 from conductorlite.store.sqlite.opening import translated
 from conductorlite.store.sqlite.reads import SQLiteReads
-from conductorlite.store.sqlite.rows import Row, event_row, history_row, letter_row, message_row, poll_row, task_row, workflow_row
+from conductorlite.store.sqlite.rows import Row, event_row, history_row, inbox_row, message_row, poll_row, task_row, workflow_row
 from conductorlite.store.sqlite.tables import (
     REMOVE_EXTERNALS,
     SQLiteArchiveWrites,
@@ -73,7 +73,7 @@ class SQLiteWrites(
             self._fenced(decision)
             written = self._dirty = True
             self._rows(decision)
-            self._letters(decision)
+            self._events(decision)
             if decision.limits:
                 self._change_limits(decision.limits)
         except BaseException as error:
@@ -151,7 +151,7 @@ class SQLiteWrites(
                 f"{workflow.workflow_id}: {len(tasks) - changed} of {len(tasks)} updated tasks have no row like it"
             )
 
-    def _letters(self, decision: Decision) -> None:
+    def _events(self, decision: Decision) -> None:
         workflow_id = decision.workflow.workflow_id
         outgoing = decision.outgoing
         gone = decision.consumed + decision.cancelled
@@ -162,7 +162,7 @@ class SQLiteWrites(
         owner = decision.workflow.owner
         timers = [event if event.owner == owner else attrs.evolve(event, owner=owner) for event in decision.timers]
         if outgoing.posted:
-            self._executemany(sql.PUT_LETTER, map(letter_row, (*timers, *outgoing.posted)))
+            self._executemany(sql.PUT_LETTER, map(inbox_row, (*timers, *outgoing.posted)))
         elif timers:
             self._executemany(sql.PUT_EVENT, map(event_row, timers))
         if outgoing.removed or outgoing.put:
@@ -176,7 +176,7 @@ class SQLiteWrites(
 
     def post(self, events: Iterable[Event]) -> None:
         """Put events into inboxes; an event of the same id is replaced. Never touches a fence."""
-        self._many(sql.PUT_LETTER, map(letter_row, events))
+        self._many(sql.PUT_LETTER, map(inbox_row, events))
 
     def park(self, workflow_id: str, broken_turns: int, reason: str | None) -> None:
         """Record that turns broke an invariant; with a reason, hold the whole inbox. Never touches a fence."""

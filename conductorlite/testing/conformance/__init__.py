@@ -5,7 +5,7 @@
             return MyBackend(folder / "store")
 
 The last test drives the backend and the memory backend through the same random history and compares all there is to
-read. Ties that the contract leaves open are broken so: letters by id; due letters of several workflows by workflow
+read. Ties that the contract leaves open are broken so: events by id; due events of several workflows by workflow
 id, then id.
 """
 

@@ -108,7 +108,7 @@ class ExecutionConformance:
             assert dump(view) == before
 
     def test_park_and_release_leave_the_fence_alone(self, backend: Backend) -> None:
-        """Parking with a reason holds every letter; release lets them go, none early; a workflow that is gone is no error."""
+        """Parking with a reason holds every event; release lets them go, none early; a workflow that is gone is no error."""
         row = started(backend, timers=(event("a", 1), event("b", 9)))
         with backend.writing() as tx:
             tx.park("w", 2, None)
@@ -118,11 +118,11 @@ class ExecutionConformance:
             tx.park("gone", 1, "broken")
             assert tx.workflow("w") == attrs.evolve(row, broken_turns=3, parked="broken")
             assert tx.next_event_at() is None
-            assert all(letter.held for letter in tx.inbox("w"))
+            assert all(posted.held for posted in tx.inbox("w"))
             tx.release("w", 4)
             tx.release("gone", 4)
             assert tx.workflow("w") == row
-            due = [(letter.event_id, letter.due_at) for letter in tx.due_events("w", 9, 9)]
+            due = [(posted.event_id, posted.due_at) for posted in tx.due_events("w", 9, 9)]
             assert due == [("a", 4), ("b", 9)]
 
     def test_ids_come_in_pages_by_status(self, backend: Backend) -> None:

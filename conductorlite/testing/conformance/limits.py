@@ -181,7 +181,7 @@ class LimitConformance:
 
     @pytest.mark.parametrize("fence", [0, 1, 3])
     def test_a_change_under_another_fence_undoes_its_decision(self, backend: Backend, fence: int) -> None:
-        """FencedOut, and nothing of the decision is stored: no row, letter, message, or change of another limit."""
+        """FencedOut, and nothing of the decision is stored: no row, event, message, or change of another limit."""
         row = started(backend)
         _put(backend, _member("a"))
         _put(backend, _member("b"))

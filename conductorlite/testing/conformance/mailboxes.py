@@ -60,8 +60,8 @@ class MailboxConformance:
     """The two mailboxes and what is sent between executions."""
 
     def test_inbox_order(self, backend: Backend) -> None:
-        """Letters are read by due_at, posted_at, sender, sender_seq; only due ones that are not held, up to a limit."""
-        letters = [
+        """Events are read by due_at, posted_at, sender, sender_seq; only due ones that are not held, up to a limit."""
+        events = [
             event("5", 1, posted_at=1, sender="b", sender_seq=1),
             event("4", 1, posted_at=1, sender="a", sender_seq=10),
             event("3", 1, posted_at=1, sender="a", sender_seq=9),
@@ -71,7 +71,7 @@ class MailboxConformance:
             event("7", 0, held=True),
         ]
         with backend.writing() as tx:
-            tx.post(letters)
+            tx.post(events)
             assert [e.event_id for e in tx.due_events("w", 1, 9)] == ["1", "2", "3", "4", "5"]
             assert [e.event_id for e in tx.due_events("w", 1, 2)] == ["1", "2"]
             assert [e.event_id for e in tx.inbox("w")] == ["7", "1", "2", "3", "4", "5", "6"]
@@ -96,7 +96,7 @@ class MailboxConformance:
         assert found == [("stay", 4, False), ("new", 5, True), ("held", 7, False), ("move", 8, False)]
 
     def test_due_workflows(self, backend: Backend) -> None:
-        """Workflows with due letters come once each, the longest due first; held and future letters do not count."""
+        """Workflows with due events come once each, the longest due first; held and future events do not count."""
         with backend.writing() as tx:
             assert tx.next_event_at() is None
             assert tx.due_workflows(99, 9) == []
@@ -109,7 +109,7 @@ class MailboxConformance:
             assert [(e.workflow_id, e.due_at) for e in tx.upcoming_events(3)] == [("w", 3), ("w", 4), ("v", 5)]
 
     def test_due_workflows_with_a_very_full_inbox(self, backend: Backend) -> None:
-        """However many letters one workflow has, it is reported, and no workflow is reported that is not due."""
+        """However many events one workflow has, it is reported, and no workflow is reported that is not due."""
         with backend.writing() as tx:
             tx.post([event(str(n), n) for n in range(MANY)])
             tx.post([event("a", MANY, "v")])

@@ -4,7 +4,7 @@ The contract of what a store keeps of when it was driven.
 
 The contract of holders: who has which attempts in hand, and how it is seen that one is no more.
 
-The part of the suite about owners: whose letters are due for whom, and how all that is somebody's becomes another's.
+The part of the suite about owners: whose events are due for whom, and how all that is somebody's becomes another's.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class OwnerConformance:
     """Executions that belong to one engine."""
 
     def test_what_is_due_is_due_for_its_owner(self, backend: Backend) -> None:
-        """Letters of an execution are found by its owner alone; without one, by whoever asks for everybody's."""
+        """Events of an execution are found by its owner alone; without one, by whoever asks for everybody's."""
         _owned(backend, "mine", "a")
         _owned(backend, "ours", "")
         with backend.reading() as view:
@@ -168,13 +168,13 @@ class OwnerConformance:
             assert list(view.due_workflows(9, 9, "a")) == ["mine"]
             assert list(view.due_workflows(9, 9, "b")) == []
             assert (view.next_event_at(), view.next_event_at("a"), view.next_event_at("b")) == (5, 5, None)
-            assert (view.next_letter(), view.next_letter("a"), view.next_letter("b")) == ((5, "ours"), (5, "mine"), None)
+            assert (view.next_event(), view.next_event("a"), view.next_event("b")) == ((5, "ours"), (5, "mine"), None)
             assert [e.workflow_id for e in view.upcoming_events(9)] == ["mine", "ours"]
             assert [e.workflow_id for e in view.upcoming_events(1)] == ["mine"]
             assert [(e.workflow_id, e.owner) for e in view.upcoming_events(9, "a")] == [("mine", "a")]
 
-    def test_a_letter_belongs_to_whom_it_is_written(self, backend: Backend) -> None:
-        """Whatever it says, a letter to an execution is its owner's; one to what has not begun is whose it says."""
+    def test_an_event_belongs_to_whom_it_is_written(self, backend: Backend) -> None:
+        """Whatever it says, an event to an execution is its owner's; one to what has not begun is whose it says."""
         _owned(backend, "mine", "a")
         _owned(backend, "ours", "")
         with backend.writing() as tx:
@@ -196,7 +196,7 @@ class OwnerConformance:
         assert found[("new", "y")] == found[("sender", "own")] == "c"
 
     def test_changing_the_owner(self, backend: Backend) -> None:
-        """Letters, held ones too, and messages go along; the fence is raised; pages follow the ids."""
+        """Events, held ones too, and messages go along; the fence is raised; pages follow the ids."""
         for workflow_id in ("w1", "w2", "w3"):
             _owned(backend, workflow_id, "a")
         _owned(backend, "other", "b")
@@ -235,7 +235,7 @@ class OwnerConformance:
                 assert list(view.due_workflows(9, 9, new)) == ["w"]
 
     def test_the_rest_goes_too(self, backend: Backend) -> None:
-        """Schedules under their fence with their timers, and letters that will begin an execution."""
+        """Schedules under their fence with their timers, and events that will begin an execution."""
         row = ScheduleRow(name="s", address="schedule:s", text="{}", progress="[]", owner="a")
         with backend.writing() as tx:
             tx.put_schedule(row, [], [event("t", 5, "schedule:s", owner="a")])
@@ -251,7 +251,7 @@ class OwnerConformance:
             assert list(view.due_workflows(9, 9, "a")) == []
 
     def test_owners(self, backend: Backend) -> None:
-        """Everybody who has an execution or a letter, with how many; what is everybody's is not listed."""
+        """Everybody who has an execution or an event, with how many; what is everybody's is not listed."""
         _owned(backend, "w1", "b")
         _owned(backend, "w2", "b")
         _owned(backend, "w3", "")
@@ -259,8 +259,8 @@ class OwnerConformance:
             tx.post([event("START", 1, "unborn", owner="a")])
         with backend.reading() as view:
             assert list(view.owners()) == [
-                OwnerRow(name="a", executions={}, letters=1),
-                OwnerRow(name="b", executions={"RUNNING": 2}, letters=2),
+                OwnerRow(name="a", executions={}, events=1),
+                OwnerRow(name="b", executions={"RUNNING": 2}, events=2),
             ]
 
     def test_an_error_undoes_a_change_of_owners(self, backend: Backend) -> None:

@@ -20,8 +20,8 @@ __all__ = ["PayloadConformance", "PayloadStorageConformance"]
 _KEY = f"ab/{'ab' * 32}.json"
 
 
-def _external(letter: str = "a") -> ExternalPayload:
-    return ExternalPayload(digest=letter * 64, size=5000, key=f"{letter * 2}/{letter * 64}.json")
+def _external(event: str = "a") -> ExternalPayload:
+    return ExternalPayload(digest=event * 64, size=5000, key=f"{event * 2}/{event * 64}.json")
 
 
 def _refer(backend: Backend, workflow_id: str, *externals: ExternalPayload) -> None:

@@ -47,7 +47,7 @@ def task(ref: str = "a", workflow_id: str = "w", *, rounds: tuple[int, ...] = ()
 
 
 def event(event_id: str = "e", due_at: int = 0, workflow_id: str = "w", **changes: Any) -> Event:
-    """A small letter."""
+    """A small event."""
     fields: dict[str, Any] = {"kind": EventKind.CONTINUE, "posted_at": 0}
     return Event(workflow_id=workflow_id, event_id=event_id, due_at=due_at, **(fields | changes))
 
@@ -58,9 +58,9 @@ def message(ref: str = "a", due_at: int = 0, workflow_id: str = "w", **changes: 
     return Message(workflow_id=workflow_id, ref=ref, due_at=due_at, **(fields | changes))
 
 
-def large(letter: str = "x") -> Payload:
+def large(event: str = "x") -> Payload:
     """A payload that is stored apart."""
-    return Payload.of({"text": letter * (INLINE_LIMIT + 1)})
+    return Payload.of({"text": event * (INLINE_LIMIT + 1)})
 
 
 def started(backend: Backend, workflow_id: str = "w", **parts: Any) -> Workflow:
@@ -95,13 +95,13 @@ def dump(view: ReadingTransaction) -> dict[str, str]:
         "keys": [view.key_holder(name, key) for name in ("order", "other") for key in ("k1", "k2")],
         "polls": [view.poll_data(kind) for kind in (None, "t1", "t2")],
         "registry": view.registry_version(),
-        "schedules": (view.schedules("", 9), view.schedules("w0", 1), view.schedule("w1"), view.next_letter()),
+        "schedules": (view.schedules("", 9), view.schedules("w0", 1), view.schedule("w1"), view.next_event()),
         "defs": (view.workflow_defs(), view.task_defs(), [view.workflow_def(n, None) for n, _ in view.workflow_defs()]),
     }
     for workflow_id in {*view.workflow_ids(None, "", MANY), "w", "w0", "w1", "w2"}:
         attempts = view.attempts(workflow_id)
         refs = frozenset({task.ref for task in attempts} | {task.base_ref for task in attempts} | {"nobody"})
-        digests = frozenset({large(letter).digest for letter in "xyz"})
+        digests = frozenset({large(event).digest for event in "xyz"})
         found[f"{workflow_id} rows"] = (view.workflow(workflow_id), attempts, view.history(workflow_id))
         found[f"{workflow_id} inbox"] = [view.inbox(workflow_id)] + [
             view.due_events(workflow_id, now, n) for now in range(8) for n in (1, MANY)

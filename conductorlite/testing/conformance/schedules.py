@@ -50,7 +50,7 @@ def _row(name: str = "s", **fields: Any) -> ScheduleRow:
 
 
 class ScheduleConformance:
-    """Schedules, their fence, their letters."""
+    """Schedules, their fence, their events."""
 
     def test_a_schedule_is_stored_under_its_fence(self, backend: Backend) -> None:
         """Each write raises the fence; whoever has read an older one, or none, changes nothing."""
@@ -73,16 +73,16 @@ class ScheduleConformance:
         with backend.reading() as view:
             assert view.schedule("s") is None
 
-    def test_its_letters_are_due_like_others(self, backend: Backend) -> None:
+    def test_its_events_are_due_like_others(self, backend: Backend) -> None:
         """Those consumed go, then others come, also under the same id; the first of all inboxes is known with its address."""
         with backend.writing() as tx:
-            assert tx.next_letter() is None
+            assert tx.next_event() is None
             tx.post([event("a", 7, "w"), event("h", 0, "w", held=True)])
             tx.put_schedule(_row(), ["t"], [event("t", 5, "schedule:s"), event("e", 6, "schedule:s")])
-            assert tx.next_letter() == (5, "schedule:s")
+            assert tx.next_event() == (5, "schedule:s")
             assert list(tx.due_workflows(9, 9)) == ["schedule:s", "w"]
             tx.put_schedule(_row(fence=1), ["t", "e", "never there"], [event("t", 8, "schedule:s")])
-            assert tx.next_letter() == (7, "w")
+            assert tx.next_event() == (7, "w")
             assert [(e.event_id, e.due_at) for e in tx.inbox("schedule:s")] == [("t", 8)]
 
     def _dropped_and_undone(self, tx: WritingTransaction) -> None:
@@ -112,4 +112,4 @@ class ScheduleConformance:
                 tx.drop_schedule("s")
         with backend.reading() as view:
             assert (view.schedule("s"), list(view.schedules("", 9)), list(view.inbox("schedule:s"))) == (None, [], [])
-            assert view.next_letter() is None
+            assert view.next_event() is None

@@ -72,7 +72,7 @@ class Turn:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Post:
-    """Letters put into inboxes."""
+    """Events put into inboxes."""
 
     events: tuple[Event, ...]
 
@@ -208,8 +208,8 @@ def _verb(tx: WritingTransaction, act: Verb) -> None:
             text = f"text {act.number}"
             row = ScheduleRow(name=act.workflow_id, address=f"schedule:{act.workflow_id}", text=text, progress="{}")
             fence = 0 if stored is None or act.number == 1 else stored.fence
-            letters = [event(f"e{n}", n, row.address) for n in range(act.number)]
-            tx.put_schedule(attrs.evolve(row, fence=fence, waits=act.number > 2), ["e0", "e2"], letters)
+            events = [event(f"e{n}", n, row.address) for n in range(act.number)]
+            tx.put_schedule(attrs.evolve(row, fence=fence, waits=act.number > 2), ["e0", "e2"], events)
         case "drop":
             tx.drop_schedule(act.workflow_id)
         case "define":
@@ -319,7 +319,7 @@ class TransactionConformance:
             "handler": lambda tx: tx.put_event_handler("h", "e", True, "text"),
             "definition": lambda tx: tx.put_workflow_def("d", 1, "text"),
             "text": lambda tx: tx.embed("digest", "text"),
-            "letter": lambda tx: tx.post([event("first", workflow_id="other")]),
+            "event": lambda tx: tx.post([event("first", workflow_id="other")]),
             "poll": lambda tx: tx.record_polls([PollData(queue_name="t", domain=None, worker_id="w", last_poll_time=1)]),
             "decision": lambda tx: tx.apply(Decision(workflow=workflow("second"), created=True)),
         }
