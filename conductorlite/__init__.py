@@ -5,14 +5,14 @@ The public face: everything a program needs is importable from here. The test ki
 
 from conductorlite.decide.draft.barriers import Barriers
 from conductorlite.decide.draft.view import Bounds
-from conductorlite.engine.feeding import IndexHealth
+from conductorlite.engine.index_feed import IndexHealth
 from conductorlite.engine.invariants import Finding
-from conductorlite.engine.keeping import PruneReport
 from conductorlite.engine.limits import LimitMember, LimitUse
-from conductorlite.engine.outside import PayloadSweep
+from conductorlite.engine.maintenance import EngineShare, RepairReport
+from conductorlite.engine.payloads import PayloadSweep
 from conductorlite.engine.queries import AgendaEntry
 from conductorlite.engine.reruns import BulkReport
-from conductorlite.engine.upkeep import EngineShare, RepairReport
+from conductorlite.engine.retention import PruneReport
 from conductorlite.ext.fsspec import FsspecPayloads
 from conductorlite.ext.secrets import EnvironmentSecrets
 from conductorlite.model.clock import Clock, SystemClock, VirtualClock
@@ -109,10 +109,10 @@ from conductorlite.runtime.calls import TaskLogFilter, current_task
 from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.engine import Engine, Run
 from conductorlite.runtime.registry import Workers
+from conductorlite.store.bookkeeping import ExternalStorageLocation, Size, Sizes
 from conductorlite.store.payloads import LocalPayloads, MemoryPayloads
 from conductorlite.store.ports import EventMessage, EventSource, SecretProvider
 from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
-from conductorlite.store.upkeep import ExternalStorageLocation, Size, Sizes
 
 __all__ = [
     "ActionType",

@@ -26,7 +26,7 @@ from conductorlite.model.statuses import (
     TaskStatus,
     WorkflowStatus,
 )
-from conductorlite.plan.types import OPERATOR_TYPES
+from conductorlite.plan.tree import OPERATOR_TYPES
 
 FOLDER: Final = Path(__file__).parent / "reference"
 

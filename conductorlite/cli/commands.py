@@ -14,11 +14,12 @@ from typing import Any
 
 import click
 
-from conductorlite.cli.changing import CHANGING, MESSAGES
-from conductorlite.cli.driving import drive
-from conductorlite.cli.keeping import KEEPING, MOVING, UPKEEP
-from conductorlite.cli.looking import LOOKING, explained
-from conductorlite.cli.scheduling import SCHEDULING
+from conductorlite.cli.execution import drive
+from conductorlite.cli.maintenance import KEEPING, MOVING, UPKEEP
+from conductorlite.cli.operations import CHANGING, MESSAGES
+from conductorlite.cli.output import discard_output
+from conductorlite.cli.queries import LOOKING, explained
+from conductorlite.cli.schedules import SCHEDULING
 from conductorlite.cli.shared import (
     Exit,
     OutputClosed,
@@ -31,7 +32,6 @@ from conductorlite.cli.shared import (
     read_workers,
     with_system_workers,
 )
-from conductorlite.cli.showing import discard_output
 from conductorlite.ext.secrets import EnvironmentSecrets
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model.definitions import IdempotencyStrategy, WorkflowDef
@@ -40,8 +40,7 @@ from conductorlite.model.errors import Conflict, ExecutionNotFound
 from conductorlite.model.executions import Workflow
 from conductorlite.model.spans import to_span
 from conductorlite.model.statuses import WorkflowStatus
-from conductorlite.plan.tree import walk
-from conductorlite.plan.types import OPERATOR_TYPES
+from conductorlite.plan.tree import OPERATOR_TYPES, walk
 from conductorlite.runtime.engine import Engine
 
 __all__ = ["page", "program", "run_command"]

@@ -23,7 +23,7 @@ import attrs
 import click
 from click.core import ParameterSource
 
-from conductorlite.cli.showing import Screen, one_line
+from conductorlite.cli.output import Screen, one_line
 from conductorlite.ext.workers import system_workers
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.definitions import TaskDef, WorkflowDef

@@ -16,25 +16,24 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from conductorlite.decide.admissions import REOPENING, on_admission, on_granted, on_offer_ends, on_window_moves, step_admitted
-from conductorlite.decide.causes import cause_of
 from conductorlite.decide.compensation import schedule_compensation
 from conductorlite.decide.draft.barriers import Barriers
 from conductorlite.decide.draft.reader import Reader
 from conductorlite.decide.draft.rows import Draft
 from conductorlite.decide.draft.view import Bounds
 from conductorlite.decide.endings import fail_workflow, leave_limit
-from conductorlite.decide.families import on_child_ended, on_started
-from conductorlite.decide.holding import ALONE_AFTER, on_give_back
+from conductorlite.decide.event_origin import cause_of
+from conductorlite.decide.give_back import ALONE_AFTER, on_give_back
 from conductorlite.decide.migrations import on_migrate
 from conductorlite.decide.operators.do_while import next_round
-from conductorlite.decide.operators.exclusive_join import choose
 from conductorlite.decide.operators.fork import schedule_branch
-from conductorlite.decide.operators.join import look_again
+from conductorlite.decide.operators.join import choose, look_again
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.decide.progress import advance, executed, schedule_item
-from conductorlite.decide.reopening import on_child_reopened, on_retry
 from conductorlite.decide.reports import on_extend_lease, on_poll, on_report
 from conductorlite.decide.reruns import on_rerun, on_restart
+from conductorlite.decide.retries import on_child_reopened, on_retry
+from conductorlite.decide.sub_workflows import on_child_ended, on_started
 from conductorlite.decide.timeouts import (
     on_poll_timeout,
     on_response_timeout,

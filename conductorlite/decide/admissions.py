@@ -13,10 +13,10 @@ import attrs
 
 from conductorlite.decide.draft.rows import Draft
 from conductorlite.decide.endings import fail_workflow, leave_limit
-from conductorlite.decide.families import tell_parent
 from conductorlite.decide.operators import begin_retry
 from conductorlite.decide.operators.document import DraftSource
 from conductorlite.decide.operators.worker import admitted, ask_again, ask_now, ask_when_resumed, lane_of
+from conductorlite.decide.sub_workflows import tell_parent
 from conductorlite.language.text import to_text
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.definitions import RateLimitPolicy

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from conductorlite.decide.draft.driven import counted
+from conductorlite.decide.draft.mailboxes import counted
 from conductorlite.decide.draft.reader import Reader
 from conductorlite.decide.draft.rows import Draft, attempt_id
 from conductorlite.decide.draft.view import Item

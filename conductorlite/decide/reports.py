@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from conductorlite.decide.draft.rows import Draft
-from conductorlite.decide.holding import ALONE_AFTER
+from conductorlite.decide.give_back import ALONE_AFTER
 from conductorlite.decide.operators.worker import ask_again, queue_again
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.executions import HistoryKind, Task, changed

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from conductorlite.decide.draft.driven import counted
+from conductorlite.decide.draft.mailboxes import counted
 from conductorlite.decide.draft.rows import Draft
 from conductorlite.decide.endings import fail_workflow, in_seconds
 from conductorlite.decide.operators.do_while import with_rounds

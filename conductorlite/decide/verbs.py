@@ -10,9 +10,9 @@ from __future__ import annotations
 from conductorlite.decide.admissions import begin, withdraw, withdraw_reopening
 from conductorlite.decide.draft.rows import Draft
 from conductorlite.decide.endings import complete_workflow, fail_workflow, set_workflow_timeout
-from conductorlite.decide.families import answer_start, tell_parent
 from conductorlite.decide.operators.variables import VARIABLES_LIMIT
 from conductorlite.decide.prefetch import prefetch_rest
+from conductorlite.decide.sub_workflows import answer_start, tell_parent
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.executions import HistoryKind, printed_ref

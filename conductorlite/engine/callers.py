@@ -16,7 +16,6 @@ from conductorlite.model.errors import WouldDeadlock
 from conductorlite.model.threads import Block, within
 
 if TYPE_CHECKING:
-    from conductorlite.engine.turns import Turns
     from conductorlite.model.executions import Task
 
 __all__ = ["Caller", "called_by", "caller_of", "refuse_callers"]
@@ -26,7 +25,8 @@ __all__ = ["Caller", "called_by", "caller_of", "refuse_callers"]
 class Caller:
     """Code of the user's that an engine has called and that has not returned yet."""
 
-    turns: Turns
+    #: The turns of the engine that runs it.
+    turns: object
     what: str
     #: The task of a worker's function.
     task: Task | None = None
@@ -68,7 +68,7 @@ class _Called(Block[Caller]):
                 _CALLERS.reset(token)
 
 
-def caller_of(turns: Turns) -> Caller | None:
+def caller_of(turns: object) -> Caller | None:
     """The innermost code that this engine has called and that is running here; None when nobody but the user is."""
     for caller in reversed(_CALLERS.get()):
         if caller.turns is turns and caller.running:
@@ -76,7 +76,7 @@ def caller_of(turns: Turns) -> Caller | None:
     return None
 
 
-def refuse_callers(turns: Turns, verb: str) -> None:
+def refuse_callers(turns: object, verb: str) -> None:
     """Raise WouldDeadlock when a verb that waits for running functions is asked for by one of them."""
     caller = caller_of(turns)
     if caller is not None:

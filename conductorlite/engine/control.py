@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from conductorlite.decide import DECIDER_VERSION
-from conductorlite.engine.archived import missing
-from conductorlite.engine.asked import Start, Taken, new_event
+from conductorlite.engine.archive import missing
 from conductorlite.engine.keys import checked_domains, checked_key, checked_strategy, replaced
 from conductorlite.engine.metadata import Embedded, Metadata
-from conductorlite.engine.uploads import given_path, uploaded
+from conductorlite.engine.payloads import given_path, uploaded
+from conductorlite.engine.turn_types import Start, Taken, new_event
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.clock import Instant, to_instant

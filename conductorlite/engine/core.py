@@ -13,22 +13,22 @@ import attrs
 
 from conductorlite.decide.draft.barriers import Barriers
 from conductorlite.decide.draft.view import Bounds
-from conductorlite.engine.asked import Listener
 from conductorlite.engine.cache import Cache
-from conductorlite.engine.driven import Driven
-from conductorlite.engine.holding import Holding
+from conductorlite.engine.driven_time import Driven
+from conductorlite.engine.holders import Holding
 from conductorlite.engine.keys import Polls
-from conductorlite.engine.outside import Outside
-from conductorlite.engine.secrecy import Secrecy
+from conductorlite.engine.payloads import Outside
+from conductorlite.engine.secrets import Secrecy
+from conductorlite.engine.turn_types import Listener
 from conductorlite.engine.turns import Turns
 from conductorlite.model.clock import Clock, SystemClock
 from conductorlite.model.definitions import Semantics, TaskDef
 from conductorlite.model.errors import EngineClosed, InvalidInput, StorageError
 from conductorlite.model.executions import Task
 from conductorlite.model.handlers import EventHandler
+from conductorlite.store.bookkeeping import PayloadCodec, PayloadStorage
 from conductorlite.store.payloads import open_payloads
 from conductorlite.store.ports import Backend, Lock, SecretProvider
-from conductorlite.store.upkeep import PayloadCodec, PayloadStorage
 
 __all__ = ["Core", "checked_name", "new_upload_name"]
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from conductorlite.engine.actions import Acting, carry_out
 from conductorlite.engine.control import refuse_parked
 from conductorlite.engine.turns import DEATHS
-from conductorlite.engine.workface import WorkerFace
+from conductorlite.engine.worker_api import WorkerFace
 from conductorlite.language.conditions import compile_condition, is_true
 from conductorlite.language.templates import expanded
 from conductorlite.model import codec

@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from conductorlite.decide.operators.domains import POLLED_LATELY_MS
+from conductorlite.decide.operators.worker import POLLED_LATELY_MS
 from conductorlite.engine.causes import TOLD, Place, instant_in_words, listed, nulls, output_nulls, places, span_in_words
 from conductorlite.engine.waits import (
     REOPENED_BY,
@@ -29,7 +29,7 @@ from conductorlite.model.executions import HistoryEvent, HistoryKind, PollData, 
 from conductorlite.model.policies import task_policy
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.grafts import unfolded
-from conductorlite.plan.types import OPERATOR_TYPES, SHIPPED_TYPES
+from conductorlite.plan.tree import OPERATOR_TYPES, SHIPPED_TYPES
 
 __all__ = ["explain"]
 

@@ -43,7 +43,7 @@ from conductorlite.model.errors import (
 )
 from conductorlite.plan.compile import Plan, compile_plan
 from conductorlite.plan.schemas import enforced, schema_problems
-from conductorlite.plan.types import OPERATOR_TYPES
+from conductorlite.plan.tree import OPERATOR_TYPES
 from conductorlite.plan.validate import validate, validate_task_def
 from conductorlite.store.tables import MetadataReads, SchemaReads
 

@@ -8,10 +8,10 @@ from itertools import chain
 from typing import Final
 
 from conductorlite.decide.migrations import pending_of
-from conductorlite.engine.archived import missing
-from conductorlite.engine.asked import new_event, stored_pages
+from conductorlite.engine.archive import missing
 from conductorlite.engine.control import Control, refuse_parked
 from conductorlite.engine.metadata import Embedded
+from conductorlite.engine.turn_types import new_event, stored_pages
 from conductorlite.model.decisions import EventKind, Outcome
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import ConductorliteError, Conflict, Parked

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.engine.archived import archived_workflow, missing, unarchived
-from conductorlite.engine.asked import stored_pages
+from conductorlite.engine.archive import archived_workflow, missing, unarchived
 from conductorlite.engine.explain import explain as in_words
 from conductorlite.engine.exports import below, definitions_of, first_row
 from conductorlite.engine.invariants import Finding, Picture, findings, limit_findings
 from conductorlite.engine.limits import Limits
+from conductorlite.engine.turn_types import stored_pages
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, Message, queue_prefix
 from conductorlite.model.errors import ExecutionNotFound

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 
 from conductorlite.engine.keys import last_polls
-from conductorlite.engine.outside import Elsewhere, Near
+from conductorlite.engine.payloads import Elsewhere, Near
 from conductorlite.language.processes import NoHelper, ScriptCut, ScriptTimedOut, patience, without_helpers
 from conductorlite.language.sources import Json
 from conductorlite.model.canonical import Payload
@@ -28,7 +28,7 @@ from conductorlite.plan.compile import Plan
 from conductorlite.store.ports import ReadingTransaction
 
 if TYPE_CHECKING:
-    from conductorlite.engine.deciding import Deciding
+    from conductorlite.engine.decisions import Deciding
 
 __all__ = ["Cut", "StoreReader"]
 

@@ -9,19 +9,18 @@ from typing import TypeVar
 
 import attrs
 
-from conductorlite.engine.archived import unarchived
-from conductorlite.engine.asked import execution_pages
+from conductorlite.engine.archive import unarchived
 from conductorlite.engine.core import new_upload_name
 from conductorlite.engine.events import Events
-from conductorlite.engine.outside import PayloadSweep
-from conductorlite.engine.uploads import location
+from conductorlite.engine.payloads import PayloadSweep, location
+from conductorlite.engine.turn_types import execution_pages
 from conductorlite.model.errors import Conflict, ExecutionNotFound, InvalidInput, StorageFull
 from conductorlite.model.executions import PollData, Workflow
 from conductorlite.model.spans import Span, to_span
 from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.store.bookkeeping import ExternalStorageLocation
 from conductorlite.store.ports import WritingTransaction
 from conductorlite.store.tables import ExecutionFilter
-from conductorlite.store.upkeep import ExternalStorageLocation
 
 __all__ = ["Records"]
 

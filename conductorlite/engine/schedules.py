@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.engine.asked import Along, Start, new_event, stored_pages
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.keys import checked_domains, checked_key, checked_strategy, replaced
 from conductorlite.engine.logs import log_schedule
 from conductorlite.engine.occurrences import Step, id_of, input_of, noted, started, step, waits_for_an_end, wakes_at
 from conductorlite.engine.records import Records
+from conductorlite.engine.turn_types import Along, Start, new_event, stored_pages
 from conductorlite.language.cron import following, next_after, problems
 from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import Instant, to_instant

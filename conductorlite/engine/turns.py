@@ -15,14 +15,14 @@ import attrs
 from conductorlite.decide import DECIDER_VERSION
 from conductorlite.decide.draft.view import Bounds
 from conductorlite.decide.prefetch import prefetch
-from conductorlite.engine.archived import missing
-from conductorlite.engine.asked import Along, Listener, Start, Taken
+from conductorlite.engine.archive import missing
 from conductorlite.engine.callers import Caller, called_by
-from conductorlite.engine.deciding import Deciding, Turn
+from conductorlite.engine.decisions import Deciding, Turn
 from conductorlite.engine.keys import refuse_event, refuse_start, replaced, start_event, strategy_of
-from conductorlite.engine.locking import Locking
 from conductorlite.engine.logs import log_decision, log_driver, log_listener, log_parked
-from conductorlite.engine.outside import Elsewhere, Near, Outside
+from conductorlite.engine.payloads import Elsewhere, Near, Outside
+from conductorlite.engine.turn_locks import Locking
+from conductorlite.engine.turn_types import Along, Listener, Start, Taken
 from conductorlite.language.processes import NoHelper
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model.canonical import Payload

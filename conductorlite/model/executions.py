@@ -23,17 +23,7 @@ from conductorlite.model.definitions import LOOP_DELIMITER, Semantics, WorkflowD
 from conductorlite.model.spans import plain_ms
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
-__all__ = [
-    "HistoryEvent",
-    "HistoryKind",
-    "PollData",
-    "Task",
-    "TaskLog",
-    "TaskResult",
-    "Workflow",
-    "changed",
-    "printed_ref",
-]
+__all__ = ["HistoryEvent", "HistoryKind", "PollData", "Task", "TaskLog", "TaskResult", "Workflow", "changed", "printed_ref"]
 
 
 class HistoryKind(StrEnum):

@@ -31,7 +31,7 @@ from conductorlite.model.limits import NO_LIMIT, Terms
 from conductorlite.model.policies import TaskPolicy, task_limit, task_policy
 from conductorlite.plan.joins import find_heralds
 from conductorlite.plan.schemas import enforced
-from conductorlite.plan.types import OPERATOR_TYPES
+from conductorlite.plan.tree import OPERATOR_TYPES
 from conductorlite.plan.validate import validate
 
 __all__ = ["Ahead", "Node", "Plan", "compile_plan", "runs_foreign_code", "split_ref"]

@@ -14,8 +14,7 @@ from typing import Any, Final
 from conductorlite.model.definitions import LOOP_DELIMITER, SchemaDef, TaskDef, TaskType, WorkflowDef, WorkflowTask, step_path
 from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.findings import Findings, Scope
-from conductorlite.plan.tree import Place, walk
-from conductorlite.plan.types import OPERATOR_TYPES, SHIPPED_TYPES
+from conductorlite.plan.tree import OPERATOR_TYPES, SHIPPED_TYPES, Place, walk
 
 __all__ = [
     "check_names",

@@ -8,7 +8,7 @@ from conductorlite.language.schemas import compile_schema
 from conductorlite.model.definitions import SchemaDef, TaskDef, WorkflowDef
 from conductorlite.model.errors import InvalidExpression, InvalidInput, MissingExtra
 from conductorlite.plan.findings import Findings, Scope
-from conductorlite.plan.types import OPERATOR_TYPES
+from conductorlite.plan.tree import OPERATOR_TYPES
 
 __all__ = ["check_schemas", "check_task_schemas", "enforced", "schema_problems"]
 

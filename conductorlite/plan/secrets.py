@@ -10,8 +10,7 @@ from conductorlite.language.templates import compile_template
 from conductorlite.model.definitions import TaskType, WorkflowTask, step_path
 from conductorlite.model.errors import InvalidExpression
 from conductorlite.plan.findings import Findings, Scope
-from conductorlite.plan.tree import Place
-from conductorlite.plan.types import OPERATOR_TYPES
+from conductorlite.plan.tree import OPERATOR_TYPES, Place
 
 __all__ = ["check_secrets"]
 

@@ -35,8 +35,7 @@ from conductorlite.plan.findings import Findings, Scope, blank, has_input, input
 from conductorlite.plan.joins import check_dynamic_fork, check_exclusive_join, check_fork, check_join
 from conductorlite.plan.names import check_task_def_extras
 from conductorlite.plan.scripts import check_decision, check_inline, check_loop, check_switch
-from conductorlite.plan.tree import Place
-from conductorlite.plan.types import OPERATOR_TYPES
+from conductorlite.plan.tree import OPERATOR_TYPES, Place
 
 __all__ = [
     "check_compensation",

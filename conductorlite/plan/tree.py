@@ -1,14 +1,45 @@
-"""The task tree of a definition as a flat walk: each task with its path, its siblings and the loops around it."""
+"""The task tree of a definition as a flat walk: each task with its path, its siblings and the loops around it.
+
+Which task types are the decider's own, and for which there are workers to include.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import attrs
 
-from conductorlite.model.definitions import MAX_NESTING, WorkflowDef, WorkflowTask, step_path
+from conductorlite.model.definitions import MAX_NESTING, TaskType, WorkflowDef, WorkflowTask, step_path
 
-__all__ = ["Place", "branches", "walk"]
+__all__ = ["OPERATOR_TYPES", "SHIPPED_TYPES", "Place", "branches", "walk"]
+
+#: Types whose workers we ship, and nobody gets unasked.
+SHIPPED_TYPES: Final = frozenset({TaskType.HTTP, TaskType.EVENT, TaskType.KAFKA_PUBLISH})
+
+#: Task types the decider carries out itself; every other type is a worker's.
+OPERATOR_TYPES: Final = frozenset(
+    {
+        TaskType.FORK_JOIN,
+        TaskType.JOIN,
+        TaskType.SWITCH,
+        TaskType.DO_WHILE,
+        TaskType.WAIT,
+        TaskType.NOOP,
+        TaskType.INLINE,
+        TaskType.SET_VARIABLE,
+        TaskType.SUB_WORKFLOW,
+        TaskType.TERMINATE,
+        TaskType.DYNAMIC,
+        TaskType.FORK_JOIN_DYNAMIC,
+        TaskType.START_WORKFLOW,
+        TaskType.DECISION,
+        TaskType.EXCLUSIVE_JOIN,
+        TaskType.HUMAN,
+        TaskType.LAMBDA,
+        TaskType.JSON_JQ_TRANSFORM,
+    }
+)
 
 
 @attrs.frozen(kw_only=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.engine.reporting import RAW_LENGTH, kept_result
+from conductorlite.engine.reports import RAW_LENGTH, kept_result
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.errors import InvalidInput, TaskFailedTerminally
 from conductorlite.model.executions import Task, TaskResult

@@ -16,15 +16,15 @@ from typing import Any, Literal
 
 from conductorlite.decide.draft.barriers import Barriers
 from conductorlite.decide.draft.view import Bounds
-from conductorlite.engine.archived import status_of
+from conductorlite.engine.archive import status_of
 from conductorlite.engine.callers import Caller, caller_of, refuse_callers
-from conductorlite.engine.forking import one_process
+from conductorlite.engine.forks import one_process
 from conductorlite.engine.keys import Polls
 from conductorlite.engine.logs import log_definition, log_unserved
+from conductorlite.engine.maintenance import Upkeep
 from conductorlite.engine.metadata import Notice
 from conductorlite.engine.queries import AgendaEntry
-from conductorlite.engine.searching import Where
-from conductorlite.engine.upkeep import Upkeep
+from conductorlite.engine.search import Where
 from conductorlite.model.clock import Clock, Instant, to_instant
 from conductorlite.model.definitions import IdempotencyStrategy, Semantics, TaskDef, WorkflowDef
 from conductorlite.model.errors import ClockError, InvalidInput, StorageError, WouldDeadlock
@@ -35,8 +35,8 @@ from conductorlite.plan.names import unserved, worker_types
 from conductorlite.runtime.loop import Driver
 from conductorlite.runtime.registry import Workers
 from conductorlite.runtime.signals import Leaving, failed, late, passes
+from conductorlite.store.bookkeeping import PayloadCodec, PayloadStorage
 from conductorlite.store.ports import Backend, EventSource, Lock, SecretProvider
-from conductorlite.store.upkeep import PayloadCodec, PayloadStorage
 
 __all__ = ["Engine", "Notices", "Run"]
 

@@ -20,8 +20,8 @@ from conductorlite.model.errors import ClockError, ConductorliteError, EngineClo
 from conductorlite.model.executions import HistoryEvent, TaskResult, Workflow
 from conductorlite.model.schedules import ADDRESS
 from conductorlite.runtime.calls import Deferred, raised
+from conductorlite.runtime.idle import GLANCE_MS
 from conductorlite.runtime.signals import Leaving
-from conductorlite.runtime.waiting import GLANCE_MS
 from conductorlite.runtime.work import Work
 from conductorlite.runtime.workshop import Call
 from conductorlite.store.ports import ReadingTransaction

@@ -27,7 +27,7 @@ from typing import Final
 import attrs
 
 from conductorlite.engine.causes import causes_of
-from conductorlite.engine.holding import leave_all
+from conductorlite.engine.holders import leave_all
 from conductorlite.engine.logs import log_driver
 from conductorlite.engine.queries import Queries
 from conductorlite.model.clock import Clock

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Final
 
-from conductorlite.engine.asked import Taken
-from conductorlite.engine.keeping import Keeping
 from conductorlite.engine.logs import about_task
+from conductorlite.engine.retention import Keeping
+from conductorlite.engine.turn_types import Taken
 from conductorlite.model.decisions import Outcome
 from conductorlite.model.errors import (
     ClockError,
@@ -33,10 +33,10 @@ from conductorlite.model.schedules import name_at
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.runtime.calls import Deferred, raised, refused, returned_value
-from conductorlite.runtime.handing import Handing, Listening
+from conductorlite.runtime.handout import Handing, Listening
+from conductorlite.runtime.idle import GLANCE_MS, Rest, Waiting
 from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.signals import Leaving, Outages
-from conductorlite.runtime.waiting import GLANCE_MS, Rest, Waiting
 from conductorlite.runtime.workshop import Call, Workshop
 from conductorlite.store.ports import EventSource
 

@@ -21,6 +21,24 @@ from typing import Any, Protocol, runtime_checkable
 
 import attrs
 
+from conductorlite.store.bookkeeping import (
+    ChangeReads,
+    ChangeWrites,
+    DrivenReads,
+    DrivenWrites,
+    HolderReads,
+    HolderWrites,
+    Life,
+    OwnerReads,
+    OwnerWrites,
+    PayloadReads,
+    PayloadStorage,
+    PayloadWrites,
+    Presence,
+    RelayReads,
+    RelayWrites,
+    UpkeepReads,
+)
 from conductorlite.store.documents import Document
 from conductorlite.store.search import Asked, SearchResult, TaskSummary, WorkflowSummary
 from conductorlite.store.tables import (
@@ -40,24 +58,6 @@ from conductorlite.store.tables import (
     ScheduleWrites,
     SchemaReads,
     SchemaWrites,
-)
-from conductorlite.store.upkeep import (
-    ChangeReads,
-    ChangeWrites,
-    DrivenReads,
-    DrivenWrites,
-    HolderReads,
-    HolderWrites,
-    Life,
-    OwnerReads,
-    OwnerWrites,
-    PayloadReads,
-    PayloadStorage,
-    PayloadWrites,
-    Presence,
-    RelayReads,
-    RelayWrites,
-    UpkeepReads,
 )
 
 __all__ = [

@@ -16,7 +16,7 @@ import attrs
 
 from conductorlite.decide.draft.barriers import Barriers
 from conductorlite.decide.draft.view import Bounds
-from conductorlite.engine.asked import Start
+from conductorlite.engine.turn_types import Start
 from conductorlite.model import codec
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.decisions import Decision, Embedding, Event, EventKind

@@ -20,9 +20,9 @@ from typing import Any
 
 import attrs
 
-from conductorlite.engine.asked import Start
 from conductorlite.engine.queries import Queries
 from conductorlite.engine.reader import Cut
+from conductorlite.engine.turn_types import Start
 from conductorlite.engine.turns import Turns
 from conductorlite.model.canonical import parse
 from conductorlite.model.clock import VirtualClock

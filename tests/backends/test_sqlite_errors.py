@@ -24,7 +24,7 @@ from conductorlite.errors import (
 )
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Decision
-from conductorlite.store.sqlite import opening
+from conductorlite.store.sqlite import connections as opening
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.store.sqlite.schema import APPLICATION_ID, VERSION
 from conductorlite.testing.conformance.samples import dump, event, started, task, workflow

@@ -15,7 +15,8 @@ import pytest
 
 from conductorlite.errors import ConductorliteError, StorageBusy
 from conductorlite.model.executions import Task, Workflow
-from conductorlite.store.sqlite import opening, schema
+from conductorlite.store.sqlite import connections as opening
+from conductorlite.store.sqlite import schema
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.store.sqlite.rows import TASK_COLUMNS, WORKFLOW_COLUMNS
 from conductorlite.testing.conformance.samples import event

@@ -15,8 +15,9 @@ import pytest
 from cli_kit import Shell
 from rich.console import Console
 
-from conductorlite.cli import driving, showing
-from conductorlite.cli.showing import Screen
+from conductorlite.cli import execution as driving
+from conductorlite.cli import output as showing
+from conductorlite.cli.output import Screen
 
 SLOW = {"name": "slow", "schemaVersion": 2, "tasks": [
     {"name": "slow", "taskReferenceName": "first"},

@@ -13,7 +13,7 @@ import pytest
 
 from conductorlite import Engine, TaskResult, TaskStatus, VirtualClock, WorkflowDef
 from conductorlite.model.codec import definition_text, workflow_def_from_json, workflow_def_to_json
-from conductorlite.plan.types import OPERATOR_TYPES
+from conductorlite.plan.tree import OPERATOR_TYPES
 from conductorlite.plan.validate import validate
 from conductorlite.testing import ScriptedWorkers
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from conductorlite.engine.outside import Elsewhere
+from conductorlite.engine.payloads import Elsewhere
 from conductorlite.engine.turns import Turns
 from conductorlite.errors import FencedOut
 from conductorlite.language.processes import NoHelper

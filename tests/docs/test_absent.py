@@ -20,7 +20,7 @@ from conductorlite import AsyncEngine, Engine, TaskResult, VirtualClock, Workflo
 from conductorlite.cli.commands import program
 from conductorlite.ext.workers import system_workers
 from conductorlite.model.definitions import property_name
-from conductorlite.plan.types import OPERATOR_TYPES
+from conductorlite.plan.tree import OPERATOR_TYPES
 from conductorlite.store.documents import TASKS, WORKFLOWS
 
 #: Packages that listen to a network, talk to a broker, speak protobuf, or ask a model.

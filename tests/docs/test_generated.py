@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 from pages import DOCS
 
-from conductorlite.plan.types import OPERATOR_TYPES
+from conductorlite.plan.tree import OPERATOR_TYPES
 
 
 def _generator() -> ModuleType:

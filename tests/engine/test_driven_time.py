@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductorlite import Engine, HistoryKind, TaskStatus, VirtualClock, Workers, WorkflowDef, WorkflowStatus
-from conductorlite.engine.driven import Driven, measured
+from conductorlite.engine.driven_time import Driven, measured
 from conductorlite.errors import StorageBusy
 from conductorlite.model.canonical import EMPTY
 from conductorlite.store.memory.backend import MemoryBackend

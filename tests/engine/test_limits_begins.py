@@ -12,7 +12,7 @@ from engine_kit import T0, Bench, flow, simple, task_def
 from limits_kit import limited, verify
 
 from conductorlite import Engine, SystemClock, Task, TaskStatus, VirtualClock, WorkflowDef
-from conductorlite.engine.asked import new_event
+from conductorlite.engine.turn_types import new_event
 from conductorlite.model.clock import Wakeup, steady
 from conductorlite.model.decisions import Decision, EventKind
 from conductorlite.model.limits import Limit, LimitChange, reread

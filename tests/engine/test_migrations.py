@@ -25,7 +25,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.engine.asked import new_event
+from conductorlite.engine.turn_types import new_event
 from conductorlite.model.decisions import Event, EventKind
 
 

@@ -266,7 +266,7 @@ def test_from_one_to_all_and_back(new_engine: NewEngine) -> None:
 
 def test_more_than_one_page_is_taken_over(new_engine: NewEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many there are, all of them go, a page in each commit."""
-    monkeypatch.setattr("conductorlite.engine.upkeep._PAGE", 2)
+    monkeypatch.setattr("conductorlite.engine.maintenance._PAGE", 2)
     dead, heir = new_engine("dead"), new_engine("heir")
     for _ in range(5):
         dead.start("chain")

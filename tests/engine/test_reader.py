@@ -24,7 +24,7 @@ from conductorlite import (
     WorkflowTask,
 )
 from conductorlite.decide import decide
-from conductorlite.engine.deciding import Turn
+from conductorlite.engine.decisions import Turn
 from conductorlite.engine.reader import StoreReader
 from conductorlite.engine.turns import Turns
 from conductorlite.language import processes

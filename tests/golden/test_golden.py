@@ -21,7 +21,7 @@ from golden_lives import ENDS_AT, FLOWS, KEY, LARGE, LIMITED, STARTS_AT, begin, 
 
 from conductorlite import Engine, IdempotencyStrategy, VirtualClock
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
-from conductorlite.plan.types import OPERATOR_TYPES
+from conductorlite.plan.tree import OPERATOR_TYPES
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.store.sqlite.schema import VERSION

@@ -14,8 +14,8 @@ import pytest
 from orders import ORDER, agrees, answers, engine, place
 
 from conductorlite import Engine, ExecutionNotFound, StorageError, VirtualClock
-from conductorlite.engine import feeding
-from conductorlite.engine import searching as comparing
+from conductorlite.engine import index_feed as feeding
+from conductorlite.engine import search as comparing
 from conductorlite.errors import PayloadUnavailable
 from conductorlite.store.documents import Document
 from conductorlite.store.index.index import SQLiteIndex

@@ -15,7 +15,7 @@ import pytest
 from orders import ORDER, agrees, answers, engine, place
 
 from conductorlite import Engine, InvalidInput, StorageError, VirtualClock
-from conductorlite.engine import feeding
+from conductorlite.engine import index_feed as feeding
 from conductorlite.store.index.index import SQLiteIndex
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend

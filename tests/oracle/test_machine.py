@@ -21,7 +21,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tape import Tape, draw_definition, many
 
 from conductorlite import Bounds, Semantics
-from conductorlite.decide import reopening, reports, reruns
+from conductorlite.decide import reports, reruns
+from conductorlite.decide import retries as reopening
 from conductorlite.decide.draft.rows import Draft
 from conductorlite.model.decisions import Event
 from conductorlite.model.executions import Task

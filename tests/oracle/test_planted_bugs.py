@@ -11,7 +11,8 @@ import attrs
 import pytest
 from test_oracle import Tally, live
 
-from conductorlite.decide import compensation, progress, reopening, reports
+from conductorlite.decide import compensation, progress, reports
+from conductorlite.decide import retries as reopening
 from conductorlite.decide.draft.rows import Draft
 from conductorlite.decide.operators import join
 from conductorlite.engine.reader import StoreReader

@@ -33,8 +33,8 @@ from conductorlite import (
     WorkflowStatus,
 )
 from conductorlite.decide import decide
-from conductorlite.engine.deciding import Turn
-from conductorlite.engine.outside import Near
+from conductorlite.engine.decisions import Turn
+from conductorlite.engine.payloads import Near
 from conductorlite.engine.reader import StoreReader
 from conductorlite.engine.turns import Turns
 from conductorlite.model.canonical import canonical, parse

@@ -12,10 +12,10 @@ import pytest
 from payload_kit import Bench
 
 from conductorlite import FsspecPayloads, LocalPayloads, MemoryPayloads
+from conductorlite.store.bookkeeping import PayloadStorage
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
-from conductorlite.store.upkeep import PayloadStorage
 
 NewBench = Callable[..., Bench]
 

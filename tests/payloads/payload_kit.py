@@ -19,8 +19,8 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
+from conductorlite.store.bookkeeping import PayloadStorage
 from conductorlite.store.ports import Backend
-from conductorlite.store.upkeep import PayloadStorage
 
 T0 = 1_900_000_000_000
 

@@ -22,10 +22,10 @@ from conductorlite import (
     VirtualClock,
     WorkflowTask,
 )
+from conductorlite.store.bookkeeping import PayloadStorage
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
-from conductorlite.store.upkeep import PayloadStorage
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, start_once
 from conductorlite.testing.faults import Crash, FaultyBackend
 

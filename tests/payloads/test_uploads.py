@@ -36,7 +36,7 @@ from conductorlite import (
 )
 from conductorlite.model.documents import task_to_json, workflow_to_json
 from conductorlite.runtime.aio.engine import AsyncEngine
-from conductorlite.store.upkeep import ExternalStorageLocation, PayloadStorage
+from conductorlite.store.bookkeeping import ExternalStorageLocation, PayloadStorage
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, replay
 
 NewBench = Callable[..., Bench]
@@ -332,7 +332,7 @@ def test_past_the_hard_barrier(new_bench: NewBench, storage: PayloadStorage) -> 
 @ON_MEMORY
 def test_past_what_is_read(new_bench: NewBench, storage: PayloadStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     """An object that no barrier lets pass is not even fetched, and changes nothing."""
-    monkeypatch.setattr("conductorlite.engine.uploads.MAX_SIZE", 9_000)
+    monkeypatch.setattr("conductorlite.engine.payloads.MAX_SIZE", 9_000)
     bench = new_bench(storage)
     paths = {kind: upload(bench, kind, b" " * 9_001) for kind in ("WORKFLOW_INPUT", "TASK_OUTPUT")}
     bench.start(FLOW, {"x": 1})

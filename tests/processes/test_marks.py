@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from conductorlite import Engine, TaskResult, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
-from conductorlite.engine.asked import new_event
+from conductorlite.engine.turn_types import new_event
 from conductorlite.model.clock import Clock
 from conductorlite.model.decisions import EventKind
 from conductorlite.plan.compile import compile_plan

@@ -30,7 +30,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.runtime.waiting import Rest
+from conductorlite.runtime.idle import Rest
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import FaultyBackend

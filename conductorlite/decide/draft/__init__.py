@@ -13,7 +13,7 @@ depth first, then the JOIN); `advance` items are a queue, handled in the order i
 """
 
 from conductorlite.decide.draft.barriers import Barriers
-from conductorlite.decide.draft.driven import counted
+from conductorlite.decide.draft.mailboxes import counted
 from conductorlite.decide.draft.reader import Reader
 from conductorlite.decide.draft.rows import PUT_OFF, Draft, attempt_id
 from conductorlite.decide.draft.view import Bounds, Item, LostInput

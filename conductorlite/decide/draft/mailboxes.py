@@ -1,19 +1,36 @@
-"""A turn's events: timers, messages to workers, held events, the rest of a cut turn, answers."""
+"""A turn's events: timers, messages to workers, held events, the rest of a cut turn, answers.
+
+What the timer of a timeout that nobody wrote carries: it counts only time in which the store was driven.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
-from conductorlite.decide.draft.driven import driven_time
 from conductorlite.decide.draft.view import Item, View
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import TIMERS, Event, EventKind, Message, Outcome, Reply, queue_name
 from conductorlite.model.executions import Task
 
-__all__ = ["Mailboxes"]
+__all__ = ["Mailboxes", "counted", "driven_time"]
+
+#: The deadlines that have a default.
+_KINDS: Final = frozenset({EventKind.POLL_TIMEOUT, EventKind.RESPONSE_TIMEOUT, EventKind.TASK_TIMEOUT})
+
+
+def driven_time(since: int, span_ms: int, owner: str) -> Payload:
+    """From when it counts (epoch ms), how much driven time, and whose drivers count."""
+    if owner:
+        return Payload.of({"since": since, "span": span_ms, "owner": owner})
+    return Payload(f'{{"since":{since},"span":{span_ms}}}')
+
+
+def counted(event: Event) -> Mapping[str, Any] | None:
+    """What `driven_time` said; None for an event that counts by the clock."""
+    return (event.data.value or None) if event.kind in _KINDS else None
 
 
 class Mailboxes(View):

@@ -15,17 +15,28 @@ from conductorlite.decide.draft.rows import PUT_OFF, Draft
 from conductorlite.decide.draft.view import LostInput
 from conductorlite.decide.operators.do_while import next_round, reopened_loop, resume_loop, schedule_loop, set_round, with_rounds
 from conductorlite.decide.operators.document import DraftSource
-from conductorlite.decide.operators.dynamic import resolve_dynamic
-from conductorlite.decide.operators.dynamic_fork import schedule_dynamic_fork
-from conductorlite.decide.operators.exclusive_join import choose, schedule_exclusive_join
+from conductorlite.decide.operators.dynamic import resolve_dynamic, schedule_dynamic_fork
 from conductorlite.decide.operators.fork import branches_left, resume_fork, schedule_branch, schedule_fork
-from conductorlite.decide.operators.inline import schedule_inline, schedule_lambda
-from conductorlite.decide.operators.join import branches_ended, look_again, one_less, pass_over_join, recount_join, schedule_join
-from conductorlite.decide.operators.start_workflow import schedule_start_workflow
-from conductorlite.decide.operators.sub_workflow import DEFINITION_HASH, child_start, schedule_sub_workflow, start_child
+from conductorlite.decide.operators.inline import schedule_inline, schedule_lambda, schedule_transform
+from conductorlite.decide.operators.join import (
+    branches_ended,
+    choose,
+    look_again,
+    one_less,
+    pass_over_join,
+    recount_join,
+    schedule_exclusive_join,
+    schedule_join,
+)
+from conductorlite.decide.operators.sub_workflow import (
+    DEFINITION_HASH,
+    child_start,
+    schedule_start_workflow,
+    schedule_sub_workflow,
+    start_child,
+)
 from conductorlite.decide.operators.switch import chosen_head, schedule_decision, schedule_switch
 from conductorlite.decide.operators.terminate import schedule_terminate
-from conductorlite.decide.operators.transform import schedule_transform
 from conductorlite.decide.operators.variables import VARIABLES_LIMIT, schedule_set_variable
 from conductorlite.decide.operators.wait import schedule_human, schedule_noop, schedule_wait
 from conductorlite.decide.operators.worker import (

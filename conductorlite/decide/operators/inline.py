@@ -4,6 +4,11 @@ Source of the rule: Conductor's `Inline.execute` and `Lambda.execute`. The scrip
 substituted before; the rest of the input is what it reads. An INLINE whose script fails has failed for good, unless it ran out
 of time; a LAMBDA, whose script is the body of a function, may always be retried. The answer is decided once and kept: what the
 script may know of clock and chance is the instant of the turn and the task's id.
+
+JSON_JQ_TRANSFORM: a jq program over the task's own input, `queryExpression` included.
+
+Source of the rule: Conductor's `JsonJqTransform.start`: the first result is `result` (null when there is none), all of them
+are `resultList`. A program that fails, also at being compiled, fails the task, which may be retried.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ from typing import Any, Final
 from conductorlite.decide.draft.rows import Draft
 from conductorlite.decide.operators.document import rendered
 from conductorlite.language.conditions import Condition, compile_condition, compile_function
+from conductorlite.language.jq import JqProgram, compile_jq
 from conductorlite.language.processes import ScriptTimedOut
 from conductorlite.language.sources import Json
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, InvalidInput, MissingExtra
@@ -22,7 +28,7 @@ from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node
 
-__all__ = ["schedule_inline", "schedule_lambda", "script_of", "settle_at_once"]
+__all__ = ["schedule_inline", "schedule_lambda", "schedule_transform", "script_of", "settle_at_once"]
 
 #: Scripts by text; a text may differ from one task to the next, so only the latest are kept.
 _KEPT: Final = 512
@@ -119,3 +125,22 @@ def _kind(value: object) -> str:
     if isinstance(value, bool):
         return "boolean"
     return "map" if isinstance(value, dict) else "list" if isinstance(value, list) else "number"
+
+
+#: Programs by text; a text may differ from one task to the next, so only the latest are kept.
+_KEPT_PROGRAMS: Final = 512
+
+
+@lru_cache(maxsize=_KEPT_PROGRAMS)
+def _program(text: str) -> JqProgram:
+    return compile_jq(text)
+
+
+def schedule_transform(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+    """Run the program, and create the row, already over."""
+
+    def evaluate(values: dict[str, Any], task_id: str) -> dict[str, Json]:
+        results = _program(script_of(values, "queryExpression")).evaluate(values, now=draft.now, seed=task_id)
+        return {"result": results[0] if results else None, "resultList": results}
+
+    settle_at_once(draft, node, iterations, previous, evaluate, lambda error: True)

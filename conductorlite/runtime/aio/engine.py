@@ -11,14 +11,14 @@ from typing import Any, Concatenate, Literal, ParamSpec
 
 from conductorlite.decide.draft.barriers import Barriers
 from conductorlite.decide.draft.view import Bounds
-from conductorlite.engine.asked import Listener
-from conductorlite.engine.forking import one_process
+from conductorlite.engine.forks import one_process
 from conductorlite.engine.invariants import Finding
 from conductorlite.engine.limits import LimitUse
-from conductorlite.engine.outside import PayloadSweep
+from conductorlite.engine.payloads import PayloadSweep
 from conductorlite.engine.queries import AgendaEntry
 from conductorlite.engine.reruns import BulkReport
-from conductorlite.engine.searching import Where
+from conductorlite.engine.search import Where
+from conductorlite.engine.turn_types import Listener
 from conductorlite.model.clock import Clock, Instant
 from conductorlite.model.definitions import IdempotencyStrategy, SchemaDef, Semantics, TaskDef, WorkflowDef
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, TaskResult, Workflow
@@ -29,8 +29,8 @@ from conductorlite.runtime.aio.run import AsyncRun
 from conductorlite.runtime.aio.verbs import AsyncEvents, AsyncKeeping, AsyncSchedules, AsyncUpkeep
 from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.registry import Workers
+from conductorlite.store.bookkeeping import ExternalStorageLocation, PayloadCodec, PayloadStorage
 from conductorlite.store.ports import Backend, EventSource, Lock, SecretProvider
-from conductorlite.store.upkeep import ExternalStorageLocation, PayloadCodec, PayloadStorage
 
 __all__ = ["AsyncEngine"]
 

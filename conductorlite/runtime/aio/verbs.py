@@ -15,16 +15,16 @@ import os
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from conductorlite.engine.feeding import IndexHealth
-from conductorlite.engine.keeping import PruneReport
-from conductorlite.engine.upkeep import EngineShare, RepairReport
+from conductorlite.engine.index_feed import IndexHealth
+from conductorlite.engine.maintenance import EngineShare, RepairReport
+from conductorlite.engine.retention import PruneReport
 from conductorlite.model.clock import Instant
 from conductorlite.model.handlers import EventExecution, EventHandler
 from conductorlite.model.schedules import OverlapPolicy, Schedule, WorkflowSchedule
 from conductorlite.model.spans import Span
 from conductorlite.runtime.engine import Engine
+from conductorlite.store.bookkeeping import Sizes
 from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
-from conductorlite.store.upkeep import Sizes
 
 if TYPE_CHECKING:
     from conductorlite.runtime.aio.bridge import Bridge

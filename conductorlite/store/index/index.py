@@ -16,7 +16,7 @@ from conductorlite.store.files import make_private
 from conductorlite.store.index.tables import APPLICATION_ID, VERSION, IndexChange, columns, create, drop, rendered
 from conductorlite.store.query import Pattern
 from conductorlite.store.search import Asked, SearchResult, TaskSummary, WorkflowSummary, task_summary, workflow_summary
-from conductorlite.store.sqlite.opening import translated
+from conductorlite.store.sqlite.connections import translated
 
 __all__ = ["SQLiteIndex"]
 

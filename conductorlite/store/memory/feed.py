@@ -13,9 +13,9 @@ import attrs
 
 from conductorlite.model.canonical import Payload
 from conductorlite.model.executions import Task
+from conductorlite.store.bookkeeping import Change, Feed, Size, Sizes
 from conductorlite.store.memory.rows import Execution, Store
 from conductorlite.store.tables import Archived
-from conductorlite.store.upkeep import Change, Feed, Size, Sizes
 
 __all__ = ["ROW", "MemoryArchiveWrites", "MemoryChangeReads", "MemoryChangeWrites", "MemoryUpkeepReads"]
 

@@ -17,8 +17,8 @@ from conductorlite.model.decisions import Event, Message, MessageKey
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.model.handlers import EventExecution
 from conductorlite.model.limits import Limit, Member
+from conductorlite.store.bookkeeping import Feed, HolderRow, RelayItem
 from conductorlite.store.tables import Archived, EventPlace, ScheduleRow
-from conductorlite.store.upkeep import Feed, HolderRow, RelayItem
 
 __all__ = ["Execution", "Ordered", "Store"]
 

@@ -26,16 +26,16 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.spans import Milliseconds, to_ms
 from conductorlite.model.threads import Block, Mutex, within
-from conductorlite.store.sqlite.copying import copy
+from conductorlite.store.bookkeeping import Life, PayloadStorage
+from conductorlite.store.sqlite.backup import copy
+from conductorlite.store.sqlite.connections import Settings, open_reader, open_writer, release, translated
 from conductorlite.store.sqlite.marks import FileMarks
-from conductorlite.store.sqlite.opening import Settings, open_reader, open_writer, release, translated
 from conductorlite.store.sqlite.presence import Presences, SQLitePresence
 from conductorlite.store.sqlite.reads import SQLiteReads
 from conductorlite.store.sqlite.reserve import LARGE, Reserve
 from conductorlite.store.sqlite.schema import refuse_newer
 from conductorlite.store.sqlite.statements import Counts
 from conductorlite.store.sqlite.writes import SQLiteWrites
-from conductorlite.store.upkeep import Life, PayloadStorage
 
 __all__ = ["SQLiteBackend"]
 

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from conductorlite.model.executions import Task
+from conductorlite.store.bookkeeping import Change, Feed, Size, Sizes
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.rows import TASK_COLUMNS, task_of
-from conductorlite.store.upkeep import Change, Feed, Size, Sizes
 
 __all__ = ["SQLiteChangeReads", "SQLiteChangeWrites", "SQLiteUpkeepReads"]
 

@@ -11,6 +11,7 @@ from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, Message, MessageKey
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.store.bookkeeping import RelayItem
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.feed import SQLiteChangeReads, SQLiteUpkeepReads
 from conductorlite.store.sqlite.limits import LimitRows, SQLiteDrivenReads, SQLiteHolderReads, SQLiteOwnerReads
@@ -23,7 +24,6 @@ from conductorlite.store.sqlite.tables import (
     SQLiteSchemaReads,
 )
 from conductorlite.store.tables import ExecutionFilter
-from conductorlite.store.upkeep import RelayItem
 
 __all__ = ["OVERREAD", "SQLiteReads"]
 

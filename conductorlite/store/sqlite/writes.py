@@ -11,10 +11,11 @@ from conductorlite.model.decisions import Decision, Event, Message, Outgoing
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, KeyTaken
 from conductorlite.model.executions import PollData, Task, TaskLog, Workflow
 from conductorlite.model.limits import LimitChange
+from conductorlite.store.bookkeeping import RelayItem
 from conductorlite.store.sqlite import statements as sql
+from conductorlite.store.sqlite.connections import translated
 from conductorlite.store.sqlite.feed import SQLiteChangeWrites
 from conductorlite.store.sqlite.limits import LimitRowsWritten, SQLiteDrivenWrites, SQLiteHolderWrites, SQLiteOwnerWrites
-from conductorlite.store.sqlite.opening import translated
 from conductorlite.store.sqlite.reads import SQLiteReads
 from conductorlite.store.sqlite.rows import Row, event_row, history_row, inbox_row, message_row, poll_row, task_row, workflow_row
 from conductorlite.store.sqlite.tables import (
@@ -25,7 +26,6 @@ from conductorlite.store.sqlite.tables import (
     SQLiteScheduleWrites,
     SQLiteSchemaWrites,
 )
-from conductorlite.store.upkeep import RelayItem
 
 __all__ = ["SQLiteWrites"]
 

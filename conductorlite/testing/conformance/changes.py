@@ -6,9 +6,9 @@ import attrs
 
 from conductorlite.model.decisions import Decision
 from conductorlite.model.statuses import TaskStatus
+from conductorlite.store.bookkeeping import Change, Feed
 from conductorlite.store.ports import Backend, ReadingTransaction
 from conductorlite.store.tables import Archived
-from conductorlite.store.upkeep import Change, Feed
 from conductorlite.testing.conformance.samples import task, workflow
 
 __all__ = ["ChangeConformance"]

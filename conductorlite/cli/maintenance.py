@@ -14,8 +14,8 @@ from typing import Any
 import attrs
 import click
 
+from conductorlite.cli.output import instant, iso, one_line
 from conductorlite.cli.shared import Exit, Setting, command_options, exit_code, read_definition
-from conductorlite.cli.showing import instant, iso, one_line
 from conductorlite.engine.reruns import BulkReport
 from conductorlite.model.definitions import WorkflowDef, property_name
 from conductorlite.plan.difference import DefinitionDiff

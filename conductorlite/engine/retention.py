@@ -13,18 +13,18 @@ from typing import Final
 
 import attrs
 
-from conductorlite.engine.archived import missing
-from conductorlite.engine.asked import execution_pages, stored_pages
+from conductorlite.engine.archive import missing
 from conductorlite.engine.exports import definitions_of
-from conductorlite.engine.searching import Searching
+from conductorlite.engine.search import Searching
+from conductorlite.engine.turn_types import execution_pages, stored_pages
 from conductorlite.model.documents import archive_text
 from conductorlite.model.errors import ConductorliteError, Conflict, ExecutionNotFound, InvalidInput, StorageFull
 from conductorlite.model.executions import Workflow
 from conductorlite.model.spans import Span, to_span
 from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.store.bookkeeping import Sizes
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import Archived, ExecutionFilter
-from conductorlite.store.upkeep import Sizes
 
 __all__ = ["Keeping", "PruneReport"]
 

@@ -7,12 +7,12 @@ from contextlib import suppress
 
 import attrs
 
-from conductorlite.engine.asked import Along, new_event
-from conductorlite.engine.forking import refuse_forked
-from conductorlite.engine.holding import Holding
+from conductorlite.engine.forks import refuse_forked
+from conductorlite.engine.holders import Holding
 from conductorlite.engine.keys import Rider
 from conductorlite.engine.logs import log_store
-from conductorlite.engine.reporting import Reporting
+from conductorlite.engine.reports import Reporting
+from conductorlite.engine.turn_types import Along, new_event
 from conductorlite.model.decisions import Decision, EventKind, Message, Outcome, queue_name
 from conductorlite.model.errors import (
     ConductorliteError,

@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
+from conductorlite.cli.output import instant
 from conductorlite.cli.shared import Exit, Setting, command_options, exit_code, read_event_handler, read_input, read_json
-from conductorlite.cli.showing import instant
 from conductorlite.engine.reruns import BulkReport
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.handlers import EventExecution

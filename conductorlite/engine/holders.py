@@ -20,7 +20,7 @@ from conductorlite.model.decisions import Event, EventKind
 from conductorlite.model.errors import ConductorliteError, InvariantBroken, NotFound, StorageError
 from conductorlite.model.executions import Task
 from conductorlite.model.threads import Mutex, Waiter, started
-from conductorlite.store.upkeep import HolderRow, Life, Presence
+from conductorlite.store.bookkeeping import HolderRow, Life, Presence
 
 __all__ = ["Holding", "leave_all"]
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 from typing import Final, ParamSpec, TypeVar
 
 from conductorlite.engine.callers import Caller, called_by
-from conductorlite.engine.keeping import Keeping
 from conductorlite.engine.logs import log_store
 from conductorlite.engine.queries import Queries
-from conductorlite.engine.workface import Hand
+from conductorlite.engine.retention import Keeping
+from conductorlite.engine.worker_api import Hand
 from conductorlite.model.decisions import Message, MessageKey
 from conductorlite.model.errors import InvalidInput, SourceError, StorageError
 from conductorlite.model.executions import Task

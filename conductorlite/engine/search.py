@@ -20,16 +20,17 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from conductorlite.engine.asked import pages, stored_pages
-from conductorlite.engine.feeding import Feeder, IndexHealth, belongs
+from conductorlite.engine.index_feed import Feeder, IndexHealth, belongs
 from conductorlite.engine.invariants import Finding
 from conductorlite.engine.queries import Queries
+from conductorlite.engine.turn_types import pages, stored_pages
 from conductorlite.engine.turns import Turns
 from conductorlite.model.canonical import Payload
 from conductorlite.model.documents import unpacked
 from conductorlite.model.errors import EngineClosed, InvalidInput, PayloadUnavailable, StorageCorrupt
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.texts import printable
+from conductorlite.store.bookkeeping import Change
 from conductorlite.store.documents import TASKS, WORKFLOWS, Document, shown, task_document, workflow_document
 from conductorlite.store.ports import Backend, IndexDAO, ReadingTransaction
 from conductorlite.store.search import (
@@ -43,7 +44,6 @@ from conductorlite.store.search import (
     task_summary,
     workflow_summary,
 )
-from conductorlite.store.upkeep import Change
 
 __all__ = ["Comparison", "Library", "Searching", "Where", "index_of"]
 

@@ -8,12 +8,12 @@ from typing import Final
 
 import attrs
 
-from conductorlite.engine.asked import pages
 from conductorlite.engine.core import checked_name
 from conductorlite.engine.invariants import Finding, findings
-from conductorlite.engine.keeping import Keeping
 from conductorlite.engine.queries import orphans, strangers
 from conductorlite.engine.repairs import limit_mended, mended
+from conductorlite.engine.retention import Keeping
+from conductorlite.engine.turn_types import pages
 from conductorlite.model.errors import InvalidInput, InvariantBroken, StorageCorrupt
 from conductorlite.model.statuses import WorkflowStatus
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import click
 
-from conductorlite.cli.driving import history_line
+from conductorlite.cli.execution import history_line
+from conductorlite.cli.output import instant, iso
 from conductorlite.cli.shared import Exit, Setting, command_options, read_definition
-from conductorlite.cli.showing import instant, iso
 from conductorlite.engine.causes import span_in_words
 from conductorlite.engine.invariants import Finding
 from conductorlite.engine.limits import LimitMember, LimitUse
-from conductorlite.engine.upkeep import RepairReport
+from conductorlite.engine.maintenance import RepairReport
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.documents import workflow_to_json
 from conductorlite.model.errors import InvalidDefinition, Severity

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import click
 
+from conductorlite.cli.output import instant
 from conductorlite.cli.shared import Setting, SharedGroup, command_options, read_document
-from conductorlite.cli.showing import instant
 from conductorlite.model.canonical import canonical
 from conductorlite.model.clock import to_instant
 from conductorlite.model.schedules import OverlapPolicy, Schedule, WorkflowSchedule

@@ -11,11 +11,11 @@ from typing import Final
 
 import attrs
 
-from conductorlite.engine.archived import unarchived
-from conductorlite.engine.asked import Taken
+from conductorlite.engine.archive import unarchived
 from conductorlite.engine.control import refuse_parked
+from conductorlite.engine.payloads import given_path, uploaded
 from conductorlite.engine.reruns import Reruns
-from conductorlite.engine.uploads import given_path, uploaded
+from conductorlite.engine.turn_types import Taken
 from conductorlite.language.secrets import Scrubber
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Decision, Event, EventKind, Outcome

@@ -1,9 +1,9 @@
 """Feeding an index from the store: beside the executions, never in their way.
 
-The store notes what has changed in the commit of the change (`store.upkeep`); here it is read, made into documents, put into the
-index, and only then forgotten. A crash in between tells the index the same again. Each meal has a number, kept on both sides: the
-index may be one ahead (a crash before the store forgot), and any other difference means that one of them is an older copy or
-somebody else's: then the index is emptied and told everything.
+The store notes what has changed in the commit of the change; here it is read, made into documents, put into the index, and only
+then forgotten. A crash in between gives the index the same again. Each batch has a number, kept on both sides: the index may be one
+ahead (a crash before the store forgot), and any other difference means that one of them is an older copy or somebody else's: then
+the index is emptied and fed anew.
 
 Nothing that goes wrong with the index gets out of here: it is counted, told by `health`, and tried again later.
 """
@@ -20,9 +20,9 @@ from conductorlite.engine.logs import log_store
 from conductorlite.model.clock import Clock
 from conductorlite.model.errors import ConductorliteError, EngineClosed, InvariantBroken, StorageBusy, StorageCorrupt, StorageError
 from conductorlite.model.texts import error_text
+from conductorlite.store.bookkeeping import Change, Feed
 from conductorlite.store.documents import Document
 from conductorlite.store.ports import Backend, IndexDAO, IndexWrites, ReadingTransaction, WritingTransaction
-from conductorlite.store.upkeep import Change, Feed
 
 __all__ = ["Feeder", "IndexHealth", "belongs"]
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from conductorlite.model.errors import AlreadyExists, PayloadLost, StorageCorrupt, StorageReadOnly
 from conductorlite.store.files import make_private
-from conductorlite.store.sqlite.opening import Settings, open_reader, translated
+from conductorlite.store.sqlite.connections import Settings, open_reader, translated
 
 __all__ = ["copy"]
 

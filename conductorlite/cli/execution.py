@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from conductorlite.cli.output import Screen, instant, one_line
 from conductorlite.cli.shared import Exit
-from conductorlite.cli.showing import Screen, instant, one_line
-from conductorlite.engine.holding import leave_all
+from conductorlite.engine.holders import leave_all
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import NoThread
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
