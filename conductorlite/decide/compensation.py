@@ -18,7 +18,14 @@ from conductorlite.decide.operators import schedule
 from conductorlite.model.executions import HistoryKind, Task, printed_ref
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
-__all__ = ["begin", "follow", "interrupted", "is_last", "schedule_compensation", "was_compensated"]
+__all__ = [
+    "begin_compensation",
+    "follow_compensation",
+    "interrupted_compensation",
+    "is_last_compensation",
+    "schedule_compensation",
+    "was_compensated",
+]
 
 #: What has been done, if only in part, and is undone.
 _DONE: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.COMPLETED_WITH_ERRORS})
@@ -37,7 +44,7 @@ def _reverse_order(draft: Draft) -> list[Task]:
     return sorted(done, key=lambda task: (task.ended_at, task.seq), reverse=True)
 
 
-def begin(draft: Draft, status: WorkflowStatus) -> bool:
+def begin_compensation(draft: Draft, status: WorkflowStatus) -> bool:
     """Schedule the first compensation of an execution that would now end with `status`; False when there is none.
 
     Looks at every row, once. The open tasks must have been canceled before.
@@ -74,7 +81,7 @@ def schedule_compensation(draft: Draft, ref: str) -> None:
     schedule(draft, node, undone.iterations)
 
 
-def follow(draft: Draft, task: Task) -> None:
+def follow_compensation(draft: Draft, task: Task) -> None:
     """Go on behind a compensation that has ended, well or not; one that failed for good is named in the workflow's reason."""
     undone = _undone(draft, task)
     if not task.status.successful:
@@ -105,7 +112,7 @@ def _nameless(draft: Draft, order: Iterable[Task]) -> dict[str, str]:
     return found
 
 
-def is_last(draft: Draft, task: Task) -> bool:
+def is_last_compensation(draft: Draft, task: Task) -> bool:
     """Whether nothing is left to undo behind this compensation."""
     return _undone(draft, task).compensation_next is None
 
@@ -114,7 +121,7 @@ def _undone(draft: Draft, task: Task) -> Task:
     return draft.known(printed_ref(str(draft.node(task).compensates), task.iterations))
 
 
-def interrupted(draft: Draft, reason: str | None) -> str:
+def interrupted_compensation(draft: Draft, reason: str | None) -> str:
     """The reason of an execution that is terminated while it is compensated: with what is left as it is."""
     left = [task.ref for task in _reverse_order(draft) if not _is_undone(draft, task)]
     shown = [repr(ref) for ref in left[:_LISTED]]

@@ -6,7 +6,7 @@ The only place that looks at every live row; it happens once per end. Sources of
 
 from __future__ import annotations
 
-from conductorlite.decide import compensation
+from conductorlite.decide.compensation import begin_compensation, follow_compensation, interrupted_compensation
 from conductorlite.decide.draft.rows import Draft
 from conductorlite.decide.operators.do_while import with_rounds
 from conductorlite.decide.operators.document import DraftSource
@@ -125,9 +125,9 @@ def fail_workflow(
     """
     if draft.field("compensating") is not None:
         if compensate and task is not None:
-            compensation.follow(draft, task)
+            follow_compensation(draft, task)
             return
-        reason = compensation.interrupted(draft, reason)
+        reason = interrupted_compensation(draft, reason)
     undone = compensate and (draft.plan.compensates or bool(draft.plan.definition.failure_workflow))
     prefetch_end(draft.plan, draft.reader, everything=undone, output=output is None)
     because = f"Parent workflow has been terminated with {f'reason: {reason}' if reason else f'status {status}'}"
@@ -157,7 +157,7 @@ def fail_workflow(
     if compensate and draft.plan.compensates:
         # What it puts out is settled here, as if it ended now.
         output = output if output is not None else _fitting(draft)
-        if compensation.begin(draft, status):
+        if begin_compensation(draft, status):
             draft.change(output=draft.keep(output))
             _stop_clock(draft)
             return

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.decide import compensation
+from conductorlite.decide.compensation import follow_compensation, is_last_compensation
 from conductorlite.decide.draft.rows import Draft
 from conductorlite.decide.endings import (
     complete_workflow,
@@ -82,7 +82,7 @@ def advance(draft: Draft, ref: str) -> None:
         terminate_workflow(draft, task)
         return
     if node.compensates is not None:
-        compensation.follow(draft, draft.known(ref))
+        follow_compensation(draft, draft.known(ref))
         return
     if task.open:
         _leave(draft, task)
@@ -165,7 +165,7 @@ def executed(draft: Draft, ref: str) -> None:
         raise InvariantBroken(f"task {ref!r} is executed before its end")
     draft.put(changed(task, executed=True))
     if draft.node(task).compensates is not None:
-        if compensation.is_last(draft, task):
+        if is_last_compensation(draft, task):
             end_compensated(draft)
         return
     # Only now: a JOIN that this task's own end has scheduled counted it as live.
