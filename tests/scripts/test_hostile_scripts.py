@@ -56,7 +56,7 @@ try:
         answer = bounded_pattern(text).search(values)
     else:
         answer = (compile_jq(text) if kind == "jq" else compile_condition(text, kind)).evaluate(values)
-    said = ["answer", answer if len(str(answer)) < 200 else None]
+    said = None
 except (ExpressionFailed, InvalidExpression, InvalidInput) as error:
     said = ["error", f"{type(error).__name__}: {error}"]
 processes._end_all()
@@ -64,6 +64,8 @@ if kind == "python":
     from conductorlite.language import python as monty
     monty._pools.close()
 after, megabytes = used()
+if said is None:  # looked at when all is measured: to print it may cost more than to find it
+    said = ["answer", answer if len(str(answer)) < 200 else None]
 print(json.dumps([said, after - before, megabytes]))
 """
 
