@@ -165,7 +165,7 @@ def run_(setting: Setting, definition: str | None, given: str | None, workers: t
 @contextmanager
 def _told_once() -> Iterator[None]:
     """The command itself says which workers are not here; what is logged of it at a start would say it again."""
-    logger = logging.getLogger("conductorlite.model.definitions")
+    logger = logging.getLogger("conductorlite.definitions")
 
     def other(record: logging.LogRecord) -> bool:
         return "no worker here for" not in record.getMessage()

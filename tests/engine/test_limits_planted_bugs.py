@@ -11,8 +11,8 @@ import attrs
 import pytest
 from limits_traffic import OPERATIONS, Traffic
 
-from conductorlite import decide as decider
 from conductorlite.decide import admissions as decided
+from conductorlite.decide import reruns, retries, verbs
 from conductorlite.decide.draft.rows import Draft
 from conductorlite.model.decisions import Event
 from conductorlite.model.executions import Task
@@ -172,7 +172,7 @@ def paused_in_the_line(patch: Patch) -> None:
             if task.status is TaskStatus.PENDING and task.limit_key is not None:
                 draft.put(attrs.evolve(task, limit_key=None))
 
-    patch.setattr(decider.verbs, "withdraw", withdraw)  # type: ignore[attr-defined]
+    patch.setattr(verbs, "withdraw", withdraw)
 
 
 def let_in_twice(patch: Patch) -> None:
@@ -187,7 +187,7 @@ def retry_without_a_slot(patch: Patch) -> None:
         return True
 
     patch.setattr(decided, "reopens", reopens)
-    for module in (decider.reopening, decider.reruns):  # type: ignore[attr-defined]
+    for module in (retries, reruns):
         patch.setattr(module, "reopens", reopens)
 
 

@@ -231,7 +231,7 @@ def test_types_of_conductors_server_are_a_warning(kind: str) -> None:
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.name == "conductorlite.model.definitions"]
+    return [record.getMessage() for record in caplog.records if record.name == "conductorlite.definitions"]
 
 
 def nothing() -> None:

@@ -78,7 +78,7 @@ def leaks(given: Mapping[str, Any]) -> dict[str, Any]:
 def careless(sink: Any) -> Workers:
     """Workers that hand on all they are given."""
     workers = Workers()
-    log = logging.getLogger("conductorlite.runtime")
+    log = logging.getLogger("conductorlite.worker")
 
     @workers.task("leaky")
     def leaky(context: TaskContext) -> dict[str, Any]:

@@ -191,7 +191,7 @@ def test_a_missed_start_is_one_warning(store: Any, records: Any) -> None:
         clock.move_to(clock.now() + 90 * 60_000)  # nobody drives meanwhile
         engine.settle()
         engine.settle()
-    (one,) = [one for one in records() if one.name == "conductorlite.model.schedules"]
+    (one,) = [one for one in records() if one.name == "conductorlite.schedules"]
     assert "schedule s: the start at" in one.getMessage()
     assert "MISSED" in one.getMessage()
 
@@ -208,7 +208,7 @@ def test_a_refused_start_is_one_warning(records: Any) -> None:
             )
         )
         engine.advance("61m")
-    (one,) = [one for one in records() if one.name == "conductorlite.model.schedules"]
+    (one,) = [one for one in records() if one.name == "conductorlite.schedules"]
     assert "FAILED" in one.getMessage()
 
 
