@@ -17,7 +17,8 @@ import click
 from conductorlite.cli.output import instant, iso, one_line
 from conductorlite.cli.shared import Exit, Setting, command_options, exit_code, read_definition
 from conductorlite.engine.reruns import BulkReport
-from conductorlite.model.definitions import WorkflowDef, property_name
+from conductorlite.model.definitions import WorkflowDef
+from conductorlite.model.scalars import property_name
 from conductorlite.plan.difference import DefinitionDiff
 from conductorlite.plan.difference import diff as difference
 from conductorlite.plan.migration import MigrationPlan

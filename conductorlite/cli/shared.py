@@ -124,9 +124,9 @@ def read_definition(file: str) -> WorkflowDef:
 
 def read_task_defs(file: str) -> tuple[TaskDef, ...]:
     """The task definitions in a file, a list or one; raises likewise."""
-    from conductorlite.model.codec import task_defs_from_json
+    from conductorlite.model.codec import several_from_json
 
-    return task_defs_from_json(read_document(Path(file), file))
+    return several_from_json(TaskDef, read_document(Path(file), file))
 
 
 def read_event_handler(file: str) -> EventHandler:

@@ -17,10 +17,10 @@ from conductorlite.language.templates import compile_template
 from conductorlite.language.text import to_text
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Event, EventKind, Outcome
-from conductorlite.model.definitions import MAX_NESTING
 from conductorlite.model.documents import task_to_json, workflow_to_json
 from conductorlite.model.executions import Task
 from conductorlite.model.policies import derive_id
+from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
 __all__ = ["answer_start", "on_child_ended", "on_started", "start_failure_workflow", "tell_parent"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from conductorlite.model import codec
+from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.documents import Unpacked, unpacked
 from conductorlite.model.errors import ExecutionArchived, ExecutionNotFound, StorageCorrupt
 from conductorlite.model.executions import Workflow
@@ -48,5 +48,5 @@ def archived_workflow(found: Unpacked) -> Workflow:
     absent = {row.definition_hash, *grafts} - found.definitions.keys()
     if absent:
         raise StorageCorrupt(f"the definition {min(absent)} of {row.workflow_id} is missing")
-    made = {digest: codec.workflow_def_from_json(found.definitions[digest]) for digest in grafts}
-    return attrs.evolve(row, definition=codec.workflow_def_from_json(found.definitions[row.definition_hash]), made=made)
+    made = {digest: WorkflowDef.from_json(found.definitions[digest]) for digest in grafts}
+    return attrs.evolve(row, definition=WorkflowDef.from_json(found.definitions[row.definition_hash]), made=made)

@@ -21,10 +21,11 @@ import attrs
 from conductorlite.language.reads import Reads
 from conductorlite.language.templates import compile_template
 from conductorlite.model.canonical import Payload
-from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask, step_path
+from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import InvalidExpression
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.failures import Cause
+from conductorlite.model.scalars import step_path
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.grafts import unfolded

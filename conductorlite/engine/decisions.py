@@ -16,7 +16,6 @@ from conductorlite.engine.cache import Cache
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.payloads import Near, Outside
 from conductorlite.engine.reader import Cut, StoreReader
-from conductorlite.model import codec
 from conductorlite.model.canonical import ExternalPayload, Payload
 from conductorlite.model.canonical import digest as digest_of
 from conductorlite.model.clock import Clock
@@ -91,7 +90,7 @@ class Plans:
                 raise StorageCorrupt(f"the definition {digest} of {workflow.workflow_id} is missing")
             if digest_of(text) != digest:
                 raise StorageCorrupt(f"the definition {digest} of {workflow.workflow_id} is damaged")
-            plan = compile_plan(codec.workflow_def_from_json(text), workflow.semantics)
+            plan = compile_plan(WorkflowDef.from_json(text), workflow.semantics)
             self._plans.put((digest, workflow.semantics), plan)
         return plan
 

@@ -19,9 +19,9 @@ from conductorlite.engine.turns import DEATHS
 from conductorlite.engine.worker_api import WorkerFace
 from conductorlite.language.conditions import compile_condition, is_true
 from conductorlite.language.templates import expanded
-from conductorlite.model import codec
 from conductorlite.model.canonical import EMPTY, Payload, canonical, parse
 from conductorlite.model.clock import Instant, to_instant
+from conductorlite.model.codec import definition_text
 from conductorlite.model.decisions import Outcome
 from conductorlite.model.definitions import MAX_KEY
 from conductorlite.model.errors import (
@@ -141,7 +141,7 @@ class Events(Signals):
         problems = [problem for problem in validate_event_handler(handler) if problem.severity == "error"]
         if problems:
             raise InvalidDefinition(problems)
-        text = codec.definition_text(handler)
+        text = definition_text(handler)
         with self.backend.writing() as tx:
             if not overwrite and tx.event_handler(handler.name) is not None:
                 raise AlreadyExists(f"event handler {handler.name!r} is registered already")
@@ -153,7 +153,7 @@ class Events(Signals):
             text = view.event_handler(name)
         if text is None:
             raise DefinitionNotFound(f"no event handler {name!r} is registered")
-        return codec.event_handler_from_json(text)
+        return EventHandler.from_json(text)
 
     def event_handlers(self, event: str | None = None, *, active_only: bool = False) -> list[EventHandler]:
         """The registered event handlers, or those of one event, in order of their names."""
@@ -165,7 +165,7 @@ class Events(Signals):
         for text in texts:
             handler = self._event_handlers.get(text)
             if handler is None:
-                handler = codec.event_handler_from_json(text)
+                handler = EventHandler.from_json(text)
                 self._event_handlers.put(text, handler)
             found.append(handler)
         return found

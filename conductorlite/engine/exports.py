@@ -10,8 +10,8 @@ import attrs
 
 from conductorlite.decide.operators.sub_workflow import DEFINITION_HASH
 from conductorlite.model.canonical import parse
-from conductorlite.model.codec import workflow_def_from_json
 from conductorlite.model.decisions import EventKind
+from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import StorageCorrupt
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
 from conductorlite.model.exports import definitions_in
@@ -25,7 +25,7 @@ def first_row(view: ReadingTransaction, row: Workflow, history: Sequence[History
     """An execution's row as it was when it began: what changes later follows from its journal."""
     begun = history[0]
     cause = {} if begun.cause is None else parse(begun.cause)
-    definition = workflow_def_from_json(_text(view, row, cause["definition"]))
+    definition = WorkflowDef.from_json(_text(view, row, cause["definition"]))
     return attrs.evolve(
         row,
         name=definition.name,

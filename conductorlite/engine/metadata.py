@@ -18,19 +18,10 @@ import attrs
 from conductorlite.decide.operators.sub_workflow import DEFINITION_HASH
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.core import Core
-from conductorlite.model import codec
 from conductorlite.model.canonical import canonical, digest
+from conductorlite.model.codec import definition_text
 from conductorlite.model.decisions import Embedding
-from conductorlite.model.definitions import (
-    MAX_NESTING,
-    SchemaDef,
-    Semantics,
-    SubWorkflowParams,
-    TaskDef,
-    TaskType,
-    WorkflowDef,
-    WorkflowTask,
-)
+from conductorlite.model.definitions import SchemaDef, Semantics, SubWorkflowParams, TaskDef, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import (
     AlreadyExists,
     DefinitionNotFound,
@@ -41,6 +32,7 @@ from conductorlite.model.errors import (
     NotFound,
     Problem,
 )
+from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.plan.compile import Plan, compile_plan
 from conductorlite.plan.schemas import enforced, schema_problems
 from conductorlite.plan.tree import OPERATOR_TYPES
@@ -105,13 +97,13 @@ class Metadata(Core):
         with self.backend.writing() as tx:
             for definition in definitions:
                 if isinstance(definition, TaskDef):
-                    tx.put_task_def(definition.name, codec.definition_text(definition))
+                    tx.put_task_def(definition.name, definition_text(definition))
                     continue
                 if not overwrite and tx.workflow_def(definition.name, definition.version) is not None:
                     raise AlreadyExists(f"workflow {definition.name!r} version {definition.version} is registered already")
-                tx.put_workflow_def(definition.name, definition.version, codec.definition_text(definition))
+                tx.put_workflow_def(definition.name, definition.version, definition_text(definition))
         for definition, warnings in zip(definitions, found, strict=True):
-            self._notice(definition, codec.definition_text(definition), warnings)
+            self._notice(definition, definition_text(definition), warnings)
 
     def _examined(self, definition: WorkflowDef | TaskDef) -> list[Problem]:
         if isinstance(definition, TaskDef):
@@ -127,7 +119,7 @@ class Metadata(Core):
     def workflow_def(self, name: str, version: int | None = None) -> WorkflowDef:
         """A registered workflow definition, the highest version by default; raises DefinitionNotFound."""
         with self.backend.reading() as view:
-            return codec.workflow_def_from_json(_registered(view, name, version))
+            return WorkflowDef.from_json(_registered(view, name, version))
 
     def task_def(self, name: str) -> TaskDef:
         """A registered task definition; raises DefinitionNotFound."""
@@ -135,7 +127,7 @@ class Metadata(Core):
             text = view.task_def(name)
         if text is None:
             raise DefinitionNotFound(f"no task definition {name!r} is registered")
-        return codec.task_def_from_json(text)
+        return TaskDef.from_json(text)
 
     def workflow_defs(self) -> Sequence[tuple[str, int]]:
         """Names and versions of the registered workflow definitions."""
@@ -160,7 +152,7 @@ class Metadata(Core):
             for schema in schemas:
                 if not overwrite and tx.schema_def(schema.name, schema.version) is not None:
                     raise AlreadyExists(f"schema {schema.name!r} version {schema.version} is registered already")
-                tx.put_schema_def(schema.name, schema.version, codec.definition_text(schema))
+                tx.put_schema_def(schema.name, schema.version, definition_text(schema))
 
     def schema(self, name: str, version: int | None = None) -> SchemaDef:
         """A registered schema, the highest version by default; raises DefinitionNotFound."""
@@ -176,11 +168,11 @@ class Metadata(Core):
 
     def embedded(self, view: _Registry, wanted: WorkflowDef | str, version: int | None) -> Embedded:
         """The definition as a new execution keeps it; raises DefinitionNotFound, InvalidDefinition."""
-        text = codec.definition_text(wanted) if isinstance(wanted, WorkflowDef) else _registered(view, wanted, version)
+        text = definition_text(wanted) if isinstance(wanted, WorkflowDef) else _registered(view, wanted, version)
         key = (text, view.registry_version(), self.semantics)
         known = self._embedded.get(key)
         if known is None:
-            definition = wanted if isinstance(wanted, WorkflowDef) else codec.workflow_def_from_json(text)
+            definition = wanted if isinstance(wanted, WorkflowDef) else WorkflowDef.from_json(text)
             # What is registered has been let in: it may have been by another version of this library, or by another engine.
             found = validate(definition, environment=self.turns.environment if definition is wanted else None)
             _refuse_errors(found)
@@ -200,8 +192,8 @@ class Metadata(Core):
             if not isinstance(definition, WorkflowDef):
                 # A text is a value here, not a document.
                 source = definition if isinstance(definition, dict) else canonical(definition)
-                definition = codec.workflow_def_from_json(source)
-            text = codec.definition_text(definition)
+                definition = WorkflowDef.from_json(source)
+            text = definition_text(definition)
             key = (text, view.registry_version(), semantics)
             known = self._embedded.get(key)
             if known is None:
@@ -235,7 +227,7 @@ class Metadata(Core):
         # What nothing was put into has been validated, and written, a few lines above.
         plan = compile_plan(whole, semantics, valid=whole is definition)
         if text is None or whole is not definition:
-            text = codec.definition_text(whole)
+            text = definition_text(whole)
         hashed = digest(text)
         self.turns.know(hashed, plan)
         texts = {**embedding.texts, hashed: text}
@@ -281,7 +273,7 @@ class Metadata(Core):
             return params  # known when it is scheduled
         if inline is None:
             text = _registered(into.view, params.name or "", params.version)
-            inline = codec.workflow_def_from_json(text)
+            inline = WorkflowDef.from_json(text)
         child = self._embed(into.view, inline, into.semantics, into.chain)
         into.texts.update(child.texts)
         return attrs.evolve(params, name=child.name, version=child.version, extra={**params.extra, DEFINITION_HASH: child.digest})
@@ -291,7 +283,7 @@ class Metadata(Core):
             return None  # the name is a placeholder; that of what it turns out to be counts
         if task.name not in into.registered:
             text = into.view.task_def(task.name)
-            into.registered[task.name] = None if text is None else codec.task_def_from_json(text)
+            into.registered[task.name] = None if text is None else TaskDef.from_json(text)
         registered = into.registered[task.name]
         if registered is not None or task.type in OPERATOR_TYPES:
             return registered
@@ -332,7 +324,7 @@ def _schema(view: SchemaReads, name: str, version: int | None) -> SchemaDef:
     text = view.schema_def(name, version)
     if text is None:
         raise DefinitionNotFound(f"no schema {name!r}{'' if version is None else f' version {version}'} is registered")
-    return codec.schema_def_from_json(text)
+    return SchemaDef.from_json(text)
 
 
 def _registered(view: MetadataReads, name: str, version: int | None) -> str:

@@ -23,6 +23,7 @@ from conductorlite.engine.turn_types import Along, Start, new_event, stored_page
 from conductorlite.language.cron import following, next_after, problems
 from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import Instant, to_instant
+from conductorlite.model.codec import definition_text
 from conductorlite.model.decisions import Event, EventKind
 from conductorlite.model.definitions import IdempotencyStrategy
 from conductorlite.model.errors import (
@@ -53,7 +54,6 @@ from conductorlite.model.schedules import (
     name_at,
     progress_from_text,
     progress_to_text,
-    schedule_text,
 )
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import ScheduleRow
@@ -100,7 +100,7 @@ class Schedules(Records):
         found = problems(schedule)
         if found:
             raise InvalidDefinition(found)
-        text = schedule_text(schedule)
+        text = definition_text(schedule)
         for _ in range(_TRIES):
             with self.backend.reading() as view:
                 row = view.schedule(schedule.name)

@@ -24,9 +24,9 @@ from urllib.parse import urlencode, urlsplit
 import attrs
 
 from conductorlite.model.canonical import canonical, parse
-from conductorlite.model.definitions import step_path
 from conductorlite.model.errors import InvalidInput, MissingExtra, TaskFailedTerminally
 from conductorlite.model.executions import TaskResult
+from conductorlite.model.scalars import step_path
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.runtime.context import TaskContext
 

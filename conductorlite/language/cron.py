@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
@@ -341,7 +341,7 @@ _LONGEST: Final = 200
 _SHORTEST_MS: Final = 1000
 
 
-def crons_of(schedule: WorkflowSchedule) -> tuple[CronSchedule, ...]:
+def crons_of(schedule: WorkflowSchedule) -> Sequence[CronSchedule]:
     """The expressions a schedule follows: those of `cron_schedules`, else its own."""
     if schedule.cron_schedules or schedule.cron_expression is None:
         return schedule.cron_schedules

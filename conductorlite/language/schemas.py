@@ -20,8 +20,9 @@ import attrs
 
 from conductorlite.language.regexes import BoundedPattern, bounded_pattern
 from conductorlite.model.canonical import canonical
-from conductorlite.model.definitions import SchemaDef, step_path
+from conductorlite.model.definitions import SchemaDef
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, MissingExtra
+from conductorlite.model.scalars import step_path
 
 __all__ = ["SchemaCheck", "compile_schema"]
 

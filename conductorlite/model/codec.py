@@ -15,9 +15,8 @@ Writing leaves out what equals the default of its attrs field, and always writes
 empty map may vanish on the way through, a value that says something never does, and the order of keys is kept. Writing
 needs no third party; reading imports cattrs on first use.
 
-Definitions → JSON: plain recursion over the fields, no third party.
-
-From whatever holds a definition to one plain JSON value that nobody else can change.
+A class that derives from `Definition` needs no code for it: fields are properties, in the order in which they are declared.
+What is said of single classes stands in `scalars`, by name, so that this module knows none of them.
 """
 
 from __future__ import annotations
@@ -30,48 +29,20 @@ from functools import cache
 from operator import attrgetter
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 import attrs
 
 from conductorlite.model.canonical import canonical, digest, parse
-from conductorlite.model.definitions import DURATION_PROPERTIES, SchemaDef, TaskDef, WorkflowDef
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem
-from conductorlite.model.handlers import EventHandler
-from conductorlite.model.scalars import ALWAYS_WRITTEN, json_names
+from conductorlite.model.scalars import ALWAYS_WRITTEN, DURATION_PROPERTIES, EXTRA, json_names
 
-__all__ = [
-    "Source",
-    "definition_hash",
-    "definition_text",
-    "document_of",
-    "event_handler_from_json",
-    "event_handler_to_json",
-    "schema_def_from_json",
-    "schema_def_to_json",
-    "task_def_from_json",
-    "task_def_to_json",
-    "task_defs_from_json",
-    "to_document",
-    "workflow_def_from_json",
-    "workflow_def_to_json",
-]
+__all__ = ["Definition", "Source", "definition_hash", "definition_text", "document_of", "several_from_json"]
 
 _NOTHING: Final[frozenset[str]] = frozenset()
 
 #: Types whose values are their own JSON.
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
-
-
-def to_document(defn: WorkflowDef | TaskDef | SchemaDef | EventHandler) -> dict[str, Any]:
-    """The JSON of a definition, sharing nothing with it.
-
-    Raises InvalidDefinition if an `extra` holds a property that is known, and for nesting that exhausts the stack.
-    """
-    try:
-        return _object(defn, "$")
-    except RecursionError:
-        raise InvalidDefinition([Problem(path="$", message="nested too deeply to be written")]) from None
 
 
 def _plain(value: object, where: str) -> Any:
@@ -99,7 +70,7 @@ def _object(thing: Any, where: str) -> dict[str, Any]:
         if value is default or value == default:
             continue
         document[name] = _seconds(value) if lasts else _plain(value, where)
-    for key, value in thing.extra.items():
+    for key, value in getattr(thing, EXTRA, {}).items():
         if key in known:
             message = f"extra holds {key!r}, which is a property of its own"
             raise InvalidDefinition([Problem(path=where, message=message)])
@@ -166,71 +137,54 @@ def document_of(source: object) -> Any:
 Source: TypeAlias = "str | bytes | Mapping[str, Any] | Sequence[Any] | PathLike[str]"
 
 
-def workflow_def_from_json(source: Source) -> WorkflowDef:
-    """Read a workflow definition.
+class Definition:
+    """What a user writes down, in Conductor's JSON: a workflow, a task, a schema, an event handler, a schedule."""
 
-    Raises InvalidDefinition with all problems at once; InvalidInput for broken JSON text (with line and column) and
-    for values that are no JSON; OSError when a file cannot be read.
-    """
-    # cattrs costs more to import than all of conductorlite; a program that reads no JSON must not pay for it.
-    from conductorlite.model.reading import read_workflow_def
+    __slots__ = ()
 
-    return read_workflow_def(document_of(source))
+    @classmethod
+    def from_json(cls, source: Source) -> Self:
+        """Read one from Conductor's JSON: text, bytes, a parsed mapping, or the path of a UTF-8 file.
 
+        Raises InvalidDefinition with all problems at once, InvalidInput for broken JSON text (with line and column) and for
+        values that are no JSON, OSError for an unreadable file.
+        """
+        # cattrs costs more to import than all of conductorlite; a program that reads no JSON must not pay for it.
+        from conductorlite.model.reading import structured
 
-def workflow_def_to_json(defn: WorkflowDef) -> dict[str, Any]:
-    """The definition as Conductor's JSON, fresh; raises InvalidDefinition if `extra` shadows a known name."""
-    return to_document(defn)
+        definition: Self = structured(document_of(source), cls)
+        return definition
 
+    def to_json(self) -> dict[str, Any]:
+        """This as Conductor's JSON, fresh: defaults are left out, unknown properties written back.
 
-def task_def_from_json(source: Source) -> TaskDef:
-    """Read a task definition; raises as `workflow_def_from_json` does."""
-    from conductorlite.model.reading import read_task_def
-
-    return read_task_def(document_of(source))
-
-
-def task_defs_from_json(source: Source) -> tuple[TaskDef, ...]:
-    """Read a list of task definitions, as Conductor's `POST /metadata/taskdefs` takes it, or one; raises likewise."""
-    from conductorlite.model.reading import read_task_defs
-
-    return read_task_defs(document_of(source))
+        Raises InvalidDefinition if `extra` holds a property that is known, and for nesting that exhausts the stack.
+        """
+        try:
+            return _object(self, "$")
+        except RecursionError:
+            raise InvalidDefinition([Problem(path="$", message="nested too deeply to be written")]) from None
 
 
-def task_def_to_json(task_def: TaskDef) -> dict[str, Any]:
-    """The task definition as Conductor's JSON; raises InvalidDefinition if `extra` shadows a known name."""
-    return to_document(task_def)
+D = TypeVar("D", bound=Definition)
 
 
-def event_handler_from_json(source: Source) -> EventHandler:
-    """Read an event handler; raises as `workflow_def_from_json` does."""
-    from conductorlite.model.reading import read_event_handler
+def several_from_json(kind: type[D], source: Source) -> tuple[D, ...]:
+    """A list of definitions, as Conductor's `POST /metadata/taskdefs` takes it, or one; raises as `Definition.from_json`."""
+    from conductorlite.model.reading import structured
 
-    return read_event_handler(document_of(source))
-
-
-def event_handler_to_json(handler: EventHandler) -> dict[str, Any]:
-    """The event handler as Conductor's JSON; raises InvalidDefinition if `extra` shadows a known name."""
-    return to_document(handler)
-
-
-def schema_def_from_json(source: Source) -> SchemaDef:
-    """Read a schema with its name and version; raises as `workflow_def_from_json` does."""
-    from conductorlite.model.reading import read_schema_def
-
-    return read_schema_def(document_of(source))
+    document = document_of(source)
+    if not isinstance(document, list):
+        return (structured(document, kind),)
+    found: tuple[D, ...] = structured(document, Sequence[kind])  # type: ignore[valid-type]
+    return found
 
 
-def schema_def_to_json(schema: SchemaDef) -> dict[str, Any]:
-    """The schema as Conductor's JSON; raises InvalidDefinition if `extra` shadows a known name."""
-    return to_document(schema)
-
-
-def definition_text(defn: WorkflowDef | TaskDef | SchemaDef | EventHandler) -> str:
+def definition_text(definition: Definition) -> str:
     """The canonical JSON text of a definition; raises InvalidInput for payload values that are no JSON."""
-    return canonical(to_document(defn))
+    return canonical(definition.to_json())
 
 
-def definition_hash(defn: WorkflowDef | TaskDef) -> str:
+def definition_hash(definition: Definition) -> str:
     """The content hash by which a definition is stored: sha256 of its canonical text, in hex."""
-    return digest(definition_text(defn))
+    return digest(definition_text(definition))

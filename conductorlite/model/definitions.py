@@ -14,20 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
+from conductorlite.model.codec import Definition
 from conductorlite.model.spans import optional_ms, plain_ms
 
-if TYPE_CHECKING:
-    from conductorlite.model.codec import Source
-
 __all__ = [
-    "DURATION_PROPERTIES",
     "LOOP_DELIMITER",
     "MAX_KEY",
-    "MAX_NESTING",
     "CacheConfig",
     "IdempotencyStrategy",
     "JoinMode",
@@ -44,8 +40,6 @@ __all__ = [
     "WorkflowDef",
     "WorkflowTask",
     "WorkflowTimeoutPolicy",
-    "property_name",
-    "step_path",
 ]
 
 #: The text between a reference name and an iteration number in the printed name of a task inside a loop.
@@ -53,34 +47,6 @@ LOOP_DELIMITER: Final = "__"
 
 #: Longest idempotency key, in characters.
 MAX_KEY: Final = 255
-
-#: Deepest nesting of tasks within tasks, inline sub-workflow definitions included. Each level costs up to four levels
-#: of JSON, so that fifty just fit the depth that canonical JSON accepts.
-MAX_NESTING: Final = 50
-
-#: Fields in milliseconds whose property in Conductor's JSON is in seconds, and that property's name.
-DURATION_PROPERTIES: Final = {
-    "max_retry_delay_ms": "maxRetryDelaySeconds",
-    "poll_timeout_ms": "pollTimeoutSeconds",
-    "rate_limit_frequency_ms": "rateLimitFrequencyInSeconds",
-    "response_timeout_ms": "responseTimeoutSeconds",
-    "retry_delay_ms": "retryDelaySeconds",
-    "start_delay_ms": "startDelay",
-    "timeout_ms": "timeoutSeconds",
-    "total_timeout_ms": "totalTimeoutSeconds",
-    "ttl_ms": "ttlInSecond",
-}
-
-
-#: Fields whose property in Conductor's JSON is not in camelCase.
-_NAMED_OTHERWISE: Final = {
-    "complete_task": "complete_task",
-    "expand_inline_json": "expandInlineJSON",
-    "fail_task": "fail_task",
-    "start_workflow": "start_workflow",
-    "terminate_workflow": "terminate_workflow",
-    "update_workflow_variables": "update_workflow_variables",
-}
 
 
 class Semantics(StrEnum):
@@ -167,26 +133,6 @@ class IdempotencyStrategy(StrEnum):
     FAIL_ON_RUNNING = "FAIL_ON_RUNNING"
 
 
-def property_name(field: str) -> str:
-    """The name of a field in Conductor's JSON: camelCase, and the name that tells seconds for a duration."""
-    if field in DURATION_PROPERTIES:
-        return DURATION_PROPERTIES[field]
-    if field in _NAMED_OTHERWISE:
-        return _NAMED_OTHERWISE[field]
-    head, *rest = field.split("_")
-    return head + "".join(word.capitalize() for word in rest)
-
-
-def step_path(path: str, key: str | int) -> str:
-    """The JSON path one step below `path`: an index, a plain name, or a name that needs brackets and quotes."""
-    if isinstance(key, int):
-        return f"{path}[{key}]"
-    if key.isidentifier():
-        return f"{path}.{key}"
-    quoted = key.replace("\\", "\\\\").replace("'", "\\'")
-    return f"{path}['{quoted}']"
-
-
 def _texts(items: Iterable[str]) -> tuple[str, ...]:
     if isinstance(items, str):
         # A bare text is iterable too, and would silently become a list of its events.
@@ -211,7 +157,7 @@ def _state_changes(items: Mapping[str, Iterable[StateChangeEvent]]) -> dict[str,
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class SchemaDef:
+class SchemaDef(Definition):
     """A JSON, Avro or Protobuf schema attached to an input or output."""
 
     name: str = ""
@@ -220,21 +166,6 @@ class SchemaDef:
     data: Mapping[str, Any] | None = None
     external_ref: str | None = None
     extra: Mapping[str, Any] = attrs.field(factory=dict)
-
-    @classmethod
-    def from_json(cls, source: Source) -> SchemaDef:
-        """Read a schema from Conductor's JSON; raises as `TaskDef.from_json` does."""
-        # The one door up: words know nothing of the codec until somebody asks for JSON.
-        from conductorlite.model.codec import schema_def_from_json
-
-        return schema_def_from_json(source)
-
-    def to_json(self) -> dict[str, Any]:
-        """This schema as Conductor's JSON, fresh."""
-        # The same door as in `from_json`.
-        from conductorlite.model.codec import schema_def_to_json
-
-        return schema_def_to_json(self)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -266,7 +197,7 @@ class RateLimitConfig:
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class TaskDef:
+class TaskDef(Definition):
     """How tasks of one name are retried, timed out and limited. Durations are milliseconds; None means not given."""
 
     name: str
@@ -303,25 +234,6 @@ class TaskDef:
     created_by: str | None = None
     updated_by: str | None = None
     extra: Mapping[str, Any] = attrs.field(factory=dict)
-
-    @classmethod
-    def from_json(cls, source: Source) -> TaskDef:
-        """Read a task definition from Conductor's JSON: text, bytes, a parsed mapping, or the path of a file.
-
-        Raises InvalidDefinition with all problems at once, InvalidInput for broken JSON, OSError for an unreadable
-        file.
-        """
-        # The one door up: words know nothing of the codec until somebody asks for JSON.
-        from conductorlite.model.codec import task_def_from_json
-
-        return task_def_from_json(source)
-
-    def to_json(self) -> dict[str, Any]:
-        """This definition as Conductor's JSON, fresh: defaults are left out, unknown properties written back."""
-        # The same door as in `from_json`.
-        from conductorlite.model.codec import task_def_to_json
-
-        return task_def_to_json(self)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -400,7 +312,7 @@ class WorkflowTask:
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class WorkflowDef:
+class WorkflowDef(Definition):
     """What should happen: a named, versioned tree of tasks."""
 
     name: str
@@ -433,22 +345,3 @@ class WorkflowDef:
     created_by: str | None = None
     updated_by: str | None = None
     extra: Mapping[str, Any] = attrs.field(factory=dict)
-
-    @classmethod
-    def from_json(cls, source: Source) -> WorkflowDef:
-        """Read a workflow definition from Conductor's JSON: text, bytes, a parsed mapping, or the path of a file.
-
-        Raises InvalidDefinition with all problems at once, InvalidInput for broken JSON, OSError for an unreadable
-        file.
-        """
-        # The one door up: words know nothing of the codec until somebody asks for JSON.
-        from conductorlite.model.codec import workflow_def_from_json
-
-        return workflow_def_from_json(source)
-
-    def to_json(self) -> dict[str, Any]:
-        """This definition as Conductor's JSON, fresh: defaults are left out, unknown properties written back."""
-        # The same door as in `from_json`.
-        from conductorlite.model.codec import workflow_def_to_json
-
-        return workflow_def_to_json(self)

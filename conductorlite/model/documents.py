@@ -21,7 +21,6 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from conductorlite.model.canonical import Payload, canonical, parse
-from conductorlite.model.codec import to_document
 from conductorlite.model.definitions import Semantics, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import StorageCorrupt
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, TaskLog, Workflow
@@ -63,7 +62,7 @@ def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
         "failedReferenceTaskNames": list(workflow.failed_refs),
         "failedTaskNames": list(workflow.failed_task_names),
         "tasks": [_task(task, workflow, nodes.get((task.grafts[-1:], task.base_ref))) for task in workflow.tasks],
-        "workflowDefinition": None if workflow.definition is None else to_document(workflow.definition),
+        "workflowDefinition": None if workflow.definition is None else workflow.definition.to_json(),
     }
     return _known(document)
 
@@ -114,7 +113,7 @@ def _task(task: Task, workflow: Workflow | None, node: WorkflowTask | None) -> d
         "subWorkflowId": task.sub_workflow_id or _text(output, "subWorkflowId") or _text(given, "subWorkflowId"),
     }
     if definition is not None:
-        document["taskDefinition"] = to_document(definition)
+        document["taskDefinition"] = definition.to_json()
         document["responseTimeoutSeconds"] = _seconds(definition.response_timeout_ms)
         document["rateLimitPerFrequency"] = definition.rate_limit_per_frequency
         document["rateLimitFrequencyInSeconds"] = _seconds(definition.rate_limit_frequency_ms)
@@ -122,7 +121,7 @@ def _task(task: Task, workflow: Workflow | None, node: WorkflowTask | None) -> d
         document["isolationGroupId"] = definition.isolation_group_id
     if node is not None:
         # As a definition of one task, so that there is one writer of definitions.
-        document["workflowTask"] = to_document(WorkflowDef(name="", tasks=[node]))["tasks"][0]
+        document["workflowTask"] = WorkflowDef(name="", tasks=[node]).to_json()["tasks"][0]
     return _known(document)
 
 

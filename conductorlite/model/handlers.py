@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
 from conductorlite.model.canonical import EMPTY, Payload
-
-if TYPE_CHECKING:
-    from conductorlite.model.codec import Source
+from conductorlite.model.codec import Definition
 
 __all__ = [
     "ActionType",
@@ -108,7 +106,7 @@ def _actions(items: Iterable[EventAction]) -> tuple[EventAction, ...]:
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class EventHandler:
+class EventHandler(Definition):
     """What to do with messages of one event. Off unless `active`, as in Conductor.
 
     `event` is the whole name under which they are published, such as `conductor:orders:paid`. Without a `condition` every
@@ -122,24 +120,6 @@ class EventHandler:
     actions: Sequence[EventAction] = attrs.field(default=(), converter=_actions)
     active: bool = False
     extra: Mapping[str, Any] = attrs.field(factory=dict)
-
-    @classmethod
-    def from_json(cls, source: Source) -> EventHandler:
-        """Read an event handler from Conductor's JSON: text, bytes, a parsed mapping, or the path of a file.
-
-        Raises InvalidDefinition with all problems at once, InvalidInput for broken JSON, OSError for an unreadable file.
-        """
-        # The one door up: words know nothing of the codec until somebody asks for JSON.
-        from conductorlite.model.codec import event_handler_from_json
-
-        return event_handler_from_json(source)
-
-    def to_json(self) -> dict[str, Any]:
-        """This handler as Conductor's JSON, fresh: defaults are left out, unknown properties written back."""
-        # The same door as in `from_json`.
-        from conductorlite.model.codec import event_handler_to_json
-
-        return event_handler_to_json(self)
 
 
 class EventStatus(StrEnum):

@@ -8,58 +8,38 @@ How deep a document nests tasks within tasks, found without recursion, before an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import Enum
-from functools import cache
-from typing import Any, TypeVar, get_args, get_origin
+from enum import Enum, StrEnum
+from functools import cache, partial
+from types import UnionType
+from typing import Any, Final, Union, get_args, get_origin
 
 import attrs
 from cattrs import Converter
 from cattrs.errors import AttributeValidationNote, BaseValidationError, IterableValidationError, IterableValidationNote
 from cattrs.gen import make_dict_structure_fn, override
 
-from conductorlite.model.definitions import (
-    DURATION_PROPERTIES,
-    MAX_NESTING,
-    CacheConfig,
-    IdempotencyStrategy,
-    JoinMode,
-    RateLimitConfig,
-    RateLimitPolicy,
-    RetryLogic,
-    SchemaDef,
-    StateChangeEvent,
-    SubWorkflowParams,
-    TaskDef,
-    TimeoutPolicy,
-    WorkflowDef,
-    WorkflowTask,
-    WorkflowTimeoutPolicy,
-    step_path,
-)
 from conductorlite.model.errors import InvalidDefinition, Problem
-from conductorlite.model.handlers import (
-    EventAction,
-    EventHandler,
-    StartWorkflow,
-    TaskDetails,
-    TerminateWorkflow,
-    UpdateWorkflowVariables,
-)
 from conductorlite.model.scalars import (
+    ANSWERED,
+    DURATION_PROPERTIES,
     EXTRA,
+    INSTANTS,
+    MAX_NESTING,
     REQUIRED_TEXT,
     Wrong,
     boolean,
     choice,
     duration_ms,
+    instant,
     integer,
     json_names,
     shown,
+    step_path,
     strict_text,
     text,
 )
 
-__all__ = ["read_event_handler", "read_schema_def", "read_task_def", "read_task_defs", "read_workflow_def", "too_deep"]
+__all__ = ["structured", "too_deep"]
 
 
 def too_deep(document: object) -> list[Problem]:
@@ -76,6 +56,9 @@ def too_deep(document: object) -> list[Problem]:
 def _of_workflow(document: object, path: str) -> Iterator[tuple[object, str]]:
     if isinstance(document, dict):
         yield from _of_list(document.get("tasks"), step_path(path, "tasks"))
+        request = document.get("startWorkflowRequest")
+        if isinstance(request, dict):
+            yield from _of_workflow(request.get("workflowDef"), f"{path}.startWorkflowRequest.workflowDef")
 
 
 def _of_task(task: object, path: str) -> Iterator[tuple[object, str]]:
@@ -104,65 +87,15 @@ def _of_list(tasks: object, path: str) -> Iterator[tuple[object, str]]:
             yield task, step_path(path, index)
 
 
-T = TypeVar("T")
 Hook = Callable[[Any, Any], Any]
-
-_CLASSES = (
-    CacheConfig,
-    EventAction,
-    EventHandler,
-    RateLimitConfig,
-    SchemaDef,
-    StartWorkflow,
-    StateChangeEvent,
-    SubWorkflowParams,
-    TaskDef,
-    TaskDetails,
-    TerminateWorkflow,
-    UpdateWorkflowVariables,
-    WorkflowDef,
-    WorkflowTask,
-)
-_ENUMS: tuple[type[Enum], ...] = (JoinMode, RateLimitPolicy, RetryLogic, TimeoutPolicy, WorkflowTimeoutPolicy)
 
 #: The key under which unknown properties are handed to cattrs; no property has it, because all that are unknown are
 #: below it.
 _UNKNOWN = "(unknown)"
 
 
-def read_workflow_def(document: object) -> WorkflowDef:
-    """Structure a parsed document; raises InvalidDefinition with all problems at once."""
-    definition: WorkflowDef = _read(document, WorkflowDef)
-    return definition
-
-
-def read_event_handler(document: object) -> EventHandler:
-    """Structure a parsed document; raises InvalidDefinition with all problems at once."""
-    handler: EventHandler = _read(document, EventHandler)
-    return handler
-
-
-def read_task_def(document: object) -> TaskDef:
-    """Structure a parsed document; raises InvalidDefinition with all problems at once."""
-    definition: TaskDef = _read(document, TaskDef)
-    return definition
-
-
-def read_schema_def(document: object) -> SchemaDef:
-    """Structure a parsed document; raises InvalidDefinition with all problems at once."""
-    schema: SchemaDef = _read(document, SchemaDef)
-    return schema
-
-
-def read_task_defs(document: object) -> tuple[TaskDef, ...]:
-    """Structure a list of task definitions, or a single one; raises InvalidDefinition with all problems at once."""
-    if not isinstance(document, list):
-        return (read_task_def(document),)
-    definitions: tuple[TaskDef, ...] = _read(document, Sequence[TaskDef])
-    return definitions
-
-
-def _read(document: object, kind: Any) -> Any:
+def structured(document: object, kind: Any) -> Any:
+    """A parsed document as `kind`, or a list of `Sequence[kind]`; raises InvalidDefinition with all problems at once."""
     deep = too_deep(document)
     if deep:
         raise InvalidDefinition(deep)
@@ -205,17 +138,11 @@ def _converter() -> Converter:
     converter = Converter(detailed_validation=True)
     for scalar, read in ((str, text), (bool, boolean), (int, integer)):
         converter.register_structure_hook(scalar, _ignoring_type(read))
-    for enum in _ENUMS:
-        converter.register_structure_hook(enum, choice)
-    converter.register_structure_hook_func(lambda kind: kind == IdempotencyStrategy | str, _strategy)
-    converter.register_structure_hook_func(lambda kind: kind == IdempotencyStrategy | str | None, _strategy)
+    converter.register_structure_hook(StrEnum, choice)
+    converter.register_structure_hook_factory(attrs.has, _class_hook)
     converter.register_structure_hook_factory(_is(Sequence), _list_hook)
     converter.register_structure_hook_factory(_is(Mapping), _map_hook)
-    inline = _inline_definition(converter)
-    converter.register_structure_hook_func(lambda kind: kind == WorkflowDef | str | None, inline)
-    converter.register_structure_hook_func(lambda kind: kind == WorkflowTask | str | None, _compensation(converter))
-    for kind in _CLASSES:
-        converter.register_structure_hook(kind, _lazy_class_hook(kind, converter))
+    converter.register_structure_hook_factory(lambda kind: _other_than_text(kind) is not None, _or_text_hook)
     return converter
 
 
@@ -227,31 +154,28 @@ def _is(origin: type) -> Callable[[Any], bool]:
     return lambda kind: get_origin(kind) is origin
 
 
-def _lazy_class_hook(kind: type[Any], converter: Converter) -> Hook:
-    """The hook of a class, generated when its first value comes: the classes refer to each other in a circle."""
-    made: list[Hook] = []
-
-    def structure(value: Any, _: Any) -> Any:
-        if not made:
-            made.append(_class_hook(kind, converter))
-        return made[0](value, kind)
-
-    return structure
-
-
 def _class_hook(kind: Any, converter: Converter) -> Hook:
+    """The hook of a class, generated when its first value comes: the classes refer to each other in a circle."""
+    made = cache(partial(_generated, kind, converter))
+    return lambda value, _: made()(value, kind)
+
+
+def _generated(kind: Any, converter: Converter) -> Hook:
     names = json_names(kind)
     strict = REQUIRED_TEXT.get(kind.__name__, frozenset())
     overrides: dict[str, Any] = {EXTRA: override(rename=_UNKNOWN)}
     for field, name in names.items():
         if field in DURATION_PROPERTIES:
             overrides[field] = override(rename=name, struct_hook=_ignoring_type(duration_ms))
+        elif field in INSTANTS:
+            overrides[field] = override(rename=name, struct_hook=_ignoring_type(instant))
         elif field in strict:
             overrides[field] = override(rename=name, struct_hook=_ignoring_type(strict_text))
         else:
             overrides[field] = override(rename=name)
     generated = make_dict_structure_fn(kind, converter, _cattrs_detailed_validation=True, **overrides)
     known = frozenset(names.values())
+    dropped = ANSWERED.get(kind.__name__, frozenset())
     blank_is_absent = _numeric_properties(kind)
 
     def structure(value: Any, _: Any) -> Any:
@@ -261,10 +185,11 @@ def _class_hook(kind: Any, converter: Converter) -> Hook:
         unknown: dict[str, Any] = {}
         for key, entry in value.items():
             if key not in known:
-                unknown[key] = entry
+                if key not in dropped:
+                    unknown[key] = entry
             elif entry is not None and not (key in blank_is_absent and isinstance(entry, str) and not entry.strip()):
                 given[key] = entry
-        if kind is WorkflowTask:
+        if kind.__name__ == "WorkflowTask":
             _stand_in(given, unknown)
         given[_UNKNOWN] = unknown
         return generated(given, kind)
@@ -330,31 +255,33 @@ def _entries(entries: Any, entry_kind: Any, converter: Converter, kind: Any) -> 
     return done
 
 
-def _strategy(value: Any, _: Any) -> IdempotencyStrategy | str | None:
-    if isinstance(value, str) and value in IdempotencyStrategy.__members__:
-        return IdempotencyStrategy(value)
-    return None if value is None else text(value)
+#: What a text may stand for in the place of an object, and whether it is one that does.
+_TEXT_FOR: Final[Mapping[str, tuple[str, Callable[[str], bool]]]] = {
+    "WorkflowDef": ("an object or an expression ${…}", lambda value: value.startswith("${") and value.endswith("}")),
+    "WorkflowTask": ("a task or the name of one", lambda value: True),
+}
 
 
-def _inline_definition(converter: Converter) -> Hook:
-    def structure(value: Any, _: Any) -> WorkflowDef | str | None:
+def _other_than_text(kind: Any) -> Any:
+    """The enumeration or class in whose place a text may stand; None for any other type."""
+    members = {*get_args(kind)} if get_origin(kind) in (Union, UnionType) else set()
+    return next(iter(members - {str, type(None)}), None) if str in members else None
+
+
+def _or_text_hook(kind: Any, converter: Converter) -> Hook:
+    other = _other_than_text(kind)
+
+    def enumerated(value: Any, _: Any) -> Any:
+        if isinstance(value, str) and value in other.__members__:
+            return other(value)
+        return None if value is None else text(value)
+
+    def structure(value: Any, _: Any) -> Any:
+        expected, stands = _TEXT_FOR[other.__name__]
         if isinstance(value, dict):
-            return converter.structure(value, WorkflowDef)
-        if isinstance(value, str) and value.startswith("${") and value.endswith("}"):
+            return converter.structure(value, other)
+        if value is None or (isinstance(value, str) and stands(value)):
             return value
-        if value is None:
-            return None
-        raise Wrong(f"expected an object or an expression ${{…}}, got {shown(value)}")
+        raise Wrong(f"expected {expected}, got {shown(value)}")
 
-    return structure
-
-
-def _compensation(converter: Converter) -> Hook:
-    def structure(value: Any, _: Any) -> WorkflowTask | str | None:
-        if isinstance(value, dict):
-            return converter.structure(value, WorkflowTask)
-        if value is None or isinstance(value, str):
-            return value
-        raise Wrong(f"expected a task or the name of one, got {shown(value)}")
-
-    return structure
+    return enumerated if issubclass(other, Enum) else structure

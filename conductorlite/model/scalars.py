@@ -16,23 +16,79 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from conductorlite.model.definitions import property_name
-
 __all__ = [
     "ALWAYS_WRITTEN",
+    "ANSWERED",
+    "DURATION_PROPERTIES",
     "EXTRA",
+    "INSTANTS",
     "MAX_INTEGER",
+    "MAX_NESTING",
     "REQUIRED_TEXT",
     "Wrong",
     "boolean",
     "choice",
     "duration_ms",
+    "instant",
     "integer",
     "json_names",
+    "property_name",
     "shown",
+    "step_path",
     "strict_text",
     "text",
 ]
+
+#: Deepest nesting of tasks within tasks, inline sub-workflow definitions included. Each level costs up to four levels
+#: of JSON, so that fifty just fit the depth that canonical JSON accepts.
+MAX_NESTING: Final = 50
+
+#: Fields in milliseconds whose property in Conductor's JSON is in seconds, and that property's name.
+DURATION_PROPERTIES: Final = {
+    "interval_ms": "intervalSeconds",
+    "misfire_grace_ms": "misfireGraceSeconds",
+    "max_retry_delay_ms": "maxRetryDelaySeconds",
+    "poll_timeout_ms": "pollTimeoutSeconds",
+    "rate_limit_frequency_ms": "rateLimitFrequencyInSeconds",
+    "response_timeout_ms": "responseTimeoutSeconds",
+    "retry_delay_ms": "retryDelaySeconds",
+    "start_delay_ms": "startDelay",
+    "timeout_ms": "timeoutSeconds",
+    "total_timeout_ms": "totalTimeoutSeconds",
+    "ttl_ms": "ttlInSecond",
+}
+
+
+#: Fields whose property in Conductor's JSON is not in camelCase.
+_NAMED_OTHERWISE: Final = {
+    "complete_task": "complete_task",
+    "expand_inline_json": "expandInlineJSON",
+    "fail_task": "fail_task",
+    "start_workflow": "start_workflow",
+    "terminate_workflow": "terminate_workflow",
+    "update_workflow_variables": "update_workflow_variables",
+}
+
+
+def property_name(field: str) -> str:
+    """The name of a field in Conductor's JSON: camelCase, and the name that tells seconds for a duration."""
+    if field in DURATION_PROPERTIES:
+        return DURATION_PROPERTIES[field]
+    if field in _NAMED_OTHERWISE:
+        return _NAMED_OTHERWISE[field]
+    head, *rest = field.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+def step_path(path: str, key: str | int) -> str:
+    """The JSON path one step below `path`: an index, a plain name, or a name that needs brackets and quotes."""
+    if isinstance(key, int):
+        return f"{path}[{key}]"
+    if key.isidentifier():
+        return f"{path}.{key}"
+    quoted = key.replace("\\", "\\\\").replace("'", "\\'")
+    return f"{path}['{quoted}']"
+
 
 #: The field in which a class keeps the properties it does not know.
 EXTRA: Final = "extra"
@@ -40,21 +96,37 @@ EXTRA: Final = "extra"
 #: What identifies a thing is written even when it equals a default: readers of the JSON should not need to know our
 #: defaults.
 ALWAYS_WRITTEN: Final = {
+    "CronSchedule": frozenset({"cron_expression"}),
     "EventAction": frozenset({"action"}),
     "EventHandler": frozenset({"name", "event", "actions", "active"}),
     "SchemaDef": frozenset({"name", "version", "type"}),
+    "StartWorkflowRequest": frozenset({"name"}),
     "StateChangeEvent": frozenset({"type"}),
     "WorkflowDef": frozenset({"name", "version", "tasks", "schema_version"}),
+    "WorkflowSchedule": frozenset({"name", "start_workflow_request"}),
     "WorkflowTask": frozenset({"name", "task_reference_name", "type"}),
 }
 
 #: Where a number or a boolean is surely a mistake and not a loosely written text.
 REQUIRED_TEXT: Final = {
+    "CronSchedule": frozenset({"cron_expression"}),
     "EventAction": frozenset({"action"}),
     "EventHandler": frozenset({"name", "event"}),
+    "StartWorkflowRequest": frozenset({"name"}),
     "TaskDef": frozenset({"name"}),
     "WorkflowDef": frozenset({"name"}),
+    "WorkflowSchedule": frozenset({"name"}),
     "WorkflowTask": frozenset({"name", "task_reference_name", "type"}),
+}
+
+#: Instants, which may be written as ISO texts too.
+INSTANTS: Final = frozenset({"at", "schedule_start_time", "schedule_end_time"})
+
+#: Properties that Conductor's server writes into its answers, and that say nothing of what is wanted.
+ANSWERED: Final = {
+    "WorkflowSchedule": frozenset(
+        {"createTime", "updatedTime", "updatedBy", "nextRunTime", "running", "buffered", "backfills", "recent"}
+    ),
 }
 
 
@@ -121,6 +193,11 @@ def integer(value: object) -> int:
     if abs(number) > MAX_INTEGER:
         raise Wrong(f"expected an integer of at most 64 bits, got {shown(value)}")
     return int(number)
+
+
+def instant(value: object) -> int | str:
+    """An instant as its field takes it: epoch ms, or a text that is no number."""
+    return value if isinstance(value, str) and not value.strip().lstrip("-").isdigit() else integer(value)
 
 
 def duration_ms(value: object) -> int:

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.model.definitions import SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask, property_name
+from conductorlite.model.definitions import SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
+from conductorlite.model.scalars import property_name
 
 __all__ = ["DefinitionDiff", "Spot", "Step", "diff", "in_words", "renamed", "spots"]
 

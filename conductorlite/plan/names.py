@@ -11,7 +11,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from conductorlite.model.definitions import LOOP_DELIMITER, SchemaDef, TaskDef, TaskType, WorkflowDef, WorkflowTask, step_path
+from conductorlite.model.definitions import LOOP_DELIMITER, SchemaDef, TaskDef, TaskType, WorkflowDef, WorkflowTask
+from conductorlite.model.scalars import step_path
 from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.findings import Findings, Scope
 from conductorlite.plan.tree import OPERATOR_TYPES, SHIPPED_TYPES, Place, walk

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from conductorlite.language.sources import TASK_MEMBERS, WORKFLOW_MEMBERS
 from conductorlite.language.templates import compile_template
-from conductorlite.model.definitions import TaskType, step_path
+from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvalidExpression
+from conductorlite.model.scalars import step_path
 from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.findings import Findings, Scope, is_expression
 from conductorlite.plan.joins import exclusive

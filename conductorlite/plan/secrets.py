@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from conductorlite.language.secrets import SECRETS
 from conductorlite.language.templates import compile_template
-from conductorlite.model.definitions import TaskType, WorkflowTask, step_path
+from conductorlite.model.definitions import TaskType, WorkflowTask
 from conductorlite.model.errors import InvalidExpression
+from conductorlite.model.scalars import step_path
 from conductorlite.plan.findings import Findings, Scope
 from conductorlite.plan.tree import OPERATOR_TYPES, Place
 

@@ -11,8 +11,8 @@ from typing import Any, Final, Union, get_args, get_origin
 
 import attrs
 
-from conductorlite.model.definitions import MAX_NESTING, property_name, step_path
 from conductorlite.model.errors import Problem
+from conductorlite.model.scalars import MAX_NESTING, property_name, step_path
 
 __all__ = ["Payload", "examine"]
 

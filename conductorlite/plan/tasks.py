@@ -20,17 +20,9 @@ from typing import Final
 from conductorlite.language.conditions import compile_function
 from conductorlite.language.durations import parse_duration, parse_until
 from conductorlite.language.jq import compile_jq, need_jq
-from conductorlite.model.definitions import (
-    RateLimitConfig,
-    RetryLogic,
-    TaskDef,
-    TaskType,
-    TimeoutPolicy,
-    WorkflowDef,
-    WorkflowTask,
-    property_name,
-)
+from conductorlite.model.definitions import RateLimitConfig, RetryLogic, TaskDef, TaskType, TimeoutPolicy, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import InvalidExpression, MissingExtra
+from conductorlite.model.scalars import property_name
 from conductorlite.plan.findings import Findings, Scope, blank, has_input, input_value, is_expression
 from conductorlite.plan.joins import check_dynamic_fork, check_exclusive_join, check_fork, check_join
 from conductorlite.plan.names import check_task_def_extras

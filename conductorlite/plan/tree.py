@@ -10,7 +10,8 @@ from typing import Final
 
 import attrs
 
-from conductorlite.model.definitions import MAX_NESTING, TaskType, WorkflowDef, WorkflowTask, step_path
+from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
+from conductorlite.model.scalars import MAX_NESTING, step_path
 
 __all__ = ["OPERATOR_TYPES", "SHIPPED_TYPES", "Place", "branches", "walk"]
 

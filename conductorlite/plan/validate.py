@@ -13,9 +13,10 @@ from typing import Final
 
 from conductorlite.language.conditions import EVALUATORS, Evaluator
 from conductorlite.model.canonical import canonical
-from conductorlite.model.definitions import MAX_NESTING, TaskDef, TaskType, WorkflowDef
+from conductorlite.model.definitions import TaskDef, TaskType, WorkflowDef
 from conductorlite.model.errors import InvalidInput, Problem
 from conductorlite.model.handlers import EventHandler
+from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.plan.findings import Findings, Scope
 from conductorlite.plan.handlers import check_event_handler
 from conductorlite.plan.names import check_names, check_served, check_workflow_extras

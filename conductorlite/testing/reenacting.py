@@ -8,8 +8,8 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.model.canonical import Payload, parse
-from conductorlite.model.codec import workflow_def_from_json
 from conductorlite.model.decisions import Event, EventKind
+from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task
 from conductorlite.model.limits import workflow_key
 from conductorlite.model.statuses import REPORTABLE, TaskStatus
@@ -174,6 +174,6 @@ def _verb(kind: EventKind, step: Step, definitions: Mapping[str, str]) -> dict[s
     if line.ref is not None:
         said["ref"] = line.ref
     if "definitionHash" in said:
-        definition = workflow_def_from_json(definitions[said["definitionHash"]])
+        definition = WorkflowDef.from_json(definitions[said["definitionHash"]])
         said |= {"variables": dict(definition.variables), "inputTemplate": dict(definition.input_template)}
     return said

@@ -17,7 +17,6 @@ import attrs
 from conductorlite.decide.draft.barriers import Barriers
 from conductorlite.decide.draft.view import Bounds
 from conductorlite.engine.turn_types import Start
-from conductorlite.model import codec
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.decisions import Decision, Embedding, Event, EventKind
 from conductorlite.model.definitions import Semantics, WorkflowDef
@@ -342,7 +341,7 @@ class _Player:
 
     def embed(self, view: ReadingTransaction, definition: object, semantics: Semantics) -> Embedding:
         """A definition made at run time, as the record embedded it; otherwise what is wrong with it."""
-        wanted = codec.workflow_def_to_json(definition) if isinstance(definition, WorkflowDef) else definition
+        wanted = definition.to_json() if isinstance(definition, WorkflowDef) else definition
         plain = self.engine.embed(view, definition, semantics)
         texts = self.exported.definitions
         if plain.digest in self.turns.used:

@@ -10,7 +10,6 @@ from typing import Any, Union, get_args, get_origin
 import attrs
 from hypothesis import strategies as st
 
-from conductorlite.model.codec import workflow_def_to_json
 from conductorlite.model.definitions import SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
 
 __all__ = ["broken_documents", "json_values", "spots", "task_defs", "workflow_defs", "workflow_documents"]
@@ -93,7 +92,7 @@ def workflow_defs() -> st.SearchStrategy[WorkflowDef]:
 
 def workflow_documents() -> st.SearchStrategy[dict[str, Any]]:
     """Workflow definitions as JSON, valid for the codec (not necessarily for the validator)."""
-    return workflow_defs().map(workflow_def_to_json)
+    return workflow_defs().map(WorkflowDef.to_json)
 
 
 def spots(document: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,14 +12,9 @@ from definition_strategies import broken_documents, json_values, task_defs, work
 from hypothesis import given
 
 from conductorlite.errors import InvalidDefinition, InvalidInput
-from conductorlite.model.codec import (
-    task_def_from_json,
-    task_def_to_json,
-    task_defs_from_json,
-    workflow_def_from_json,
-    workflow_def_to_json,
-)
-from conductorlite.model.definitions import MAX_NESTING, WorkflowDef
+from conductorlite.model.codec import several_from_json
+from conductorlite.model.definitions import TaskDef, WorkflowDef
+from conductorlite.model.scalars import MAX_NESTING
 
 
 def task(**properties: Any) -> dict[str, Any]:
@@ -29,7 +25,7 @@ def task(**properties: Any) -> dict[str, Any]:
 def problems_of(document: Any) -> list[tuple[str, str]]:
     """(path, message) of everything wrong with a workflow document."""
     with pytest.raises(InvalidDefinition) as caught:
-        workflow_def_from_json(document)
+        WorkflowDef.from_json(document)
     return [(problem.path, problem.message) for problem in caught.value.problems]
 
 
@@ -120,7 +116,7 @@ def test_all_problems_are_reported_at_once() -> None:
 def test_a_list_of_task_definitions_is_reported_by_index() -> None:
     """Each bad entry of a list has its own path."""
     with pytest.raises(InvalidDefinition) as caught:
-        task_defs_from_json([{"name": "a"}, {"retryCount": {}}, 5])
+        several_from_json(TaskDef, [{"name": "a"}, {"retryCount": {}}, 5])
     assert [problem.path for problem in caught.value.problems] == ["$[1].name", "$[1].retryCount", "$[2]"]
 
 
@@ -140,14 +136,14 @@ def test_a_list_of_task_definitions_is_reported_by_index() -> None:
 def test_broken_text_is_invalid_input(text: str | bytes, message: str) -> None:
     """What is no JSON, or JSON that nothing can keep, says where and why."""
     with pytest.raises(InvalidInput, match=message):
-        workflow_def_from_json(text)
+        WorkflowDef.from_json(text)
 
 
 @pytest.mark.parametrize("value", [{"name": {1, 2}}, {1: "x"}, {"name": float("inf")}, object()])
 def test_python_values_that_are_no_json_are_invalid_input(value: Any) -> None:
     """A mapping is checked as text would be."""
     with pytest.raises(InvalidInput):
-        workflow_def_from_json(value)
+        WorkflowDef.from_json(value)
 
 
 def nested(levels: int, kind: str) -> dict[str, Any]:
@@ -179,7 +175,7 @@ def test_deeper_nesting_is_one_problem() -> None:
 @given(json_values)
 def test_any_json_gives_a_definition_or_our_errors(value: Any) -> None:
     """No JSON value whatever makes the reader stumble."""
-    for read in (workflow_def_from_json, task_def_from_json, task_defs_from_json):
+    for read in (WorkflowDef.from_json, TaskDef.from_json, partial(several_from_json, TaskDef)):
         with contextlib.suppress(InvalidDefinition, InvalidInput):
             read(json.dumps(value))
 
@@ -188,17 +184,17 @@ def test_any_json_gives_a_definition_or_our_errors(value: Any) -> None:
 def test_a_definition_broken_anywhere_gives_a_definition_or_our_errors(document: Any) -> None:
     """One random part replaced or removed is either still a definition, which then survives, or a clean report."""
     try:
-        defn = workflow_def_from_json(document if isinstance(document, dict) else json.dumps(document))
+        defn = WorkflowDef.from_json(document if isinstance(document, dict) else json.dumps(document))
     except (InvalidDefinition, InvalidInput):
         return
-    assert workflow_def_from_json(workflow_def_to_json(defn)) == defn
+    assert WorkflowDef.from_json(defn.to_json()) == defn
 
 
-@given(broken_documents(task_defs().map(task_def_to_json)))
+@given(broken_documents(task_defs().map(TaskDef.to_json)))
 def test_a_task_definition_broken_anywhere_gives_one_or_our_errors(document: Any) -> None:
     """The same for task definitions."""
     try:
-        task_def = task_def_from_json(document if isinstance(document, dict) else json.dumps(document))
+        task_def = TaskDef.from_json(document if isinstance(document, dict) else json.dumps(document))
     except (InvalidDefinition, InvalidInput):
         return
-    assert task_def_from_json(task_def_to_json(task_def)) == task_def
+    assert TaskDef.from_json(task_def.to_json()) == task_def

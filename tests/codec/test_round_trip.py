@@ -16,24 +16,9 @@ from hypothesis import given
 from conductorlite.errors import InvalidDefinition
 from conductorlite.model import definitions
 from conductorlite.model.canonical import canonical
-from conductorlite.model.codec import (
-    definition_hash,
-    definition_text,
-    task_def_from_json,
-    task_def_to_json,
-    task_defs_from_json,
-    workflow_def_from_json,
-    workflow_def_to_json,
-)
-from conductorlite.model.definitions import (
-    IdempotencyStrategy,
-    SubWorkflowParams,
-    TaskDef,
-    TaskType,
-    WorkflowDef,
-    WorkflowTask,
-    property_name,
-)
+from conductorlite.model.codec import definition_hash, definition_text, several_from_json
+from conductorlite.model.definitions import IdempotencyStrategy, SubWorkflowParams, TaskDef, TaskType, WorkflowDef, WorkflowTask
+from conductorlite.model.scalars import property_name
 
 FOLDER = Path(__file__).parent / "definitions"
 FILES = sorted(FOLDER.glob("*.json"))
@@ -44,29 +29,29 @@ _ALWAYS = {"name", "version", "schemaVersion", "tasks", "taskReferenceName", "ty
 @given(workflow_defs())
 def test_a_workflow_definition_survives_its_json(defn: WorkflowDef) -> None:
     """Reading what was written gives the same definition, from the mapping and from its text."""
-    assert workflow_def_from_json(workflow_def_to_json(defn)) == defn
+    assert WorkflowDef.from_json(defn.to_json()) == defn
     assert WorkflowDef.from_json(definition_text(defn)) == defn
 
 
 @given(task_defs())
 def test_a_task_definition_survives_its_json(task_def: TaskDef) -> None:
     """Reading what was written gives the same task definition, alone and in a list."""
-    document = task_def_to_json(task_def)
-    assert task_def_from_json(document) == task_def
-    assert task_defs_from_json([document, document]) == (task_def, task_def)
+    document = task_def.to_json()
+    assert TaskDef.from_json(document) == task_def
+    assert several_from_json(TaskDef, [document, document]) == (task_def, task_def)
     assert TaskDef.from_json(task_def.to_json()) == task_def
 
 
 @given(workflow_documents())
 def test_written_json_is_a_fixed_point(document: dict[str, Any]) -> None:
     """JSON that we wrote is written again byte for byte, key order included."""
-    assert canonical(workflow_def_from_json(document).to_json()) == canonical(document)
+    assert canonical(WorkflowDef.from_json(document).to_json()) == canonical(document)
 
 
 @given(workflow_defs())
 def test_null_counts_as_absent(defn: WorkflowDef) -> None:
     """Every known property spelled out as null changes nothing."""
-    document = workflow_def_to_json(defn)
+    document = defn.to_json()
     for field in attrs.fields(WorkflowDef):
         if field.name != "extra":
             document.setdefault(property_name(field.name), None)
@@ -74,7 +59,7 @@ def test_null_counts_as_absent(defn: WorkflowDef) -> None:
         for field in attrs.fields(WorkflowTask):
             if field.name != "extra":
                 task.setdefault(property_name(field.name), None)
-    assert workflow_def_from_json(document) == defn
+    assert WorkflowDef.from_json(document) == defn
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -82,7 +67,7 @@ def test_a_realistic_file_comes_back_whole(file: Path) -> None:
     """Every value of a hand-written definition that says something is in the JSON written from it."""
     given_json = json.loads(file.read_text())
     if isinstance(given_json, list):
-        written: Any = [task_def_to_json(each) for each in task_defs_from_json(file)]
+        written: Any = [each.to_json() for each in several_from_json(TaskDef, file)]
     else:
         written = WorkflowDef.from_json(file).to_json()
     assert _without_idle(written) == _without_idle(given_json)

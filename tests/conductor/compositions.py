@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from conductorlite import WorkflowDef
-from conductorlite.model.codec import workflow_def_to_json
 from conductorlite.testing import strategies
 
 #: A number of attempts that end somehow, the last one well.
@@ -58,7 +57,7 @@ def _nested(value: Any, inside: bool) -> bool:
 
 
 def _case(number: int, definition: WorkflowDef, given_input: dict[str, Any], ends: dict[str, list[Any]]) -> Case:
-    document = _timeless(workflow_def_to_json(definition))
+    document = _timeless(definition.to_json())
     document |= {"name": f"{OWN}flow", "timeoutSeconds": 0, "ownerEmail": "a@example.org", "version": 1, "schemaVersion": 2}
     document.pop("failureWorkflow", None)
     document.pop("inputTemplate", None)

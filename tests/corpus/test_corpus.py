@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from conductorlite import Engine, TaskResult, TaskStatus, VirtualClock, WorkflowDef
-from conductorlite.model.codec import definition_text, workflow_def_from_json, workflow_def_to_json
+from conductorlite.model.codec import definition_text
 from conductorlite.plan.tree import OPERATOR_TYPES
 from conductorlite.plan.validate import validate
 from conductorlite.testing import ScriptedWorkers
@@ -67,11 +67,11 @@ def missing(before: Any, after: Any, path: str = "$") -> list[str]:
 def test_it_is_read_validated_and_written_without_loss(entry: dict[str, Any]) -> None:
     """A definition of the corpus has no errors, is the same when read again, and keeps every value it was given."""
     document = entry["definition"]
-    definition = workflow_def_from_json(json.dumps(document))
+    definition = WorkflowDef.from_json(json.dumps(document))
     assert problems(definition) == []
-    again = workflow_def_to_json(definition)
-    assert workflow_def_from_json(again) == definition
-    assert definition_text(workflow_def_from_json(definition_text(definition))) == definition_text(definition)
+    again = definition.to_json()
+    assert WorkflowDef.from_json(again) == definition
+    assert definition_text(WorkflowDef.from_json(definition_text(definition))) == definition_text(definition)
     # Values that equal the default of their field are left out; everything else is there.
     assert missing(document, again) == []
 

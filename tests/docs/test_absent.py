@@ -19,7 +19,7 @@ import conductorlite
 from conductorlite import AsyncEngine, Engine, TaskResult, VirtualClock, WorkflowDef, WorkflowTask, errors
 from conductorlite.cli.commands import program
 from conductorlite.ext.workers import system_workers
-from conductorlite.model.definitions import property_name
+from conductorlite.model.scalars import property_name
 from conductorlite.plan.tree import OPERATOR_TYPES
 from conductorlite.store.documents import TASKS, WORKFLOWS
 

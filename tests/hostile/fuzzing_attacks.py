@@ -18,7 +18,7 @@ from attacks import Engine, J, Run, flow, given, nested, node, start
 
 from conductorlite import SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
 from conductorlite.errors import ConductorliteError
-from conductorlite.model.definitions import property_name
+from conductorlite.model.scalars import property_name
 
 __all__ = ["FUZZED"]
 

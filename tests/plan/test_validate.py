@@ -8,9 +8,9 @@ import attrs
 import pytest
 
 from conductorlite.language.conditions import EVALUATORS
-from conductorlite.model.codec import workflow_def_from_json
-from conductorlite.model.definitions import MAX_NESTING, WorkflowDef, WorkflowTask
+from conductorlite.model.definitions import WorkflowDef, WorkflowTask
 from conductorlite.model.errors import Problem, Severity
+from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.plan.validate import validate
 
 
@@ -26,7 +26,7 @@ def workflow(*tasks: dict[str, Any], **properties: Any) -> dict[str, Any]:
 
 def found(document: dict[str, Any]) -> list[tuple[str, str, str]]:
     """(`E` or `W`, path, message) of all that is wrong with a document."""
-    return [_row(problem) for problem in validate(workflow_def_from_json(document))]
+    return [_row(problem) for problem in validate(WorkflowDef.from_json(document))]
 
 
 def _row(problem: Problem) -> tuple[str, str, str]:
@@ -336,7 +336,7 @@ def test_a_loop_around_a_dynamic_fork_may_read_unknown_names() -> None:
 def test_another_evaluator_may_be_named_when_it_is_given() -> None:
     """A mapping of evaluators decides which names and which scripts are good."""
     document = workflow(task(**{**SWITCH, "evaluatorType": "mine", "expression": "1"}, decisionCases={"1": []}))
-    defn = workflow_def_from_json(document)
+    defn = WorkflowDef.from_json(document)
     assert [problem.path for problem in validate(defn)] == ["$.tasks[0].evaluatorType"]
     assert validate(defn, {**EVALUATORS, "mine": EVALUATORS["javascript"]}) == []
 
@@ -362,7 +362,7 @@ def test_inline_definitions_count_towards_the_nesting() -> None:
     defn = WorkflowDef(name="w", tasks=[nested(1)])
     for _ in range(MAX_NESTING):
         params = {"name": "s", "workflowDefinition": None}
-        inner = workflow_def_from_json(workflow(task("s", type="SUB_WORKFLOW", subWorkflowParam=params))).tasks[0]
+        inner = WorkflowDef.from_json(workflow(task("s", type="SUB_WORKFLOW", subWorkflowParam=params))).tasks[0]
         assert inner.sub_workflow_param is not None
         chained = attrs.evolve(inner.sub_workflow_param, workflow_definition=defn)
         defn = WorkflowDef(name="w", tasks=[attrs.evolve(inner, sub_workflow_param=chained)])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conductorlite.model.codec import workflow_def_from_json
+from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import Severity
 from conductorlite.plan.validate import validate
 
@@ -39,7 +39,7 @@ def fork(*branches: list[dict[str, Any]], ref: str = "f") -> dict[str, Any]:
 
 def found(*tasks: dict[str, Any]) -> list[tuple[str, str, str]]:
     """(`E` or `W`, path, message) of all that is wrong with a workflow of those tasks."""
-    problems = validate(workflow_def_from_json({"name": "w", "tasks": list(tasks)}))
+    problems = validate(WorkflowDef.from_json({"name": "w", "tasks": list(tasks)}))
     return [("E" if each.severity is Severity.ERROR else "W", each.path, each.message) for each in problems]
 
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductorlite.model.definitions import MAX_NESTING, SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
+from conductorlite.model.definitions import SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import Problem
+from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.plan.shape import examine
 from conductorlite.plan.validate import validate, validate_task_def
 

@@ -114,9 +114,9 @@ def test_all_problems_at_once() -> None:
     found = {problem.path: problem.message for problem in caught.value.problems}
     assert list(found) == [
         "$.name",
-        "$.startWorkflowRequest.priority",
-        "$.startWorkflowRequest.input",
         "$.startWorkflowRequest.workflowDef.name",
+        "$.startWorkflowRequest.input",
+        "$.startWorkflowRequest.priority",
         "$.intervalSeconds",
         "$.overlapPolicy",
     ]
@@ -130,7 +130,7 @@ def test_all_problems_at_once() -> None:
         ({}, ["$.name", "$.startWorkflowRequest"]),
         ({"name": "s", "startWorkflowRequest": {"name": "w"}, "at": "soon"}, ["$"]),
         ({"name": "s", "startWorkflowRequest": {"name": "w"}, "cronSchedules": {}}, ["$.cronSchedules"]),
-        ({"name": "s", "startWorkflowRequest": {"name": "w"}, "cronSchedules": [{}]}, ["$.cronSchedules"]),
+        ({"name": "s", "startWorkflowRequest": {"name": "w"}, "cronSchedules": [{}]}, ["$.cronSchedules[0].cronExpression"]),
     ],
 )
 def test_what_is_no_schedule(document: object, paths: list[str]) -> None:

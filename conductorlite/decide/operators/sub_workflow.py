@@ -25,10 +25,11 @@ from conductorlite.decide.operators.worker import start_deadlines
 from conductorlite.language.text import to_text
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Embedding, EventKind
-from conductorlite.model.definitions import MAX_KEY, MAX_NESTING, IdempotencyStrategy, SubWorkflowParams
+from conductorlite.model.definitions import MAX_KEY, IdempotencyStrategy, SubWorkflowParams
 from conductorlite.model.errors import PayloadTooLarge
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.policies import derive_id
+from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node
 
