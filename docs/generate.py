@@ -18,6 +18,7 @@ import attrs
 
 from conductorlite import AsyncEngine, AsyncRun, Engine, EnvironmentSecrets, Run, TaskContext, VirtualClock, Workers, errors
 from conductorlite.model import definitions, handlers
+from conductorlite.model.scalars import property_name
 from conductorlite.model.statuses import (
     TASK_TRANSITIONS,
     TASK_VERB_TRANSITIONS,
@@ -369,7 +370,7 @@ def definitions_page() -> str:
         lines += [f"## {name}", "", _flat(cls.__doc__), ""]
         lines += ["| JSON | Python | type | default | effect |", "|---|---|---|---|---|"]
         for field in attrs.fields(cls):
-            json_name = "–" if field.name == "extra" else f"`{definitions.property_name(field.name)}`"
+            json_name = "–" if field.name == "extra" else f"`{property_name(field.name)}`"
             # Not `field.type`: the codec resolves that, in whatever process has used it.
             kind = inspect.get_annotations(cls)[field.name].replace("|", "\\|")
             lines.append(f"| {json_name} | `{field.name}` | `{kind}` | {_default(field)} | {effects[field.name]} |")
@@ -378,7 +379,7 @@ def definitions_page() -> str:
     lines += ["## Kept whole", "", f"{kept} ([every field](compatibility-fields.md)).", ""]
     for name in _OTHERS:
         cls = getattr(definitions, name)
-        names = ", ".join(f"`{definitions.property_name(f.name)}`" for f in attrs.fields(cls) if f.name != "extra")
+        names = ", ".join(f"`{property_name(f.name)}`" for f in attrs.fields(cls) if f.name != "extra")
         lines.append(f"- **{name}**: {names}. {_flat(cls.__doc__)}")
     return "\n".join([*lines, ""])
 

@@ -229,10 +229,10 @@ def _place(draft: Draft, target: Task, task: Task) -> _Place:
         return _Place.BESIDE
     mine, other = draft.node(target).route, placed.route
     depth = 0
-    for (my_list, my_index, body), (its_list, its_index, _) in zip(mine, other, strict=False):
+    for (my_list, my_index), (its_list, its_index) in zip(mine, other, strict=False):
         if my_list != its_list:
             return _Place.BESIDE
-        if body:
+        if my_list is not None and my_list.kind == "body":
             my_round, its_round = target.iterations[depth], task.iterations[depth]
             depth += 1
             if my_round != its_round:

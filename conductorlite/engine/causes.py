@@ -2,8 +2,6 @@
 
 Lengths of time, instants and lists as a person reads them.
 
-Where each task of a definition stands.
-
 Inputs and outputs that are null because a `${…}` found nothing: where each came from, and what is missing there.
 
 The root causes of an execution that failed, or what one that is open waits for, down through its sub-workflows.
@@ -12,16 +10,14 @@ The root causes of an execution that failed, or what one that is open waits for,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
-
-import attrs
 
 from conductorlite.language.reads import Reads
 from conductorlite.language.templates import compile_template
 from conductorlite.model.canonical import Payload
-from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
+from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvalidExpression
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.failures import Cause
@@ -29,8 +25,9 @@ from conductorlite.model.scalars import step_path
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.grafts import unfolded
+from conductorlite.plan.tree import positions
 
-__all__ = ["TOLD", "Place", "causes_of", "instant_in_words", "listed", "nulls", "output_nulls", "places", "span_in_words"]
+__all__ = ["TOLD", "causes_of", "instant_in_words", "listed", "nulls", "output_nulls", "span_in_words"]
 
 #: How many open tasks, references and failures are told one by one.
 TOLD: Final = 5
@@ -77,39 +74,6 @@ def listed(words: Sequence[str]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-@attrs.define(slots=True)
-class Place:
-    """Where a task of the definition stands: what it is in, and what comes before it."""
-
-    task: WorkflowTask
-    before: WorkflowTask | None
-    parent: WorkflowTask | None
-    #: The case of the SWITCH around it; None for its default case.
-    case: str | None = None
-    #: What this task undoes, for a compensation.
-    undoes: WorkflowTask | None = None
-
-
-def places(definition: WorkflowDef | None) -> Iterator[Place]:
-    """Every task in document order, each before what it contains. A stack, as in `plan.tree`."""
-    waiting = [] if definition is None else _stacked(definition.tasks, None, None)
-    while waiting:
-        place = waiting.pop()
-        yield place
-        task = place.task
-        if task.compensation is not None and place.undoes is None:
-            yield Place(task.compensation, None, None, undoes=task)
-        inner = [_stacked(branch, task, name) for name, branch in task.decision_cases.items()]
-        inner += [_stacked(branch, task, None) for branch in (task.default_case, *task.fork_tasks, task.loop_over)]
-        for branch in reversed(inner):
-            waiting.extend(branch)
-
-
-def _stacked(tasks: Sequence[WorkflowTask], parent: WorkflowTask | None, case: str | None) -> list[Place]:
-    before = (None, *tasks)
-    return [Place(task, before[index], parent, case) for index, task in enumerate(tasks)][::-1]
-
-
 #: Nulls told of, and values looked at.
 _MOST_NULLS: Final = 5
 _LOOKED_AT: Final = 10_000
@@ -123,8 +87,8 @@ def nulls(workflow: Workflow, task: Task) -> tuple[str, ...]:
     """``y came from `${aa.output.y}`, and there is no aa``, for each null in a task's input that an expression has left there."""
     if task.input.absent or task.input.external is not None or workflow.definition is None:
         return ()
-    known = {place.task.task_reference_name: place.task for place in places(unfolded(workflow))}
-    written = known.get(task.base_ref)
+    known = positions(unfolded(workflow), compensations=True)
+    written = known[task.base_ref].task if task.base_ref in known else None
     if written is None or not written.input_parameters:
         return ()
     before = [row for row in workflow.tasks if row.seq < task.seq]
@@ -136,7 +100,7 @@ def output_nulls(workflow: Workflow) -> tuple[str, ...]:
     output, definition = workflow.output, workflow.definition
     if output.absent or output.external is not None or definition is None or not workflow.status.terminal:
         return ()
-    known = {place.task.task_reference_name: place.task for place in places(unfolded(workflow))}
+    known = positions(unfolded(workflow), compensations=True)
     return _told(workflow, definition.output_parameters, output.value, known, workflow.tasks)
 
 
@@ -144,7 +108,7 @@ def _told(
     workflow: Workflow,
     written: Mapping[str, Any],
     given: Mapping[str, Any],
-    known: dict[str, WorkflowTask],
+    known: Collection[str],
     before: Sequence[Task],
 ) -> tuple[str, ...]:
     found: list[str] = []
@@ -177,7 +141,7 @@ def _emptied(written: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[t
             waiting.extend((f"{name}[{index}]", inner, out) for index, (inner, out) in pairs)
 
 
-def _why(workflow: Workflow, text: str, known: dict[str, WorkflowTask], before: Sequence[Task], *, sure: bool) -> str | None:
+def _why(workflow: Workflow, text: str, known: Collection[str], before: Sequence[Task], *, sure: bool) -> str | None:
     """What is missing; None where that cannot be told. `sure`: also where nothing need be missing, for it may not be null."""
     try:
         reads = compile_template(text).reads

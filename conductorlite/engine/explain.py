@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from conductorlite.decide.operators.worker import POLLED_LATELY_MS
-from conductorlite.engine.causes import TOLD, Place, instant_in_words, listed, nulls, output_nulls, places, span_in_words
+from conductorlite.engine.causes import TOLD, instant_in_words, listed, nulls, output_nulls, span_in_words
 from conductorlite.engine.waits import (
     REOPENED_BY,
     TAKEN_BACK,
@@ -29,7 +29,7 @@ from conductorlite.model.executions import HistoryEvent, HistoryKind, PollData, 
 from conductorlite.model.policies import task_policy
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.grafts import unfolded
-from conductorlite.plan.tree import OPERATOR_TYPES, SHIPPED_TYPES
+from conductorlite.plan.tree import OPERATOR_TYPES, SHIPPED_TYPES, TreePosition, positions
 
 __all__ = ["explain"]
 
@@ -81,12 +81,12 @@ class _Case:
     former: Sequence[WorkflowDef] = ()
     standings: Mapping[str, Standing] = _NO_STANDINGS
     left: DrivenLeft = _COUNTED
-    places: dict[str, Place] = attrs.field(factory=dict)
+    places: dict[str, TreePosition] = attrs.field(factory=dict)
     last: dict[str, Task] = attrs.field(factory=dict)
     newest: dict[str, Task] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        self.places = {place.task.task_reference_name: place for place in places(unfolded(self.workflow))}
+        self.places = positions(unfolded(self.workflow), compensations=True)
         for task in self.workflow.tasks:
             self.last[task.ref] = task
             self.newest[task.base_ref] = task
@@ -205,10 +205,10 @@ class _Case:
         yield f"{text}: {row.reason}." if row.reason and not told else f"{text}."
         for task in failed[:TOLD]:
             yield f"{self.failure(task)}."
-        never = [ref for ref, place in self.places.items() if ref not in self.newest and place.undoes is None]
+        never = [ref for ref, place in self.places.items() if ref not in self.newest and place.compensates is None]
         if never:
             yield f"Never scheduled: {listed(never)}."
-        undone = [ref for ref, place in self.places.items() if ref in self.newest and place.undoes is not None]
+        undone = [ref for ref, place in self.places.items() if ref in self.newest and place.compensates is not None]
         if undone:
             yield f"It was compensated by {listed(undone)}: retry is refused, restart or rerun it."
         elif row.rate_limited:
@@ -394,33 +394,31 @@ class _Case:
             by = f"the execution was {TAKEN_BACK[gone.status]}" + (f" from {gone.ref}" if gone.ref else "")
             text = f"{ref} has not run again: {by} {self.ago(gone.at)}; "
         around: WorkflowTask | None = None
-        if place.undoes is not None:
-            return f"{text}it undoes {place.undoes.task_reference_name} if the execution fails after that has completed"
+        if place.compensates is not None:
+            return f"{text}it undoes {place.compensates.task_reference_name} if the execution fails after that has completed"
         while True:
             chosen = self.other_case(place)
             if chosen is not None:
                 return text + chosen
-            nearest = place.before or place.parent
+            nearest = place.previous or (None if place.parent is None else place.parent.task)
             if nearest is None:
                 begun = "the execution began with another definition, behind it"
                 return text + (begun if self.workflow.tasks else "the execution has not begun")
             row = self.newest.get(nearest.task_reference_name)
             if row is not None:
                 inside = "" if around is None else f"it is in {around.task_reference_name}, which the flow has not come to; "
-                side = "before" if place.before else "around"
+                side = "before" if place.previous else "around"
                 return f"{text}{inside}{row.ref}, {side} it, is {row.status}{self.instead(row)}"
-            around = around if place.before is not None else place.parent
+            around = around if place.previous is not None else nearest
             place = self.places[nearest.task_reference_name]
 
     def round_to_come(self, ref: str) -> str:
         """Why a printed reference has no row: the loop around it has not come to that round, or has ended before."""
         base, _, number = ref.rpartition(LOOP_DELIMITER)
         place = self.places.get(ref.split(LOOP_DELIMITER)[0])
-        if not base or not number.isdigit() or place is None:
+        if not base or not number.isdigit() or place is None or place.compensates is not None or not place.loops:
             return ""
-        while place.parent is not None and place.parent.type != TaskType.DO_WHILE:
-            place = self.places[place.parent.task_reference_name]
-        loop = None if place.parent is None else self.newest.get(place.parent.task_reference_name)
+        loop = self.newest.get(place.loops[-1])
         if loop is None:
             return ""
         if int(number) <= loop.round:
@@ -438,7 +436,7 @@ class _Case:
                 if ref in names:
                     return f"{ref} is called {names[ref]} since the execution was moved {versions(line)} {self.ago(line.at)}"
         for definition in self.former:
-            if any(place.task.task_reference_name == ref for place in places(definition)):
+            if ref in positions(definition, compensations=True):
                 moved = [line for line in self.history if line.kind is HistoryKind.MIGRATED]
                 return f"{ref} never ran: it is not in the definition the execution was moved to {self.ago(moved[-1].at)}"
         return ""
@@ -452,22 +450,24 @@ class _Case:
         held = [task.ref for task in self.workflow.tasks if not task.retried and not task.status.terminal]
         return f"{_because(row)}; still open: {listed(held)}" if held else _because(row)
 
-    def other_case(self, place: Place) -> str | None:
+    def other_case(self, place: TreePosition) -> str | None:
         """That the SWITCH around a task took another case; None when it took this one, or there is none, or it has not run."""
-        if place.parent is None or place.before is not None or place.parent.type not in _CHOOSES:
+        switch = None if place.parent is None or place.previous is not None else place.parent.task
+        if switch is None or switch.type not in _CHOOSES:
             return None
-        row = self.newest.get(place.parent.task_reference_name)
+        row = self.newest.get(switch.task_reference_name)
         taken = None if row is None else row.output_data.get("selectedCase")
-        if row is not None and place.parent.type == TaskType.DECISION:
+        if row is not None and switch.type == TaskType.DECISION:
             taken = next(iter(row.output_data.get("caseOutput", ())), None)
         if row is None or taken is None:
             return None
-        cases = place.parent.decision_cases
+        cases = switch.decision_cases
         # An empty case of a DECISION stands for its default.
-        there = taken in cases and (place.parent.type == TaskType.SWITCH or bool(cases[taken]))
-        if place.case == (taken if there else None):
+        there = taken in cases and (switch.type == TaskType.SWITCH or bool(cases[taken]))
+        case = place.branch.key if place.branch is not None and place.branch.kind == "case" else None
+        if case == (taken if there else None):
             return None
-        here = "the default case" if place.case is None else f"the case {place.case!r}"
+        here = "the default case" if case is None else f"the case {case!r}"
         return f"{row.ref} took the case {str(taken)!r}, and this is in {here}"
 
 

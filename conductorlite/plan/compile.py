@@ -31,7 +31,7 @@ from conductorlite.model.limits import NO_LIMIT, Terms
 from conductorlite.model.policies import TaskPolicy, task_limit, task_policy
 from conductorlite.plan.joins import find_heralds
 from conductorlite.plan.schemas import enforced
-from conductorlite.plan.tree import OPERATOR_TYPES
+from conductorlite.plan.tree import OPERATOR_TYPES, Route, TreePosition, walk
 from conductorlite.plan.validate import validate
 
 __all__ = ["Ahead", "Node", "Plan", "compile_plan", "runs_foreign_code", "split_ref"]
@@ -132,9 +132,6 @@ _NONE: Final[frozenset[str]] = frozenset()
 #: Whose tasks are made at run time.
 _GROWING: Final = frozenset({TaskType.DYNAMIC, TaskType.FORK_JOIN_DYNAMIC})
 
-#: One step on the way down to a node: the list it is in, its place there, and whether the list is the body of a loop.
-Step = tuple[str, int, bool]
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class Node:
@@ -152,7 +149,7 @@ class Node:
     #: What counts the live tasks inside it, outermost first: loops and JOINs of dynamic forks, each with its number of loops.
     scopes: tuple[tuple[str, int], ...] = ()
     #: The way down from the workflow, this node's own place last.
-    route: tuple[Step, ...] = ()
+    route: Route = ()
     #: Hashes of the definitions made at run time that hold this node, outermost first.
     grafts: tuple[str, ...] = ()
     successor: str | None = None
@@ -216,19 +213,6 @@ class Plan:
     output_check: SchemaCheck | None = None
 
 
-@attrs.define(slots=True)
-class _Place:
-    """Where a node stands while the tree is walked."""
-
-    task: WorkflowTask
-    loops: tuple[str, ...]
-    forks: tuple[str, ...]
-    successor: str | None
-    route: tuple[Step, ...]
-    #: What stands right before it in its list.
-    previous: str | None
-
-
 def compile_plan(
     definition: WorkflowDef,
     semantics: Semantics = Semantics.ORKES,
@@ -240,35 +224,8 @@ def compile_plan(
     errors = [] if valid else [problem for problem in validate(definition, environment=None) if problem.severity == "error"]
     if errors:
         raise InvalidDefinition(errors)
-    places = {place.task.task_reference_name: place for place in _places(definition)}
-    choosing = any(place.task.type == TaskType.EXCLUSIVE_JOIN for place in places.values())
-    heralds = find_heralds(definition) if choosing else {}
-    waiting: dict[str, list[str]] = {}
-    inside: dict[str, set[str]] = {}
-    members: dict[str, list[str]] = {}
-    for ref, place in places.items():
-        if place.task.type == TaskType.JOIN:
-            for joined in dict.fromkeys(place.task.join_on):
-                waiting.setdefault(joined, []).append(ref)
-        elif place.task.type == TaskType.EXCLUSIVE_JOIN:
-            for joined in frozenset(heralds[ref]).union(*heralds[ref].values()):
-                waiting.setdefault(joined, []).append(ref)
-        for outer in (*place.loops, *place.forks):
-            inside.setdefault(outer, set()).add(ref)
-        if place.loops:
-            members.setdefault(place.loops[-1], []).append(ref)
-    nodes = {
-        ref: _node(
-            place,
-            semantics,
-            evaluators,
-            joins=tuple(waiting.get(ref, ())),
-            inside=frozenset(inside[ref]) if ref in inside else _NONE,
-            heralds=heralds.get(ref, {}),
-            members=tuple(members.get(ref, ())),
-        )
-        for ref, place in places.items()
-    }
+    places = dict(_flow(definition))
+    nodes = {ref: _node(places[ref].task, semantics, evaluators, **around) for ref, around in _surroundings(definition, places)}
     undoing = dict(_compensations(places, semantics, evaluators))
     every = {**nodes, **undoing}.values()
     input_check, output_check = (_checked(definition, schema) for schema in (definition.input_schema, definition.output_schema))
@@ -281,7 +238,11 @@ def compile_plan(
         first=definition.tasks[0].task_reference_name if definition.tasks else None,
         output=output,
         # The end of a branch is not the end of the workflow: the JOIN behind it reads on when all have arrived.
-        ahead=Ahead(nodes, output, frozenset(ref for ref, place in places.items() if place.forks)),
+        ahead=Ahead(
+            nodes,
+            output,
+            frozenset(ref for ref, place in places.items() if any(branch.kind == "branch" for branch in place.around)),
+        ),
         compensates=bool(undoing) or any(place.task.type in _GROWING for place in places.values()),
         limited=any(node.limit or node.task.type in _GROWING for node in every),
         foreign=runs_foreign_code(definition, (node.task for node in every), checked=checked),
@@ -289,6 +250,46 @@ def compile_plan(
         input_check=input_check,
         output_check=output_check,
     )
+
+
+def _surroundings(definition: WorkflowDef, places: Mapping[str, TreePosition]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What a node is told of the nodes around it."""
+    choosing = any(place.task.type == TaskType.EXCLUSIVE_JOIN for place in places.values())
+    heralds = find_heralds(definition) if choosing else {}
+    waiting: dict[str, list[str]] = {}
+    inside: dict[str, set[str]] = {}
+    members: dict[str, list[str]] = {}
+    successors: dict[str, str | None] = {}
+    for ref, place in places.items():
+        if place.task.type == TaskType.JOIN:
+            for joined in dict.fromkeys(place.task.join_on):
+                waiting.setdefault(joined, []).append(ref)
+        elif place.task.type == TaskType.EXCLUSIVE_JOIN:
+            for joined in frozenset(heralds[ref]).union(*heralds[ref].values()):
+                waiting.setdefault(joined, []).append(ref)
+        for branch in place.around:
+            if branch.kind in _COUNTED:
+                inside.setdefault(branch.ref, set()).add(ref)
+        if place.loops:
+            members.setdefault(place.loops[-1], []).append(ref)
+        following, branch_of = place.following, place.branch
+        behind = None if place.parent is None or branch_of is None or branch_of.kind in _COUNTED else successors[place.parent.ref]
+        successors[ref] = behind if following is None else following.task_reference_name
+    for ref, place in places.items():
+        yield (
+            ref,
+            {
+                "loops": place.loops,
+                "successor": successors[ref],
+                "previous": None if place.previous is None else place.previous.type,
+                "scopes": tuple((loop, depth) for depth, loop in enumerate(place.loops)),
+                "route": place.route,
+                "joins": tuple(waiting.get(ref, ())),
+                "inside": frozenset(inside[ref]) if ref in inside else _NONE,
+                "heralds": heralds.get(ref, {}),
+                "members": tuple(members.get(ref, ())),
+            },
+        )
 
 
 def _rate_limit_key(definition: WorkflowDef) -> Template | None:
@@ -305,54 +306,47 @@ def _checked(definition: WorkflowDef | TaskDef | None, schema: SchemaDef | None)
 
 
 def _compensations(
-    places: Mapping[str, _Place], semantics: Semantics, evaluators: Mapping[str, Evaluator]
+    places: Mapping[str, TreePosition], semantics: Semantics, evaluators: Mapping[str, Evaluator]
 ) -> Iterator[tuple[str, Node]]:
     """The nodes that undo others: in the loops of what they undo, and otherwise nowhere in the flow."""
     for ref, place in places.items():
         task = place.task.compensation
         if task is not None:
-            alone = _Place(task, place.loops, (), None, (), None)
-            node = _node(alone, semantics, evaluators, joins=(), inside=frozenset(), members=(), heralds={})
-            yield node.ref, attrs.evolve(node, compensates=ref, scopes=())
+            yield task.task_reference_name, _node(task, semantics, evaluators, loops=place.loops, compensates=ref)
 
 
-def _places(definition: WorkflowDef) -> Iterator[_Place]:
-    """Every node in pre-order. A stack, not recursion: definitions may nest deeper than Python's."""
-    none: tuple[str, ...] = ()
-    lists: list[tuple[Sequence[WorkflowTask], tuple[str, ...], tuple[str, ...], str | None, tuple[Step, ...]]]
-    lists = [(definition.tasks, none, none, None, (("", 0, False),))]
-    while lists:
-        tasks, loops, forks, behind, way = lists.pop()
-        (name, _, body), above = way[-1], way[:-1]
-        children = []
-        for index, task in enumerate(tasks):
-            following = tasks[index + 1].task_reference_name if index + 1 < len(tasks) else behind
-            route = (*above, (name, index, body))
-            previous = tasks[index - 1].type if index else None
-            yield _Place(task, loops, forks, following, route, previous)
-            ref = task.task_reference_name
-            if task.type in (TaskType.SWITCH, TaskType.DECISION):
-                for number, case in enumerate((*task.decision_cases.values(), task.default_case)):
-                    children.append((case, loops, forks, following, (*route, (f"{ref}/{number}", 0, False))))
-            elif task.type == TaskType.FORK_JOIN:
-                for number, branch in enumerate(task.fork_tasks):
-                    children.append((branch, loops, (*forks, ref), None, (*route, (f"{ref}/{number}", 0, False))))
-            elif task.type == TaskType.DO_WHILE:
-                children.append((task.loop_over, (*loops, ref), forks, None, (*route, (ref, 0, True))))
-        lists.extend(reversed(children))
+#: The lists that the flow goes through, by the type of the task they are in; those of other tasks it never comes to.
+_USED: Final[Mapping[str, tuple[str, ...]]] = {
+    TaskType.SWITCH: ("case", "default"),
+    TaskType.DECISION: ("case", "default"),
+    TaskType.FORK_JOIN: ("branch",),
+    TaskType.DO_WHILE: ("body",),
+}
+
+#: Lists behind whose last element nothing follows: their task counts what is in them.
+_COUNTED: Final = ("branch", "body")
+
+
+def _flow(definition: WorkflowDef) -> Iterator[tuple[str, TreePosition]]:
+    """Every task that the flow may come to, by its reference, in document order."""
+    used: set[str] = set()
+    for position in walk(definition):
+        above, branch = position.parent, position.branch
+        if above is None or branch is None or (above.path in used and branch.kind in _USED.get(above.task.type, ())):
+            used.add(position.path)
+            yield position.ref, position
 
 
 def _node(
-    place: _Place,
+    task: WorkflowTask,
     semantics: Semantics,
     evaluators: Mapping[str, Evaluator],
     *,
-    joins: tuple[str, ...],
-    inside: frozenset[str],
-    heralds: Mapping[str, frozenset[str]],
-    members: tuple[str, ...],
+    successor: str | None = None,
+    previous: str | None = None,
+    **around: Any,
 ) -> Node:
-    task = place.task
+    """The node of a task; `previous` is the type of what stands right before it in its list."""
     operator = task.type in OPERATOR_TYPES
     static = task.type == TaskType.FORK_JOIN
     fork = static or task.type == TaskType.FORK_JOIN_DYNAMIC
@@ -365,27 +359,21 @@ def _node(
         operator=operator,
         limit=NO_LIMIT if operator else task_limit(task),
         template=compile_input(_inputs(task), dict(definition.input_template) if merges and definition is not None else {}),
-        loops=place.loops,
-        scopes=tuple((loop, depth) for depth, loop in enumerate(place.loops)),
-        route=place.route,
-        successor=None if fork else place.successor,
-        joins=joins,
-        join=place.successor if fork else None,
+        successor=None if fork else successor,
+        join=successor if fork else None,
         heads=tuple(branch[0].task_reference_name for branch in task.fork_tasks) if static else (),
-        behind_fork=place.previous in (TaskType.FORK_JOIN, TaskType.FORK_JOIN_DYNAMIC),
-        collects=place.previous == TaskType.FORK_JOIN_DYNAMIC,
-        inside=inside,
-        heralds=heralds,
+        behind_fork=previous in (TaskType.FORK_JOIN, TaskType.FORK_JOIN_DYNAMIC),
+        collects=previous == TaskType.FORK_JOIN_DYNAMIC,
         cases={case: _head(tasks) for case, tasks in task.decision_cases.items()},
         default_case=_head(task.default_case),
         body=_head(task.loop_over),
-        members=members,
         condition=_condition(task, evaluators),
         items=_items(task),
         params=_params(task),
         compensation=None if task.compensation is None else task.compensation.task_reference_name,
         input_check=None if operator or definition is None else _checked(definition, definition.input_schema),
         output_check=None if definition is None else _checked(definition, definition.output_schema),
+        **around,
     )
 
 

@@ -1,7 +1,4 @@
-"""Two definitions compared: what was added, removed, changed, moved, and what was perhaps only renamed.
-
-Where each reference of a definition stands: what is around it, and its place in its list.
-"""
+"""Two definitions compared: what was added, removed, changed, moved, and what was perhaps only renamed."""
 
 from __future__ import annotations
 
@@ -13,86 +10,22 @@ import attrs
 
 from conductorlite.model.definitions import SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
 from conductorlite.model.scalars import property_name
+from conductorlite.plan.tree import Branch, TreePosition, positions
 
-__all__ = ["DefinitionDiff", "Spot", "Step", "diff", "in_words", "renamed", "spots"]
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class Step:
-    """One list of tasks inside a task: `kind` is case, default, branch or body; `key` names the case or numbers the branch."""
-
-    ref: str
-    kind: str
-    key: str | int = ""
-
-    def __str__(self) -> str:
-        match self.kind:
-            case "case":
-                return f"case {self.key!r} of {self.ref!r}"
-            case "default":
-                return f"the default of {self.ref!r}"
-            case "branch":
-                return f"a branch of {self.ref!r}"
-            case _:
-                return f"the loop {self.ref!r}"
+__all__ = ["DefinitionDiff", "diff", "in_words", "renamed"]
 
 
-@attrs.frozen(kw_only=True, slots=True, eq=False)
-class Spot:
-    """One task, what is around it (outermost first), and its index in its list."""
-
-    task: WorkflowTask
-    around: tuple[Step, ...]
-    index: int
-    #: The sibling just before, if any.
-    previous: WorkflowTask | None
-
-    @property
-    def loops(self) -> tuple[str, ...]:
-        """The loops around it, outermost first."""
-        return tuple(step.ref for step in self.around if step.kind == "body")
-
-
-def spots(definition: WorkflowDef) -> dict[str, Spot]:
-    """Every task by its reference, in document order; inline sub-workflows are not entered."""
-    found: dict[str, Spot] = {}
-    pending = _listed(definition.tasks, ())
-    while pending:
-        spot = pending.pop()
-        found[spot.task.task_reference_name] = spot
-        inner = [_listed(tasks, (*spot.around, step)) for step, tasks in _inside(spot.task)]
-        pending += [below for listed in reversed(inner) for below in listed]
-    return found
-
-
-def _listed(tasks: Sequence[WorkflowTask], around: tuple[Step, ...]) -> list[Spot]:
-    """The tasks of one list, last first, as a stack wants them."""
-    return [
-        Spot(task=tasks[index], around=around, index=index, previous=tasks[index - 1] if index else None)
-        for index in reversed(range(len(tasks)))
-    ]
-
-
-def _inside(task: WorkflowTask) -> Iterator[tuple[Step, Sequence[WorkflowTask]]]:
-    ref = task.task_reference_name
-    for key, tasks in task.decision_cases.items():
-        yield Step(ref=ref, kind="case", key=key), tasks
-    yield Step(ref=ref, kind="default"), task.default_case
-    for number, tasks in enumerate(task.fork_tasks):
-        yield Step(ref=ref, kind="branch", key=number), tasks
-    yield Step(ref=ref, kind="body"), task.loop_over
-
-
-def renamed(around: Sequence[Step], refs: Mapping[str, str]) -> tuple[Step, ...]:
+def renamed(around: Sequence[Branch], refs: Mapping[str, str]) -> tuple[Branch, ...]:
     """The same way down, by the new names; branches of a fork are not told apart: only their order may differ."""
     return tuple(
-        attrs.evolve(step, ref=refs.get(step.ref, step.ref), key="" if step.kind == "branch" else step.key) for step in around
+        attrs.evolve(branch, ref=refs.get(branch.ref, branch.ref), key="" if branch.kind == "branch" else branch.key)
+        for branch in around
     )
 
 
-def in_words(around: Sequence[Step]) -> str:
+def in_words(around: Sequence[Branch]) -> str:
     """Where a list of tasks is."""
-    return " in ".join(str(step) for step in reversed(around)) or "the workflow itself"
+    return " in ".join(str(branch) for branch in reversed(around)) or "the workflow itself"
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -151,7 +84,7 @@ def diff(old: WorkflowDef, new: WorkflowDef) -> DefinitionDiff:
     Compare like with like: the definition of an execution holds the registered task definitions and the pinned sub-workflows,
     which a definition as it was written does not.
     """
-    before, after = spots(old), spots(new)
+    before, after = positions(old), positions(new)
     kept = [ref for ref in after if ref in before]
     changed = {ref: tuple(_changes(before[ref].task, after[ref].task)) for ref in kept}
     removed = tuple(ref for ref in before if ref not in after)
@@ -207,10 +140,10 @@ def _inline(old: WorkflowTask, new: WorkflowTask) -> DefinitionDiff | None:
 # ---------------------------------------------------------------------- moved
 
 
-def _moved(before: Mapping[str, Spot], after: Mapping[str, Spot]) -> Iterator[tuple[str, tuple[str, str]]]:
+def _moved(before: Mapping[str, TreePosition], after: Mapping[str, TreePosition]) -> Iterator[tuple[str, tuple[str, str]]]:
     """References in another list than before, and those out of the order that most of their list has kept."""
     same = _same_branches(before, after)
-    lists: dict[tuple[Step, ...], list[str]] = {}
+    lists: dict[tuple[Branch, ...], list[str]] = {}
     for ref, spot in after.items():
         if ref not in before:
             continue
@@ -224,13 +157,14 @@ def _moved(before: Mapping[str, Spot], after: Mapping[str, Spot]) -> Iterator[tu
         yield from ((ref, (in_words(around),) * 2) for place, ref in enumerate(refs) if place not in steady)
 
 
-def _list(spot: Spot, same: Mapping[tuple[str, int | str], int]) -> tuple[Step, ...]:
+def _list(spot: TreePosition, same: Mapping[tuple[str, int | str], int]) -> tuple[Branch, ...]:
     return tuple(
-        attrs.evolve(step, key=same.get((step.ref, step.key), -1)) if step.kind == "branch" else step for step in spot.around
+        attrs.evolve(branch, key=same.get((branch.ref, branch.key), -1)) if branch.kind == "branch" else branch
+        for branch in spot.around
     )
 
 
-def _same_branches(before: Mapping[str, Spot], after: Mapping[str, Spot]) -> dict[tuple[str, int | str], int]:
+def _same_branches(before: Mapping[str, TreePosition], after: Mapping[str, TreePosition]) -> dict[tuple[str, int | str], int]:
     """(fork, branch in the new definition) → the branch of the old one with which it shares most."""
     found: dict[tuple[str, int | str], int] = {}
     for ref, spot in after.items():
@@ -271,7 +205,7 @@ def _longest_rise(numbers: Sequence[int]) -> set[int]:
 # ---------------------------------------------------------------------- renamed
 
 
-def _renamed(removed: Sequence[Spot], added: Sequence[Spot]) -> dict[str, str]:
+def _renamed(removed: Sequence[TreePosition], added: Sequence[TreePosition]) -> dict[str, str]:
     """Pairs of one type in one list that have one name, or differ in nothing but names."""
     found: dict[str, str] = {}
     for old in removed:

@@ -10,7 +10,7 @@ import attrs
 from conductorlite.language.conditions import Evaluator
 from conductorlite.model.definitions import WorkflowDef, WorkflowTask
 from conductorlite.model.errors import Problem, Severity
-from conductorlite.plan.tree import Place
+from conductorlite.plan.tree import TreePosition
 
 __all__ = ["Findings", "Scope", "blank", "has_input", "input_value", "is_expression"]
 
@@ -36,8 +36,8 @@ class Scope:
 
     defn: WorkflowDef
     path: str
-    nodes: tuple[Place, ...]
-    by_ref: Mapping[str, Place]
+    nodes: tuple[TreePosition, ...]
+    by_ref: Mapping[str, TreePosition]
     evaluators: Mapping[str, Evaluator]
     #: Names that the engine's environment has; None where roots may be known that the definition does not tell.
     environment: Collection[str] | None = None

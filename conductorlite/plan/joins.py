@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.plan.findings import Findings, Scope, has_input
-from conductorlite.plan.tree import Place, branches, walk
+from conductorlite.plan.tree import TreePosition, branches, walk
 
-__all__ = ["check_dynamic_fork", "check_exclusive_join", "check_fork", "check_join", "exclusive", "find_heralds"]
+__all__ = ["check_dynamic_fork", "check_exclusive_join", "check_fork", "check_join", "find_heralds"]
 
 
 def find_heralds(definition: WorkflowDef) -> Mapping[str, Mapping[str, frozenset[str]]]:
@@ -32,9 +32,9 @@ def find_heralds(definition: WorkflowDef) -> Mapping[str, Mapping[str, frozenset
     }
 
 
-def _heralds(join: Place, target: Place) -> Iterator[str]:
-    around = {place.path for place in _outwards(join)}
-    chain = list(_outwards(target))
+def _heralds(join: TreePosition, target: TreePosition) -> Iterator[str]:
+    around = {place.path for place in join.outwards}
+    chain = list(target.outwards)
     forks = [index for index, place in enumerate(chain) if place.task.type == TaskType.FORK_JOIN and index]
     # The innermost fork around both is passed by both at once: what matters is inside it, and when it is still forking.
     inside = [index for index in forks if chain[index].path not in around]
@@ -49,17 +49,10 @@ def _heralds(join: Place, target: Place) -> Iterator[str]:
             yield from _all_of(place.siblings[: place.index])
 
 
-def _parts(join: Place, target: Place, fork: Place) -> bool:
-    """Whether two places below a fork are in different branches of it."""
+def _parts(join: TreePosition, target: TreePosition, fork: TreePosition) -> bool:
+    """Whether two positions below a fork are in different branches of it."""
     depth = fork.depth
     return join.depth > depth and target.depth > depth and join.route[depth][0] != target.route[depth][0]
-
-
-def _outwards(place: Place) -> Iterator[Place]:
-    at: Place | None = place
-    while at is not None:
-        yield at
-        at = at.parent
 
 
 def _all_of(tasks: Sequence[WorkflowTask]) -> Iterator[str]:
@@ -69,11 +62,11 @@ def _all_of(tasks: Sequence[WorkflowTask]) -> Iterator[str]:
         task = waiting.pop()
         yield task.task_reference_name
         if task.type != TaskType.DO_WHILE:
-            for _, inner in branches(task, ""):
+            for _, _, inner in branches(task):
                 waiting.extend(inner)
 
 
-def check_fork(node: Place, scope: Scope, findings: Findings) -> None:
+def check_fork(node: TreePosition, scope: Scope, findings: Findings) -> None:
     """A FORK_JOIN has branches, each with a task, and a JOIN right behind it."""
     if not node.task.fork_tasks:
         findings.error(f"{node.path}.forkTasks", "is empty: FORK_JOIN needs at least one branch")
@@ -83,7 +76,7 @@ def check_fork(node: Place, scope: Scope, findings: Findings) -> None:
     _check_followed_by_join(node, findings)
 
 
-def check_dynamic_fork(node: Place, scope: Scope, findings: Findings) -> None:
+def check_dynamic_fork(node: TreePosition, scope: Scope, findings: Findings) -> None:
     """A FORK_JOIN_DYNAMIC says in exactly one of three ways what to fork, and has a JOIN right behind it."""
     task = node.task
     legacy = task.dynamic_fork_join_tasks_param is not None
@@ -99,14 +92,14 @@ def check_dynamic_fork(node: Place, scope: Scope, findings: Findings) -> None:
     _check_followed_by_join(node, findings)
 
 
-def _check_followed_by_join(node: Place, findings: Findings) -> None:
+def _check_followed_by_join(node: TreePosition, findings: Findings) -> None:
     following = node.following
     if following is None or following.type != TaskType.JOIN:
         found = "nothing" if following is None else f"a {following.type}"
         findings.error(node.path, f"{node.task.type} must be followed directly by a JOIN, not by {found}")
 
 
-def check_join(node: Place, scope: Scope, findings: Findings) -> None:
+def check_join(node: TreePosition, scope: Scope, findings: Findings) -> None:
     """A JOIN waits for something, and for nothing that can never end before it."""
     previous = node.previous
     if previous is not None and previous.type == TaskType.FORK_JOIN_DYNAMIC:
@@ -126,7 +119,7 @@ def check_join(node: Place, scope: Scope, findings: Findings) -> None:
             findings.warn(at, message)
 
 
-def check_exclusive_join(node: Place, scope: Scope, findings: Findings) -> None:
+def check_exclusive_join(node: TreePosition, scope: Scope, findings: Findings) -> None:
     """An EXCLUSIVE_JOIN has something to wait for, and everything it names can end before it."""
     task = node.task
     if not task.join_on and not task.default_exclusive_join_task:
@@ -139,7 +132,7 @@ def check_exclusive_join(node: Place, scope: Scope, findings: Findings) -> None:
                 findings.error(f"{path}[{index}]", f"{refs[index]!r} {reason}, so it is never joined")
 
 
-def _targets(refs: Sequence[str], path: str, scope: Scope, findings: Findings) -> Iterator[tuple[int, Place]]:
+def _targets(refs: Sequence[str], path: str, scope: Scope, findings: Findings) -> Iterator[tuple[int, TreePosition]]:
     """The joined tasks with their indices; unknown and repeated ones are reported and left out."""
     seen: set[str] = set()
     for index, ref in enumerate(refs):
@@ -152,14 +145,13 @@ def _targets(refs: Sequence[str], path: str, scope: Scope, findings: Findings) -
         seen.add(ref)
 
 
-def _unreachable(join: Place, target: Place) -> str | None:
+def _unreachable(join: TreePosition, target: TreePosition) -> str | None:
     """Why `target` can never have ended when `join` looks at it, or None if it can."""
     if target is join:
         return "is the join itself"
     if target.compensates is not None:
         return "is a compensation"
-    mine = [loop.task_reference_name for loop in join.loops]
-    other = [loop.task_reference_name for loop in target.loops]
+    mine, other = join.loops, target.loops
     if mine != other:
         if target.task.task_reference_name in mine:
             return "is the loop this join is in"
@@ -169,34 +161,14 @@ def _unreachable(join: Place, target: Place) -> str | None:
         return "is not in the join's loop"
     for (mine_at, mine_index), (other_at, other_index) in zip(join.route, target.route, strict=False):
         if mine_at != other_at:
-            return "is in another case of the same switch" if exclusive(join, target, mine_at, other_at) else None
+            return "is in another case of the same switch" if mine_at is not None and mine_at.excludes(other_at) else None
         if mine_index != other_index:
             return "comes after the join" if other_index > mine_index else None
     return None
 
 
-def exclusive(join: Place, target: Place, mine_at: str, other_at: str) -> bool:
-    """Whether the two lists, which belong to one task, are two cases of which only one is run."""
-    cases = (".decisionCases", ".defaultCase")
-    parent: Place | None = join
-    while parent is not None and parent.list_path != mine_at:
-        parent = parent.parent
-    if parent is None or parent.parent is None:
-        return False
-    owner = parent.parent.path
-    return all(at.removeprefix(owner).startswith(cases) for at in (mine_at, other_at))
-
-
-def _conditional_on(join: Place, target: Place) -> str | None:
+def _conditional_on(join: TreePosition, target: TreePosition) -> str | None:
     """The reference of a switch around `target` that is not around `join`, if there is one."""
-    around: set[str] = set()
-    above = join.parent
-    while above is not None:
-        around.add(above.path)
-        above = above.parent
-    above = target.parent
-    while above is not None:
-        if above.path not in around and above.task.type in (TaskType.SWITCH, TaskType.DECISION):
-            return above.task.task_reference_name
-        above = above.parent
-    return None
+    around = {above.path for above in join.outwards}
+    switches = (above for above in target.outwards if above.task.type in (TaskType.SWITCH, TaskType.DECISION))
+    return next((above.ref for above in switches if above.path not in around and above is not target), None)

@@ -20,7 +20,8 @@ from conductorlite.language.reads import Reads
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.executions import Task, Workflow, printed_ref
 from conductorlite.plan.compile import Node, Plan, compile_plan
-from conductorlite.plan.difference import Spot, Step, in_words, renamed, spots
+from conductorlite.plan.difference import in_words, renamed
+from conductorlite.plan.tree import Branch, TreePosition, positions
 
 __all__ = ["MigrationPlan", "Place", "Verdict", "following", "plan_between", "plan_migration", "reads_of", "starts_of"]
 
@@ -146,7 +147,7 @@ class _Move:
         self.pending = pending
         # What was skipped before the flow came to it still lies ahead.
         self.begun = {task.ref: task for task in self.rows if not task.skipped_ahead}
-        self.before, self.after = spots(old.definition), spots(new.definition)
+        self.before, self.after = positions(old.definition), positions(new.definition)
         self.reasons: dict[str, None] = {}
         self.notes: list[str] = []
         self.waiting: dict[str, int] = {}
@@ -242,7 +243,7 @@ class _Move:
             counts = "which counts when the execution ends"
             self.block(f"{task.ref}: ended {task.status}, {counts}, and the new definition has no {name!r}")
 
-    def _live(self, task: Task, spot: Spot, there: Spot) -> None:
+    def _live(self, task: Task, spot: TreePosition, there: TreePosition) -> None:
         if renamed(spot.around, self.refs) != renamed(there.around, {}):
             self.block(f"{task.ref}: is {_state(task)} and {_elsewhere(spot, there)}")
         kind = spot.task.type
@@ -256,7 +257,7 @@ class _Move:
         elif kind == "JOIN" and not task.status.terminal:
             self._fork_of(task, spot, there)
 
-    def _fork_of(self, join: Task, spot: Spot, there: Spot) -> None:
+    def _fork_of(self, join: Task, spot: TreePosition, there: TreePosition) -> None:
         """The JOIN of a fork must be the JOIN of that fork."""
         forked = spot.previous is not None and spot.previous.type == "FORK_JOIN"
         wanted = self.name(spot.previous.task_reference_name) if forked and spot.previous is not None else None
@@ -344,7 +345,7 @@ class _Move:
         for ref, spot in self.after.items():
             if ref in self.before or ref in self.refs.values():
                 continue
-            if {step.ref for step in spot.around} & told:
+            if {branch.ref for branch in spot.around} & told:
                 continue
             told.add(ref)
             if ref in now or (ref in later and not set(spot.loops) & open_loops):
@@ -373,11 +374,11 @@ class _Move:
         return ", ".join(words)
 
 
-def _bodies(spot: Spot) -> tuple[Step, ...]:
-    return tuple(step for step in spot.around if step.kind == "body")
+def _bodies(spot: TreePosition) -> tuple[Branch, ...]:
+    return tuple(branch for branch in spot.around if branch.kind == "body")
 
 
-def _elsewhere(spot: Spot, there: Spot) -> str:
+def _elsewhere(spot: TreePosition, there: TreePosition) -> str:
     return f"stands in {in_words(spot.around)}, in the new definition in {in_words(there.around)}"
 
 

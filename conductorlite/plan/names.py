@@ -15,7 +15,7 @@ from conductorlite.model.definitions import LOOP_DELIMITER, SchemaDef, TaskDef, 
 from conductorlite.model.scalars import step_path
 from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.findings import Findings, Scope
-from conductorlite.plan.tree import OPERATOR_TYPES, SHIPPED_TYPES, Place, walk
+from conductorlite.plan.tree import OPERATOR_TYPES, SHIPPED_TYPES, TreePosition, walk
 
 __all__ = [
     "check_names",
@@ -58,7 +58,7 @@ def check_names(scope: Scope, findings: Findings) -> None:
         _check_task_extras(node.task, node.path, findings)
 
 
-def _check_reference(node: Place, scope: Scope, findings: Findings) -> None:
+def _check_reference(node: TreePosition, scope: Scope, findings: Findings) -> None:
     ref, path = node.task.task_reference_name, f"{node.path}.taskReferenceName"
     if not ref.strip():
         findings.error(path, "is empty")
@@ -149,7 +149,7 @@ def _worker_type(task: WorkflowTask) -> str | None:
     return task.name if task.type in (TaskType.SIMPLE, "") else task.type
 
 
-def check_served(nodes: Iterable[Place], served: Collection[str] | None, findings: Findings) -> None:
+def check_served(nodes: Iterable[TreePosition], served: Collection[str] | None, findings: Findings) -> None:
     """Warn, at the first task of each type, of what nobody here would carry out."""
     seen: set[str] = set()
     for node in nodes:

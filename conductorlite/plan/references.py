@@ -13,8 +13,7 @@ from conductorlite.model.errors import InvalidExpression
 from conductorlite.model.scalars import step_path
 from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.findings import Findings, Scope, is_expression
-from conductorlite.plan.joins import exclusive
-from conductorlite.plan.tree import Place
+from conductorlite.plan.tree import TreePosition
 
 __all__ = ["check_references"]
 
@@ -47,7 +46,7 @@ def check_references(scope: Scope, findings: Findings) -> None:
         checks.look(defn.rate_limit_config.rate_limit_key, f"{path}.rateLimitConfig.rateLimitKey", None)
 
 
-def _templates_of(node: Place) -> Iterator[tuple[Any, str]]:
+def _templates_of(node: TreePosition) -> Iterator[tuple[Any, str]]:
     task, path = node.task, node.path
     if task.input_parameters:
         yield task.input_parameters, f"{path}.inputParameters"
@@ -83,7 +82,7 @@ class _Reading:
         )
         self._suggested: dict[str, str] = {}
 
-    def look(self, value: Any, path: str, reader: Place | None) -> None:
+    def look(self, value: Any, path: str, reader: TreePosition | None) -> None:
         """Add what is wrong with the expressions in a value that `reader` has; None for the workflow's own."""
         for text, at in _texts(value, path):
             try:
@@ -103,7 +102,7 @@ class _Reading:
                 if root == "workflow" and key is not None:
                     self._key(member, key, at)
 
-    def _root(self, root: str, at: str, reader: Place | None, *, bare: bool) -> None:
+    def _root(self, root: str, at: str, reader: TreePosition | None, *, bare: bool) -> None:
         scope = self._scope
         if root == "workflow" or (bare and root in (scope.environment or ())):
             return
@@ -149,20 +148,19 @@ class _Reading:
         return self._suggested[name]
 
 
-def _is_input(at: str, reader: Place | None) -> bool:
+def _is_input(at: str, reader: TreePosition | None) -> bool:
     return reader is not None and at.startswith(f"{reader.path}.inputParameters")
 
 
-def _out_of_reach(reader: Place, target: Place) -> str | None:
+def _out_of_reach(reader: TreePosition, target: TreePosition) -> str | None:
     """Why a task can have no row yet, or never, when another reads it; None if it may have one."""
     if reader.compensates is not None or target.compensates is not None:
         return None
-    around = {id(loop) for loop in reader.loops}
-    if any(id(loop) in around for loop in target.loops):
+    if not set(reader.loops).isdisjoint(target.loops):
         return None  # an earlier round has been there
     for (mine_at, mine), (other_at, other) in zip(reader.route, target.route, strict=False):
         if mine_at != other_at:
-            return "is in another case of the same switch" if exclusive(reader, target, mine_at, other_at) else None
+            return "is in another case of the same switch" if mine_at is not None and mine_at.excludes(other_at) else None
         if mine != other:
             return "comes later" if other > mine else None
     if reader.depth == target.depth:

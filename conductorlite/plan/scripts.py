@@ -10,7 +10,7 @@ from conductorlite.language.conditions import compile_condition
 from conductorlite.model.definitions import TaskType, WorkflowTask
 from conductorlite.model.errors import InvalidExpression, MissingExtra
 from conductorlite.plan.findings import Findings, Scope, blank, has_input, input_value, is_expression
-from conductorlite.plan.tree import Place, branches
+from conductorlite.plan.tree import TreePosition, branches
 
 __all__ = ["check_decision", "check_inline", "check_loop", "check_switch"]
 
@@ -19,7 +19,7 @@ _READ: Final = re.compile(r"""\$\.([A-Za-z_]\w*)|\$\[\s*(?:'([^'\\]+)'|"([^"\\]+
 _LOOP_NAMES: Final = frozenset({"loopIndex", "loopItem", "iteration"})
 
 
-def check_switch(node: Place, scope: Scope, findings: Findings) -> None:
+def check_switch(node: TreePosition, scope: Scope, findings: Findings) -> None:
     """A SWITCH has an evaluator, an expression for it, and at least one case."""
     task, path = node.task, node.path
     evaluator, expression = task.evaluator_type, task.expression
@@ -41,7 +41,7 @@ def check_switch(node: Place, scope: Scope, findings: Findings) -> None:
     _check_cases(node, findings)
 
 
-def check_inline(node: Place, scope: Scope, findings: Findings) -> None:
+def check_inline(node: TreePosition, scope: Scope, findings: Findings) -> None:
     """An INLINE has a script in its input, of a language that is known, that compiles where it is all there already."""
     task, path = node.task, f"{node.path}.inputParameters"
     evaluator, script = input_value(task, "evaluatorType"), input_value(task, "expression")
@@ -61,7 +61,7 @@ def check_inline(node: Place, scope: Scope, findings: Findings) -> None:
         _compile(script, evaluator, f"{path}.expression", scope, findings)
 
 
-def check_decision(node: Place, scope: Scope, findings: Findings) -> None:
+def check_decision(node: TreePosition, scope: Scope, findings: Findings) -> None:
     """A DECISION has a parameter or a script to decide by, and at least one case."""
     task = node.task
     if not blank(task.case_expression):
@@ -71,12 +71,12 @@ def check_decision(node: Place, scope: Scope, findings: Findings) -> None:
     _check_cases(node, findings)
 
 
-def _check_cases(node: Place, findings: Findings) -> None:
+def _check_cases(node: TreePosition, findings: Findings) -> None:
     if not node.task.decision_cases:
         findings.error(f"{node.path}.decisionCases", f"is empty: {node.task.type} needs at least one case")
 
 
-def check_loop(node: Place, scope: Scope, findings: Findings) -> None:
+def check_loop(node: TreePosition, scope: Scope, findings: Findings) -> None:
     """A DO_WHILE has a body, a list or a condition that compiles and reads what is there, and a sensible keepLastN."""
     task, path = node.task, node.path
     if not task.loop_over:
@@ -95,7 +95,7 @@ def check_loop(node: Place, scope: Scope, findings: Findings) -> None:
         findings.error(f"{path}.inputParameters.keepLastN", "must be a positive integer, written as a number")
 
 
-def _check_names_read(node: Place, condition: str, findings: Findings) -> None:
+def _check_names_read(node: TreePosition, condition: str, findings: Findings) -> None:
     task = node.task
     inside = list(_body(task))
     if any(each.type == TaskType.FORK_JOIN_DYNAMIC for each in inside):
@@ -117,7 +117,7 @@ def _body(loop: WorkflowTask) -> Iterator[WorkflowTask]:
     while stack:
         task = stack.pop()
         yield task
-        for _, tasks in branches(task, ""):
+        for _, _, tasks in branches(task):
             stack.extend(tasks)
 
 

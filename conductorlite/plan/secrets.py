@@ -11,7 +11,7 @@ from conductorlite.model.definitions import TaskType, WorkflowTask
 from conductorlite.model.errors import InvalidExpression
 from conductorlite.model.scalars import step_path
 from conductorlite.plan.findings import Findings, Scope
-from conductorlite.plan.tree import OPERATOR_TYPES, Place
+from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition
 
 __all__ = ["check_secrets"]
 
@@ -38,7 +38,7 @@ def check_secrets(scope: Scope, findings: Findings) -> None:
         _check(value, f"{path}.{at}", False, findings)
 
 
-def _texts_of(node: Place) -> Iterator[tuple[Any, str, bool]]:
+def _texts_of(node: TreePosition) -> Iterator[tuple[Any, str, bool]]:
     """What a task holds, where, and whether secrets in it are filled in."""
     task, path = node.task, node.path
     worker = task.type not in OPERATOR_TYPES

@@ -27,7 +27,7 @@ from conductorlite.plan.findings import Findings, Scope, blank, has_input, input
 from conductorlite.plan.joins import check_dynamic_fork, check_exclusive_join, check_fork, check_join
 from conductorlite.plan.names import check_task_def_extras
 from conductorlite.plan.scripts import check_decision, check_inline, check_loop, check_switch
-from conductorlite.plan.tree import OPERATOR_TYPES, Place
+from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition
 
 __all__ = [
     "check_compensation",
@@ -129,12 +129,12 @@ def _check_timeouts(task_def: TaskDef, path: str, findings: Findings) -> None:
         findings.error(f"{path}.timeoutSeconds", "is longer than totalTimeoutSeconds, which would always come first")
 
 
-def check_lambda(node: Place, scope: Scope, findings: Findings) -> None:
+def check_lambda(node: TreePosition, scope: Scope, findings: Findings) -> None:
     """A LAMBDA has the body of a JavaScript function in its input."""
     _check_script(node, "scriptExpression", compile_function, findings)
 
 
-def check_transform(node: Place, scope: Scope, findings: Findings) -> None:
+def check_transform(node: TreePosition, scope: Scope, findings: Findings) -> None:
     """A JSON_JQ_TRANSFORM has a jq program in its input, and jq is installed."""
     try:
         need_jq()
@@ -144,7 +144,7 @@ def check_transform(node: Place, scope: Scope, findings: Findings) -> None:
         _check_script(node, "queryExpression", compile_jq, findings)
 
 
-def _check_script(node: Place, name: str, compile_: Callable[[str], object], findings: Findings) -> None:
+def _check_script(node: TreePosition, name: str, compile_: Callable[[str], object], findings: Findings) -> None:
     script, path = input_value(node.task, name), f"{node.path}.inputParameters.{name}"
     if script is None:
         findings.error(path, f"is missing: {node.task.type} needs it")
@@ -175,7 +175,7 @@ _STEERING: Final = frozenset(
 )
 
 
-def check_compensation(node: Place, findings: Findings) -> None:
+def check_compensation(node: TreePosition, findings: Findings) -> None:
     """A compensation is a single step that cannot itself be undone; what is undone can have been done."""
     task = node.task
     if node.compensates is not None:
@@ -190,18 +190,18 @@ def check_compensation(node: Place, findings: Findings) -> None:
         findings.error(f"{node.path}.compensate", "is empty: it must be a task or the name of one")
     if task.type == TaskType.TERMINATE:
         findings.error(f"{node.path}.compensate", "is given, but a TERMINATE task does nothing that could be undone")
-    for loop in node.loops:
-        if input_value(loop, "keepLastN") is not None:
-            text = f"the loop {loop.task_reference_name!r} drops rounds (keepLastN), and what is dropped is not compensated"
+    for above in reversed([*node.outwards]):
+        if above.ref in node.loops and input_value(above.task, "keepLastN") is not None:
+            text = f"the loop {above.ref!r} drops rounds (keepLastN), and what is dropped is not compensated"
             findings.warn(f"{node.path}.compensate", text)
 
 
-Check = Callable[[Place, Scope, Findings], None]
+Check = Callable[[TreePosition, Scope, Findings], None]
 
 _TERMINATIONS: Final = ("COMPLETED", "FAILED", "TERMINATED")
 
 
-def check_task(node: Place, scope: Scope, findings: Findings) -> None:
+def check_task(node: TreePosition, scope: Scope, findings: Findings) -> None:
     """Add what is wrong with one task by itself and among its neighbours."""
     task = node.task
     if task.start_delay_ms < 0:
@@ -218,7 +218,7 @@ def check_task(node: Place, scope: Scope, findings: Findings) -> None:
         check_task_limits(task, task.task_definition, f"{node.path}.taskDefinition", findings)
 
 
-def _check_wait(node: Place, scope: Scope, findings: Findings) -> None:
+def _check_wait(node: TreePosition, scope: Scope, findings: Findings) -> None:
     duration, until = input_value(node.task, "duration"), input_value(node.task, "until")
     path = f"{node.path}.inputParameters"
     if _given(duration) and _given(until):
@@ -239,7 +239,7 @@ def _given(value: object) -> bool:
     return value is not None and bool(str(value).strip())
 
 
-def _check_terminate(node: Place, scope: Scope, findings: Findings) -> None:
+def _check_terminate(node: TreePosition, scope: Scope, findings: Findings) -> None:
     if node.task.optional:
         findings.error(f"{node.path}.optional", "is true: a TERMINATE task cannot be optional")
     status, path = input_value(node.task, "terminationStatus"), f"{node.path}.inputParameters.terminationStatus"
@@ -249,7 +249,7 @@ def _check_terminate(node: Place, scope: Scope, findings: Findings) -> None:
         findings.error(path, f"{str(status)[:60]!r} is not one of {', '.join(_TERMINATIONS)}")
 
 
-def _check_sub_workflow(node: Place, scope: Scope, findings: Findings) -> None:
+def _check_sub_workflow(node: TreePosition, scope: Scope, findings: Findings) -> None:
     params, path = node.task.sub_workflow_param, f"{node.path}.subWorkflowParam"
     if params is None:
         findings.error(path, "is missing: SUB_WORKFLOW needs it")
@@ -263,12 +263,12 @@ def _check_sub_workflow(node: Place, scope: Scope, findings: Findings) -> None:
         findings.error(f"{path}.version", "is negative")
 
 
-def _check_event(node: Place, scope: Scope, findings: Findings) -> None:
+def _check_event(node: TreePosition, scope: Scope, findings: Findings) -> None:
     if blank(node.task.sink):
         findings.error(f"{node.path}.sink", "is missing: EVENT needs a sink")
 
 
-def _check_dynamic(node: Place, scope: Scope, findings: Findings) -> None:
+def _check_dynamic(node: TreePosition, scope: Scope, findings: Findings) -> None:
     param = node.task.dynamic_task_name_param
     if param is None or not param.strip():
         findings.error(f"{node.path}.dynamicTaskNameParam", "is missing: DYNAMIC needs the name of an input parameter")
@@ -279,7 +279,7 @@ def _check_dynamic(node: Place, scope: Scope, findings: Findings) -> None:
 def _demanding(*keys: str) -> Check:
     """A check that the input has at least one of the keys."""
 
-    def check(node: Place, scope: Scope, findings: Findings) -> None:
+    def check(node: TreePosition, scope: Scope, findings: Findings) -> None:
         if not has_input(node.task, *keys):
             findings.error(f"{node.path}.inputParameters", f"{node.task.type} needs {' or '.join(keys)}")
 

@@ -1,4 +1,4 @@
-"""The task tree of a definition as a flat walk: each task with its path, its siblings and the loops around it.
+"""The task tree of a definition as a flat walk: each task with its path, its siblings and what is around it.
 
 Which task types are the decider's own, and for which there are workers to include.
 """
@@ -6,6 +6,7 @@ Which task types are the decider's own, and for which there are workers to inclu
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Final
 
 import attrs
@@ -13,7 +14,7 @@ import attrs
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.scalars import MAX_NESTING, step_path
 
-__all__ = ["OPERATOR_TYPES", "SHIPPED_TYPES", "Place", "branches", "walk"]
+__all__ = ["OPERATOR_TYPES", "SHIPPED_TYPES", "Branch", "Route", "TreePosition", "branches", "positions", "walk"]
 
 #: Types whose workers we ship, and nobody gets unasked.
 SHIPPED_TYPES: Final = frozenset({TaskType.HTTP, TaskType.EVENT, TaskType.KAFKA_PUBLISH})
@@ -43,21 +44,50 @@ OPERATOR_TYPES: Final = frozenset(
 )
 
 
-@attrs.frozen(kw_only=True, slots=True, eq=False)
-class Place:
-    """One task in its place. `loops` are the DO_WHILE tasks around it, outermost first; `parent` is what contains it.
+@attrs.frozen(kw_only=True, slots=True)
+class Branch:
+    """One list of tasks inside a task: `kind` is case, default, branch, body or compensation; `key` names or numbers it."""
 
-    `route` is the way down from the workflow: (path of a task list, index in it) per level, this task's own place last.
-    """
+    ref: str
+    kind: str
+    key: str | int = ""
+
+    def __str__(self) -> str:
+        match self.kind:
+            case "case":
+                return f"case {self.key!r} of {self.ref!r}"
+            case "default":
+                return f"the default of {self.ref!r}"
+            case "branch":
+                return f"a branch of {self.ref!r}"
+            case _:
+                return f"the loop {self.ref!r}"
+
+    def excludes(self, other: Branch | None) -> bool:
+        """Whether this and another list of the same task are cases of which only one is run."""
+        return other is not None and {self.kind, other.kind} <= {"case", "default"}
+
+
+#: The way down from the workflow (None) to a task: the list and the place in it, a pair per level.
+Route = tuple[tuple[Branch | None, int], ...]
+
+
+@attrs.frozen(kw_only=True, slots=True, eq=False)
+class TreePosition:
+    """One task and where it stands: its JSON path, its siblings, what contains it (`parent`), and the way down to it."""
 
     task: WorkflowTask
     path: str
     siblings: Sequence[WorkflowTask]
-    parent: Place | None
-    loops: tuple[WorkflowTask, ...]
-    route: tuple[tuple[str, int], ...]
+    parent: TreePosition | None
+    route: Route
     #: The task that this one undoes, for a compensation: the flow never comes to it.
     compensates: WorkflowTask | None = None
+
+    @property
+    def ref(self) -> str:
+        """The task's reference."""
+        return self.task.task_reference_name
 
     @property
     def index(self) -> int:
@@ -65,14 +95,32 @@ class Place:
         return self.route[-1][1]
 
     @property
-    def list_path(self) -> str:
-        """JSON path of the list this task is an element of."""
-        return self.route[-1][0]
-
-    @property
     def depth(self) -> int:
         """1 for a task of the workflow itself, one more per task that contains it."""
         return len(self.route)
+
+    @property
+    def branch(self) -> Branch | None:
+        """The list it is an element of; None for the workflow's own."""
+        return self.route[-1][0]
+
+    @property
+    def around(self) -> tuple[Branch, ...]:
+        """The lists it is in, outermost first, without the workflow's own."""
+        return tuple(branch for branch, _ in self.route if branch is not None)
+
+    @property
+    def loops(self) -> tuple[str, ...]:
+        """References of the loops around it, outermost first."""
+        return tuple(branch.ref for branch, _ in self.route if branch is not None and branch.kind == "body")
+
+    @property
+    def outwards(self) -> Iterator[TreePosition]:
+        """It and what is around it, innermost first."""
+        at: TreePosition | None = self
+        while at is not None:
+            yield at
+            at = at.parent
 
     @property
     def previous(self) -> WorkflowTask | None:
@@ -85,67 +133,49 @@ class Place:
         return self.siblings[self.index + 1] if self.index + 1 < len(self.siblings) else None
 
 
-def branches(task: WorkflowTask, path: str) -> Iterator[tuple[str, Sequence[WorkflowTask]]]:
-    """Every list of tasks directly inside `task` with its path: cases, default and loop body if not empty, branches."""
+def branches(task: WorkflowTask) -> Iterator[tuple[Branch, str, Sequence[WorkflowTask]]]:
+    """Every list of tasks directly inside a task that is not empty, with its path below the task's."""
+    ref = task.task_reference_name
     for key, tasks in task.decision_cases.items():
-        yield step_path(f"{path}.decisionCases", key), tasks
+        yield Branch(ref=ref, kind="case", key=key), step_path(".decisionCases", key), tasks
     if task.default_case:
-        yield f"{path}.defaultCase", task.default_case
+        yield Branch(ref=ref, kind="default"), ".defaultCase", task.default_case
     for index, tasks in enumerate(task.fork_tasks):
-        yield f"{path}.forkTasks[{index}]", tasks
+        yield Branch(ref=ref, kind="branch", key=index), f".forkTasks[{index}]", tasks
     if task.loop_over:
-        yield f"{path}.loopOver", task.loop_over
+        yield Branch(ref=ref, kind="body"), ".loopOver", task.loop_over
 
 
-def walk(defn: WorkflowDef, path: str = "$", *, deepest: int = MAX_NESTING) -> Iterator[Place]:
+def walk(defn: WorkflowDef, path: str = "$", *, deepest: float = MAX_NESTING) -> Iterator[TreePosition]:
     """All tasks of `defn` in document order, each before its compensation and what it contains; inline definitions are not entered.
 
     Nothing below `deepest` levels is visited, save one level more, so that the caller can see that it went too deep.
     """
-    stack = _places(defn.tasks, f"{path}.tasks", None)
+    stack = _positions(defn.tasks, f"{path}.tasks", None, None)
     while stack:
-        node = stack.pop()
-        yield node
-        if node.depth <= deepest:
-            inner: list[Place] = _compensations(node)
-            for list_path, tasks in branches(node.task, node.path):
-                inner.extend(reversed(_places(tasks, list_path, node)))
-            stack.extend(reversed(inner))
+        position = stack.pop()
+        yield position
+        if position.depth <= deepest:
+            for branch, below, tasks in reversed([*branches(position.task)]):
+                stack += _positions(tasks, position.path + below, position, branch)
+            undo = position.task.compensation
+            if undo is not None:
+                # One of a compensation's own is visited too, for the validator to refuse.
+                alone = Branch(ref=position.ref, kind="compensation")
+                [place] = _positions((undo,), f"{position.path}.compensate", position, alone)
+                stack.append(attrs.evolve(place, path=f"{position.path}.compensate", compensates=position.task))
 
 
-def _places(tasks: Sequence[WorkflowTask], list_path: str, parent: Place | None) -> list[Place]:
+def positions(defn: WorkflowDef | None, *, compensations: bool = False) -> dict[str, TreePosition]:
+    """Every task by its reference, in document order, however deep; compensations only if they are asked for."""
+    found = () if defn is None else walk(defn, deepest=inf)
+    return {position.ref: position for position in found if compensations or position.compensates is None}
+
+
+def _positions(tasks: Sequence[WorkflowTask], path: str, parent: TreePosition | None, branch: Branch | None) -> list[TreePosition]:
     """The tasks of one list, last first, as a stack wants them."""
-    loops = () if parent is None else parent.loops
-    if parent is not None and list_path == f"{parent.path}.loopOver":
-        loops = (*loops, parent.task)
-    route = () if parent is None else parent.route
+    above = () if parent is None else parent.route
     return [
-        Place(
-            task=tasks[index],
-            path=f"{list_path}[{index}]",
-            siblings=tasks,
-            parent=parent,
-            loops=loops,
-            route=(*route, (list_path, index)),
-        )
+        TreePosition(task=tasks[index], path=f"{path}[{index}]", siblings=tasks, parent=parent, route=(*above, (branch, index)))
         for index in reversed(range(len(tasks)))
-    ]
-
-
-def _compensations(node: Place) -> list[Place]:
-    """The compensation of a task, which stands alone; one of its own is visited too, for the validator to refuse."""
-    task = node.task.compensation
-    if task is None:
-        return []
-    path = f"{node.path}.compensate"
-    return [
-        Place(
-            task=task,
-            path=path,
-            siblings=(task,),
-            parent=node,
-            loops=node.loops,
-            route=(*node.route, (path, 0)),
-            compensates=node.task,
-        )
     ]

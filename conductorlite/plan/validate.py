@@ -25,7 +25,7 @@ from conductorlite.plan.schemas import check_schemas, check_task_schemas
 from conductorlite.plan.secrets import check_secrets
 from conductorlite.plan.shape import examine
 from conductorlite.plan.tasks import check_task, check_task_def, check_workflow_limit
-from conductorlite.plan.tree import Place, walk
+from conductorlite.plan.tree import TreePosition, walk
 
 __all__ = ["validate", "validate_event_handler", "validate_task_def"]
 
@@ -117,12 +117,12 @@ def _misshapen(value: object, path: str, kind: type[object]) -> list[Problem]:
 def _check_definition(
     defn: WorkflowDef,
     path: str,
-    nodes: tuple[Place, ...],
+    nodes: tuple[TreePosition, ...],
     evaluators: Mapping[str, Evaluator],
     environment: Collection[str] | None,
     findings: Findings,
 ) -> None:
-    by_ref: dict[str, Place] = {}
+    by_ref: dict[str, TreePosition] = {}
     for node in nodes:
         by_ref.setdefault(node.task.task_reference_name, node)
     scope = Scope(defn=defn, path=path, nodes=nodes, by_ref=by_ref, evaluators=evaluators, environment=environment)

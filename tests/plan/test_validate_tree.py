@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conductorlite.model.definitions import WorkflowDef, WorkflowTask
-from conductorlite.plan.tree import walk
+from conductorlite.plan.tree import Branch, walk
 
 
 def task(ref: str, **fields: object) -> WorkflowTask:
@@ -39,13 +39,13 @@ def test_tasks_come_in_document_order_with_their_paths() -> None:
 def test_a_place_knows_its_surroundings() -> None:
     """Loops from the outside in, the parent, the siblings on either side, and the depth."""
     places = {place.task.name: place for place in walk(TREE)}
-    assert [loop.name for loop in places["y"].loops] == ["l", "m"]
-    assert [loop.name for loop in places["l"].loops] == []
+    assert list(places["y"].loops) == ["l", "m"]
+    assert list(places["l"].loops) == []
     assert places["y"].parent is places["m"]
     assert (places["s"].previous, places["l"].previous) == (None, places["s"].task)
     assert (places["l"].following, places["z"].following) == (places["z"].task, None)
     assert [places[name].depth for name in ("z", "l", "f", "m", "y")] == [1, 1, 2, 3, 4]
-    assert places["x"].list_path == "$.tasks[1].loopOver[0].forkTasks[0]"
+    assert places["x"].around == (Branch(ref="l", kind="body"), Branch(ref="f", kind="branch", key=0))
 
 
 def test_the_walk_stops_one_level_below_the_deepest() -> None:
