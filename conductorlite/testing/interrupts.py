@@ -2,8 +2,9 @@
 
 Counted are the instructions of conductorlite, in all threads, and those of the standard library and of generated code below them;
 not those of the program itself, of its worker functions and of this kit. Left out is what no program can repair: the import system,
-`logging`, and how `threading` keeps the list of its threads while one begins or ends (there no signal is ever delivered). Nor is
-one between a value and its return, unless it is that of a call.
+`logging`, how `threading` keeps the list of its threads while one begins or ends (there no signal is ever delivered), and what is
+called when the referent of a weak reference goes: whatever is raised there Python drops, so it is raised after it. Nor is one between
+a value and its return, unless it is that of a call.
 
 `interrupt_everywhere`: a program, interrupted before any instruction of conductorlite, goes on with the same engine.
 
@@ -19,6 +20,7 @@ import hashlib
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import count, pairwise
@@ -29,7 +31,9 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.model.clock import VirtualClock
+from conductorlite.model.threads import Block
 from conductorlite.runtime.engine import Engine
+from conductorlite.runtime.pool import Pool
 from conductorlite.store.ports import Backend
 from conductorlite.testing.crashes import Life
 from conductorlite.testing.scripted import ScriptedWorkers
@@ -46,6 +50,10 @@ _LEFT_OUT: Final = ("/importlib/", "/logging/", "/site-packages/")
 _THREADS: Final = frozenset(
     {"start", "_bootstrap", "_bootstrap_inner", "_delete", "_stop", "_set_ident", "_set_tstate_lock", "current_thread", "__init__"}
 )
+
+#: What is called when the referent of a weak reference goes: ours, and by file the standard library's.
+_CALLBACKS: Final = frozenset({Block._dropped.__code__, Pool._gone.__code__, weakref.finalize.__call__.__code__})
+_REMOVALS: Final = (weakref.__file__, weakref.WeakSet.__init__.__code__.co_filename)
 
 #: Instructions that end a function.
 _RETURNS: Final = ("RETURN_VALUE", "RETURN_CONST")
@@ -64,8 +72,9 @@ class Instants:
     def __init__(self, at: int | None = None, error: Callable[[], BaseException] = KeyboardInterrupt) -> None:
         self.at: Final = -1 if at is None else at
         self.where: str | None = None
-        self._error = error
         self._numbers = count()
+        #: One entry until it is raised: taking it out is one step, so that only one thread does.
+        self._due = [error]
         self._kinds: dict[CodeType, int] = {}
         self._active = False
         self._collecting = False
@@ -98,10 +107,14 @@ class Instants:
             gc.enable()
 
     def step(self, frame: FrameType) -> None:
-        """Count one instruction of a frame that is counted, and raise if it is the one."""
-        if next(self._numbers) == self.at and self._active:
+        """Count one instruction of a frame that is counted, and raise if it is the one, or the first after it that can be."""
+        if next(self._numbers) >= self.at >= 0 and self._due and self._active and not _in_callback(frame):
+            try:
+                error = self._due.pop()
+            except IndexError:  # another thread was quicker
+                return
             self.where = f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name} @{frame.f_lasti}"
-            raise self._error()
+            raise error()
 
     def counts(self, frame: FrameType | None) -> bool:
         """Whether the instructions of a frame are counted."""
@@ -141,6 +154,16 @@ def _returns(code: CodeType) -> frozenset[int]:
         for before, after in pairwise(dis.get_instructions(code))
         if after.opname in _RETURNS and not before.opname.startswith("CALL")
     )
+
+
+def _in_callback(frame: FrameType | None) -> bool:
+    """Whether a frame, or one that called it, belongs to the callback of a weak reference."""
+    while frame is not None:
+        code = frame.f_code
+        if code in _CALLBACKS or (code.co_filename in _REMOVALS and code.co_name.lstrip("_") == "remove"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _kind(code: CodeType) -> int:

@@ -40,7 +40,6 @@ def _nothing_is_told_when_frames_go(monkeypatch: pytest.MonkeyPatch) -> Iterator
     yield
     KEPT.clear()
     gc.collect()
-    gc.unfreeze()
     assert not untold
 
 
