@@ -1,12 +1,16 @@
 """Hypothesis profiles of the whole suite: few examples by default, many with `sh tests/run deep` or HYPOTHESIS_PROFILE=deep.
-Where the files of tests lie: in memory, where there is room. And which cases of a test are tried in SQLite at once."""
+Where the files of tests lie: in memory, where there is room. And which cases of a test are tried in SQLite at once. How a program
+that a test starts is interrupted, and what the garbage collector need not look at."""
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
+import signal
 import tempfile
 from collections import Counter
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,6 +31,21 @@ def pytest_configure(config: pytest.Config) -> None:
     # What a disk may lose is the subject of tests/power, on a disk of its own making. Set TMPDIR to have the files elsewhere.
     if "TMPDIR" not in os.environ and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM:
         os.environ["TMPDIR"] = tempfile.tempdir = _MEMORY
+    # A shell has what it starts in the background ignore SIGINT, and whatever that starts ignores it too: tests interrupt programs.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected is there to the end: the garbage collector need not look at it, and need not look so often."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(20_000)
+        gc.enable()
 
 
 #: Rooms whose tests run on every kind of store: what they look at lies above it.
