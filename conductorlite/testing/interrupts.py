@@ -2,9 +2,9 @@
 
 Counted are the instructions of conductorlite, in all threads, and those of the standard library and of generated code below them;
 not those of the program itself, of its worker functions and of this kit. Left out is what no program can repair: the import system,
-`logging`, how `threading` keeps the list of its threads while one begins or ends (there no signal is ever delivered), and what is
-called when the referent of a weak reference goes: whatever is raised there Python drops, so it is raised after it. Nor is one between
-a value and its return, unless it is that of a call.
+`logging`, how `threading` keeps the list of its threads while one begins or ends (there no signal is ever delivered), and callbacks
+of weak references, out of which nothing gets: one that is due there is raised after it. Nor is one between a value and its return,
+unless it is that of a call.
 
 `interrupt_everywhere`: a program, interrupted before any instruction of conductorlite, goes on with the same engine.
 
