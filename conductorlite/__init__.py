@@ -13,6 +13,7 @@ from conductorlite.engine.payloads import PayloadSweep
 from conductorlite.engine.queries import AgendaEntry
 from conductorlite.engine.reruns import BulkReport
 from conductorlite.engine.retention import PruneReport
+from conductorlite.errors import Cause, ResultTimeout, WorkflowFailed
 from conductorlite.ext.fsspec import FsspecPayloads
 from conductorlite.ext.secrets import EnvironmentSecrets
 from conductorlite.model.clock import Clock, SystemClock, VirtualClock
@@ -76,7 +77,6 @@ from conductorlite.model.errors import (
     WouldDeadlock,
 )
 from conductorlite.model.executions import HistoryEvent, HistoryKind, PollData, Task, TaskLog, TaskResult, Workflow
-from conductorlite.model.failures import Cause, ResultTimeout, WorkflowFailed
 from conductorlite.model.handlers import (
     ActionType,
     EventAction,

@@ -24,6 +24,7 @@ import click
 from click.core import ParameterSource
 
 from conductorlite.cli.output import Screen, one_line
+from conductorlite.errors import ResultTimeout, WorkflowFailed
 from conductorlite.ext.workers import system_workers
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.definitions import TaskDef, WorkflowDef
@@ -37,7 +38,6 @@ from conductorlite.model.errors import (
     NotFound,
     StorageError,
 )
-from conductorlite.model.failures import ResultTimeout, WorkflowFailed
 from conductorlite.model.handlers import EventHandler
 from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.registry import Workers

@@ -13,7 +13,7 @@ scheduled, so nothing that looks at the counters in between can take the executi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from conductorlite.decide.admissions import REOPENING, on_admission, on_granted, on_offer_ends, on_window_moves, step_admitted
 from conductorlite.decide.compensation import schedule_compensation
@@ -22,15 +22,12 @@ from conductorlite.decide.draft.reader import Reader
 from conductorlite.decide.draft.rows import Draft
 from conductorlite.decide.draft.view import Bounds
 from conductorlite.decide.endings import fail_workflow, leave_limit
-from conductorlite.decide.event_origin import cause_of
-from conductorlite.decide.give_back import ALONE_AFTER, on_give_back
-from conductorlite.decide.migrations import on_migrate
 from conductorlite.decide.operators.do_while import next_round
 from conductorlite.decide.operators.fork import schedule_branch
 from conductorlite.decide.operators.join import choose, look_again
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.decide.progress import advance, executed, schedule_item
-from conductorlite.decide.reports import on_extend_lease, on_poll, on_report
+from conductorlite.decide.reports import ALONE_AFTER, on_extend_lease, on_give_back, on_poll, on_report
 from conductorlite.decide.reruns import on_rerun, on_restart
 from conductorlite.decide.retries import on_child_reopened, on_retry
 from conductorlite.decide.sub_workflows import on_child_ended, on_started
@@ -42,7 +39,17 @@ from conductorlite.decide.timeouts import (
     on_wait_ends,
     on_workflow_timeout,
 )
-from conductorlite.decide.verbs import on_append, on_continue, on_pause, on_resume, on_skip, on_start, on_terminate, on_variables
+from conductorlite.decide.verbs import (
+    on_append,
+    on_continue,
+    on_migrate,
+    on_pause,
+    on_resume,
+    on_skip,
+    on_start,
+    on_terminate,
+    on_variables,
+)
 from conductorlite.model.decisions import Admission, Decision, Event, EventKind, Outcome
 from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.statuses import WorkflowStatus
@@ -200,3 +207,41 @@ def _cut(draft: Draft) -> None:
     draft.continue_later()
     draft.stack.clear()
     draft.queue.clear()
+
+
+_SAID: Final = {name: name for name in ("reason", "resume", "parent", "workflowId", "error", "existing")}
+
+#: What the journal says of an event that came from outside: names in its data, and what they are called there.
+_ORIGIN: Final[Mapping[EventKind, Mapping[str, str]]] = {
+    EventKind.START: {"at": "at"},
+    EventKind.POLL: {"workerId": "worker"},
+    EventKind.GIVE_BACK: {"why": "why"},
+    EventKind.REPORT: {"workerId": "worker", "callbackAfterMs": "callback"},
+    EventKind.TERMINATE: _SAID,
+    EventKind.RETRY: _SAID,
+    EventKind.STARTED: _SAID,
+}
+
+
+def cause_of(draft: Draft, event: Event) -> dict[str, Any] | None:
+    """What the next line says of an event, beyond what it tells itself; None when the execution sent it, or it leaves no line.
+
+    With it, and with the lines, everything that ever came from outside can be done again: see `Engine.export`. Timers and the rest
+    of cut turns come by themselves, and signs of life lead to no line.
+    """
+    kind, row = event.kind, draft.workflow
+    if event.sender == event.workflow_id or kind is EventKind.EXTEND_LEASE:
+        return None
+    # The line of an APPEND tells what the variables came to be.
+    cause: dict[str, Any] = {"kind": str(EventKind.VARIABLES if kind is EventKind.APPEND else kind)}
+    if event.sender:
+        cause |= {"from": event.sender, "id": event.event_id}
+    names = _ORIGIN.get(kind, {})
+    if kind is EventKind.START:
+        cause |= {"definition": row.definition_hash}
+        cause |= {} if row.correlation_id is None else {"correlationId": row.correlation_id}
+        names = {} if event.sender else names
+    said = draft.value(event.data) if names else {}
+    if kind is EventKind.REPORT and said.get("status") == "IN_PROGRESS":
+        names = {**names, "reason": "reason"}
+    return cause | {called: said[name] for name, called in names.items() if said.get(name)}

@@ -17,7 +17,7 @@ from conductorlite.decide.operators import begin_retry
 from conductorlite.decide.operators.document import DraftSource
 from conductorlite.decide.operators.worker import admitted, ask_again, ask_now, ask_when_resumed, lane_of
 from conductorlite.decide.sub_workflows import tell_parent
-from conductorlite.language.text import to_text
+from conductorlite.language.values import to_text
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.definitions import RateLimitPolicy
 from conductorlite.model.limits import OFFER_MS, Terms, workflow_key

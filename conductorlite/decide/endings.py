@@ -12,7 +12,7 @@ from conductorlite.decide.operators.do_while import with_rounds
 from conductorlite.decide.operators.document import DraftSource
 from conductorlite.decide.prefetch import prefetch_end
 from conductorlite.decide.sub_workflows import start_failure_workflow, tell_parent
-from conductorlite.language.text import to_text
+from conductorlite.language.values import to_text
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import EventKind
 from conductorlite.model.errors import InvalidInput

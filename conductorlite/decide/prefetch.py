@@ -14,7 +14,7 @@ from conductorlite.decide.draft.reader import Reader
 from conductorlite.decide.draft.rows import Draft, attempt_id
 from conductorlite.decide.draft.view import Item
 from conductorlite.decide.operators.fork import branches_left
-from conductorlite.language.reads import Reads
+from conductorlite.language.jsonpath import Reads
 from conductorlite.model.decisions import Event, EventKind
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.executions import Workflow, printed_ref

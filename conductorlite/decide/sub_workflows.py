@@ -14,7 +14,7 @@ from conductorlite.decide.draft.rows import Draft
 from conductorlite.decide.operators.document import DraftSource
 from conductorlite.decide.operators.sub_workflow import child_start
 from conductorlite.language.templates import compile_template
-from conductorlite.language.text import to_text
+from conductorlite.language.values import to_text
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.documents import task_to_json, workflow_to_json

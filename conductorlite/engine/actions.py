@@ -13,9 +13,8 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from conductorlite.engine.metadata import Embedded
-from conductorlite.language.sources import MappingSource
 from conductorlite.language.templates import compile_template, expanded
-from conductorlite.language.text import to_text
+from conductorlite.language.values import MappingSource, to_text
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, EventKind
 from conductorlite.model.definitions import Semantics

@@ -14,13 +14,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from conductorlite.language.reads import Reads
+from conductorlite.errors import Cause
+from conductorlite.language.jsonpath import Reads
 from conductorlite.language.templates import compile_template
 from conductorlite.model.canonical import Payload
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvalidExpression
 from conductorlite.model.executions import Task, Workflow
-from conductorlite.model.failures import Cause
 from conductorlite.model.scalars import step_path
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import did_you_mean

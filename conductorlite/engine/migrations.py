@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from conductorlite.decide.migrations import pending_of
+from conductorlite.decide.verbs import pending_of
 from conductorlite.engine.archive import missing
 from conductorlite.engine.control import Control, refuse_parked
 from conductorlite.engine.metadata import Embedded

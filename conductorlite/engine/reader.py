@@ -17,7 +17,7 @@ import attrs
 from conductorlite.engine.keys import last_polls
 from conductorlite.engine.payloads import Elsewhere, Near
 from conductorlite.language.processes import NoHelper, ScriptCut, ScriptTimedOut, patience, without_helpers
-from conductorlite.language.sources import Json
+from conductorlite.language.values import Json
 from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import steady
 from conductorlite.model.decisions import Embedding, Event

@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from conductorlite.decide.give_back import ALONE_AFTER
+from conductorlite.decide.reports import ALONE_AFTER
 from conductorlite.engine.causes import span_in_words
 from conductorlite.model.decisions import DEADLINES, Event, EventKind
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task

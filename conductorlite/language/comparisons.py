@@ -16,8 +16,7 @@ from typing import Final
 import attrs
 
 from conductorlite.language.regexes import BoundedPattern
-from conductorlite.language.sources import Json
-from conductorlite.language.text import java_double
+from conductorlite.language.values import Json, java_double
 from conductorlite.model.errors import ExpressionFailed
 
 __all__ = ["OPERATORS", "Budget", "Compare", "Members", "Refused", "decimal"]

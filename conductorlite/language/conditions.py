@@ -16,7 +16,7 @@ from typing import Final, Protocol
 import attrs
 
 from conductorlite.language.processes import ScriptCut, ScriptTimedOut, patience
-from conductorlite.language.sources import Json
+from conductorlite.language.values import Json
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
 
 __all__ = [

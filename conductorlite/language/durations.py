@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -130,7 +130,7 @@ def _zone(zone: tzinfo | str) -> tzinfo:
     if isinstance(zone, tzinfo):
         return zone
     if zone == "UTC":
-        return timezone.utc  # noqa: UP017
+        return UTC
     try:
         return ZoneInfo(zone)
     except (LookupError, ValueError, OSError):

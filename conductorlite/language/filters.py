@@ -17,7 +17,7 @@ import attrs
 from conductorlite.language.comparisons import OPERATORS, Budget, Refused, decimal
 from conductorlite.language.paths import read_literal, unescape
 from conductorlite.language.regexes import BoundedPattern, bounded_pattern
-from conductorlite.language.sources import Json
+from conductorlite.language.values import Json
 from conductorlite.model.errors import InvalidExpression
 
 __all__ = ["Filter", "compile_filter"]

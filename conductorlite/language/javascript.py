@@ -17,8 +17,8 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.language.processes import Limits, ScriptCut, TextCut, run_script
-from conductorlite.language.sources import Json
 from conductorlite.language.subset import Outside, Subset, compile_subset
+from conductorlite.language.values import Json
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
 
 __all__ = ["JavaScript", "Script"]

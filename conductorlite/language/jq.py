@@ -15,7 +15,7 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.language.processes import Limits, ScriptCut, TextCut, installed, run_script
-from conductorlite.language.sources import Json
+from conductorlite.language.values import Json
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, MissingExtra
 
 __all__ = ["JqProgram", "compile_jq", "need_jq"]

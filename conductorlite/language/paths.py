@@ -11,7 +11,7 @@ from typing import Final, NoReturn, TypeAlias
 
 import attrs
 
-from conductorlite.language.sources import Json
+from conductorlite.language.values import Json
 from conductorlite.model.errors import InvalidExpression
 
 __all__ = [

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from conductorlite.language.processes import ScriptCut, ScriptTimedOut, granted, remembered, tried
-from conductorlite.language.sources import Json
+from conductorlite.language.values import Json
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, MissingExtra
 from conductorlite.model.threads import Mutex
 

@@ -23,8 +23,7 @@ from urllib.parse import quote, quote_plus
 import attrs
 
 from conductorlite.language.jsonpath import compile_path
-from conductorlite.language.sources import Json
-from conductorlite.language.text import to_text
+from conductorlite.language.values import Json, to_text
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.errors import InvalidExpression
 

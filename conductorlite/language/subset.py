@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from conductorlite.language.sources import Json
+from conductorlite.language.values import Json
 
 __all__ = ["Outside", "Subset", "compile_subset"]
 

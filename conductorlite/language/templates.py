@@ -21,12 +21,10 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from conductorlite.language.jsonpath import Path, compile_path
+from conductorlite.language.jsonpath import NOTHING, Path, Reads, compile_path, reads_of_path, reads_of_prefix
 from conductorlite.language.paths import MAX_PATH
-from conductorlite.language.reads import NOTHING, Reads, reads_of_path, reads_of_prefix
 from conductorlite.language.secrets import SECRETS, SecretSite
-from conductorlite.language.sources import MISSING, Json, Source
-from conductorlite.language.text import json_text, to_text
+from conductorlite.language.values import MISSING, Json, Source, json_text, to_text
 from conductorlite.model.canonical import MAX_DEPTH, MAX_SIZE, parse
 from conductorlite.model.errors import InvalidExpression, InvalidInput
 

@@ -1,4 +1,4 @@
-"""Every exception raised on purpose but those that carry rows of an execution (`model/failures.py`); `errors.py` draws the tree."""
+"""Every exception raised on purpose but those that carry rows: they are in `errors.py`, with the tree."""
 
 from __future__ import annotations
 

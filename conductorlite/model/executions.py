@@ -1,10 +1,6 @@
-"""What has happened so far: the rows of an execution, and what is told of it.
+"""What has happened so far: the rows of an execution (`Workflow`, `Task`), and what else is known of it.
 
-What was to blame for an end, or for a wait: one failure and its address.
-
-What is told of an execution, and by its workers: history, log lines, polls, reports.
-
-The rows of an execution: `Workflow` and `Task`.
+That is its history, the log lines, polls and reports of workers.
 """
 
 from __future__ import annotations
@@ -23,7 +19,17 @@ from conductorlite.model.definitions import LOOP_DELIMITER, Semantics, WorkflowD
 from conductorlite.model.spans import plain_ms
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
-__all__ = ["HistoryEvent", "HistoryKind", "PollData", "Task", "TaskLog", "TaskResult", "Workflow", "changed", "printed_ref"]
+__all__ = [
+    "HistoryEvent",
+    "HistoryKind",
+    "PollData",
+    "Task",
+    "TaskLog",
+    "TaskResult",
+    "Workflow",
+    "changed",
+    "printed_ref",
+]
 
 
 class HistoryKind(StrEnum):

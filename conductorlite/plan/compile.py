@@ -22,7 +22,7 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.language.conditions import EVALUATORS, Condition, Evaluator
-from conductorlite.language.reads import NOTHING, Reads
+from conductorlite.language.jsonpath import NOTHING, Reads
 from conductorlite.language.schemas import SchemaCheck, compile_schema
 from conductorlite.language.templates import InputTemplate, Template, compile_input, compile_template
 from conductorlite.model.definitions import SchemaDef, Semantics, TaskDef, TaskType, WorkflowDef, WorkflowTask

@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from conductorlite.language.reads import Reads
+from conductorlite.language.jsonpath import Reads
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.executions import Task, Workflow, printed_ref
 from conductorlite.plan.compile import Node, Plan, compile_plan

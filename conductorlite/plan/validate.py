@@ -8,26 +8,38 @@ can never work. All functions here are pure and raise nothing, whatever a defini
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from enum import Enum
+from functools import cache
+from operator import attrgetter
+from types import UnionType
+from typing import Any, Final, Union, get_args, get_origin
 
-from conductorlite.language.conditions import EVALUATORS, Evaluator
+import attrs
+
+from conductorlite.language.conditions import EVALUATORS, Evaluator, compile_condition
+from conductorlite.language.templates import compile_template
 from conductorlite.model.canonical import canonical
-from conductorlite.model.definitions import TaskDef, TaskType, WorkflowDef
-from conductorlite.model.errors import InvalidInput, Problem
-from conductorlite.model.handlers import EventHandler
-from conductorlite.model.scalars import MAX_NESTING
-from conductorlite.plan.findings import Findings, Scope
-from conductorlite.plan.handlers import check_event_handler
+from conductorlite.model.definitions import MAX_KEY, TaskDef, TaskType, WorkflowDef
+from conductorlite.model.errors import InvalidExpression, InvalidInput, MissingExtra, Problem
+from conductorlite.model.handlers import (
+    ActionType,
+    EventAction,
+    EventHandler,
+    StartWorkflow,
+    TaskDetails,
+    TerminateWorkflow,
+    UpdateWorkflowVariables,
+)
+from conductorlite.model.scalars import MAX_NESTING, property_name, step_path
+from conductorlite.plan.findings import Findings, Scope, blank
 from conductorlite.plan.names import check_names, check_served, check_workflow_extras
-from conductorlite.plan.references import check_references
+from conductorlite.plan.references import check_references, check_secrets
 from conductorlite.plan.schemas import check_schemas, check_task_schemas
-from conductorlite.plan.secrets import check_secrets
-from conductorlite.plan.shape import examine
 from conductorlite.plan.tasks import check_task, check_task_def, check_workflow_limit
 from conductorlite.plan.tree import TreePosition, walk
 
-__all__ = ["validate", "validate_event_handler", "validate_task_def"]
+__all__ = ["Payload", "check_event_handler", "examine", "validate", "validate_event_handler", "validate_task_def"]
 
 _LONE_DOLLAR: Final = re.compile(r"\$(?!\{)")
 #: `$workflow.input.name`, as Conductor reads it; `${…}` and plain names are accepted as well.
@@ -148,3 +160,226 @@ def _check_workflow(defn: WorkflowDef, path: str, findings: Findings) -> None:
     failure = defn.failure_workflow
     if failure is not None and _LONE_DOLLAR.match(failure) and not _FAILURE_WORKFLOW.match(failure):
         findings.error(f"{path}.failureWorkflow", f"{failure!r} is neither a name nor $workflow.input.<name>")
+
+
+#: Containers on the way into one level of nested tasks, at most: task, params, definition, list.
+_DEEPEST: Final = 4 * MAX_NESTING + 8
+
+#: What a 64-bit column and a Java long hold.
+_LARGEST: Final = 2**63 - 1
+
+
+Payload = tuple[object, str]
+
+
+@attrs.frozen(kw_only=True, slots=True, eq=False)
+class _Form:
+    """A declared type, taken apart once."""
+
+    declared: Any
+    #: What `isinstance` is asked; of a union, which has members, nothing.
+    origin: Any
+    members: tuple[_Form, ...] = ()
+    #: Of a list or a mapping: what its entries are.
+    entries: _Form | None = None
+    #: Whether it is JSON, which is checked elsewhere.
+    payload: bool = False
+    #: Types of which every value is as declared; there may be others whose values must be looked at.
+    fitting: frozenset[type] = frozenset()
+
+
+def examine(value: object, path: str, kind: Any) -> tuple[list[Problem], list[Payload]]:
+    """Every value within the attrs object `value` that is not of its declared type, and every JSON payload, with paths.
+
+    Nesting far beyond MAX_NESTING (or a cycle) is one problem; nothing is raised.
+    """
+    problems: list[Problem] = []
+    payloads: list[Payload] = []
+    stack: list[tuple[object, str, _Form, int]] = [(value, path, _form(kind), 0)]
+    while stack:
+        item, where, wanted, depth = stack.pop()
+        if depth > _DEEPEST:
+            message = f"tasks are nested deeper than {MAX_NESTING} levels (or cyclic)"
+            return [Problem(path=where[:200], message=message)], []
+        found = _alternative(item, wanted)
+        if found is None:
+            problems.append(Problem(path=where, message=f"expected {_named(wanted.declared)}, got {_shown(item)}"))
+        elif found.payload:
+            payloads.append((item, where))
+        else:
+            stack.extend([(child, at, each, depth + 1) for child, at, each in _children(item, where, found)][::-1])
+    return problems, payloads
+
+
+@cache
+def _form(declared: Any) -> _Form:
+    origin, arguments = get_origin(declared) or declared, get_args(declared)
+    if origin in (Union, UnionType):
+        members = tuple(map(_form, arguments))
+        fitting = frozenset().union(*(member.fitting for member in members))
+        return _Form(declared=declared, origin=None, members=members, fitting=fitting)
+    if declared is Any:
+        return _Form(declared=declared, origin=object, payload=True)
+    if origin is Sequence:
+        return _Form(declared=declared, origin=tuple, entries=_form(arguments[0]))
+    if origin is Mapping:
+        return _Form(declared=declared, origin=Mapping, entries=_form(arguments[1]), payload=arguments[1] is Any)
+    plain = declared in (str, bool, type(None)) or (isinstance(declared, type) and issubclass(declared, Enum))
+    return _Form(declared=declared, origin=origin, fitting=frozenset({declared}) if plain else frozenset())
+
+
+def _alternative(item: object, wanted: _Form) -> _Form | None:
+    """The member of a union (or the type itself) that `item` is an instance of."""
+    if wanted.members:
+        return next((each for each in wanted.members if _alternative(item, each) is not None), None)
+    if wanted.origin is int:
+        return wanted if isinstance(item, int) and not isinstance(item, bool) and abs(item) <= _LARGEST else None
+    return wanted if isinstance(item, wanted.origin) else None
+
+
+def _children(item: Any, where: str, form: _Form) -> Iterator[tuple[object, str, _Form]]:
+    if form.entries is None:
+        if attrs.has(form.origin):
+            yield from _given_fields(item, where, form.origin)
+    elif form.origin is tuple:
+        for index, entry in enumerate(item):
+            yield entry, f"{where}[{index}]", form.entries
+    else:
+        for key, entry in item.items():
+            if not isinstance(key, str):
+                # Shown as a value of the wrong type: a path could not even be written down.
+                yield key, f"{where} (key)", _form(str)
+            else:
+                yield entry, step_path(where, key), form.entries
+
+
+def _given_fields(item: Any, where: str, kind: Any) -> Iterator[tuple[object, str, _Form]]:
+    read, fields = _fields(kind)
+    # Most fields of most tasks were never given, or hold a plain text: this keeps the check of a large definition cheap.
+    for value, (name, form, default, fitting, mapping) in zip(read(item), fields, strict=True):
+        if value is default or type(value) in fitting or (mapping and not value and type(value) is dict):
+            continue
+        # Unknown properties lie beside the known ones in the JSON, not below a property of their own.
+        yield value, where if name == "extra" else step_path(where, property_name(name)), form
+
+
+#: A field: its name, form and default, the types of which every value fits, and whether it is a mapping.
+_Field = tuple[str, _Form, object, frozenset[type], bool]
+
+
+@cache
+def _fields(kind: Any) -> tuple[Callable[[Any], tuple[object, ...]], tuple[_Field, ...]]:
+    """How the fields of a class are read all at once, and what each is."""
+    attrs.resolve_types(kind)
+    declared = [(field.name, _form(field.type), field.default) for field in attrs.fields(kind)]
+    return attrgetter(*(name for name, _, _ in declared)), tuple(
+        (name, form, default, form.fitting, form.origin is Mapping) for name, form, default in declared
+    )
+
+
+def _named(wanted: Any) -> str:
+    if get_origin(wanted) in (Union, UnionType):
+        return " or ".join(_named(each) for each in get_args(wanted) if each is not type(None))
+    if isinstance(wanted, type) and issubclass(wanted, Enum):
+        return f"a {wanted.__name__} ({', '.join(str(member.value) for member in wanted)})"
+    if wanted is int:
+        return "an integer of at most 64 bits"
+    plain = {str: "text", bool: "True or False", Sequence: "a list", Mapping: "a mapping"}
+    return plain.get(get_origin(wanted) or wanted) or f"a {wanted.__name__}"
+
+
+def _shown(item: object) -> str:
+    if isinstance(item, str):
+        return f"the text {item[:60]!r}"
+    if item is None or isinstance(item, bool | float):
+        return repr(item)
+    if isinstance(item, int):
+        # The digits of a huge integer cannot even be printed.
+        return str(item) if abs(item) < 10**20 else f"an integer of {item.bit_length()} bits"
+    return f"a {type(item).__name__}"
+
+
+def check_event_handler(
+    handler: EventHandler, path: str, findings: Findings, evaluators: Mapping[str, Evaluator] = EVALUATORS
+) -> None:
+    """All problems of an event handler whose values are of their declared types."""
+    for field, text in (("name", handler.name), ("event", handler.event)):
+        if blank(text):
+            findings.error(f"{path}.{field}", "is empty")
+        elif len(text) > MAX_KEY:
+            findings.error(f"{path}.{field}", f"is longer than {MAX_KEY} characters")
+    _check_condition(handler, path, evaluators, findings)
+    if not handler.actions:
+        findings.error(f"{path}.actions", "is empty")
+    if not handler.active:
+        findings.warn(f"{path}.active", "is false, which is the default: the handler does nothing")
+    for number, action in enumerate(handler.actions):
+        _check_action(action, f"{path}.actions[{number}]", findings)
+
+
+def _check_condition(handler: EventHandler, path: str, evaluators: Mapping[str, Evaluator], findings: Findings) -> None:
+    evaluator = handler.evaluator_type
+    if not blank(evaluator) and evaluator not in evaluators:
+        known = ", ".join(sorted(evaluators))
+        findings.error(f"{path}.evaluatorType", f"{str(evaluator)[:60]!r} is not one of {known}")
+        return
+    condition = handler.condition
+    if condition is None or blank(condition):
+        return
+    try:
+        compile_condition(condition, evaluator if evaluator and not blank(evaluator) else "javascript", evaluators)
+    except (InvalidExpression, MissingExtra) as error:
+        findings.error(f"{path}.condition", str(error))
+
+
+def _check_action(action: EventAction, path: str, findings: Findings) -> None:
+    known = [str(kind) for kind in ActionType]
+    if action.action not in known:
+        findings.error(f"{path}.action", f"{action.action[:60]!r} is not one of {', '.join(known)}")
+        return
+    bodies = {kind: getattr(action, kind) for kind in known}
+    body = bodies.pop(action.action)
+    for kind, other in bodies.items():
+        if other is not None:
+            findings.warn(f"{path}.{kind}", f"has no effect: the action is {action.action}")
+    if body is None:
+        findings.error(f"{path}.{action.action}", "is missing: it says what the action is about")
+        return
+    _check_body(body, f"{path}.{action.action}", findings)
+    for key in body.extra:
+        findings.warn(f"{path}.{action.action}.{key}", "is not known, and has no effect")
+
+
+def _check_body(body: Any, path: str, findings: Findings) -> None:
+    if isinstance(body, StartWorkflow):
+        if body.name is None or blank(body.name):
+            findings.error(f"{path}.name", "is missing: the name of a registered workflow")
+        _check_template(body.input, f"{path}.input", findings)
+        _check_template(body.correlation_id, f"{path}.correlationId", findings)
+    elif isinstance(body, TaskDetails):
+        if blank(body.task_id) and (blank(body.workflow_id) or blank(body.task_ref_name)):
+            findings.error(path, "names no task: give taskId, or workflowId and taskRefName")
+        for name, text in (("workflowId", body.workflow_id), ("taskRefName", body.task_ref_name), ("taskId", body.task_id)):
+            _check_template(text, f"{path}.{name}", findings)
+        _check_template(body.output, f"{path}.output", findings)
+        _check_template(body.reason_for_incompletion, f"{path}.reasonForIncompletion", findings)
+    else:
+        if blank(body.workflow_id):
+            findings.error(f"{path}.workflowId", "is missing")
+        _check_template(body.workflow_id, f"{path}.workflowId", findings)
+    if isinstance(body, TerminateWorkflow):
+        _check_template(body.termination_reason, f"{path}.terminationReason", findings)
+    if isinstance(body, UpdateWorkflowVariables):
+        if not body.variables:
+            findings.error(f"{path}.variables", "is empty")
+        _check_template(body.variables, f"{path}.variables", findings)
+
+
+def _check_template(value: Any, path: str, findings: Findings) -> None:
+    try:
+        template = compile_template(value)
+    except InvalidExpression as error:
+        findings.error(path, str(error))
+        return
+    for where, message in template.problems:
+        findings.warn(path + where.removeprefix("$"), message)

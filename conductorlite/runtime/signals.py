@@ -30,6 +30,7 @@ from conductorlite.engine.causes import causes_of
 from conductorlite.engine.holders import leave_all
 from conductorlite.engine.logs import log_driver
 from conductorlite.engine.queries import Queries
+from conductorlite.errors import ResultTimeout, WorkflowFailed
 from conductorlite.model.clock import Clock
 from conductorlite.model.errors import (
     ConductorliteError,
@@ -43,7 +44,6 @@ from conductorlite.model.errors import (
     StorageReadOnly,
 )
 from conductorlite.model.executions import Workflow
-from conductorlite.model.failures import ResultTimeout, WorkflowFailed
 from conductorlite.model.texts import error_text
 
 __all__ = ["Leaving", "Outages", "failed", "late", "passes"]

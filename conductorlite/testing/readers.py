@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from conductorlite.decide.draft.reader import Reader
-from conductorlite.language.sources import Json
+from conductorlite.language.values import Json
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Embedding, Event
 from conductorlite.model.errors import ConductorliteError

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from conductorlite.errors import ExpressionFailed, InvalidExpression
 from conductorlite.language.conditions import compile_condition, is_true
 from conductorlite.language.javascript import JavaScript
-from conductorlite.language.sources import Json
+from conductorlite.language.values import Json
 
 _VALUES: dict[str, Any] = {
     "R": {"iteration": 3}, "K": 5, "list": [1, 2, 3], "items": [5, 20], "x": 2, "s": "abc", "n": None, "m": {"a": 1},

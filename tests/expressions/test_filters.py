@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from conductorlite.errors import InvalidExpression
 from conductorlite.language.jsonpath import compile_path
-from conductorlite.language.sources import Json
+from conductorlite.language.values import Json
 
 ITEMS: list[dict[str, Any]] = [
     {"id": 1, "p": 1, "s": "red", "l": [], "m": {}, "b": True},

@@ -11,7 +11,7 @@ import pytest
 
 from conductorlite.errors import InvalidExpression
 from conductorlite.language.jsonpath import compile_path
-from conductorlite.language.sources import Json
+from conductorlite.language.values import Json
 
 TABLE: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "jayway.json").read_text(encoding="utf-8"))
 DOCUMENT: Json = TABLE["document"]

@@ -11,12 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductorlite.errors import ExpressionFailed, InvalidExpression
-from conductorlite.language.jsonpath import compile_path
-from conductorlite.language.reads import Reads
+from conductorlite.language.jsonpath import Reads, compile_path
 from conductorlite.language.regexes import bounded_pattern
-from conductorlite.language.sources import MISSING, Json, MappingSource, Missing
 from conductorlite.language.templates import compile_template
-from conductorlite.language.text import java_double, to_text
+from conductorlite.language.values import MISSING, Json, MappingSource, Missing, java_double, to_text
 
 _OBJS = [{"id": "a", "v": 1}, {"id": "b", "v": 2}, {"id": "c", "v": 3}]
 _INPUT: dict[str, Any] = {

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from conductorlite.model.definitions import SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import Problem
 from conductorlite.model.scalars import MAX_NESTING
-from conductorlite.plan.shape import examine
-from conductorlite.plan.validate import validate, validate_task_def
+from conductorlite.plan.validate import examine, validate, validate_task_def
 
 #: Values of every kind that a careless author, or a script, might put anywhere.
 ANYTHING: list[Any] = [

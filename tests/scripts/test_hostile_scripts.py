@@ -40,7 +40,7 @@ from conductorlite.language.templates import compile_template
 from conductorlite.language.conditions import compile_condition
 from conductorlite.language.jq import compile_jq
 from conductorlite.language.regexes import bounded_pattern
-from conductorlite.language.sources import MappingSource
+from conductorlite.language.values import MappingSource
 from conductorlite.language import processes
 from hostile_data import DOCUMENTS
 kind, text, given = json.loads(sys.stdin.read())

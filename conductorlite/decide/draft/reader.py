@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from conductorlite.language.sources import Json
+from conductorlite.language.values import Json
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Embedding, Event
 from conductorlite.model.executions import Task, Workflow

@@ -11,7 +11,7 @@ import attrs
 from conductorlite.decide.draft.barriers import Barriers, Place
 from conductorlite.decide.draft.reader import Reader
 from conductorlite.language.processes import ScriptCut, ScriptTimedOut
-from conductorlite.language.sources import Json
+from conductorlite.language.values import Json
 from conductorlite.model.canonical import Payload, canonical, parse
 from conductorlite.model.decisions import Embedding, Event, Message, Renamed, Reply
 from conductorlite.model.errors import InvalidInput, InvariantBroken, PayloadLost

@@ -7,14 +7,14 @@ that calls it. `schedule` dispatches on the node's type; every type that is not 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
 from conductorlite.decide.draft.rows import PUT_OFF, Draft
 from conductorlite.decide.draft.view import LostInput
 from conductorlite.decide.operators.do_while import next_round, reopened_loop, resume_loop, schedule_loop, set_round, with_rounds
-from conductorlite.decide.operators.document import DraftSource
+from conductorlite.decide.operators.document import DraftSource, rendered
 from conductorlite.decide.operators.dynamic import resolve_dynamic, schedule_dynamic_fork
 from conductorlite.decide.operators.fork import branches_left, resume_fork, schedule_branch, schedule_fork
 from conductorlite.decide.operators.inline import schedule_inline, schedule_lambda, schedule_transform
@@ -36,8 +36,6 @@ from conductorlite.decide.operators.sub_workflow import (
     start_child,
 )
 from conductorlite.decide.operators.switch import chosen_head, schedule_decision, schedule_switch
-from conductorlite.decide.operators.terminate import schedule_terminate
-from conductorlite.decide.operators.variables import VARIABLES_LIMIT, schedule_set_variable
 from conductorlite.decide.operators.wait import schedule_human, schedule_noop, schedule_wait
 from conductorlite.decide.operators.worker import (
     admitted,
@@ -53,8 +51,8 @@ from conductorlite.decide.operators.worker import (
 )
 from conductorlite.model.decisions import EventKind
 from conductorlite.model.errors import InvalidInput
-from conductorlite.model.executions import Task
-from conductorlite.model.statuses import TaskStatus
+from conductorlite.model.executions import Task, printed_ref
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
 
 __all__ = [
@@ -84,12 +82,67 @@ __all__ = [
     "resume_loop",
     "schedule",
     "schedule_branch",
+    "schedule_set_variable",
+    "schedule_terminate",
     "scope_is_empty",
     "set_round",
     "start_child",
     "start_deadlines",
     "with_rounds",
 ]
+
+_STATUSES: Final = (WorkflowStatus.COMPLETED, WorkflowStatus.FAILED, WorkflowStatus.TERMINATED)
+
+
+def schedule_terminate(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+    """Create the row, already over."""
+    task_id = draft.task_id(printed_ref(node.ref, iterations), 0 if previous is None else previous.attempt + 1)
+    values = rendered(draft, node, iterations, task_id)
+    status = values.get("terminationStatus")
+    problem = None
+    if status not in _STATUSES:
+        problem = f"given termination status is not valid: {status!r} is none of {', '.join(_STATUSES)}"
+    draft.create_ended(
+        node,
+        iterations,
+        TaskStatus.FAILED if problem else TaskStatus.COMPLETED,
+        previous=previous,
+        input=draft.payload(values),
+        output=draft.payload({} if problem else _output(values.get("workflowOutput"))),
+        reason=problem,
+    )
+
+
+def _output(value: Any) -> dict[str, Any]:
+    if value is None:
+        return {}
+    return value if isinstance(value, dict) else {"output": value}
+
+
+#: Bytes of JSON that all variables of a workflow may have together.
+VARIABLES_LIMIT: Final = 256 * 1024
+
+
+def schedule_set_variable(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+    """Create the row, already over, and change the variables."""
+    values = rendered(draft, node, iterations)
+    variables = draft.payload({**draft.value(draft.field("variables")), **values})
+    size = len((variables.text or "").encode())
+    problem = None
+    if size > VARIABLES_LIMIT:
+        told = f"The variables payload size: {size} of workflow: {draft.workflow.workflow_id}"
+        problem = f"{told} is greater than the permissible limit: {VARIABLES_LIMIT // 1024} kilobytes"
+    draft.create_ended(
+        node,
+        iterations,
+        TaskStatus.FAILED_WITH_TERMINAL_ERROR if problem else TaskStatus.COMPLETED,
+        previous=previous,
+        input=draft.payload(values),
+        reason=problem,
+    )
+    if problem is None:
+        draft.change(variables=variables)
+
 
 _FIRST: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...]], None]]] = {
     "FORK_JOIN": schedule_fork,

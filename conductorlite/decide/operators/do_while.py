@@ -15,7 +15,7 @@ from conductorlite.decide.draft.rows import Draft
 from conductorlite.decide.operators.document import DraftSource, loop_output, rendered
 from conductorlite.decide.operators.worker import start_deadlines
 from conductorlite.language.conditions import is_true
-from conductorlite.language.sources import MISSING, Json
+from conductorlite.language.values import MISSING, Json
 from conductorlite.model.errors import ExpressionFailed, InvalidInput
 from conductorlite.model.executions import HistoryKind, Task, printed_ref
 from conductorlite.model.statuses import TaskStatus

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from conductorlite.decide.draft.rows import Draft
-from conductorlite.language.reads import Reads
-from conductorlite.language.sources import MISSING, TASK_MEMBERS, WORKFLOW_MEMBERS, Json, Missing
+from conductorlite.language.jsonpath import Reads
+from conductorlite.language.values import MISSING, TASK_MEMBERS, WORKFLOW_MEMBERS, Json, Missing
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.statuses import shown_status
 from conductorlite.plan.compile import Node

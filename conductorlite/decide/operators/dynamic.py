@@ -23,7 +23,7 @@ from conductorlite.decide.draft.rows import Draft
 from conductorlite.decide.operators.document import rendered
 from conductorlite.decide.operators.fork import FORKED_DEFINITION
 from conductorlite.decide.operators.join import create_collecting_join
-from conductorlite.language.text import to_text
+from conductorlite.language.values import to_text
 from conductorlite.model.definitions import TaskType, WorkflowDef
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.statuses import TaskStatus

@@ -22,7 +22,7 @@ from conductorlite.decide.operators.document import rendered
 from conductorlite.language.conditions import Condition, compile_condition, compile_function
 from conductorlite.language.jq import JqProgram, compile_jq
 from conductorlite.language.processes import ScriptTimedOut
-from conductorlite.language.sources import Json
+from conductorlite.language.values import Json
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, InvalidInput, MissingExtra
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.statuses import TaskStatus

@@ -22,7 +22,7 @@ import attrs
 from conductorlite.decide.draft.rows import Draft
 from conductorlite.decide.operators.document import DraftSource, rendered
 from conductorlite.decide.operators.worker import start_deadlines
-from conductorlite.language.text import to_text
+from conductorlite.language.values import to_text
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Embedding, EventKind
 from conductorlite.model.definitions import MAX_KEY, IdempotencyStrategy, SubWorkflowParams

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from conductorlite.decide.draft.rows import Draft
 from conductorlite.decide.operators.document import rendered
-from conductorlite.language.text import to_text
+from conductorlite.language.values import to_text
 from conductorlite.model.errors import ExpressionFailed
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.statuses import TaskStatus

@@ -10,7 +10,7 @@ from conductorlite.decide.draft.rows import Draft
 from conductorlite.decide.operators.document import rendered
 from conductorlite.decide.operators.worker import start_deadlines
 from conductorlite.language.durations import parse_duration, parse_until
-from conductorlite.language.text import to_text
+from conductorlite.language.values import to_text
 from conductorlite.model.decisions import EventKind
 from conductorlite.model.errors import InvalidExpression
 from conductorlite.model.executions import Task, printed_ref
