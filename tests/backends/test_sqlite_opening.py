@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import sqlite3
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from conductorlite.errors import ConductorliteError, StorageBusy
+from conductorlite.errors import StorageBusy
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.store.sqlite import connections as opening
 from conductorlite.store.sqlite import schema
@@ -21,29 +20,35 @@ from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.store.sqlite.rows import TASK_COLUMNS, WORKFLOW_COLUMNS
 from conductorlite.testing.conformance.samples import event
 
+#: Imports what it needs, says so, and opens the store when it is told to.
+OPEN_AND_POST = """
+import sys
+from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.testing.conformance.samples import event
 
-def _open_and_post(path: str, number: int, answer: multiprocessing.SimpleQueue[str]) -> None:
-    try:
-        backend = SQLiteBackend(path, synchronous="NORMAL")
-        with backend.writing() as tx:
-            tx.post([event(f"from {number}")])
-        backend.close()
-        answer.put("")
-    except ConductorliteError as error:
-        answer.put(repr(error))
+print("ready", flush=True)
+sys.stdin.readline()
+backend = SQLiteBackend(sys.argv[1], synchronous="NORMAL")
+with backend.writing() as tx:
+    tx.post([event(f"from {sys.argv[2]}")])
+backend.close()
+"""
 
 
 def test_processes_open_a_new_store_at_once(tmp_path: Path) -> None:
     """Two processes that create the same store at the same time all succeed, and it is migrated once."""
-    context = multiprocessing.get_context("spawn")
-    answer: multiprocessing.SimpleQueue[str] = context.SimpleQueue()
     path = str(tmp_path / "store.db")
-    children = [context.Process(target=_open_and_post, args=(path, n, answer)) for n in range(2)]
+    commands = [[sys.executable, "-c", OPEN_AND_POST, path, str(number)] for number in range(2)]
+    pipe = subprocess.PIPE
+    children = [subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) for command in commands]
     for child in children:
-        child.start()
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n", child.communicate()
     for child in children:
-        child.join()
-    assert [answer.get() for _ in children] == [""] * 2
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    assert [(child.communicate(timeout=60)[1], child.returncode) for child in children] == [("", 0)] * 2
     backend = SQLiteBackend(path)
     with backend.reading() as view:
         assert len(view.inbox("w")) == 2

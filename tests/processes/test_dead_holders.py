@@ -65,7 +65,10 @@ def later(span_ms: int) -> VirtualClock:
     return VirtualClock(time.time_ns() // 1_000_000 + span_ms)
 
 
-@pytest.mark.parametrize(("number", "deaths"), [(signal.SIGKILL, 1), (signal.SIGABRT, 1), (signal.SIGTERM, 0), (signal.SIGINT, 0)])
+@pytest.mark.parametrize(
+    ("number", "deaths"),
+    [(signal.SIGKILL, 1), pytest.param(signal.SIGABRT, 1, marks=pytest.mark.slow), (signal.SIGTERM, 0), (signal.SIGINT, 0)],
+)
 def test_whoever_opens_the_store_gives_back(tmp_path: Path, number: signal.Signals, deaths: int) -> None:
     """Killed, stopped, interrupted: the same attempt is offered, and only a death that nobody asked for is counted."""
     store = tmp_path / "store.db"
@@ -78,7 +81,9 @@ def test_whoever_opens_the_store_gives_back(tmp_path: Path, number: signal.Signa
     assert list(tmp_path.glob("*.holders")) == [], "nothing is left of it"
 
 
-@pytest.mark.parametrize(("what", "code", "deaths"), [("thread", -15, 0), ("elsewhere", -15, 1), ("handler", 143, 0)])
+@pytest.mark.parametrize(
+    ("what", "code", "deaths"), [("thread", -15, 0), pytest.param("elsewhere", -15, 1, marks=pytest.mark.slow), ("handler", 143, 0)]
+)
 def test_a_signal_while_another_thread_drives(tmp_path: Path, what: str, code: int, deaths: int) -> None:
     """No death if the engine was opened in the main thread, or the program ends as by its own will: else nobody could tell."""
     store = tmp_path / "store.db"

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import interrupts
 
 
-@pytest.mark.parametrize("store", ["memory", "sqlite"])
+@pytest.mark.parametrize("store", ["memory", pytest.param("sqlite", marks=pytest.mark.slow)])
 def test_interrupts(store: str, tmp_path: Path) -> None:
     """After an exception before any instruction, others can write, the engine comes to the end, and no law is broken."""
     fuzz = interrupts.Fuzz(store, 7, tmp_path)

@@ -23,6 +23,7 @@ def figures(*options: str) -> dict[str, object]:
     return found
 
 
+@pytest.mark.slow
 def test_two_processes_killed_once_each_way() -> None:
     """The shortest run there is: somebody is killed, and nothing is missing."""
     found = figures("--seconds", "1", "--every", "0.5", "--processes", "2", "--executions", "6", "--seed", "1")

@@ -27,6 +27,10 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="processe
 WAITING = WorkflowDef.from_json({"name": "waiting", "tasks": [{"name": "ask", "taskReferenceName": "ask"}]})
 SHORT, LONG = 40, 60_000
 
+#: The fast case first: with a lock whose lease passes, and without the fence where nothing is lost all the same.
+LOCKED = [True, pytest.param(False, marks=pytest.mark.slow)]
+FENCED = [False, pytest.param(True, marks=pytest.mark.slow)]
+
 
 @attrs.define
 class Place:
@@ -102,7 +106,7 @@ def stopped(place: Place, stop: str, *, locked: bool, fencing: bool, lease: int 
         process.communicate()
 
 
-@pytest.mark.parametrize("locked", [False, True])
+@pytest.mark.parametrize("locked", LOCKED)
 def test_with_the_fence_nothing_is_lost(place: Place, locked: bool) -> None:
     """Stopped between reading and writing, past the lease of its lock if it has one, while somebody else writes.
 
@@ -116,7 +120,7 @@ def test_with_the_fence_nothing_is_lost(place: Place, locked: bool) -> None:
     assert place.variables() == {"ours": 2, "theirs": 1}
 
 
-@pytest.mark.parametrize("locked", [False, True])
+@pytest.mark.parametrize("locked", LOCKED)
 def test_without_the_fence_an_update_is_lost(place: Place, locked: bool) -> None:
     """The same without the fence: the sign of life it gives writes back the row it has read, and what was set meanwhile is gone.
 
@@ -133,7 +137,7 @@ def test_without_the_fence_an_update_is_lost(place: Place, locked: bool) -> None
         assert {finding.law for finding in engine.check()} == {"time_runs_forward"}
 
 
-@pytest.mark.parametrize("locked", [False, True])
+@pytest.mark.parametrize("locked", LOCKED)
 def test_the_same_sign_of_life_with_the_fence(place: Place, locked: bool) -> None:
     """With the fence it is given, and takes nothing back."""
     with stopped(place, "decided", locked=locked, fencing=True, beats=True) as holder:
@@ -157,7 +161,7 @@ def test_without_the_fence_the_journal_still_refuses_a_second_line(place: Place)
     assert place.variables() == {"ours": 2}
 
 
-@pytest.mark.parametrize("fencing", [True, False])
+@pytest.mark.parametrize("fencing", FENCED)
 def test_stopped_within_the_lease(place: Place, fencing: bool) -> None:
     """As long as its lease runs nobody takes its turn: events wait in the inbox, and nothing is lost even without the fence."""
     with stopped(place, "decided", locked=True, fencing=fencing, lease=LONG) as holder:
@@ -169,7 +173,7 @@ def test_stopped_within_the_lease(place: Place, fencing: bool) -> None:
     assert place.variables() == {"ours": 2, "theirs": 1}
 
 
-@pytest.mark.parametrize("fencing", [True, False])
+@pytest.mark.parametrize("fencing", FENCED)
 def test_stopped_with_the_lock_before_reading(place: Place, fencing: bool) -> None:
     """Its lease passes, somebody else takes the turn; it then reads what that one has written, and nothing is lost."""
     with stopped(place, "locked", locked=True, fencing=fencing) as holder:
@@ -180,7 +184,7 @@ def test_stopped_with_the_lock_before_reading(place: Place, fencing: bool) -> No
     assert place.variables() == {"ours": 2, "theirs": 1}
 
 
-@pytest.mark.parametrize("locked", [True, False])
+@pytest.mark.parametrize("locked", LOCKED)
 def test_stopped_inside_its_write(place: Place, locked: bool) -> None:
     """Others read on; whoever writes waits for as long as its busy timeout says, and is told which file; then it commits."""
     with stopped(place, "writing", locked=locked, fencing=True) as holder:
