@@ -59,15 +59,16 @@ _THINNED = {"sqlite": pytest.mark.slow, "memory-relay": pytest.mark.deep}
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Each case of a test runs in memory; the first and every third also in SQLite, and in CI in memory with a relay.
 
-    The others of SQLite are slow, those with a relay deep. That all do the same is shown by tests/oracle and tests/backends.
+    Of tests with one case, the first and every third of a file. The others of SQLite are slow, those with a relay deep. That all do
+    the same is shown by tests/oracle and tests/backends.
     """
     seen: Counter[tuple[str, str]] = Counter()
     for item in items:
         case = getattr(item, "callspec", None)
-        if case is None or item.path.parent.name not in _ON_EVERY_STORE or len(case.params) == 1:
+        if case is None or item.path.parent.name not in _ON_EVERY_STORE:
             continue
         store = next((store for store in _THINNED if store in case.params.values()), "")
-        test = item.nodeid.partition("[")[0], store
+        test = item.nodeid.partition("::" if len(case.params) == 1 else "[")[0], store
         if store and seen[test] % 3:
             item.add_marker(_THINNED[store])
         seen[test] += 1

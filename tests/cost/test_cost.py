@@ -27,7 +27,7 @@ from conductorlite.engine.turns import Turns
 RATIO: Final = 1.05
 
 #: Tasks of the run that is looked at more closely.
-TASKS: Final = 120
+TASKS: Final = 80
 
 COUNTS: Final = ("statements", "rows_read", "commits")
 
@@ -44,7 +44,15 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> object:
     return of
 
 
-@pytest.mark.parametrize("sizes", [(30, 60, TASKS), pytest.param((100, 1_000, 10_000), marks=pytest.mark.deep)], ids=str)
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (20, 40, TASKS),
+        pytest.param((30, 60, 120), marks=pytest.mark.slow),
+        pytest.param((100, 1_000, 10_000), marks=pytest.mark.deep),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_last_task_costs_what_the_first_do(costs: object, shape: str, sizes: tuple[int, int, int]) -> None:
     """Rows read, statements and commits per task do not grow with the tasks of one execution.

@@ -52,7 +52,9 @@ def pytest_in(tree: Path, arguments: Sequence[str], *, seconds: float | None, lo
 
     The tests are those that CI runs. A run that is not over in time is ended with everything that it started.
     """
-    environment = {name: value for name, value in os.environ.items() if name != "HYPOTHESIS_PROFILE"}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("HYPOTHESIS_PROFILE", "PYTHONDONTWRITEBYTECODE")
+    }
     # In CI, Hypothesis tries the same examples every time.
     environment |= {"CI": "1", "PYTHONPATH": os.pathsep.join([str(tree), str(Path(__file__).parent)]), **variables}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "listening", "-m", "not deep", *arguments]
