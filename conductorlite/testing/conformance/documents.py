@@ -316,9 +316,7 @@ _COMPARED: Final = (
 )  # fmt: skip
 
 #: How long a property is looked at.
-PROPERTY: Final = settings(
-    max_examples=min(40, settings.default.max_examples), deadline=None, suppress_health_check=list(HealthCheck)
-)
+PROPERTY: Final = settings(max_examples=min(40, settings().max_examples), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def written(row: Workflow, *tasks: Task, archived: bool = False) -> list[Document]:

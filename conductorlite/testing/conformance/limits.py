@@ -244,7 +244,7 @@ class LimitConformance:
         with backend.reading() as view:
             assert (list(view.limits("", 9)), list(view.members("k"))) == ([], [])
 
-    @settings(max_examples=min(25, settings.default.max_examples), deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=min(25, settings().max_examples), deadline=None, suppress_health_check=list(HealthCheck))
     @given(_STEPS)
     def test_limits_are_as_in_memory(self, steps: list[Any]) -> None:
         """After random changes, some of them refused, and removals, all that can be read is what the memory backend reads."""

@@ -391,7 +391,7 @@ class TransactionConformance:
     def test_agrees_with_the_memory_backend(self) -> None:
         """A random history gives the same errors and, after every step, the same answers to every question."""
 
-        @settings(max_examples=min(40, settings.default.max_examples), deadline=None, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=min(40, settings().max_examples), deadline=None, suppress_health_check=list(HealthCheck))
         @given(steps=st.lists(STEP, min_size=1, max_size=12))
         def agree(steps: list[list[Act]]) -> None:
             with TemporaryDirectory() as folder:
