@@ -33,7 +33,7 @@ def test_throughput(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(list(tmp_path.glob("figures-*.json"))) == 3
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_turn_isolation(capsys: pytest.CaptureFixture[str]) -> None:
     """One chain in each of two processes, both ways of reading."""
     turn_isolation.main(["--rounds", "1", "--chains", "1", "--processes", "2"])

@@ -62,7 +62,7 @@ SAMPLE = (
 
 
 @cache
-def measured(family: str, long: bool = False) -> dict[str, dict[str, Any]]:
+def measured(family: str, long: bool) -> dict[str, dict[str, Any]]:
     """The attacks of a family, carried out one after another."""
     return at_their_best(*(name for name in FAMILIES[family] if (name in LONG) is long))
 
@@ -123,7 +123,7 @@ def test_an_attack_does_no_harm(family: str, name: str) -> None:
 @pytest.mark.parametrize("name", MUST_BE_SEEN)
 def test_a_damaged_database_is_called_that(name: str) -> None:
     """What nobody may overlook is StorageCorrupt, when the store is opened or when what is damaged is used."""
-    assert "StorageCorrupt" in measured(DATABASES)[name]["outcome"]
+    assert "StorageCorrupt" in measured(DATABASES, False)[name]["outcome"]
 
 
 def test_there_are_ten_families() -> None:

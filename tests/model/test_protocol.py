@@ -6,6 +6,8 @@ The machine is in `protocol.py`, its findings in docs/explanation/protocol.md. T
 
 from __future__ import annotations
 
+from functools import cache, partial
+
 import pytest
 from protocol import Scope, explore, named
 
@@ -17,6 +19,9 @@ SMALL = {
     "two tasks": (Scope(tasks=2, verbs=0, put_backs=0, repeats=0), 6_000),
     "with locks that lapse": (Scope(lock=True, verbs=0, put_backs=0, repeats=0), 1_000),
 }
+#: What is found in one of these, all of it.
+small = cache(partial(explore, endings=True))
+
 LARGE = {
     "everything at once": Scope(),
     "a verb, and a report repeated": Scope(put_backs=0),
@@ -34,7 +39,7 @@ LARGE = {
 def test_every_law_holds(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """No update is lost, one attempt is live, what has ended stays, a stale holder changes nothing, and everything can end."""
     scope, least = SMALL[name]
-    found = explore(scope, endings=True)
+    found = small(scope)
     with capsys.disabled():
         print(f" [{found.worlds:,} worlds, {found.steps:,} steps]", end="")
     assert found.law is None, [named(step) for step in found.way]
@@ -92,7 +97,7 @@ def test_a_lock_alone_holds_as_long_as_it_does_not_lapse() -> None:
 @pytest.mark.slow
 def test_everything_that_may_happen_happens() -> None:
     """The scopes are not empty: each kind of step is taken."""
-    kinds = set(explore(Scope(put_backs=0, repeats=0)).kinds) | set(explore(Scope(verbs=0, lock=True)).kinds)
+    kinds = {kind for scope, _ in SMALL.values() for kind in small(scope).kinds}
     for wanted in ("time passes", "read DRIVE", "commit RETRY", "commit RESTART", "commit REPORT FAILED of lease 1",
                    "commit REPORT PUT_BACK of lease 1", "read REPORT COMPLETED of lease none", "lock lapses POLL"):  # fmt: skip
         assert wanted in kinds

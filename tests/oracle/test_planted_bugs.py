@@ -208,6 +208,7 @@ SLOW = (
     lease_not_compared,
     one_is_not_undone,
     undone_first_ended_first,
+    unknown_passes_for_absent,
 )
 
 
