@@ -288,6 +288,8 @@ def main() -> int:
     parser.add_argument("--program", choices=["main", "tutorial", "three"], action="append", help="only this one")
     parser.add_argument("--seed", type=int, default=11, help="which instants")
     arguments = parser.parse_args()
+    # In the background a shell has SIGINT ignored, by what is started here too: a handler is not handed on.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     found = {name: run(name, arguments.times, arguments.seed) for name in arguments.program or ["main", "tutorial", "three"]}
     print(json.dumps({name: one.figures() for name, one in found.items()}, indent=2))
     return 1 if any(one.problems for one in found.values()) else 0
