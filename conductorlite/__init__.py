@@ -76,7 +76,17 @@ from conductorlite.model.errors import (
     TaskNotFound,
     WouldDeadlock,
 )
-from conductorlite.model.executions import HistoryEvent, HistoryKind, PollData, Task, TaskLog, TaskResult, Workflow
+from conductorlite.model.executions import (
+    Explanation,
+    HistoryEvent,
+    HistoryKind,
+    PollData,
+    Reason,
+    Task,
+    TaskLog,
+    TaskResult,
+    Workflow,
+)
 from conductorlite.model.handlers import (
     ActionType,
     EventAction,
@@ -144,6 +154,7 @@ __all__ = [
     "EventStatus",
     "ExecutionArchived",
     "ExecutionNotFound",
+    "Explanation",
     "ExpressionFailed",
     "ExternalStorageLocation",
     "FencedOut",
@@ -180,6 +191,7 @@ __all__ = [
     "PruneReport",
     "RateLimitConfig",
     "RateLimitPolicy",
+    "Reason",
     "RepairReport",
     "ReplayDiverged",
     "ResultTimeout",

@@ -94,7 +94,7 @@ from conductorlite.model.errors import (
     TaskNotFound,
     WouldDeadlock,
 )
-from conductorlite.model.executions import Workflow
+from conductorlite.model.executions import Explanation, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
 __all__ = [
@@ -172,14 +172,14 @@ class Cause:
 class ResultTimeout(ConductorliteError, TimeoutError):
     """The execution did not end in the time given, or it waits for something that nothing here will send.
 
-    Its text begins with what is waited for, down through sub-workflows; `causes` hold the same as data, and `explain` is the
-    paragraph of `Engine.explain`.
+    Its text begins with what is waited for, down through sub-workflows; `causes` hold the same as data, and `explain` is what
+    `Engine.explain` says.
     """
 
-    def __init__(self, text: str, causes: Sequence[Cause] = (), explain: str = "") -> None:
+    def __init__(self, text: str, causes: Sequence[Cause] = (), explain: Explanation | None = None) -> None:
         self.causes = tuple(causes)
-        self.explain = explain
-        super().__init__("\n".join(filter(None, [*_told(self.causes), text, explain])))
+        self.explain = explain or Explanation()
+        super().__init__("\n".join(filter(None, [*_told(self.causes), text, str(self.explain)])))
 
 
 class WorkflowFailed(ConductorliteError):

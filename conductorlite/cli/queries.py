@@ -297,7 +297,7 @@ def explain(setting: Setting, workflow_id: str, ref: str | None) -> None:
 
 def explained(engine: Engine, workflow_id: str, ref: str | None = None) -> str:
     """An execution in words."""
-    return engine.explain(workflow_id, ref)
+    return str(engine.explain(workflow_id, ref))
 
 
 @click.command("agenda")

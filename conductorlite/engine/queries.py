@@ -15,7 +15,7 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.engine.archive import archived_workflow, missing, unarchived
-from conductorlite.engine.explain import explain as in_words
+from conductorlite.engine.explain import Case
 from conductorlite.engine.exports import below, definitions_of, first_row
 from conductorlite.engine.invariants import Finding, Picture, findings, limit_findings
 from conductorlite.engine.limits import Limits
@@ -23,7 +23,7 @@ from conductorlite.engine.turn_types import stored_pages
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, Message, queue_prefix
 from conductorlite.model.errors import ExecutionNotFound
-from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
+from conductorlite.model.executions import Explanation, HistoryEvent, HistoryKind, Reason, Workflow
 from conductorlite.model.exports import export_to_json
 from conductorlite.model.limits import Member
 from conductorlite.model.statuses import WorkflowStatus
@@ -211,10 +211,10 @@ class Queries(Limits):
         prefix = queue_prefix(self.owner)
         return [queue for queue in view.queue_sizes() if queue.startswith(prefix)] if prefix else None
 
-    def explain(self, workflow_id: str, task: str | None = None) -> str:
-        """Why an execution waits, or how it ended, in one paragraph; raises ExecutionNotFound.
+    def explain(self, workflow_id: str, task: str | None = None) -> Explanation:
+        """Why an execution waits, or how it ended: `str()` is one paragraph, `reasons` are its data; raises ExecutionNotFound.
 
-        With `task` (a reference) the paragraph is about that task: where it stands, or why it never ran.
+        With `task` (a reference) it is about that task: where it stands, or why it never ran.
         """
         workflow = self.get(workflow_id, masked=True)
         history = self.history(workflow_id)
@@ -227,13 +227,16 @@ class Queries(Limits):
         below = self._below(workflow)
         with self.backend.reading() as view:
             standings = self._standings(view, (workflow,), task) | self._standings(view, (row for row, _ in below.values()), None)
-            archived = " It is archived." if view.workflow(workflow_id) is None else ""
+            archived = view.workflow(workflow_id) is None
             inboxes = (inbox, *(events for _, events in below.values()))
             left = self.driven.left(view, (event for events in inboxes for event in events), self.clock.now())
-        return in_words(
-            workflow, inbox, self.clock.now(), ref=task, history=history, below=below, polls=polls, former=former,
+        case = Case(
+            workflow=workflow, inbox=inbox, now=self.clock.now(), history=history, below=below, polls=polls, former=former,
             standings=standings, left=left,
-        ) + archived  # fmt: skip
+        )  # fmt: skip
+        found = case.explain(task)
+        known = Reason(kind="ARCHIVED", workflow_id=workflow_id, text="It is archived")
+        return Explanation(reasons=(*found.reasons, known)) if archived else found
 
     def _below(self, workflow: Workflow) -> dict[str, tuple[Workflow, Sequence[Event]]]:
         """The executions that the first open tasks wait for, and what the first one in each waits for, down to the last."""

@@ -1,40 +1,36 @@
-"""What explain says of slots, deadlines, events that are held, and executions that were run again.
-
-Why somebody waits for a slot of a limit, in words.
-
-When a task runs into its next deadline, in words.
-
-What lines of the journal tell about an execution that was run again or moved, and of attempts that were given back.
-
-What events that are held stand for, in words.
-"""
+"""What the open tasks of an execution wait for: workers, slots, timers, other tasks, other executions; and how that is said."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
 
+from conductorlite.decide.operators.worker import POLLED_LATELY_MS
 from conductorlite.decide.reports import ALONE_AFTER
-from conductorlite.engine.causes import span_in_words
+from conductorlite.engine.causes import TOLD, instant_in_words, listed, span_in_words
 from conductorlite.model.decisions import DEADLINES, Event, EventKind
-from conductorlite.model.executions import HistoryEvent, HistoryKind, Task
+from conductorlite.model.definitions import TaskType
+from conductorlite.model.executions import HistoryEvent, HistoryKind, PollData, Reason, ReasonKind, Task, Workflow, printed_ref
 from conductorlite.model.limits import Limit, Member, MemberState, admission
+from conductorlite.model.policies import task_policy
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.plan.grafts import unfolded
+from conductorlite.plan.tree import OPERATOR_TYPES, SHIPPED_TYPES, TreePosition, positions
 
 __all__ = [
     "REOPENED_BY",
     "TAKEN_BACK",
     "DrivenLeft",
     "Standing",
-    "deaths",
+    "Waits",
+    "because",
     "dropped",
-    "given_back",
     "held_event",
     "is_taken_back",
-    "next_deadline",
+    "named",
     "versions",
-    "why_it_waits",
 ]
 
 
@@ -48,7 +44,7 @@ class Standing:
     head: Member | None = None
 
 
-def why_it_waits(standing: Standing | None, key: str | None, now: int) -> str:
+def _why_it_waits(standing: Standing | None, key: str | None, now: int) -> str:
     """What is in the way of a slot, and the place in the line; what is not known is not told."""
     if standing is None:
         return f"it waits for a slot of {key}"
@@ -102,8 +98,8 @@ _NAMES: Final = {
 }
 
 
-def next_deadline(task: Task, now: int, left: DrivenLeft) -> str:
-    """The next deadline of a task; nothing when it has none."""
+def _next_deadline(task: Task, now: int, left: DrivenLeft) -> tuple[int, str] | None:
+    """The next deadline of a task, and the words for it; None when it has none."""
     instants = []
     for field, name in _NAMES.items():
         at: int | None = getattr(task, field)
@@ -111,11 +107,11 @@ def next_deadline(task: Task, now: int, left: DrivenLeft) -> str:
             driven = left.get((task.workflow_id, f"{DEADLINES[field]}:{task.ref}"))
             instants.append((at if driven is None else now + driven, name, "" if driven is None else " of driven time"))
     if not instants:
-        return ""
+        return None
     at, name, counts = min(instants)
     if at > now:
-        return f"; its {name} comes in {span_in_words(at - now)}{counts}"
-    return f"; its {name} is {'now' if at == now else f'overdue for {span_in_words(now - at)}'}"
+        return at, f"its {name} comes in {span_in_words(at - now)}{counts}"
+    return at, f"its {name} is {'now' if at == now else f'overdue for {span_in_words(now - at)}'}"
 
 
 #: Verbs that take back what an execution has done, in words.
@@ -144,15 +140,15 @@ def versions(line: HistoryEvent) -> str:
     return f"from version {said['from']['version']} to {said['to']['version']}"
 
 
-def given_back(task: Task, history: Sequence[HistoryEvent]) -> str:
+def _given_back(task: Task, history: Sequence[HistoryEvent]) -> str:
     """That an offered attempt was given back, by whom and why, and what follows from deaths."""
     of_it = (line for line in reversed(history) if line.kind is HistoryKind.TASK and line.ref == task.ref)
     line = next((line for line in of_it if line.attempt == task.attempt), None)
     why = "" if line is None or not (line.reason or "").startswith(_GIVEN_BACK) else f", {line.reason}"
-    return f"{why}{deaths(task)}"
+    return f"{why}{_deaths(task)}"
 
 
-def deaths(task: Task) -> str:
+def _deaths(task: Task) -> str:
     """How often the process of its worker has died with an attempt in hand, and whether it is therefore alone."""
     if not task.deaths:
         return ""
@@ -184,3 +180,250 @@ def held_event(event: Event) -> str:
     if event.kind is EventKind.ADMISSION:
         return "its own slot"
     return "its first task" if event.kind is EventKind.START else "the rest of a cut turn"
+
+
+#: Where the workers are that we ship and nobody gets unasked.
+_SHIPPED_IN: Final = "conductorlite.ext.workers.system_workers"
+
+#: The kind of a wait, the words for it, and since or until when it is.
+_Wait = tuple[ReasonKind, str, int | None]
+
+#: Waits that end by themselves, whatever deadline is behind them.
+_PATIENT: Final[frozenset[ReasonKind]] = frozenset({"RETRY", "DELAY", "TIME", "ROUND"})
+
+
+@attrs.define(slots=True, kw_only=True)
+class Waits:
+    """An execution (as `Engine.get` returns it, with the events of its inbox) at an instant, and what its open tasks wait for.
+
+    What is not given is not known: `history`, with its payloads, tells what was rerun, moved or dropped; `below` holds the
+    executions that open tasks wait for, by id, with their inboxes; `polls` say who asked for tasks of a domain; `standings` tell
+    how tasks and executions, by id, stand to the limits whose slots they wait for; `left` is what is left of deadlines that count
+    driven time.
+    """
+
+    workflow: Workflow
+    inbox: Sequence[Event]
+    now: int
+    history: Sequence[HistoryEvent] = ()
+    below: Mapping[str, tuple[Workflow, Sequence[Event]]] = attrs.field(factory=dict)
+    polls: Sequence[PollData] | None = None
+    standings: Mapping[str, Standing] = attrs.field(factory=dict)
+    left: DrivenLeft = attrs.field(factory=dict)
+    places: dict[str, TreePosition] = attrs.field(factory=dict)
+    last: dict[str, Task] = attrs.field(factory=dict)
+    newest: dict[str, Task] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self.places = positions(unfolded(self.workflow), compensations=True)
+        for task in self.workflow.tasks:
+            self.last[task.ref] = task
+            self.newest[task.base_ref] = task
+
+    def say(self, kind: ReasonKind, text: str, task: Task | None = None, at: int | None = None, *, further: bool = False) -> Reason:
+        """One reason, about this execution or a task of it."""
+        ref = None if task is None else task.ref
+        return Reason(kind=kind, workflow_id=self.workflow.workflow_id, ref=ref, at=at, text=text, further=further)
+
+    def ago(self, at: int) -> str:
+        """How long ago an instant was."""
+        return f"{span_in_words(self.now - at)} ago" if at < self.now else "just now"
+
+    def since(self, at: int) -> str:
+        """Since when something lasts."""
+        return f"for {span_in_words(self.now - at)}" if at < self.now else "since just now"
+
+    def ahead(self, at: int) -> str:
+        """When an instant comes, or since when it is overdue."""
+        return f"in {span_in_words(at - self.now)}" if at > self.now else "now" if at == self.now else f"overdue {self.since(at)}"
+
+    def open_tasks(self) -> Iterator[Reason]:
+        """What the first open tasks wait for, or when the first one is scheduled."""
+        waiting = [task for task in self.workflow.tasks if not task.retried and not task.status.terminal]
+        # A loop is explained by what is open in it, a JOIN by what it waits for: workers and timers come first.
+        waiting.sort(key=lambda task: task.task_type in (TaskType.JOIN, TaskType.EXCLUSIVE_JOIN, TaskType.DO_WHILE))
+        for task in waiting[:TOLD]:
+            yield from self.waits(task)
+        if len(waiting) > TOLD:
+            yield self.say("MORE", f"{len(waiting) - TOLD} more tasks are open")
+        starts = [event.due_at for event in self.inbox if event.kind is EventKind.START]
+        if not waiting and starts:
+            at = min(starts)
+            yield self.say("DELAY", f"Its first task is scheduled at {instant_in_words(at)} ({self.ahead(at)})", at=at)
+
+    def limited(self) -> str:
+        """That the execution waits for a slot of its own."""
+        row = self.workflow
+        if row.rate_limit_key is None:
+            return "asks for its slot when it is resumed"
+        standing = self.standings.get(row.workflow_id)
+        asked = "" if standing is None else f" {self.since(standing.member.asked_at)}"
+        return f"waits for its slot{asked}: {_why_it_waits(standing, row.rate_limit_key, self.now)}"
+
+    # ------------------------------------------------------------------ one task
+
+    def attempt(self, task: Task) -> str:
+        """Which attempt of how many."""
+        number = task.attempt - task.first_attempt + 1
+        place = self.places.get(task.base_ref)
+        if place is None:
+            return f"attempt {number}"
+        policy = task_policy(place.task, self.workflow.semantics, operator=place.task.type in OPERATOR_TYPES)
+        return f"attempt {number} of {max(number, policy.retry_count + 1)}"
+
+    def waits(self, task: Task) -> Iterator[Reason]:
+        """What an open task waits for, its next deadline, and what is waited for below it."""
+        kind, text, at = self.wait(task)
+        yield self.say(kind, f"{named(task)} {text}", task, at)
+        deadline = None if self.workflow.status.terminal or kind in _PATIENT else _next_deadline(task, self.now, self.left)
+        if deadline is not None:
+            yield self.say("DEADLINE", deadline[1], task, deadline[0], further=True)
+        if task.task_type == TaskType.SUB_WORKFLOW and task.sub_workflow_id is not None:
+            yield from self.there(task.sub_workflow_id)
+
+    def wait(self, task: Task) -> _Wait:
+        """What an open task waits for."""
+        if task.status is TaskStatus.PENDING:
+            return "SLOT", f"is PENDING{self.pending(task)}", None
+        place = self.places.get(task.base_ref)
+        if task.status is TaskStatus.SCHEDULED and place is not None and place.task.type in OPERATOR_TYPES:
+            return "RETRY", f"is due for retry {self.ahead(task.due_at)}, {self.delayed(task)}", task.due_at
+        if task.task_type in _WAITS:
+            return _WAITS[task.task_type](self, task)
+        if task.status is TaskStatus.SCHEDULED:
+            return self.offered(task)
+        worker = f"with worker {task.worker_id}" if task.worker_id else "in progress"
+        text = f"is {worker} {self.since(task.started_at)}, {self.attempt(task)}{_deaths(task)}"
+        return "WITH_WORKER", text, task.started_at
+
+    def pending(self, task: Task) -> str:
+        """Why a task is PENDING."""
+        if self.workflow.rate_limited:
+            return " until its execution has a slot"
+        if task.limit_key is not None:
+            standing = self.standings.get(task.task_id)
+            asked = "" if standing is None else f" {self.since(standing.member.asked_at)}"
+            again = f", {self.attempt(task)}" if task.attempt > task.first_attempt else ""
+            return f"{asked}{again}: {_why_it_waits(standing, task.limit_key, self.now)}"
+        if task.due_at > self.now:
+            return f" and asks for its slot {self.ahead(task.due_at)}, {self.delayed(task)}"
+        paused = self.workflow.status is WorkflowStatus.PAUSED
+        return f" and asks for its slot {'when the execution is resumed' if paused else 'in the next turn'}"
+
+    def delayed(self, task: Task) -> str:
+        """Why a task that workers carry out is not due yet."""
+        before = self.attempt_before(task)
+        if before is not None:
+            how = "timed out" if before.status is TaskStatus.TIMED_OUT else "failed"
+            return f"after {self.attempt(before)} {how}{because(before)}"
+        return "as its worker asked" if task.poll_count else "after its start delay"
+
+    def offered(self, task: Task) -> _Wait:
+        """A task that workers carry out and nobody has."""
+        queue = f"type {task.task_type}" + (f" in domain {task.domain}" if task.domain else "")
+        if task.due_at <= self.now:
+            again = f", {self.attempt(task)}" if task.attempt > task.first_attempt else ""
+            shipped = f" ({_SHIPPED_IN} has one; include it)" if task.task_type in SHIPPED_TYPES else ""
+            waits = f"waits for a worker of {queue}{shipped} {self.since(task.due_at)}"
+            return "WORKER", f"{waits}{again}{_given_back(task, self.history)}{self.unpolled(task)}", task.due_at
+        if self.attempt_before(task) is not None:
+            return "RETRY", f"is due for retry {self.ahead(task.due_at)}, {self.delayed(task)}", task.due_at
+        return "DELAY", f"is offered to workers of {queue} {self.ahead(task.due_at)}, {self.delayed(task)}", task.due_at
+
+    def unpolled(self, task: Task) -> str:
+        """That nobody has asked for tasks of a domain lately."""
+        if not task.domain or self.polls is None:
+            return ""
+        asked = [poll.last_poll_time for poll in self.polls if (poll.queue_name, poll.domain) == (task.task_type, task.domain)]
+        if not asked:
+            return ", for which nobody has ever polled"
+        late = max(asked) + POLLED_LATELY_MS < self.now
+        return f", for which somebody last polled {self.ago(max(asked))}" if late else ""
+
+    def attempt_before(self, task: Task) -> Task | None:
+        """The attempt that failed before this one."""
+        earlier = [t for t in self.workflow.tasks if t.ref == task.ref and t.attempt == task.attempt - 1]
+        return earlier[-1] if earlier and not task.poll_count else None
+
+    def waiting(self, task: Task) -> _Wait:
+        """A WAIT or HUMAN."""
+        if task.wait_until is None:
+            return "COMPLETION", f"waits for somebody to complete it, {self.since(task.started_at)}", task.started_at
+        until = task.wait_until
+        return "TIME", f"ends its wait at {instant_in_words(until)} ({self.ahead(until)})", until
+
+    def joining(self, task: Task) -> _Wait:
+        """A JOIN."""
+        place = self.places.get(task.base_ref)
+        refs = [printed_ref(ref, task.iterations) for ref in dict.fromkeys(place.task.join_on if place else ())]
+        missing = [ref for ref in refs if ref not in self.last or self.last[ref].live]
+        waits = f"waits for {listed(missing)}" if missing else "waits for its turn"
+        return "TASKS", f"{waits} ({len(refs) - len(missing)} of {len(refs)} ended)", None
+
+    def joining_one(self, task: Task) -> _Wait:
+        """An EXCLUSIVE_JOIN."""
+        place = self.places.get(task.base_ref)
+        for refs in (place.task.join_on, place.task.default_exclusive_join_task) if place else ():
+            printed = dict.fromkeys(printed_ref(ref, task.iterations) for ref in refs)
+            rows = [self.last[ref] for ref in printed if ref in self.last and self.last[ref].status is not TaskStatus.SKIPPED]
+            still = [row.ref for row in rows if row.live]
+            come = [ref for ref in printed if ref not in self.last]
+            if still or (rows and come):
+                later = f" ({listed(come)} not scheduled yet)" if still and come else ""
+                first = f"the first of {listed(still)}" if len(still) > 1 else listed(still or come)
+                return "TASKS", f"waits for {first} to end{later}", None
+        return "TASKS", "waits to see which of the tasks it joins will be scheduled", None
+
+    def looping(self, task: Task) -> _Wait:
+        """A DO_WHILE."""
+        return "ROUND", f"is in round {task.round}" if task.round else "has not begun its first round", None
+
+    def beneath(self, task: Task) -> _Wait:
+        """A SUB_WORKFLOW."""
+        if task.sub_workflow_id is None:
+            return "SUB_WORKFLOW", "has not started its sub-workflow yet", None
+        text = f"waits for its sub-workflow {task.sub_workflow_id}, {self.since(task.started_at)}"
+        return "SUB_WORKFLOW", text, task.started_at
+
+    def there(self, workflow_id: str) -> Iterator[Reason]:
+        """What a sub-workflow waits for itself, down to what nothing below explains."""
+        if workflow_id not in self.below:
+            return
+        workflow, inbox = self.below[workflow_id]
+        case = attrs.evolve(self, workflow=workflow, inbox=inbox, history=(), places={}, last={}, newest={})
+        if workflow.parked is not None or workflow.status is not WorkflowStatus.RUNNING:
+            status: ReasonKind = "PARKED" if workflow.parked is not None else "PAUSED" if not workflow.status.terminal else "ENDED"
+            yield case.say(status, f"it is {'parked' if status == 'PARKED' else workflow.status}", further=True)
+            return
+        for number, reason in enumerate(case.open_tasks()):
+            if number and not reason.further:
+                return
+            yield reason if number else attrs.evolve(reason, text=f"there {reason.text}", further=True)
+
+    def starting(self, task: Task) -> _Wait:
+        """A START_WORKFLOW."""
+        if task.due_at > self.now:
+            return "SUB_WORKFLOW", f"starts another execution {self.ahead(task.due_at)}, after its start delay", task.due_at
+        return "SUB_WORKFLOW", f"waits for the execution it starts to begin, {self.since(task.due_at)}", task.due_at
+
+
+_WAITS: Final[dict[str, Callable[[Waits, Task], _Wait]]] = {
+    TaskType.WAIT: Waits.waiting,
+    TaskType.HUMAN: Waits.waiting,
+    TaskType.JOIN: Waits.joining,
+    TaskType.EXCLUSIVE_JOIN: Waits.joining_one,
+    TaskType.DO_WHILE: Waits.looping,
+    TaskType.SUB_WORKFLOW: Waits.beneath,
+    TaskType.START_WORKFLOW: Waits.starting,
+}
+
+
+def named(task: Task) -> str:
+    """A task as a person tells it from others: its reference, and its name or type."""
+    kind = task.name if task.task_type not in OPERATOR_TYPES else task.task_type
+    return task.ref if kind == task.ref else f"{task.ref} ({kind})"
+
+
+def because(task: Task) -> str:
+    """The reason a task ended with, if any."""
+    return f' with "{" ".join(task.reason.split())}"' if task.reason else ""

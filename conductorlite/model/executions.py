@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from itertools import repeat
 from operator import attrgetter, call
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import attrs
 
@@ -20,9 +20,12 @@ from conductorlite.model.spans import plain_ms
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
 __all__ = [
+    "Explanation",
     "HistoryEvent",
     "HistoryKind",
     "PollData",
+    "Reason",
+    "ReasonKind",
     "Task",
     "TaskLog",
     "TaskResult",
@@ -123,6 +126,44 @@ class TaskResult:
     lease: int | None = None
     logs: Sequence[str] = ()
     external_output_payload_storage_path: str | None = None
+
+
+#: What a reason of an explanation is about.
+ReasonKind = Literal[
+    "RUNNING", "PAUSED", "PARKED", "ENDED", "ARCHIVED",
+    "HELD", "NOT_DRIVEN", "RUN_AGAIN", "MIGRATED", "COMPENSATING", "COMPENSATED", "RETRYABLE", "MORE",
+    "WORKER", "WITH_WORKER", "SLOT", "RETRY", "DELAY", "TIME", "COMPLETION", "TASKS", "ROUND", "SUB_WORKFLOW",
+    "DEADLINE", "FAILED", "SKIPPED", "NEVER_RAN", "NULL",
+]  # fmt: skip
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Reason:
+    """One thing an explanation says: of the execution `workflow_id`, with a `ref` of a task in it, about an instant (epoch ms).
+
+    `kind` is what a program may ask for: RUNNING, WORKER (a task waits for one), SLOT, DEADLINE … `text` is the same for people;
+    `further` says that it goes on with the sentence before.
+    """
+
+    kind: ReasonKind
+    workflow_id: str
+    text: str
+    ref: str | None = None
+    at: int | None = None
+    further: bool = False
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Explanation:
+    """Why an execution, or one of its tasks, waits, or how it ended: `reasons` as data; `str()` is one paragraph of them."""
+
+    reasons: tuple[Reason, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.reasons:
+            return ""
+        first, *others = self.reasons
+        return "".join([first.text, *(f"{'; ' if reason.further else '. '}{reason.text}" for reason in others), "."])
 
 
 def printed_ref(base_ref: str, iterations: Sequence[int]) -> str:

@@ -43,7 +43,7 @@ from conductorlite.model.errors import (
     StorageFull,
     StorageReadOnly,
 )
-from conductorlite.model.executions import Workflow
+from conductorlite.model.executions import Explanation, Workflow
 from conductorlite.model.texts import error_text
 
 __all__ = ["Leaving", "Outages", "failed", "late", "passes"]
@@ -101,10 +101,10 @@ def late(engine: Queries, workflow_id: str, *, in_time: bool = False) -> ResultT
         owner = f"engine {workflow.owner!r}" if workflow.owner else "all engines, and this one keeps to its own"
         what = f"{what} (it belongs to {owner})"
     text = f"{workflow_id} {what}: {workflow.status}, {', '.join(waiting) or 'no open task'}{parked}"
-    told = ""
+    explanation = Explanation()
     with suppress(ConductorliteError):  # it may be gone by now, or not to be read: that it is late is what matters
-        told = engine.explain(workflow_id)
-    return ResultTimeout(text, causes_of(workflow, partial(_child, engine)), told)
+        explanation = engine.explain(workflow_id)
+    return ResultTimeout(text, causes_of(workflow, partial(_child, engine)), explanation)
 
 
 def _child(engine: Queries, workflow_id: str) -> Workflow | None:

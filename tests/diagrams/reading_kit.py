@@ -64,4 +64,4 @@ class Case:
 
     def why(self, ref: str | None = None) -> str:
         """The execution, or a task of it, explained."""
-        return self.engine.explain("w1", ref)
+        return str(self.engine.explain("w1", ref))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import get_args
+
 import attrs
 import pytest
 from reading_kit import T0, Case, choice, flow, node, retried
 
-from conductorlite import SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTimeoutPolicy
+from conductorlite import Explanation, SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTimeoutPolicy
 from conductorlite.engine.causes import span_in_words
-from conductorlite.engine.explain import explain
+from conductorlite.engine.explain import Case as Explained
+from conductorlite.model.executions import ReasonKind
 
 
 @pytest.mark.parametrize(
@@ -162,7 +166,7 @@ def test_paused() -> None:
 def test_parked() -> None:
     """A parked execution tells the reason and both ways out."""
     row = attrs.evolve(Case(flow(node("a"))).workflow, parked="a law does not hold")
-    assert explain(row, (), T0).startswith(
+    assert str(Explained(workflow=row, inbox=(), now=T0).explain()).startswith(
         "flow (w1) is parked: a law does not hold. No more turns are taken: resume tries again from the last good commit, "
         "terminate ends it."
     )
@@ -247,3 +251,38 @@ def test_compensation() -> None:
         'flow (w1) is FAILED: it ended just now after 0 ms. b is FAILED at attempt 1 of 1 with "broken". '
         "Never scheduled: c. It was compensated by a_compensation: retry is refused, restart or rerun it."
     )
+
+
+def test_reasons_are_data() -> None:
+    """A program asks for kinds, tasks and instants, down through a sub-workflow; the text is made of the same reasons."""
+    child = SubWorkflowParams(name="child", workflow_definition=WorkflowDef(name="child", tasks=[node("a")]))
+    case = Case(flow(node("s", "SUB_WORKFLOW", sub_workflow_param=child)))
+    case.at(3)
+    below = case.workflow.task("s").sub_workflow_id
+    explanation = case.engine.explain("w1")
+    assert [(one.kind, one.workflow_id, one.ref, one.at) for one in explanation.reasons] == [
+        ("RUNNING", "w1", None, T0),
+        ("SUB_WORKFLOW", "w1", "s", T0),
+        ("WORKER", below, "a", T0),
+        ("DEADLINE", below, "a", T0 + 3_600_000),
+    ]
+    assert all(one.text in str(explanation) for one in explanation.reasons)
+    assert {one.kind for one in explanation.reasons} <= set(get_args(ReasonKind))
+    assert str(Explanation()) == ""
+
+
+@pytest.mark.parametrize(
+    ("do", "kinds"),
+    [
+        (lambda case: case.engine.pause("w1"), ["PAUSED", "WORKER", "DEADLINE"]),
+        (lambda case: case.engine.terminate("w1"), ["ENDED", "NEVER_RAN", "RETRYABLE"]),
+        (lambda case: case.do("a", "FAILED", reason="x"), ["RUNNING", "RETRY"]),
+        (lambda case: case.do("a", "FAILED_WITH_TERMINAL_ERROR", reason="x"), ["ENDED", "FAILED", "NEVER_RAN", "RETRYABLE"]),
+        (lambda case: case.take("a"), ["RUNNING", "WITH_WORKER", "DEADLINE"]),
+    ],
+)
+def test_kinds_of_reasons(do: Callable[[Case], object], kinds: list[str]) -> None:
+    """What an execution waits for, or ended of, is told apart without reading its text."""
+    case = Case(flow(retried("a"), node("b")))
+    do(case)
+    assert [one.kind for one in case.engine.explain("w1").reasons] == kinds

@@ -19,7 +19,7 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
-from conductorlite.engine.explain import explain
+from conductorlite.engine.explain import Case as Explained
 from conductorlite.engine.waits import Standing
 from conductorlite.model.limits import Limit, MemberState
 from conductorlite.plan.diagrams import mermaid
@@ -56,19 +56,19 @@ def test_a_slot_of_a_task() -> None:
     """How many of how many slots are in use, and the place in the line."""
     engine = _engine(_limited(concurrent_exec_limit=1))
     engine.advance("3s")
-    assert engine.explain("w2", "a") == f"{ASKS} for 3 s: 1 of 1 slot of task:pay is in use; it is next in the line."
-    assert engine.explain("w3") == (
+    assert str(engine.explain("w2", "a")) == f"{ASKS} for 3 s: 1 of 1 slot of task:pay is in use; it is next in the line."
+    assert str(engine.explain("w3")) == (
         f"flow (w3) is RUNNING for 3 s. {ASKS} for 3 s: 1 of 1 slot of task:pay is in use; it is number 2 in the line."
     )
     _do(engine, "pay")
-    assert engine.explain("w2", "a") == f"a (pay) waits for a worker of type pay since just now; {POLLED} 1 h of driven time."
+    assert str(engine.explain("w2", "a")) == f"a (pay) waits for a worker of type pay since just now; {POLLED} 1 h of driven time."
 
 
 def test_a_definition_that_allows_less() -> None:
     """More slots may be in use, by another definition, than one's own allows."""
     engine = _engine(_limited(concurrent_exec_limit=3))
     engine.start(_limited(concurrent_exec_limit=2), workflow_id="w4")
-    assert engine.explain("w4", "a") == (
+    assert str(engine.explain("w4", "a")) == (
         f"{ASKS} since just now: 3 slots of task:pay are in use, and its definition allows 2; it is next in the line."
     )
 
@@ -78,7 +78,7 @@ def test_the_line_is_strict() -> None:
     engine = _engine(_limited(concurrent_exec_limit=2), "w1 w2 w3")
     engine.advance("1s")
     engine.start(_limited(concurrent_exec_limit=9), workflow_id="w4")
-    assert engine.explain("w4", "a") == (
+    assert str(engine.explain("w4", "a")) == (
         f"{ASKS} since just now: the line of task:pay is strict, and the first in it waits; it is number 2 in the line."
     )
 
@@ -89,11 +89,11 @@ def test_a_window() -> None:
     engine.poll("sms")
     engine.advance("4s")
     offered = "a (sms) is PENDING for 4 s: 2 of 2 of task:sms have begun within 1 min or are offered; it is"
-    assert engine.explain("w3", "a") == f"{offered} next in the line, and the window moves in 56 s."
+    assert str(engine.explain("w3", "a")) == f"{offered} next in the line, and the window moves in 56 s."
     engine.poll("sms")
     begun = offered.replace(" or are offered", "")
-    assert engine.explain("w3", "a") == f"{begun} next in the line, and the window moves in 56 s."
-    assert engine.explain("w4", "a") == f"{begun} number 2 in the line, and the window moves in 56 s."
+    assert str(engine.explain("w3", "a")) == f"{begun} next in the line, and the window moves in 56 s."
+    assert str(engine.explain("w4", "a")) == f"{begun} number 2 in the line, and the window moves in 56 s."
 
 
 def test_nobody_polls() -> None:
@@ -101,22 +101,22 @@ def test_nobody_polls() -> None:
     engine = _engine(_limited("sms", rate_limit_per_frequency=1, rate_limit_frequency_ms=60_000), "w1 w2")
     engine.advance("5s")
     vain = "nobody takes what task:sms offers in queue 'sms'; its line goes on there with the next poll"
-    assert engine.explain("w1", "a").startswith(f"a (sms) is PENDING for 5 s: {vain}; {POLLED} 59 min 55 s")
-    assert engine.explain("w2", "a") == f"a (sms) is PENDING for 5 s: {vain}."
+    assert str(engine.explain("w1", "a")).startswith(f"a (sms) is PENDING for 5 s: {vain}; {POLLED} 59 min 55 s")
+    assert str(engine.explain("w2", "a")) == f"a (sms) is PENDING for 5 s: {vain}."
 
 
 def test_a_delay() -> None:
     """A task that is not due has no place in a line: its delay is told, and why it has one."""
     engine = _engine(_limited(concurrent_exec_limit=1), "w1")
     _do(engine, "pay", "FAILED", reason="no")
-    assert engine.explain("w1", "a") == f'{ASKS} and asks for its slot in 5 s, after attempt 1 of 4 failed with "no".'
+    assert str(engine.explain("w1", "a")) == f'{ASKS} and asks for its slot in 5 s, after attempt 1 of 4 failed with "no".'
     engine.advance("5s")
     _do(engine, "pay", "IN_PROGRESS", callback_after_ms=60_000)
     asks = f"{ASKS} and asks for its slot in 1 min, as its worker asked"
-    assert engine.explain("w1", "a") == f"{asks}; its task timeout comes in 1 h of driven time."
+    assert str(engine.explain("w1", "a")) == f"{asks}; its task timeout comes in 1 h of driven time."
     definition = flow(node("b", start_delay_ms=7_000, task_definition=TaskDef(name="b", concurrent_exec_limit=1)))
     engine.start(definition, workflow_id="w2")
-    assert engine.explain("w2", "b") == "b is PENDING and asks for its slot in 7 s, after its start delay."
+    assert str(engine.explain("w2", "b")) == "b is PENDING and asks for its slot in 7 s, after its start delay."
 
 
 def test_a_retry_that_waits_for_its_slot() -> None:
@@ -124,7 +124,7 @@ def test_a_retry_that_waits_for_its_slot() -> None:
     engine = _engine(_limited(concurrent_exec_limit=1), "w1 w2")
     _do(engine, "pay", "FAILED")
     engine.advance("5s")
-    assert engine.explain("w1", "a") == (
+    assert str(engine.explain("w1", "a")) == (
         f"{ASKS} since just now, attempt 2 of 4: 1 of 1 slot of task:pay is in use; it is next in the line."
     )
 
@@ -133,7 +133,7 @@ def test_a_paused_execution_asks_later() -> None:
     """It has left the line, and asks again when it is resumed."""
     engine = _engine(_limited(concurrent_exec_limit=1), "w1 w2")
     engine.pause("w2")
-    assert engine.explain("w2") == (
+    assert str(engine.explain("w2")) == (
         "flow (w2) is PAUSED: nothing more is scheduled until it is resumed. 1 event is held: the slot or the retry of a. "
         f"{ASKS} and asks for its slot when the execution is resumed."
     )
@@ -146,22 +146,22 @@ def test_a_slot_that_was_given() -> None:
     with engine.backend.reading() as view:
         (member,) = view.line("task:pay", 1).heads
     given = Standing(limit=Limit(key="task:pay", in_use=1), member=attrs.evolve(member, state=MemberState.HELD))
-    text = explain(row, (), T0, ref="a", standings={row.tasks[0].task_id: given})
+    text = str(Explained(workflow=row, inbox=(), now=T0, standings={row.tasks[0].task_id: given}).explain("a"))
     assert text == f"{ASKS} since just now: it was given a slot of task:pay and has not taken it up: drive the engine."
-    assert explain(row, (), T0, ref="a") == f"{ASKS}: it waits for a slot of task:pay."
+    assert str(Explained(workflow=row, inbox=(), now=T0).explain("a")) == f"{ASKS}: it waits for a slot of task:pay."
 
 
 def test_an_execution_waits_for_its_own_slot() -> None:
     """The execution says so, and its first task is PENDING until then."""
     engine = _engine(_keyed(2))
     engine.advance("90s")
-    assert engine.explain("w3") == (
+    assert str(engine.explain("w3")) == (
         "flow (w3) is RUNNING for 1 min 30 s. It waits for its slot for 1 min 30 s: 2 of 2 slots of workflow:acme are in use; "
         "it is next in the line. a is PENDING until its execution has a slot."
     )
-    assert engine.explain("w3", "a") == "a is PENDING until its execution has a slot."
+    assert str(engine.explain("w3", "a")) == "a is PENDING until its execution has a slot."
     engine.pause("w3")
-    assert engine.explain("w3") == (
+    assert str(engine.explain("w3")) == (
         "flow (w3) is PAUSED: nothing more is scheduled until it is resumed. 1 event is held: its own slot. "
         "It asks for its slot when it is resumed. a is PENDING until its execution has a slot."
     )
@@ -174,7 +174,7 @@ def test_below() -> None:
     engine = _engine(flow(node("s", "SUB_WORKFLOW", sub_workflow_param=params)), "w1 w2")
     child = engine.get("w2").task("s").sub_workflow_id
     waits = f"s (SUB_WORKFLOW) waits for its sub-workflow {child}, since just now; there {ASKS} since just now"
-    assert engine.explain("w2", "s") == f"{waits}: 1 of 1 slot of task:pay is in use; it is next in the line."
+    assert str(engine.explain("w2", "s")) == f"{waits}: 1 of 1 slot of task:pay is in use; it is next in the line."
 
 
 @pytest.mark.parametrize(("verb", "words"), [("retry", "retried"), ("rerun", "rerun")])
@@ -186,12 +186,12 @@ def test_an_ended_execution_waits_to_go_on(verb: str, words: str) -> None:
     engine.advance("1s")
     engine.rerun("w1", from_task="a") if verb == "rerun" else engine.retry("w1")
     assert engine.get("w1").status == "TERMINATED"
-    assert engine.explain("w1") == (
+    assert str(engine.explain("w1")) == (
         f"flow (w1) is TERMINATED: it ended 1 s ago after 0 ms: stop. It is to be {words} and waits for its slot since just now: "
         "1 of 1 slot of workflow:acme is in use; it is next in the line."
     )
     _do(engine, "a")
-    assert engine.explain("w1").startswith("flow (w1) is RUNNING for 1 s.")
+    assert str(engine.explain("w1")).startswith("flow (w1) is RUNNING for 1 s.")
 
 
 def test_a_pending_task_is_drawn() -> None:

@@ -87,10 +87,10 @@ def test_why_it_waits() -> None:
     one = case(*NESTED)
     one.do("p")
     one.do("c", "FAILED", reason="no")
-    said = one.engine.explain("w1")
+    said = str(one.engine.explain("w1"))
     assert "c is due for retry in 5 s, after attempt 1 of 3 failed" in said
-    assert "(JOIN) waits for b, k and c (0 of 3 ended)" in one.engine.explain("w1", "j")
-    assert one.engine.explain("w1", "b") == "b has not run yet: a, before it, is SCHEDULED."
+    assert "(JOIN) waits for b, k and c (0 of 3 ended)" in str(one.engine.explain("w1", "j"))
+    assert str(one.engine.explain("w1", "b")) == "b has not run yet: a, before it, is SCHEDULED."
 
 
 def test_the_json_has_the_task_it_was_made_from() -> None:

@@ -101,11 +101,11 @@ def test_an_execution_shows_that_it_is_compensated(bench: Bench) -> None:
     assert "broken" in str(row.reason)
     document = workflow_to_json(row)
     assert (document["status"], document["compensating"]) == ("RUNNING", "FAILED")
-    assert "It is being compensated and will end FAILED" in bench.engine.explain(bench.workflow_id)
+    assert "It is being compensated and will end FAILED" in str(bench.engine.explain(bench.workflow_id))
     bench.do("undo")
     assert bench.workflow.compensating is None
     assert "compensating" not in workflow_to_json(bench.workflow)
-    assert "It was compensated by a_compensation" in bench.engine.explain(bench.workflow_id)
+    assert "It was compensated by a_compensation" in str(bench.engine.explain(bench.workflow_id))
 
 
 def test_what_completes_well_is_not_undone(bench: Bench) -> None:

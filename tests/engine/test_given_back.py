@@ -182,7 +182,7 @@ def test_a_task_that_kills_its_process_ends(world: World) -> None:
         assert (task.status, task.attempt, task.deaths) == (TaskStatus.TIMED_OUT, 0, 3)
         assert task.reason == "Task 'work' (work): its worker's process died 3 times, the last time while it ran alone"
         assert other.status("w") is WorkflowStatus.TIMED_OUT
-        assert "died 3 times" in other.explain("w")
+        assert "died 3 times" in str(other.explain("w"))
         assert other.check() == []
         again = replay(other.export("w"))
         assert again.lines == len(other.history("w"))
@@ -248,18 +248,18 @@ def test_it_is_explained(world: World) -> None:
     offered, deadline = "work waits for a worker of type work since just now", "; its poll timeout comes in 1 h of driven time."
     died = ", given back: the process of worker 'conductorlite' died"
     with world.engine(workers=False) as engine:
-        assert engine.explain("w", "work") == (
+        assert str(engine.explain("w", "work")) == (
             f"{offered}, given back: worker 'conductorlite' stopped before it was done{deadline}"
         )
     world.death()
     with world.engine(workers=False) as engine:
-        assert engine.explain("w", "work") == f"{offered}{died}, after 1 death of its worker's process{deadline}"
+        assert str(engine.explain("w", "work")) == f"{offered}{died}, after 1 death of its worker's process{deadline}"
     world.death()
     with world.engine(workers=False) as engine:
-        assert engine.explain("w", "work") == f"{offered}{died}, alone, after 2 deaths of its worker's process{deadline}"
+        assert str(engine.explain("w", "work")) == f"{offered}{died}, alone, after 2 deaths of its worker's process{deadline}"
     with world.engine() as engine:
         world.hold(engine)
-        assert "attempt 1 of 1, alone, after 2 deaths of its worker's process; " in engine.explain("w", "work")
+        assert "attempt 1 of 1, alone, after 2 deaths of its worker's process; " in str(engine.explain("w", "work"))
 
 
 def test_it_keeps_its_place(world: World) -> None:

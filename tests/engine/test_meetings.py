@@ -274,7 +274,7 @@ def test_a_type_nobody_works_on(bench: Bench) -> None:
     bench.start(workflow(*forked()), branches(node("a", "LLM_CHAT"), node("b", "MADE_UP", name="b")))
     bench.healthy()
     assert {task.status for task in bench.workflow.tasks if task.ref in "ab"} == {TaskStatus.SCHEDULED}
-    said = bench.engine.explain(bench.workflow_id)
+    said = str(bench.engine.explain(bench.workflow_id))
     assert "LLM_CHAT" in said
     assert "MADE_UP" in said
     assert "worker" in said

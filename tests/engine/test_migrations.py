@@ -55,7 +55,7 @@ def test_what_follows_is_the_new_definitions(bench: Bench) -> None:
         "c: is gone; it had not begun",
     )
     assert (bench.workflow.version, bench.workflow.definition and bench.workflow.definition.version) == (2, 2)
-    assert bench.engine.explain(bench.workflow_id, "early") == (
+    assert str(bench.engine.explain(bench.workflow_id, "early")) == (
         "early has not run yet: the execution began with another definition, behind it."
     )
     bench.do("b")

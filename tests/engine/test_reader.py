@@ -126,7 +126,7 @@ def live(engine: Engine, definition: WorkflowDef, fails: str = "") -> None:
                     TaskResult(workflow_id=run.workflow_id, task_id=task.task_id, status=status, output_data={"x": task.seq})
                 )
         engine.advance("1s")
-    raise AssertionError(engine.explain(run.workflow_id))
+    raise str(AssertionError(engine.explain(run.workflow_id)))
 
 
 def behind(length: int, what: str) -> WorkflowDef:

@@ -34,10 +34,10 @@ def test_an_archived_execution_is_the_one_that_was_stored(store: Backend) -> Non
         one.start(ORDER, {"amount": 100, "city": "Oslo"}, workflow_id="refused", idempotency_key="k", correlation_id="c")
         one.start(ORDER, {"amount": 7, "city": "x" * 5_000, "big": 10**400}, workflow_id="o7", task_to_domain=None)
         one.run_until_idle()
-        before = {name: (one.get(name), list(one.history(name)), one.explain(name)) for name in ("refused", "o7")}
+        before = {name: (one.get(name), list(one.history(name)), str(one.explain(name))) for name in ("refused", "o7")}
         one.archive("refused")
         one.archive("o7")
-        after = {name: (one.get(name), list(one.history(name)), one.explain(name)) for name in ("refused", "o7")}
+        after = {name: (one.get(name), list(one.history(name)), str(one.explain(name))) for name in ("refused", "o7")}
         assert after == {name: (row, lines, f"{text} It is archived.") for name, (row, lines, text) in before.items()}
         assert [list(one.workflow_ids()), list(one.archived_ids()), one.executions()] == [[], ["o7", "refused"], []]
         kinds = one.size_report().kinds

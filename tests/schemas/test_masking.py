@@ -57,7 +57,7 @@ def test_what_is_shown_is_masked(backend: Backend) -> None:
         assert shown.task("t").output_data == {"deep": [{"card": "***"}], "other": "seen"}
         assert shown.task("t").input_data == {"card": "***", "all": {"card": "***", "n": 1}}
         assert CARD in repr(engine.history("w"))
-        assert CARD not in repr(engine.history("w", masked=True)) + repr(shown) + engine.explain("w")
+        assert CARD not in repr(engine.history("w", masked=True)) + repr(shown) + str(engine.explain("w"))
 
 
 def test_the_command_line_masks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

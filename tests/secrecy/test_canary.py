@@ -93,7 +93,7 @@ def test_nothing_of_a_secret_is_written(
         document = engine.export("w")
         searched("the export", json.dumps(document, ensure_ascii=False).encode())
         for row in engine.executions():
-            searched("explain", engine.explain(row.workflow_id).encode())
+            searched("explain", str(engine.explain(row.workflow_id)).encode())
             searched("history", repr(engine.history(row.workflow_id)).encode())
             searched("get", repr(engine.get(row.workflow_id)).encode())
         assert engine.check() == []

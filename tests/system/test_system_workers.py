@@ -27,7 +27,7 @@ def test_explain_names_the_worker_that_is_not_included(kind: str) -> None:
     with Engine(clock=VirtualClock(0)) as engine:
         run = engine.start(WorkflowDef(name="w", tasks=[node(kind, INPUTS[kind], sink="conductor")]), workflow_id="w1")
         engine.advance("5s")
-        assert engine.explain(run.workflow_id, "t") == (
+        assert str(engine.explain(run.workflow_id, "t")) == (
             f"t waits for a worker of type {kind} (conductorlite.ext.workers.system_workers has one; include it) for 5 s; "
             "its poll timeout comes in 59 min 55 s of driven time."
         )

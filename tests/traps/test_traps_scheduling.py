@@ -68,7 +68,7 @@ def test_a_join_on_a_case_that_is_not_taken_waits(bench: Bench) -> None:
     bench.start(flow(switch("s", {"x": [simple("h")]}), fork("f", [simple("a")]), join("j", "a", "h")))
     bench.do("a")
     assert bench.statuses()["j"] == "IN_PROGRESS"
-    assert "h" in bench.engine.explain(bench.workflow_id)
+    assert "h" in str(bench.engine.explain(bench.workflow_id))
 
 
 @pytest.mark.trap("core-27", "tasks-5")

@@ -21,7 +21,7 @@ from conductorlite.engine.search import Where
 from conductorlite.engine.turn_types import Listener
 from conductorlite.model.clock import Clock, Instant
 from conductorlite.model.definitions import IdempotencyStrategy, SchemaDef, Semantics, TaskDef, WorkflowDef
-from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, TaskResult, Workflow
+from conductorlite.model.executions import Explanation, HistoryEvent, PollData, Task, TaskLog, TaskResult, Workflow
 from conductorlite.model.spans import Span
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.migration import MigrationPlan
@@ -430,7 +430,7 @@ class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping, AsyncUpkeep):
         """`Engine.export`, awaited."""
         return await self._call(self._engine.export, workflow_id)
 
-    async def explain(self, workflow_id: str, task: str | None = None) -> str:
+    async def explain(self, workflow_id: str, task: str | None = None) -> Explanation:
         """`Engine.explain`, awaited."""
         return await self._call(self._engine.explain, workflow_id, task)
 
