@@ -196,12 +196,12 @@ _INSTANTS = frozenset({"start_time", "update_time", "end_time", "scheduled_time"
 def search(setting: Setting, query: str, words: str, tasks: bool, by_tasks: bool, start: int, size: int, sort: str) -> None:
     """Find executions or tasks by a query and free text.
 
-    QUERY is Conductor's: workflowType = 'order' AND (status IN (FAILED, TIMED_OUT) OR input.total > 100). The index that
-    `reindex` makes is used if there is one; else every execution is looked at.
+    QUERY is Conductor's: workflowType = 'order' AND (status IN (FAILED, TIMED_OUT) OR input.total > 100). The first
+    search of a store makes the index that answers.
     """
     if tasks and by_tasks:
         raise click.UsageError("give --tasks or --by-tasks, not both")
-    with setting.engine(index=setting.index.exists()) as engine:
+    with setting.engine() as engine:
         verb = engine.search_tasks if tasks else engine.search_by_tasks if by_tasks else engine.search
         found = verb(query, free_text=words, start=start, size=size, sort=sort)
     if setting.json:
@@ -319,24 +319,20 @@ def size(setting: Setting) -> None:
 
 
 @click.command("reindex")
-@click.option("--forget", is_flag=True, help="Delete the index instead, and note nothing more for it.")
+@click.option("--forget", is_flag=True, help="Take the index out of the database instead; the next search makes it anew.")
 @command_options()
 def reindex(setting: Setting, forget: bool) -> None:
-    """Build the index that search uses, beside the database, anew."""
-    path = setting.index
-    with setting.engine(index=not forget) as engine:
+    """Make the index that search uses, in the database, anew."""
+    with setting.engine() as engine:
         if forget:
             engine.forget_index()
         else:
             engine.rebuild_index()
         total = 0 if forget else engine.search(size=0).total_hits
-    if forget:
-        for suffix in ("", "-wal", "-shm"):
-            Path(f"{path}{suffix}").unlink(missing_ok=True)
     if setting.json:
-        setting.screen.document({"index": None if forget else str(path), "executions": total})
+        setting.screen.document({"executions": total})
     else:
-        setting.screen.line("there is no index any more" if forget else f"{total} executions are indexed in {path}")
+        setting.screen.line("there is no index any more" if forget else f"{total} executions are indexed")
 
 
 #: The commands of this module, in the order of the help.

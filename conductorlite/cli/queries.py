@@ -337,9 +337,9 @@ def agenda(setting: Setting, limit: int) -> None:
 def check(setting: Setting, workflow_id: str | None, repair: bool) -> Exit:
     """Check every law of the engine on one execution or on all; exit code 1 when one does not hold, repaired or not.
 
-    If `reindex` has made an index, it is compared with what is stored.
+    If the database has been searched, its index is compared with what is stored.
     """
-    with setting.engine(index=setting.index.exists()) as engine:
+    with setting.engine() as engine:
         ids = [workflow_id] if workflow_id is not None else list(engine.workflow_ids())
         report = engine.repair(workflow_id) if repair else RepairReport(done=(), left=tuple(engine.check(workflow_id)))
     if setting.json:

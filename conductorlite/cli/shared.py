@@ -240,18 +240,12 @@ class Setting:
     screen: Screen
     payloads: str | None = None
 
-    @property
-    def index(self) -> Path:
-        """Where the index lies that goes with the database, if there is one."""
-        return self.db.with_suffix(f".index{self.db.suffix}")
-
     @contextmanager
     def engine(
         self,
         *,
         create: bool = False,
         workers: Workers | None = None,
-        index: bool = False,
         secrets: SecretProvider | None = None,
         name: str | None = None,
     ) -> Iterator[Engine]:
@@ -261,7 +255,7 @@ class Setting:
         allocation: Literal["shared", "local"] = "shared" if name is None else "local"
         owned: dict[str, Any] = {"name": name, "allocation": allocation}
         kind = _Looking if workers is None else Engine
-        with kind(self.db, workers=workers, payloads=self.payloads, index=index, secrets=secrets, **owned) as engine:
+        with kind(self.db, workers=workers, payloads=self.payloads, secrets=secrets, **owned) as engine:
             yield engine
 
 

@@ -1,11 +1,11 @@
-"""Feeding an index from the store: beside the executions, never in their way.
+"""Telling an index what has changed in the store: beside the executions, never in their way.
 
-The store notes what has changed in the commit of the change; here it is read, made into documents, put into the index, and only
-then forgotten. A crash in between gives the index the same again. Each batch has a number, kept on both sides: the index may be one
-ahead (a crash before the store forgot), and any other difference means that one of them is an older copy or somebody else's: then
-the index is emptied and fed anew.
+Executions whose fence is not the one that was told last are read, made into documents and put into the index, and only then kept as
+told. The index in the store's own file takes both in one commit. One elsewhere is told at least once: a crash in between gives it
+the same again. Each batch has a number, kept on both sides: the index may be one ahead (a crash before the store kept it), and any
+other difference means that one of them is an older copy or somebody else's: then the index is emptied and fed anew.
 
-Nothing that goes wrong with the index gets out of here: it is counted, told by `health`, and tried again later.
+Nothing that goes wrong with an index elsewhere gets out of here: it is counted, told by `health`, and tried again later.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from conductorlite.engine.logs import log_store
 from conductorlite.model.clock import Clock
 from conductorlite.model.errors import ConductorliteError, EngineClosed, InvariantBroken, StorageBusy, StorageCorrupt, StorageError
 from conductorlite.model.texts import error_text
-from conductorlite.store.bookkeeping import Change, Feed
+from conductorlite.store.bookkeeping import Change, Feed, Told
 from conductorlite.store.documents import Document
-from conductorlite.store.ports import Backend, IndexDAO, IndexWrites, ReadingTransaction, WritingTransaction
+from conductorlite.store.ports import Backend, DocumentWrites, IndexDAO, ReadingTransaction, WritingTransaction
 
-__all__ = ["Feeder", "IndexHealth", "belongs"]
+__all__ = ["COUNTED", "Feeder", "IndexHealth", "OwnFeeder", "belongs"]
 
-#: Notes told in one meal, and executions noted at once when everything is told anew.
-_NOTES: Final = 200
-_STORED: Final = 200
+#: Executions told at once, documents after which no further one is read, and documents of one commit of the store's own index.
+_BATCH: Final = 200
+_DOCUMENTS: Final = 1_000
+_AT_ONCE: Final = 200
 
 #: After a failure the index is left alone for so long, ms, each time twice as long up to the second.
 _FIRST_REST: Final = 1_000
 _LONGEST_REST: Final = 60_000
 
 #: How far `behind` is counted.
-_COUNTED: Final = 1_000
+COUNTED: Final = 1_000
 
 #: The documents of a change.
 Documents = Callable[[ReadingTransaction, Change], Sequence[Document]]
@@ -45,7 +46,7 @@ Documents = Callable[[ReadingTransaction, Change], Sequence[Document]]
 class IndexHealth:
     """How an index is. `complete`: it was told of everything that is stored, save for the `behind` last changes.
 
-    `behind` counts notes of executions and of their attempts, up to 1,000. `error` is what went wrong last, `failures` how often
+    `behind` counts executions, up to 1,000. `error` is what went wrong last, `failures` how often
     in a row, and `retry_at` (epoch ms) when it is tried again; `damaged` is where a damaged file was put.
     """
 
@@ -55,6 +56,103 @@ class IndexHealth:
     failures: int = 0
     retry_at: int | None = None
     damaged: str | None = None
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Batch:
+    """Changes with their documents. `last`: there were no others; `after`: where the next batch begins."""
+
+    changes: Sequence[Change] = ()
+    documents: Sequence[Sequence[Document]] = ()
+    last: bool = False
+    after: int = 0
+
+
+def read(view: ReadingTransaction, told: Told, after: int, documents: Documents) -> Batch:
+    """The next changes, of so many executions that their documents are not too many."""
+    changes = view.changes(told, after, _BATCH)
+    found: list[Sequence[Document]] = []
+    left = _DOCUMENTS
+    for change in changes:
+        if left <= 0:
+            break
+        found.append(documents(view, change))
+        left -= len(found[-1])
+    last = len(found) == len(changes) < _BATCH
+    return Batch(
+        changes=changes[: len(found)], documents=found, last=last, after=0 if last or not found else changes[len(found) - 1].place
+    )
+
+
+def put(tx: DocumentWrites, change: Change, documents: Sequence[Document], *, first: bool = True) -> None:
+    """Tell an index of one change; what is no progress takes the place of all that is known."""
+    if first and (change.since is None or not documents):
+        tx.remove([change.workflow_id])
+    tx.put(documents)
+
+
+class OwnFeeder:
+    """Tells the index in the store's own file. Used by several threads and processes at once: who comes second reads again."""
+
+    def __init__(self, backend: Backend, documents: Documents) -> None:
+        self._backend = backend
+        self._documents = documents
+
+    def fill(self) -> None:
+        """Tell it all that was committed before; raises StorageErrors."""
+        batch = self._told(0)
+        while not batch.last:
+            batch = self._told(batch.after)
+
+    def feed(self) -> bool:
+        """Tell it a batch of what it does not know; whether there was anything. Raises StorageErrors."""
+        batch = self._told(0)
+        return bool(batch.changes) or not batch.last
+
+    def begin(self, feed: Feed | None) -> None:
+        """Empty it, to be told everything, unless another has done so since that feed was read."""
+        with self._backend.writing() as tx:
+            index = tx.index()
+            if index is not None and tx.feed(Told.OWN) == feed:
+                tx.begin_feed(Told.OWN, index.form)
+
+    def _told(self, after: int) -> Batch:
+        with self._backend.reading() as view:
+            index, feed = view.index(), view.feed(Told.OWN)
+            if index is None:
+                return Batch(last=True)
+            begun = feed is not None and feed.reader == index.form
+            batch = read(view, Told.OWN, after, self._documents) if begun else Batch()
+        if not begun:
+            self.begin(feed)
+        for part in _parts(batch):
+            with self._backend.writing() as tx:
+                index = tx.index()
+                if index is None or tx.feed(Told.OWN) != feed:  # another was first, with what may be newer
+                    return Batch()
+                for change, documents, first, _ in part:
+                    # What was removed meanwhile is noted, and must not come back until that is told.
+                    if change.fence is None or tx.workflow(change.workflow_id) is not None:
+                        put(index, change, documents, first=first)
+                tx.tell(Told.OWN, [change for change, _, _, last in part if last], complete=batch.last)
+                feed = tx.feed(Told.OWN)
+        return batch
+
+
+def _parts(batch: Batch) -> Iterator[list[tuple[Change, Sequence[Document], bool, bool]]]:
+    """A batch in short commits, with whether documents are the first, and the last, of their change."""
+    part: list[tuple[Change, Sequence[Document], bool, bool]] = []
+    size = 0
+    for change, documents in zip(batch.changes, batch.documents, strict=True):
+        cuts = [documents[n : n + _AT_ONCE] for n in range(0, len(documents), _AT_ONCE)] or [()]
+        for n, cut in enumerate(cuts, 1):
+            part.append((change, cut, n == 1, n == len(cuts)))
+            size += len(cut)
+            if size >= _AT_ONCE:
+                yield part
+                part, size = [], 0
+    if part:
+        yield part
 
 
 class _StoreFailed(Exception):
@@ -80,6 +178,8 @@ class Feeder:
         self._damaged: str | None = None
         #: Whether the index was begun anew, and must be told so though nothing has changed.
         self._begun_anew = False
+        #: Up to where the batch before the next one went.
+        self._after = 0
 
     def feed(self, *, patient: bool = True) -> bool:
         """Tell the index a little of what it does not know; whether anything was told. A `patient` feeder rests after failures."""
@@ -124,35 +224,34 @@ class Feeder:
             self._failed(error, min(_LONGEST_REST, _FIRST_REST * 2**self._failures))
 
     def _meal(self) -> bool:
-        feed = self._feed()
-        if feed is not None and not self._begun_anew and not self._due(feed):
-            return False
-        changes: Sequence[Change] = ()
-        found: list[Sequence[Document]] = []
+        with self._reading() as view:
+            feed = view.feed(Told.OTHER)
+            if feed is not None and feed.complete and not self._begun_anew and not view.behind(Told.OTHER, 1):
+                return False
+        batch = Batch()
         with self.index.changing() as tx:
             # Read inside the change: whoever comes later has read what is newer.
             with self._reading() as view:
-                feed = view.feed()
+                feed = view.feed(Told.OTHER)
                 known = feed is not None and belongs(feed, tx.identity, tx.position)
-                if feed is not None and known:
-                    changes = view.changes(_NOTES)
-                    found = [self._documents(view, change) for change in changes]
+                if known:
+                    batch = read(view, Told.OTHER, self._after, self._documents)
             if feed is not None and known:
-                _put(tx, changes, found)
+                for change, documents in zip(batch.changes, batch.documents, strict=True):
+                    put(tx, change, documents)
                 tx.settle(feed.position + 1)
-            if not known:
+            else:
                 tx.clear()
                 identity = tx.identity
         self._begun_anew = False
         with self._writing() as store:
-            if feed is None or not known:
-                # Unless another process was first, with another index.
-                if store.feed() == feed:
-                    store.begin_feed(identity)
+            if store.feed(Told.OTHER) != feed:  # another process was first
                 return True
-            store.forget(changes, feed)
-            if feed.noting is not None:
-                store.note_stored(_STORED)
+            if known:
+                store.tell(Told.OTHER, batch.changes, complete=batch.last)
+            else:
+                store.begin_feed(Told.OTHER, identity)
+        self._after = batch.after
         return True
 
     @contextmanager
@@ -174,14 +273,7 @@ class Feeder:
 
     def _feed(self) -> Feed | None:
         with self._reading() as view:
-            return view.feed()
-
-    def _due(self, feed: Feed) -> bool:
-        """Whether there is anything to tell: else neither side is written to."""
-        if feed.noting is not None or feed.until or not feed.position:
-            return True
-        with self._reading() as view:
-            return bool(view.behind(1))
+            return view.feed(Told.OTHER)
 
     def answers(self) -> bool:
         """Whether the index knows of everything, save for the last changes. Raises what the index raises."""
@@ -202,7 +294,7 @@ class Feeder:
             tx.clear()
             identity = tx.identity
         with self._backend.writing() as store:
-            store.begin_feed(identity)
+            store.begin_feed(Told.OTHER, identity)
         self._failures, self._error, self._raised = 0, None, None
 
     @property
@@ -218,13 +310,13 @@ class Feeder:
     def behind(self) -> int:
         """Changes the index does not know, counted up to 1,000."""
         with self._backend.reading() as view:
-            return view.behind(_COUNTED)
+            return view.behind(Told.OTHER, COUNTED)
 
     def health(self) -> IndexHealth:
         """How the index is."""
         with self._backend.reading() as view:
-            feed = view.feed()
-            behind = view.behind(_COUNTED)
+            feed = view.feed(Told.OTHER)
+            behind = view.behind(Told.OTHER, COUNTED)
         return IndexHealth(
             complete=feed is not None and feed.complete and not self._failures,
             behind=behind,
@@ -238,14 +330,3 @@ class Feeder:
 def belongs(feed: Feed, identity: str, position: int) -> bool:
     """Whether a feed goes on where the index stands."""
     return feed.reader == identity and position in (feed.position, feed.position + 1)
-
-
-def _put(tx: IndexWrites, changes: Sequence[Change], found: Sequence[Sequence[Document]]) -> None:
-    for change, documents in zip(changes, found, strict=True):
-        if change.removed or not documents:
-            tx.remove([change.workflow_id])
-        there = {document.place for document in documents}
-        gone = [] if change.removed or not documents else [place for place in change.places if place not in there]
-        if gone:
-            tx.remove_tasks(change.workflow_id, gone)
-        tx.put(documents)

@@ -1,38 +1,52 @@
-"""Searching: by the index when it knows everything, else by looking at what is stored.
+"""Searching: by the index in the store's own file, or by one elsewhere when it knows everything, else by looking at what is stored.
+
+The store's own index is told of all that was committed before a search answers, so the answer is exact. A store in memory has none,
+and neither has one whose index cannot be written at present: there each execution is looked at, with the same answer.
 
 Whether an index agrees with its store: what it knows of each execution is compared with what is stored or archived.
 
-An index lags behind, and others feed it meanwhile. So what is noted for it is no difference; and the index is asked where it stands
-before and after: if it was not fed in between, and the store was read in between, then all that is not noted must be the same on
-both sides. Else the execution is looked at again. Nothing is held of one side while the other is read, and one execution at a time.
+An index elsewhere lags behind, and others feed it meanwhile. So what it is still to be told is no difference; and it is asked where
+it stands before and after: if it was not fed in between, and the store was read in between, then all that it was told must be the
+same on both sides. Else the execution is looked at again. Nothing is held of one side while the other is read, and one execution at
+a time.
 
 What an index is told of a change, and what a search without an index looks at: documents made of what is stored.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from heapq import merge
 from itertools import chain, groupby, islice
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import attrs
 
-from conductorlite.engine.index_feed import Feeder, IndexHealth, belongs
+from conductorlite.engine.index_feed import COUNTED, Feeder, IndexHealth, OwnFeeder, belongs
 from conductorlite.engine.invariants import Finding
+from conductorlite.engine.logs import log_store
 from conductorlite.engine.queries import Queries
 from conductorlite.engine.turn_types import pages, stored_pages
 from conductorlite.engine.turns import Turns
 from conductorlite.model.canonical import Payload
 from conductorlite.model.documents import unpacked
-from conductorlite.model.errors import EngineClosed, InvalidInput, PayloadUnavailable, StorageCorrupt
+from conductorlite.model.errors import (
+    EngineClosed,
+    InvalidInput,
+    InvariantBroken,
+    PayloadUnavailable,
+    StorageBusy,
+    StorageCorrupt,
+    StorageError,
+    StorageFull,
+)
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.texts import printable
-from conductorlite.store.bookkeeping import Change
+from conductorlite.store.bookkeeping import Change, Told
 from conductorlite.store.documents import TASKS, WORKFLOWS, Document, shown, task_document, workflow_document
-from conductorlite.store.ports import Backend, IndexDAO, ReadingTransaction
+from conductorlite.store.ports import Backend, IndexDAO, IndexReads, ReadingTransaction
 from conductorlite.store.search import (
     Asked,
     SearchResult,
@@ -45,9 +59,9 @@ from conductorlite.store.search import (
     workflow_summary,
 )
 
-__all__ = ["Comparison", "Library", "Searching", "Where", "index_of"]
+__all__ = ["Comparison", "Library", "Searching"]
 
-#: Executions read in one view.
+#: Executions read in one view, ids read at once.
 _PAGE: Final = 200
 
 
@@ -58,14 +72,17 @@ class Library:
         self._turns = turns
 
     def changed(self, view: ReadingTransaction, change: Change) -> Sequence[Document]:
-        """The documents of a change: the execution's, and those of the attempts it names; none when it is gone."""
-        row = view.workflow(change.workflow_id)
+        """The documents of a change: the execution's, and those of the attempts that have changed; none of what comes as new."""
+        if change.fence is None and view.workflow(change.workflow_id) is not None:
+            return ()
+        return self.of(view, change.workflow_id, change.since)
+
+    def of(self, view: ReadingTransaction, workflow_id: str, since: int | None = None) -> Sequence[Document]:
+        """The documents of one execution, stored or archived, of its attempts those that have changed since a fence."""
+        row = view.workflow(workflow_id)
         if row is None:
-            return list(self._archived(view, change.workflow_id))
-        if change.removed:
-            attempts = view.attempts(change.workflow_id)
-        else:
-            attempts = view.attempts_at(change.workflow_id, change.places) if change.places else ()
+            return list(self._archived(view, workflow_id))
+        attempts = view.attempts(workflow_id) if since is None else view.attempts_since(workflow_id, since)
         return list(self._stored(view, row, attempts))
 
     def all(self, backend: Backend, *, tasks: bool, wanted: Asked) -> Iterator[Document]:
@@ -133,9 +150,6 @@ class Library:
 
 _LAW: Final = "the_index_agrees"
 
-#: Ids read at once.
-_IDS_PAGE: Final = 200
-
 #: How often an execution is looked at while others feed the index; then it is left to the next comparison.
 _TRIES: Final = 20
 
@@ -153,19 +167,23 @@ class _Hidden(Exception):
 
 @attrs.define(kw_only=True, slots=True)
 class Comparison:
-    """Compares an index with its store. While the index is not complete there is no difference: no search asks it then."""
+    """Compares an index, the store's own (None) or one elsewhere, with its store.
+
+    While it does not know everything there is no difference: no search asks it then.
+    """
 
     backend: Backend
-    index: IndexDAO
+    index: IndexDAO | None
     library: Library
     #: What kept the index, or a payload, from being read; what was found until then is true.
     error: Exception | None = None
 
     def findings(self, workflow_id: str | None = None) -> Iterator[Finding]:
         """Every difference, of one execution or of all that are stored, archived, or known to the index; raises StorageErrors."""
+        look = self._own_differences if self.index is None else partial(self._differences, self.index)
         try:
             for one in self._ids() if workflow_id is None else [workflow_id]:
-                found = self._differences(one)
+                found = look(one)
                 if found is None:
                     return
                 yield from (Finding(law=_LAW, workflow_id=one, text=text) for text in found)
@@ -176,10 +194,17 @@ class Comparison:
     def _ids(self) -> Iterator[str]:
         """The ids of either side, each once."""
 
-        stored = stored_pages(self.backend, lambda view, after, size: view.workflow_ids(None, after, size), "", str, _IDS_PAGE)
-        archived = stored_pages(self.backend, lambda view, after, size: view.archived_ids(after, size), "", str, _IDS_PAGE)
-        known = pages(lambda after, size: self._asked(lambda: self.index.known(after, size)), "", str, _IDS_PAGE)
+        stored = stored_pages(self.backend, lambda view, after, size: view.workflow_ids(None, after, size), "", str, _PAGE)
+        archived = stored_pages(self.backend, lambda view, after, size: view.archived_ids(after, size), "", str, _PAGE)
+        known = pages(lambda after, size: self._asked(lambda: self._known(after, size)), "", str, _PAGE)
         return (one for one, _ in groupby(merge(*map(chain.from_iterable, (stored, archived, known)))))
+
+    def _known(self, after: str, size: int) -> Sequence[str]:
+        if self.index is not None:
+            return self.index.known(after, size)
+        with self.backend.reading() as view:
+            index = view.index()
+            return () if index is None or view.feed(Told.OWN) is None else index.known(after, size)
 
     def _asked(self, ask: Callable[[], T]) -> T:
         try:
@@ -189,27 +214,38 @@ class Comparison:
         except Exception as error:
             raise _Hidden(error) from error
 
-    def _differences(self, workflow_id: str) -> list[str] | None:
+    def _own_differences(self, workflow_id: str) -> list[str] | None:
+        with self.backend.reading() as view:
+            index, feed = view.index(), view.feed(Told.OWN)
+            if index is None or feed is None or feed.reader != index.form:
+                return None
+            if view.noted(Told.OWN, workflow_id):
+                return []
+            return _told(self._stored(view, workflow_id), self._asked(lambda: index.documents(workflow_id)))
+
+    def _stored(self, view: ReadingTransaction, workflow_id: str) -> Sequence[Document]:
+        try:
+            return self.library.of(view, workflow_id)
+        except PayloadUnavailable as error:
+            raise _Hidden(error) from error
+
+    def _differences(self, index: IndexDAO, workflow_id: str) -> list[str] | None:
         """How the index differs on one execution; None when it is not to be compared at all."""
         for _ in range(_TRIES):
-            standing = self._asked(self.index.standing)
-            known = self._asked(lambda: self.index.documents(workflow_id))
+            standing = self._asked(index.standing)
+            known = self._asked(lambda: index.documents(workflow_id))
             with self.backend.reading() as view:
-                feed = view.feed()
+                feed = view.feed(Told.OTHER)
                 if feed is None or not feed.complete:
                     return None
-                if view.noted([workflow_id]):
+                if view.noted(Told.OTHER, workflow_id):
                     return []
                 followed = belongs(feed, *standing)
-                try:
-                    # As of one that was removed: all that there is of it.
-                    stored = self.library.changed(view, Change(workflow_id=workflow_id, fence=None, removed=True))
-                except PayloadUnavailable as error:
-                    raise _Hidden(error) from error
+                stored = self._stored(view, workflow_id)
             found = _told(stored, known)
             if followed and not found:
                 return found
-            if self._asked(self.index.standing) == standing:
+            if self._asked(index.standing) == standing:
                 return found if followed else None
         return []
 
@@ -243,9 +279,6 @@ def _differing(one: Document, other: Document) -> list[str]:
     return found + (["values"] if set(one.values) != set(other.values) else [])
 
 
-#: What `Engine(index=…)` takes.
-Where = str | os.PathLike[str] | bool | IndexDAO | None
-
 #: Meals an index is given before it answers.
 _CATCHING_UP: Final = 5
 
@@ -255,30 +288,19 @@ _MENDED: Final = 200
 S = TypeVar("S", WorkflowSummary, TaskSummary)
 
 
-def index_of(where: Where, backend: Backend) -> IndexDAO | None:
-    """The index of a store: none, one in a file, one of the caller's, or (True) in the file that goes with the store."""
-    if where is None or (isinstance(where, bool) and not where):
-        return None
-    if not isinstance(where, bool | str | os.PathLike):
-        return where
-    # Imported on use: who has no index never pays for sqlite3.
-    from conductorlite.store.index.index import SQLiteIndex
-
-    if not isinstance(where, bool):
-        return SQLiteIndex(where)
-    store = getattr(backend, "path", None)
-    return SQLiteIndex(None if store is None else Path(store).with_suffix(f".index{Path(store).suffix}"))
-
-
 class Searching(Queries):
     """Verbs that search."""
 
-    def __init__(self, *arguments: Any, index: Where = None, **options: Any) -> None:
+    def __init__(self, *arguments: Any, index: IndexDAO | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        if index is not None and not hasattr(index, "changing"):
+            raise InvalidInput(f"index={printable(index, 80)} is no IndexDAO; the store's own index needs none")
         self._library = Library(self.turns)
-        found = index_of(index, self.backend)
-        #: What feeds the index, if there is one.
-        self.feeder = None if found is None else Feeder(self.backend, self.clock, found, self._library.changed)
+        self._own = OwnFeeder(self.backend, self._library.changed)
+        #: Whether the store's own index is told when there is nothing else to do: from the first search on, until that fails.
+        self._searched = False
+        #: What feeds the index that lies elsewhere, if there is one.
+        self.feeder = None if index is None else Feeder(self.backend, self.clock, index, self._library.changed)
 
     def search(
         self, query: str = "", *, free_text: str = "*", start: int = 0, size: int = 100, sort: str = ""
@@ -290,9 +312,10 @@ class Searching(Queries):
         `"phrases"` and `beginnings*`, all of which must be there. `sort` is `field:ASC|field:DESC`, by default the newest first.
         A page begins at `start` and holds up to `size`, at most 5,000. What can be asked: the how-to Search executions.
 
-        With an index it answers; it is told of changes first, up to about a thousand, and `behind` says how many are left. Without
-        one, and while it is built or does not work, every execution is looked at: the same answer, in time that grows with the
-        store. Raises InvalidQuery, and InvalidInput for what is no text and for a page out of range.
+        The answer holds all that was committed before: the index in the store's own file is told of it first, which takes a while
+        when a store is searched for the first time. A store in memory looks at every execution. With `index=` that one is told of
+        up to about a thousand changes and answers, and `behind` says how many are left; while it is built or does not work, the
+        store does. Raises InvalidQuery, and InvalidInput for what is no text and for a page out of range.
         """
         return self._workflows(asked(WORKFLOWS, query, free_text, start, size, sort))
 
@@ -301,7 +324,7 @@ class Searching(Queries):
     ) -> SearchResult[TaskSummary]:
         """Attempts that answer a query, of all executions: as `search`, with the fields of tasks; raises as it does."""
         wanted = asked(TASKS, query, free_text, start, size, sort)
-        return self._found(wanted, lambda index: index.tasks(wanted), self._looked_at_tasks)
+        return self._found(lambda index: index.tasks(wanted), lambda: self._looked_at_tasks(wanted))
 
     def search_by_tasks(
         self, query: str = "", *, free_text: str = "*", start: int = 0, size: int = 100, sort: str = ""
@@ -314,17 +337,12 @@ class Searching(Queries):
         return self._workflows(attrs.evolve(asked(WORKFLOWS, "", "*", start, size, sort), with_task=within))
 
     def _workflows(self, wanted: Asked) -> SearchResult[WorkflowSummary]:
-        return self._found(wanted, lambda index: index.workflows(wanted), self._looked_at)
+        return self._found(lambda index: index.workflows(wanted), lambda: self._looked_at(wanted))
 
-    def _found(
-        self,
-        wanted: Asked,
-        ask: Callable[[IndexDAO], SearchResult[S]],
-        look: Callable[[Asked], SearchResult[S]],
-    ) -> SearchResult[S]:
+    def _found(self, ask: Callable[[IndexReads], SearchResult[S]], look: Callable[[], SearchResult[S]]) -> SearchResult[S]:
         feeder = self.feeder
         if feeder is None:
-            return look(wanted)
+            return self._own_found(ask, look)
         for _ in range(_CATCHING_UP):
             if not feeder.feed():
                 break
@@ -336,7 +354,18 @@ class Searching(Queries):
             raise
         except Exception as error:  # whatever it is, the store can still be asked
             feeder.doubt(error)
-        return look(wanted)
+        return self._own_found(ask, look)
+
+    def _own_found(self, ask: Callable[[IndexReads], SearchResult[S]], look: Callable[[], SearchResult[S]]) -> SearchResult[S]:
+        try:
+            self._own.fill()
+            with self.backend.reading() as view:
+                if (index := view.index()) is not None:
+                    self._searched = True
+                    return attrs.evolve(ask(index), behind=view.behind(Told.OWN, COUNTED))
+        except (StorageBusy, StorageFull, StorageCorrupt, PayloadUnavailable) as error:
+            log_store("the store's own index was not told of what changed", error)
+        return look()
 
     def _looked_at(self, wanted: Asked) -> SearchResult[WorkflowSummary]:
         """Every execution, looked at."""
@@ -352,71 +381,114 @@ class Searching(Queries):
         results = tuple(task_summary(document.fields, document.input, document.output) for document in found)
         return SearchResult(total_hits=total, results=results)
 
-    def relay(self, meals: int = 1_000) -> int:
-        """Tell the index what has changed, up to so many meals of about 200 changes each; returns how many there were.
+    def feed_index(self) -> bool:
+        """Tell the index a little of what it does not know, as the driver does when nothing is ready; whether it was anything."""
+        if self.feeder is not None:
+            return self.feeder.feed()
+        try:
+            return self._searched and self._own.feed()
+        except StorageError as error:
+            log_store("the store's own index was not told of what changed", error)
+            self._searched = False
+            return False
 
-        The driver does this when nothing else is ready, so a program that is driven need not. Also tries an index that has failed,
-        at once. Nothing is raised for what is wrong with the index: see `index_health`. Without an index nothing happens.
+    def relay(self, meals: int = 1_000) -> int:
+        """Tell the index what has changed, up to so many meals of up to 200 executions each; returns how many there were.
+
+        The driver does this when nothing else is ready, so a program that is driven need not, and a search does it first. Also
+        tries an index elsewhere that has failed, at once; what is wrong with it is not raised: see `index_health`. For the store's
+        own index raises StorageErrors.
         """
         if meals < 1:
             raise InvalidInput(f"meals {meals} is below 1")
         told = 0
-        while self.feeder is not None and told < meals and self.feeder.feed(patient=False):
+        while told < meals and (self._own.feed() if self.feeder is None else self.feeder.feed(patient=False)):
             told += 1
         return told
 
     def index_health(self) -> IndexHealth | None:
-        """How the index is: complete, how far behind, what went wrong; None without an index."""
-        return None if self.feeder is None else self.feeder.health()
+        """How the index is that is searched: complete, how far behind, what went wrong; None for a store in memory alone."""
+        if self.feeder is not None:
+            return self.feeder.health()
+        with self.backend.reading() as view:
+            if view.index() is None:
+                return None
+            feed = view.feed(Told.OWN)
+            return IndexHealth(complete=feed is not None and feed.complete, behind=view.behind(Told.OWN, COUNTED))
 
     def rebuild_index(self) -> None:
-        """Empty the index and tell it everything that is stored and archived anew; raises what is wrong with it.
+        """Empty the index that is searched and tell it everything that is stored and archived anew; returns when it is done.
 
-        Returns when it is done. Until then searches look at the store. Raises InvalidInput without an index, and StorageErrors.
+        Raises InvalidInput for a store in memory alone, and StorageErrors.
         """
-        if self.feeder is None:
-            raise InvalidInput("there is no index: Engine(…, index=True) has one")
-        self.feeder.rebuild()
-        while self.feeder.feed(patient=False):
-            pass
-        self.feeder.check()
+        if self.feeder is not None:
+            self.feeder.rebuild()
+            while self.feeder.feed(patient=False):
+                pass
+            self.feeder.check()
+            return
+        with self.backend.reading() as view:
+            if view.index() is None:
+                raise InvalidInput("there is no index: in a store in memory every execution is looked at")
+            feed = view.feed(Told.OWN)
+        self._own.begin(feed)
+        self._own.fill()
 
     def forget_index(self) -> None:
-        """Note no more what an index would have to be told; for a store that is used without one from now on.
-
-        Without an index the store goes on noting, one row for each execution and attempt that changes. The index's file may be
-        deleted afterwards; an engine that has an index again builds it anew.
-        """
+        """Take out of the store what it keeps for searching and for telling an index elsewhere; the next search makes it anew."""
+        self._searched = False
         with self.backend.writing() as tx:
-            tx.end_feed()
+            for told in Told:
+                tx.end_feed(told)
 
-    def _comparison(self, index: IndexDAO) -> Comparison:
-        return Comparison(backend=self.backend, index=index, library=self._library)
+    def _comparisons(self) -> Iterator[tuple[Told, Comparison]]:
+        for told, index in ((Told.OWN, None), (Told.OTHER, None if self.feeder is None else self.feeder.index)):
+            if told is Told.OWN or index is not None:
+                yield told, Comparison(backend=self.backend, index=index, library=self._library)
 
     def _index_compared(self, workflow_id: str | None) -> Iterable[Finding]:
-        return () if self.feeder is None else self._comparison(self.feeder.index).findings(workflow_id)
+        return chain.from_iterable(comparison.findings(workflow_id) for _, comparison in self._comparisons())
 
     def _index_mended(self, workflow_id: str | None) -> list[Finding]:
-        """Have the index told anew of each execution on which it differs, once it was told what was noted; says of which."""
-        feeder = self.feeder
-        if feeder is None:
-            return []
-        self.relay()
+        """Have an index told anew of each execution on which it differs, once it was told what is to be told; says of which."""
         done: list[Finding] = []
-        comparison = self._comparison(feeder.index)
-        differing = (found for found in comparison.findings(workflow_id) if comparison.error is None)
-        while page := list(islice(differing, _MENDED)):
-            with self.backend.writing() as tx:
-                tx.note_again(sorted({found.workflow_id for found in page}))
-            done += [attrs.evolve(found, text=f"{found.text}; the index is told anew") for found in page]
-        if isinstance(comparison.error, StorageCorrupt):
-            feeder.doubt(comparison.error)
+        for told, comparison in self._comparisons():
+            self._tell(told)
+            differing = (found for found in comparison.findings(workflow_id) if comparison.error is None)
+            while page := list(islice(differing, _MENDED)):
+                with self.backend.writing() as tx:
+                    tx.note_again(told, sorted({found.workflow_id for found in page}))
+                done += [attrs.evolve(found, text=f"{found.text}; the index is told anew") for found in page]
+            if isinstance(comparison.error, StorageCorrupt):
+                done += self._made_anew(told, comparison.error)
+            self._tell(told)
+        return done
+
+    def _tell(self, told: Told) -> None:
+        if told is Told.OTHER:
+            self.relay()
+            return
+        with self.backend.reading() as view:
+            begun = view.feed(Told.OWN) is not None
+        if begun:
+            self._own.fill()
+
+    def _made_anew(self, told: Told, error: StorageCorrupt) -> list[Finding]:
+        """Make an index anew that cannot be read."""
+        text = f"the index was set aside and is made anew; it could not be read: {error}"
+        made = [Finding(law=_LAW, workflow_id="", text=text)]
+        feeder = self.feeder
+        if told is Told.OWN or feeder is None:
+            with suppress(StorageCorrupt, InvariantBroken):
+                with self.backend.reading() as view:
+                    feed = view.feed(Told.OWN)
+                self._own.begin(feed)
+                return made
+            return []
+        feeder.doubt(error)
         trouble = feeder.trouble
         self.relay()
-        if isinstance(trouble, StorageCorrupt) and feeder.trouble is None:
-            text = f"the index was set aside and is made anew; it could not be read: {trouble}"
-            done.append(Finding(law="the_index_agrees", workflow_id="", text=text))
-        return done
+        return made if isinstance(trouble, StorageCorrupt) and feeder.trouble is None else []
 
     def close(self) -> None:
         """Release the index and the backend; idempotent."""

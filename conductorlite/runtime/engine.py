@@ -24,7 +24,6 @@ from conductorlite.engine.logs import log_definition, log_unserved
 from conductorlite.engine.maintenance import Upkeep
 from conductorlite.engine.metadata import Notice
 from conductorlite.engine.queries import AgendaEntry
-from conductorlite.engine.search import Where
 from conductorlite.model.clock import Clock, Instant, to_instant
 from conductorlite.model.definitions import IdempotencyStrategy, Semantics, TaskDef, WorkflowDef
 from conductorlite.model.errors import ClockError, InvalidInput, StorageError, WouldDeadlock
@@ -36,7 +35,7 @@ from conductorlite.runtime.loop import Driver
 from conductorlite.runtime.registry import Workers
 from conductorlite.runtime.signals import Leaving, failed, late, passes
 from conductorlite.store.bookkeeping import PayloadCodec, PayloadStorage
-from conductorlite.store.ports import Backend, EventSource, Lock, SecretProvider
+from conductorlite.store.ports import Backend, EventSource, IndexDAO, Lock, SecretProvider
 
 __all__ = ["Engine", "Notices", "Run"]
 
@@ -128,8 +127,8 @@ class Engine(Upkeep):
 
     Inputs and outputs past the soft `barriers` lie in the storage `payloads` (a folder, a URL such as `s3://bucket/folder`, or a
     `PayloadStorage`); by default beside the database (`orders.db.payloads`), for a store in memory in memory.
-    `payload_codec` encrypts or compresses what is put there. Those past the hard barriers are refused. `index` is what `search`
-    asks: True (a file beside the store, or in memory), a path, or an `IndexDAO`; without one it looks at every execution.
+    `payload_codec` encrypts or compresses what is put there. Those past the hard barriers are refused. `index` is an
+    `IndexDAO` elsewhere that `search` asks; without one the store's own file has an index, made by the first search.
 
     `secrets` is asked for what a task's input names as `${workflow.secrets.NAME}` when a worker receives it: a mapping, an
     `EnvironmentSecrets`, or any `SecretProvider`. Without it such a text stays as it is written.
@@ -169,7 +168,7 @@ class Engine(Upkeep):
         payloads: str | os.PathLike[str] | PayloadStorage | None = None,
         payload_codec: PayloadCodec | None = None,
         barriers: Barriers | None = None,
-        index: Where = None,
+        index: IndexDAO | None = None,
         secrets: SecretProvider | None = None,
         name: str | None = None,
         allocation: Literal["shared", "local"] = "shared",

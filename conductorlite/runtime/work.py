@@ -197,7 +197,7 @@ class Work:
 
     def _feed(self) -> bool:
         self._unfed = 0
-        return self.engine.feeder is not None and self.engine.feeder.feed()
+        return self.engine.feed_index()
 
     def settle(self) -> int:
         """Do all that is ready now; returns how many units that was."""

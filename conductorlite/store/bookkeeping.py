@@ -2,10 +2,7 @@
 
 Documents that are too large for the store: the storage they lie in, and the store's account of what lies there.
 
-What has changed since an index last looked.
-
-A store notes it while a feed is on, in the commit of the change: which executions, and which of their attempts, each once until it
-is forgotten. Nothing is noted without a feed.
+What has changed since an index was last told: what a turn changes is found by fences, so that turns do nothing for it.
 
 Whose executions are whose, where engines keep what they have started to themselves.
 
@@ -21,7 +18,7 @@ How much a store holds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Protocol
 
 import attrs
@@ -57,6 +54,7 @@ __all__ = [
     "Size",
     "Sizes",
     "StoredPayload",
+    "Told",
     "UpkeepReads",
 ]
 
@@ -173,89 +171,87 @@ class PayloadWrites(Protocol):
         ...
 
 
+class Told(IntEnum):
+    """Who is told of changes: the index in the store's own file, or one that lies elsewhere."""
+
+    OWN = 0
+    OTHER = 1
+
+
 @attrs.frozen(kw_only=True, slots=True)
 class Feed:
-    """Who is told of changes. `position` counts what its reader was told; `removals` how many executions were deleted meanwhile.
-
-    `noting` says that what was stored before the feed began is still being noted, and where that goes on; `until` is the last
-    number that came of it, 0 once the reader was told of all that.
-    """
+    """How far an index was told. `reader` names it, `position` counts how often; `complete`: once it had been told everything."""
 
     reader: str
     position: int = 0
-    removals: int = 0
-    noting: str | None = None
-    until: int = 0
-
-    @property
-    def complete(self) -> bool:
-        """Whether the reader was told of all that was there before."""
-        return self.noting is None and not self.until
+    complete: bool = False
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class Change:
-    """An execution that has changed, or is gone (`fence` None), and attempts of it that have, or are gone.
+    """An execution of which an index is to be told: it is as of `fence`, and `live` if it has not ended.
 
-    `numbers` are the notes this is made of: what is noted earlier has a lower one.
+    Without a fence it is gone from the store, archived or not, or comes later, as one that is new. `since` is the fence that the
+    index was told last, None when all it knows is to be replaced.
     """
 
     workflow_id: str
-    fence: int | None
-    places: tuple[tuple[str, int], ...] = ()
-    #: An execution of this id was deleted: if there is one now, it is another, or it is archived.
-    removed: bool = False
-    numbers: tuple[int, ...] = ()
+    fence: int | None = None
+    live: bool = True
+    since: int | None = None
+    #: Where it stands in the order of telling; 0: before the others.
+    place: int = 0
+    #: The notes that ask for it, which are dropped when it was told.
+    notes: tuple[int, ...] = ()
 
 
 class ChangeReads(Protocol):
-    """Looking at what was noted."""
+    """Finding what has changed: by the fence of each execution that is live and was told, and by notes of what is rare.
 
-    def feed(self) -> Feed | None:
-        """The feed, or None when nothing is noted."""
+    Noted are removals, archiving, turns on what has ended, and attempts that are dropped or renamed; only for feeds that are on.
+    """
+
+    def feed(self, told: Told) -> Feed | None:
+        """The feed, or None when it is off."""
         ...
 
-    def changes(self, limit: int) -> Sequence[Change]:
-        """What the oldest `limit` notes tell, by execution, in the order of their first."""
+    def changes(self, told: Told, after: int, limit: int) -> Sequence[Change]:
+        """Up to `limit` changes, what is noted first, then in ascending order of their places, which are greater than `after`."""
         ...
 
-    def behind(self, limit: int) -> int:
-        """Notes there are, counted up to `limit`."""
+    def behind(self, told: Told, limit: int) -> int:
+        """How many changes there are, counted up to `limit`; one that is noted twice counts twice."""
         ...
 
-    def noted(self, workflow_ids: Sequence[str]) -> frozenset[str]:
-        """Those of the executions of which, or of whose attempts, there are notes."""
+    def noted(self, told: Told, workflow_id: str) -> bool:
+        """Whether an execution, there or not, is among the changes."""
         ...
 
-    def attempts_at(self, workflow_id: str, places: Sequence[tuple[str, int]]) -> Sequence[Task]:
-        """The attempts at those places (printed reference and number) that exist, in any order."""
+    def attempts_since(self, workflow_id: str, fence: int) -> Sequence[Task]:
+        """The attempts that turns have changed which were committed after that fence, in any order."""
         ...
 
 
 class ChangeWrites(Protocol):
     """Beginning, going on with and ending a feed."""
 
-    def begin_feed(self, reader: str) -> None:
-        """From now on note changes for this reader and no other, and begin to note all that is stored and archived."""
+    def begin_feed(self, told: Told, reader: str) -> None:
+        """From now on tell of every execution, stored and archived, from the beginning; the store's own index is made, empty."""
         ...
 
-    def note_stored(self, limit: int) -> None:
-        """Note up to `limit` more of the executions that were there before, with all their attempts."""
+    def note_again(self, told: Told, workflow_ids: Sequence[str]) -> None:
+        """Note executions, there or not: all that is known of them is wrong."""
         ...
 
-    def note_again(self, workflow_ids: Sequence[str]) -> None:
-        """Note executions, there or not, as if each had been deleted and begun anew: all that its reader knows of them is wrong."""
-        ...
+    def tell(self, told: Told, changes: Sequence[Change], *, complete: bool) -> None:
+        """Keep that changes were told, and count it; `complete`: there were no others when they were read.
 
-    def forget(self, changes: Sequence[Change], feed: Feed) -> None:
-        """Drop what the reader of `feed` was told, and count it, if the feed still stands where it stood.
-
-        What has changed again since it was read (another fence, or a removal) stays.
+        What has changed again since they were read is told again.
         """
         ...
 
-    def end_feed(self) -> None:
-        """Note nothing more, and drop what was noted."""
+    def end_feed(self, told: Told) -> None:
+        """Note nothing more for it, and drop what was noted; the store's own index is taken out of it."""
         ...
 
 

@@ -4,7 +4,7 @@ Turns under way, known to those who come after a process that died in one.
 
 A store and its two transactions.
 
-An index: what executions are searched by. It holds nothing that the store does not, and may be lost at any time.
+What executions are searched by: the index in the store's own file, and one elsewhere, which may be lost at any time.
 
 Who takes turns on an execution.
 
@@ -62,12 +62,15 @@ from conductorlite.store.tables import (
 
 __all__ = [
     "Backend",
+    "DocumentWrites",
     "EventMessage",
     "EventSource",
     "IndexDAO",
+    "IndexReads",
     "IndexWrites",
     "Lock",
     "Marks",
+    "OwnIndex",
     "ReadingTransaction",
     "SecretProvider",
     "WritingTransaction",
@@ -120,6 +123,10 @@ class ReadingTransaction(
     Protocol,
 ):
     """One consistent view of the store."""
+
+    def index(self) -> OwnIndex | None:
+        """The index in the store's own file; None where there is none, and documents are matched one by one."""
+        ...
 
 
 class WritingTransaction(
@@ -221,51 +228,11 @@ class Backend(Protocol):
         ...
 
 
-class IndexWrites(Protocol):
-    """One atomic change of an index, seen when its block ends."""
-
-    #: Names the index; a new or emptied one has a name nobody had before.
-    identity: str
-    #: How often it was fed, as `settle` said last; 0 for a new one.
-    position: int
-
-    def put(self, documents: Iterable[Document]) -> None:
-        """Index executions and attempts, in the place of what was known of them."""
-        ...
-
-    def remove(self, workflow_ids: Sequence[str]) -> None:
-        """Forget executions with all their attempts."""
-        ...
-
-    def remove_tasks(self, workflow_id: str, places: Sequence[tuple[str, int]]) -> None:
-        """Forget attempts of an execution."""
-        ...
-
-    def settle(self, position: int) -> None:
-        """Keep how often the index was fed."""
-        ...
-
-    def clear(self) -> None:
-        """Forget everything, the position too."""
-        ...
-
-
-class IndexDAO(Protocol):
-    """An index. Whatever it raises stops no execution: the engine keeps what it would have told it, and tries again later.
+class IndexReads(Protocol):
+    """An index as it is searched.
 
     It answers as `conductorlite.store.search.answer` does: what that finds among the documents that were put is the right answer.
     """
-
-    def changing(self) -> AbstractContextManager[IndexWrites]:
-        """A change: one at a time among all processes. Raises StorageBusy at once when another one is made, and StorageErrors.
-
-        What is read of the store inside is what the index will hold, so that a slower feeder can never put back older rows.
-        """
-        ...
-
-    def standing(self) -> tuple[str, int]:
-        """Identity and position, as `IndexWrites` has them; raises StorageErrors."""
-        ...
 
     def workflows(self, asked: Asked) -> SearchResult[WorkflowSummary]:
         """The executions that answer a search; raises StorageErrors."""
@@ -284,6 +251,63 @@ class IndexDAO(Protocol):
 
         Each value once, in any order. What an attempt inherits (`Subject.inherited`) is what is known of its execution.
         """
+        ...
+
+
+class DocumentWrites(Protocol):
+    """What is done to the documents of an index."""
+
+    def put(self, documents: Iterable[Document]) -> None:
+        """Index executions and attempts, in the place of what was known of them."""
+        ...
+
+    def remove(self, workflow_ids: Sequence[str]) -> None:
+        """Forget executions with all their attempts."""
+        ...
+
+    def remove_tasks(self, workflow_id: str, places: Sequence[tuple[str, int]]) -> None:
+        """Forget attempts of an execution."""
+        ...
+
+
+class OwnIndex(IndexReads, DocumentWrites, Protocol):
+    """The index in a store's own file, from the beginning of its feed to the end; changed in writing transactions only."""
+
+    @property
+    def form(self) -> str:
+        """Of which form it is; the reader of its feed: one of another form is begun anew."""
+        ...
+
+
+class IndexWrites(DocumentWrites, Protocol):
+    """One atomic change of an index, seen when its block ends."""
+
+    #: Names the index; a new or emptied one has a name nobody had before.
+    identity: str
+    #: How often it was fed, as `settle` said last; 0 for a new one.
+    position: int
+
+    def settle(self, position: int) -> None:
+        """Keep how often the index was fed."""
+        ...
+
+    def clear(self) -> None:
+        """Forget everything, the position too."""
+        ...
+
+
+class IndexDAO(IndexReads, Protocol):
+    """An index that lies elsewhere. Whatever it raises stops no execution: the engine tries again later."""
+
+    def changing(self) -> AbstractContextManager[IndexWrites]:
+        """A change: one at a time among all processes. Raises StorageBusy at once when another one is made, and StorageErrors.
+
+        What is read of the store inside is what the index will hold, so that a slower feeder can never put back older rows.
+        """
+        ...
+
+    def standing(self) -> tuple[str, int]:
+        """Identity and position, as `IndexWrites` has them; raises StorageErrors."""
         ...
 
     def start_over(self) -> str | None:

@@ -25,7 +25,7 @@ import attrs
 from conductorlite.model.errors import InvalidQuery
 from conductorlite.store.documents import IDS, Cell, Field, Kind, Subject, cell, path_of
 
-__all__ = ["And", "Compare", "Condition", "Not", "Or", "Pattern", "parse_query"]
+__all__ = ["And", "Compare", "Condition", "Not", "Or", "Pattern", "fits", "parse_query"]
 
 #: Characters of a query, comparisons in it, values in one list, texts with wildcards, and parentheses and NOTs within each other.
 MAX_QUERY: Final = 20_000
@@ -73,6 +73,11 @@ class Pattern:
                 return False
             at += len(part)
         return True
+
+
+def fits(value: object, parts: str) -> bool:
+    """Whether a value is like a pattern, whose parts come joined by NUL: a function for SQL."""
+    return isinstance(value, str) and Pattern(tuple(parts.split("\0"))).fits(value)
 
 
 Value = Cell | Pattern

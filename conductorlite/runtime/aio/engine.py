@@ -17,7 +17,6 @@ from conductorlite.engine.limits import LimitUse
 from conductorlite.engine.payloads import PayloadSweep
 from conductorlite.engine.queries import AgendaEntry
 from conductorlite.engine.reruns import BulkReport
-from conductorlite.engine.search import Where
 from conductorlite.engine.turn_types import Listener
 from conductorlite.model.clock import Clock, Instant
 from conductorlite.model.definitions import IdempotencyStrategy, SchemaDef, Semantics, TaskDef, WorkflowDef
@@ -30,7 +29,7 @@ from conductorlite.runtime.aio.verbs import AsyncEvents, AsyncKeeping, AsyncSche
 from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.registry import Workers
 from conductorlite.store.bookkeeping import ExternalStorageLocation, PayloadCodec, PayloadStorage
-from conductorlite.store.ports import Backend, EventSource, Lock, SecretProvider
+from conductorlite.store.ports import Backend, EventSource, IndexDAO, Lock, SecretProvider
 
 __all__ = ["AsyncEngine"]
 
@@ -64,7 +63,7 @@ class AsyncEngine(AsyncEvents, AsyncSchedules, AsyncKeeping, AsyncUpkeep):
         payloads: str | os.PathLike[str] | PayloadStorage | None = None,
         payload_codec: PayloadCodec | None = None,
         barriers: Barriers | None = None,
-        index: Where = None,
+        index: IndexDAO | None = None,
         secrets: SecretProvider | None = None,
         name: str | None = None,
         allocation: Literal["shared", "local"] = "shared",

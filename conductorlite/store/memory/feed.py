@@ -5,154 +5,109 @@ Archived executions in a memory store, and how much it holds: `Archive…` and `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Final
 
 import attrs
 
 from conductorlite.model.canonical import Payload
 from conductorlite.model.executions import Task
-from conductorlite.store.bookkeeping import Change, Feed, Size, Sizes
+from conductorlite.store.bookkeeping import Change, Feed, Size, Sizes, Told
 from conductorlite.store.memory.rows import Execution, Store
 from conductorlite.store.tables import Archived
 
-__all__ = ["ROW", "MemoryArchiveWrites", "MemoryChangeReads", "MemoryChangeWrites", "MemoryUpkeepReads"]
-
-#: The place of the execution's own row, and that of its deletion.
-ROW: Final = ("", -1)
-GONE: Final = ("", -2)
-
-_STORED: Final = "stored:"
-_ARCHIVED: Final = "archived:"
+__all__ = ["MemoryArchiveWrites", "MemoryChangeReads", "MemoryChangeWrites", "MemoryUpkeepReads"]
 
 
 class MemoryChangeReads:
-    """What was noted."""
+    """What has changed: every execution is looked at, and so is what was noted."""
 
     _store: Store
 
-    def feed(self) -> Feed | None:
-        """The feed, or None when nothing is noted."""
-        return self._store.feed.get("feed")
+    def index(self) -> None:
+        """None: documents are matched one by one."""
 
-    def changes(self, limit: int) -> Sequence[Change]:
-        """What the oldest notes tell, by execution."""
-        noted: dict[str, list[tuple[int, str, str, int]]] = {}
-        for note in islice(self._store.notes, limit):
-            noted.setdefault(note[1], []).append(note)
-        return [
-            Change(
-                workflow_id=workflow_id,
-                fence=self._fence(workflow_id),
-                places=tuple((ref, attempt) for _, _, ref, attempt in notes if attempt >= 0),
-                removed=any(note[3] < -1 for note in notes),
-                numbers=tuple(note[0] for note in notes),
-            )
-            for workflow_id, notes in noted.items()
-        ]
+    def feed(self, told: Told) -> Feed | None:
+        """The feed, or None when it is off."""
+        return self._store.feeds.get(told)
 
-    def _fence(self, workflow_id: str) -> int | None:
-        row = self._store.workflows.get(workflow_id)
-        return None if row is None else row.fence
+    def changes(self, told: Told, after: int, limit: int) -> Sequence[Change]:
+        """What is noted, then what was not told as it is now."""
+        return list(islice(self._changes(told), limit))
 
-    def behind(self, limit: int) -> int:
-        """Notes there are, counted up to `limit`."""
-        return min(limit, len(self._store.noted))
+    def _changes(self, told: Told) -> Iterator[Change]:
+        store = self._store
+        if told not in store.feeds:
+            return
+        noted: dict[str, tuple[int, ...]] = {}
+        for n, (feed, workflow_id) in store.untold.items():
+            if feed is told:
+                noted[workflow_id] = (*noted.get(workflow_id, ()), n)
+        for workflow_id, notes in noted.items():
+            row = store.workflows.get(workflow_id) if (told, workflow_id) in store.told else None
+            yield Change(workflow_id=workflow_id, fence=None if row is None else row.fence, notes=notes)
+        for workflow_id, row in store.workflows.items():
+            since = store.told.get((told, workflow_id))
+            if since != row.fence and (since is None or workflow_id not in noted):
+                yield Change(workflow_id=workflow_id, fence=row.fence, since=since)
 
-    def noted(self, workflow_ids: Sequence[str]) -> frozenset[str]:
-        """Those of the executions of which there are notes."""
-        wanted = frozenset(workflow_ids)
-        return frozenset(workflow_id for workflow_id, _, _ in self._store.noted if workflow_id in wanted)
+    def behind(self, told: Told, limit: int) -> int:
+        """How many changes there are, counted up to `limit`."""
+        return len(self.changes(told, 0, limit))
 
-    def attempts_at(self, workflow_id: str, places: Sequence[tuple[str, int]]) -> Sequence[Task]:
-        """The attempts at those places that exist."""
+    def noted(self, told: Told, workflow_id: str) -> bool:
+        """Whether an execution is among the changes."""
+        return any(change.workflow_id == workflow_id for change in self._changes(told))
+
+    def attempts_since(self, workflow_id: str, fence: int) -> Sequence[Task]:
+        """The attempts that turns have changed which were committed after that fence."""
         execution = self._store.executions.get(workflow_id)
         attempts = {} if execution is None else execution.attempts
-        return [attempts[place] for place in places if place in attempts]
+        return [task for place, task in attempts.items() if execution is not None and execution.fences[place] > fence]
 
 
 class MemoryChangeWrites(MemoryChangeReads):
-    """Noting."""
+    """Telling."""
 
-    def _changed(self, workflow_id: str, *, created: bool) -> None:
-        """Note an execution; what is archived under the id of a new one is not found any more."""
-        self._note(workflow_id)
-        if created and workflow_id in self._store.archive:
-            self._note(workflow_id, GONE)
+    def _note(self, workflow_id: str) -> None:
+        for told in self._store.feeds:
+            self._note_for(told, workflow_id)
 
-    def _note(self, workflow_id: str, place: tuple[str, int] = ROW) -> None:
-        """Note a change, if a feed is on and it is not noted yet."""
+    def _note_for(self, told: Told, workflow_id: str) -> None:
         store = self._store
-        key = (workflow_id, *place)
-        if store.feed and key not in store.noted:
-            store.note_seq += 1  # not undone: a number is never used twice
-            store.put(store.noted, key, store.note_seq)
-            store.add(store.notes, (store.note_seq, *key))
+        store.note_seq += 1  # not undone: a number is never used twice
+        store.put(store.untold, store.note_seq, (told, workflow_id))
 
-    def _removed(self, workflow_id: str, place: tuple[str, int] = GONE) -> None:
-        feed = self.feed()
-        if feed is not None:
-            self._store.put(self._store.feed, "feed", attrs.evolve(feed, removals=feed.removals + 1))
-            self._note(workflow_id, place)
+    def begin_feed(self, told: Told, reader: str) -> None:
+        """From now on tell of every execution, stored and archived, from the beginning."""
+        self.end_feed(told)
+        self._store.put(self._store.feeds, told, Feed(reader=reader))
+        self.note_again(told, list(self._store.archive))
 
-    def _drop_notes(self, numbers: Sequence[int]) -> None:
+    def note_again(self, told: Told, workflow_ids: Sequence[str]) -> None:
+        """Note executions, there or not: all that is known of them is wrong."""
+        for workflow_id in workflow_ids if told in self._store.feeds else ():
+            self._note_for(told, workflow_id)
+
+    def tell(self, told: Told, changes: Sequence[Change], *, complete: bool) -> None:
+        """Keep that changes were told, and count it."""
         store = self._store
-        for n in numbers:
-            note = next(iter(store.notes.after((n - 1, "\U0010ffff"))), None)
-            if note is not None and note[0] == n:
-                store.discard(store.notes, note)
-                store.drop(store.noted, note[1:])
+        for change in changes:
+            for n in change.notes:
+                store.drop(store.untold, n)
+            if change.fence is not None and change.workflow_id in store.workflows:
+                store.put(store.told, (told, change.workflow_id), change.fence)
+        feed = store.feeds[told]
+        store.put(store.feeds, told, attrs.evolve(feed, position=feed.position + 1, complete=feed.complete or complete))
 
-    def begin_feed(self, reader: str) -> None:
-        """From now on note changes for this reader, and begin to note all that is stored and archived."""
-        self.end_feed()
-        self._store.put(self._store.feed, "feed", Feed(reader=reader, noting=_STORED))
-
-    def note_stored(self, limit: int) -> None:
-        """Note up to `limit` more of the executions that were there before, with all their attempts."""
-        feed = self.feed()
-        if feed is None or feed.noting is None:
-            return
+    def end_feed(self, told: Told) -> None:
+        """Note nothing more for it, and drop what was noted."""
         store = self._store
-        stored = feed.noting.startswith(_STORED)
-        after = feed.noting.removeprefix(_STORED if stored else _ARCHIVED)
-        ids = [found for (found,) in islice((store.ids if stored else store.archived_ids).after((after,)), limit)]
-        for workflow_id in ids:
-            self._note(workflow_id)
-            for place in store.execution(workflow_id).attempts if stored else ():
-                self._note(workflow_id, place)
-        noting: str | None
-        if len(ids) == limit:
-            noting = (_STORED if stored else _ARCHIVED) + ids[-1]
-        else:
-            noting = _ARCHIVED if stored else None
-        store.put(store.feed, "feed", attrs.evolve(feed, noting=noting, until=store.note_seq if store.noted else 0))
-
-    def note_again(self, workflow_ids: Sequence[str]) -> None:
-        """Note executions as if each had been deleted and begun anew."""
-        for workflow_id in workflow_ids:
-            self._note(workflow_id, GONE)
-
-    def forget(self, changes: Sequence[Change], feed: Feed) -> None:
-        """Drop what the reader of `feed` was told, and count it, if the feed still stands where it stood."""
-        now = self.feed()
-        if now is None or (now.reader, now.position) != (feed.reader, feed.position):
-            return
-        now = attrs.evolve(now, position=now.position + 1)
-        if now.removals == feed.removals:
-            for change in changes:
-                if self._fence(change.workflow_id) == change.fence:
-                    self._drop_notes(change.numbers)
-            first = self._store.notes.first()
-            if now.noting is None and (first is None or first[0] > now.until):
-                now = attrs.evolve(now, until=0)
-        self._store.put(self._store.feed, "feed", now)
-
-    def end_feed(self) -> None:
-        """Note nothing more, and drop what was noted."""
-        self._store.drop(self._store.feed, "feed")
-        self._drop_notes(list(self._store.noted.values()))
+        store.drop(store.feeds, told)
+        for key in [key for key in store.told if key[0] is told]:
+            store.drop(store.told, key)
+        for n in [n for n, note in store.untold.items() if note[0] is told]:
+            store.drop(store.untold, n)
 
 
 def _size(rows: Iterable[tuple[str | bytes | Payload | None, ...]]) -> Size:
@@ -209,7 +164,7 @@ class MemoryUpkeepReads:
         kinds["messages"] = Size(len(store.messages), 0)
         kinds["definitions"] = _size((text,) for text in store.definitions.values())
         kinds["archive"] = _size((archived.document,) for archived in store.archive.values())
-        kinds["changes"] = Size(len(store.noted), 0)
+        kinds["changes"] = Size(len(store.untold), 0)
         return Sizes(kinds=kinds, executions=own)
 
 
@@ -230,5 +185,5 @@ class MemoryArchiveWrites(MemoryChangeWrites):
         if store.drop(store.archive, workflow_id) is None:
             return False
         store.discard(store.archived_ids, (workflow_id,))
-        self._removed(workflow_id, ROW)
+        self._note(workflow_id)
         return True

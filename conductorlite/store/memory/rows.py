@@ -17,7 +17,7 @@ from conductorlite.model.decisions import Event, Message, MessageKey
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.model.handlers import EventExecution
 from conductorlite.model.limits import Limit, Member
-from conductorlite.store.bookkeeping import Feed, HolderRow, RelayItem
+from conductorlite.store.bookkeeping import Feed, HolderRow, RelayItem, Told
 from conductorlite.store.tables import Archived, EventPlace, ScheduleRow
 
 __all__ = ["Execution", "Ordered", "Store"]
@@ -145,6 +145,8 @@ class Execution:
     def __init__(self, workflow_id: str) -> None:
         self.workflow_id = workflow_id
         self.attempts: dict[tuple[str, int], Task] = {}
+        #: The fence of the last turn that changed each attempt.
+        self.fences: dict[tuple[str, int], int] = {}
         #: Number of the last attempt of each printed reference.
         self.last: dict[str, int] = {}
         #: Keys of live and of failed rows.
@@ -225,10 +227,10 @@ class Store:
         self.counters: dict[str, int] = {"registry": 0}
         #: Ends of the stretches in which drivers drove, by owner and beginning.
         self.driven: dict[tuple[str, int], int] = {}
-        #: The feed, if there is one, under "feed"; number of each note by workflow id, reference, attempt; and in their order.
-        self.feed: dict[str, Feed] = {}
-        self.noted: dict[tuple[str, str, int], int] = {}
-        self.notes: Ordered[tuple[int, str, str, int]] = Ordered()
+        #: What is told of changes, the fences it was told last, and what is noted besides, by number.
+        self.feeds: dict[Told, Feed] = {}
+        self.told: dict[tuple[Told, str], int] = {}
+        self.untold: dict[int, tuple[Told, str]] = {}
         self.note_seq = 0
         self.holders: dict[str, HolderRow] = {}
         #: (workflow id, reference, attempt) of what each holder has.

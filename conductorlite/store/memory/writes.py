@@ -137,7 +137,6 @@ class MemoryWrites(
         thin = _thin_workflow(workflow)
         # A turn never changes whose an execution is.
         self._put_workflow(stored, thin if stored is None or stored.owner == thin.owner else attrs.evolve(thin, owner=stored.owner))
-        self._changed(workflow_id, created=decision.created)
 
     def _put_workflow(self, old: Workflow | None, new: Workflow | None) -> None:
         store = self._store
@@ -166,19 +165,22 @@ class MemoryWrites(
     def _rows(self, decision: Decision) -> None:
         store = self._store
         execution = store.execution(decision.workflow.workflow_id)
+        fence = decision.workflow.fence + 1
         for ref in decision.dropped:
             self._drop_task(execution, ref)
+        if decision.dropped or decision.renamed:
+            self._note(execution.workflow_id)
         for task in decision.updated:
             old = execution.attempts.get((task.ref, task.attempt))
             if old is None or _identity(old) != _identity(task):
                 raise InvariantBroken(f"{task.workflow_id}: an updated task has no row of that identity: {task.ref}")
-            self._put_task(execution, old, _thin_task(task))
+            self._put_task(execution, old, _thin_task(task), fence)
         for task in decision.inserted:
             if (task.ref, task.attempt) in execution.attempts or task.task_id in store.task_ids:
                 raise InvariantBroken(f"{task.workflow_id}: rows contradict the store: {task.ref} exists")
-            self._put_task(execution, None, _thin_task(task))
+            self._put_task(execution, None, _thin_task(task), fence)
         for renamed in decision.renamed:
-            self._rename_task(execution, renamed)
+            self._rename_task(execution, renamed, fence)
         for text in decision.texts:
             if text.text is not None and text.digest not in execution.texts:
                 store.put(execution.texts, text.digest, text.text)
@@ -197,7 +199,7 @@ class MemoryWrites(
                 continue
             store.drop(store.task_ids, old.task_id)
             self._hold(old, None)
-            self._note(execution.workflow_id, key)
+            store.drop(execution.fences, key)
             for keys in (execution.live, execution.failed):
                 if key in keys:
                     store.drop(keys, key)
@@ -205,21 +207,21 @@ class MemoryWrites(
                 store.discard(execution.loops[old.base_ref], (old.seq, old.attempt, old.ref))
         store.drop(execution.last, ref)
 
-    def _rename_task(self, execution: Execution, renamed: Renamed) -> None:
+    def _rename_task(self, execution: Execution, renamed: Renamed, fence: int) -> None:
         if renamed.new_ref in execution.last:
             raise InvariantBroken(f"{execution.workflow_id}: rows contradict the store: {renamed.new_ref} exists")
         attempts = range(execution.last.get(renamed.ref, -1) + 1)
         rows = [execution.attempts[(renamed.ref, attempt)] for attempt in attempts]
         self._drop_task(execution, renamed.ref)
         for row in rows:
-            self._put_task(execution, None, attrs.evolve(row, ref=renamed.new_ref, base_ref=renamed.new_base_ref))
+            self._put_task(execution, None, attrs.evolve(row, ref=renamed.new_ref, base_ref=renamed.new_base_ref), fence)
 
-    def _put_task(self, execution: Execution, old: Task | None, new: Task) -> None:
+    def _put_task(self, execution: Execution, old: Task | None, new: Task, fence: int) -> None:
         store = self._store
         key = (new.ref, new.attempt)
         store.put(execution.attempts, key, new)
+        store.put(execution.fences, key, fence)
         self._hold(old, new)
-        self._note(new.workflow_id, key)
         if old is None:
             store.put(store.task_ids, new.task_id, (new.workflow_id, new.ref, new.attempt))
             if execution.last.get(new.ref, -1) < new.attempt:
@@ -381,7 +383,9 @@ class MemoryWrites(
         row = store.workflows.get(workflow_id)
         self._put_workflow(row, None)
         if row is not None:
-            self._removed(workflow_id)
+            self._note(workflow_id)
+            for told in store.feeds:
+                store.drop(store.told, (told, workflow_id))
         place = store.drop(store.key_of, workflow_id)
         if place is not None:
             store.drop(store.keys, place)

@@ -24,6 +24,7 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.threads import Mutex
 from conductorlite.store.files import make_private
+from conductorlite.store.query import fits
 from conductorlite.store.sqlite.schema import APPLICATION_ID, VERSION, migrate
 from conductorlite.store.sqlite.statements import Counts, counting_connection
 
@@ -180,6 +181,7 @@ def _connect(settings: Settings) -> sqlite3.Connection:
         factory=sqlite3.Connection if settings.counts is None else counting_connection(settings.counts),
     )
     connection.execute("PRAGMA trusted_schema = 0")
+    connection.create_function("fits", 2, fits, deterministic=True)
     return connection
 
 

@@ -1,199 +1,169 @@
 """What an index is told of a SQLite store: `ChangeReads` and `ChangeWrites`.
 
-Triggers fill `changes`, so that the turns know nothing of it, and so that every process notes, also one that has no index and one
-of an older conductorlite. A note that is there already is not written again: an execution that moves on before the index has
-looked costs one look-up.
+A turn does nothing for it. `told` keeps, by the rowid of an execution, the fence that an index was told last. New ones have higher
+rowids than all that were told, for they are told in that order; of those that had not ended the fences are compared; and what is
+rare is noted in `untold` by triggers, which stand while a feed is on: removals, archiving, turns on what has ended, attempts that
+are dropped or renamed.
 
 How much a SQLite store holds: `UpkeepReads`.
 """
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Sequence
 from typing import Final
 
 from conductorlite.model.executions import Task
-from conductorlite.store.bookkeeping import Change, Feed, Size, Sizes
-from conductorlite.store.sqlite import statements as sql
+from conductorlite.store.bookkeeping import Change, Feed, Size, Sizes, Told
 from conductorlite.store.sqlite.rows import TASK_COLUMNS, task_of
+from conductorlite.store.sqlite.search import SQLiteIndex
 
 __all__ = ["SQLiteChangeReads", "SQLiteChangeWrites", "SQLiteUpkeepReads"]
 
-#: The row of the execution itself, and its deletion, have no reference.
-_ROW: Final = "'', -1"
-_GONE: Final = "'', -2"
-
-FEED: Final = "SELECT reader, position, removals, noting, until FROM feed"
-CHANGES: Final = "SELECT n, workflow_id, ref, attempt FROM changes ORDER BY n LIMIT ?"
-BEHIND: Final = "SELECT count(*) FROM (SELECT 1 FROM changes LIMIT ?)"
-_NOTED: Final = "SELECT DISTINCT workflow_id FROM changes WHERE workflow_id IN"
-FENCE: Final = "SELECT fence FROM workflows WHERE workflow_id = ?"
-ATTEMPTS_AT: Final = (
-    f"SELECT {', '.join('t.' + column for column in TASK_COLUMNS)} FROM json_each(?) AS wanted CROSS JOIN tasks AS t"
-    " WHERE t.workflow_id = ? AND t.ref = json_extract(wanted.value, '$[0]') AND t.attempt = json_extract(wanted.value, '$[1]')"
+FEED: Final = "SELECT reader, position, complete FROM feeds WHERE n = ?"
+#: What comes later as new is as if it were gone.
+NOTED: Final = (
+    "SELECT u.n, u.workflow_id, CASE WHEN t.place IS NULL THEN NULL ELSE w.fence END, w.ended_at = 0 FROM untold AS u"
+    " LEFT JOIN workflows AS w ON w.workflow_id = u.workflow_id LEFT JOIN told AS t ON t.feed = u.feed AND t.place = w.rowid"
+    " WHERE u.feed = ? ORDER BY u.n LIMIT ?"
 )
-_FORGET: Final = "DELETE FROM changes WHERE n = ?"
-_TOLD: Final = "UPDATE feed SET position = position + 1"
-_CAUGHT_UP: Final = (
-    "UPDATE feed SET until = 0 WHERE until > 0 AND noting IS NULL AND NOT EXISTS (SELECT 1 FROM changes WHERE n <= until)"
+MOVED: Final = (
+    "SELECT t.place, w.workflow_id, w.fence, w.ended_at = 0, t.fence FROM told AS t INDEXED BY told_live CROSS JOIN workflows AS w"
+    " WHERE t.feed = ? AND t.live = 1 AND t.place > ? AND w.rowid = t.place AND w.fence <> t.fence ORDER BY t.place LIMIT ?"
 )
-_NOTING: Final = "UPDATE feed SET noting = ?, until = (SELECT coalesce(max(n), 0) FROM changes)"
-_BEGIN: Final = "INSERT OR REPLACE INTO feed (id, reader, position, removals, noting, until) VALUES (0, ?, 0, 0, ?, 0)"
-_NOTE: Final = f"INSERT OR IGNORE INTO changes (workflow_id, ref, attempt) VALUES (?, {_ROW})"
-_NOTE_GONE: Final = f"INSERT OR IGNORE INTO changes (workflow_id, ref, attempt) VALUES (?, {_GONE})"
-_NOTE_ATTEMPTS: Final = (
-    "INSERT OR IGNORE INTO changes (workflow_id, ref, attempt) SELECT workflow_id, ref, attempt FROM tasks WHERE workflow_id = ?"
+NEW: Final = (
+    "SELECT rowid, workflow_id, fence, ended_at = 0, NULL FROM workflows"
+    " WHERE rowid > max(?, (SELECT coalesce(max(place), 0) FROM told WHERE feed = ?)) ORDER BY rowid LIMIT ?"
 )
-_ARCHIVED_IDS: Final = "SELECT workflow_id FROM archive WHERE workflow_id > ? ORDER BY workflow_id LIMIT ?"
+IS_NOTED: Final = (
+    "SELECT EXISTS (SELECT 1 FROM untold WHERE feed = ? AND workflow_id = ?) OR EXISTS (SELECT 1 FROM workflows AS w"
+    " LEFT JOIN told AS t ON t.feed = ? AND t.place = w.rowid WHERE w.workflow_id = ? AND t.fence IS NOT w.fence)"
+)
+ATTEMPTS_SINCE: Final = f"SELECT {', '.join(TASK_COLUMNS)} FROM tasks WHERE workflow_id = ? AND fence > ?"
+_TOLD: Final = "INSERT OR REPLACE INTO told (feed, place, fence, live) SELECT ?, rowid, ?, ? FROM workflows WHERE workflow_id = ?"
+_COUNT: Final = "UPDATE feeds SET position = position + 1, complete = max(complete, ?) WHERE n = ?"
+_BEGIN: Final = "INSERT INTO feeds (n, reader, position, complete) VALUES (?, ?, 0, 0)"
+_NOTE: Final = "INSERT INTO untold (feed, workflow_id) VALUES (?, ?)"
+_NOTE_ARCHIVED: Final = "INSERT INTO untold (feed, workflow_id) SELECT ?, workflow_id FROM archive"
+STORED: Final = "SELECT 1 FROM workflows WHERE workflow_id = ?"
 
 
-def _trigger(name: str, when: str, *statements: str) -> str:
-    return f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {when} BEGIN {' '.join(f'{one};' for one in statements)} END"
+def _noting(row: str) -> str:
+    return f"INSERT INTO untold (feed, workflow_id) SELECT n, {row}.workflow_id FROM feeds"
 
 
-def _noting(workflow_id: str, place: str) -> str:
-    return f"INSERT OR IGNORE INTO changes (workflow_id, ref, attempt) VALUES ({workflow_id}, {place})"
-
-
-_REMOVED: Final = "UPDATE feed SET removals = removals + 1"
 _TRIGGERS: Final = {
-    "note_start": ("INSERT ON workflows", _noting("NEW.workflow_id", _ROW)),
-    # What is archived under the id is not found any more.
-    "note_return": (
-        "INSERT ON workflows WHEN EXISTS (SELECT 1 FROM archive WHERE workflow_id = NEW.workflow_id)",
-        _noting("NEW.workflow_id", _GONE),
+    "note_turn_on_ended": ("UPDATE OF fence ON workflows WHEN OLD.ended_at > 0", _noting("NEW")),
+    "note_removal": (
+        "DELETE ON workflows",
+        "DELETE FROM told WHERE feed IN (SELECT n FROM feeds) AND place = OLD.rowid",
+        _noting("OLD"),
     ),
-    "note_turn": ("UPDATE OF fence ON workflows", _noting("NEW.workflow_id", _ROW)),
-    "note_removal": ("DELETE ON workflows", _noting("OLD.workflow_id", _GONE), _REMOVED),
-    "note_attempt": ("INSERT ON tasks", _noting("NEW.workflow_id", "NEW.ref, NEW.attempt")),
-    "note_progress": ("UPDATE ON tasks", _noting("NEW.workflow_id", "NEW.ref, NEW.attempt")),
-    "note_rename": ("UPDATE OF ref ON tasks WHEN OLD.ref <> NEW.ref", _noting("OLD.workflow_id", "OLD.ref, OLD.attempt")),
+    "note_rename": ("UPDATE OF ref ON tasks WHEN OLD.ref <> NEW.ref", _noting("OLD")),
     # The attempts of an execution that is deleted go with its row, which is deleted first.
-    "note_drop": (
-        "DELETE ON tasks WHEN EXISTS (SELECT 1 FROM workflows WHERE workflow_id = OLD.workflow_id)",
-        _noting("OLD.workflow_id", "OLD.ref, OLD.attempt"),
-    ),
-    "note_archiving": ("INSERT ON archive", _noting("NEW.workflow_id", _ROW)),
-    "note_dropping": ("DELETE ON archive", _noting("OLD.workflow_id", _ROW), _REMOVED),
+    "note_drop": ("DELETE ON tasks WHEN EXISTS (SELECT 1 FROM workflows WHERE workflow_id = OLD.workflow_id)", _noting("OLD")),
+    "note_archiving": ("INSERT ON archive", _noting("NEW")),
+    "note_dropping": ("DELETE ON archive", _noting("OLD")),
 }
-
-#: What is noted first when a feed begins, and what then; with the last id that was noted.
-_STORED: Final = "stored:"
-_ARCHIVED: Final = "archived:"
 
 
 class SQLiteChangeReads:
-    """What was noted."""
+    """What has changed."""
 
     _connection: sqlite3.Connection
 
-    def feed(self) -> Feed | None:
-        """The feed, or None when nothing is noted."""
-        row = self._connection.execute(FEED).fetchone()
-        if row is None:
-            return None
-        return Feed(reader=row[0], position=row[1], removals=row[2], noting=row[3], until=row[4])
+    def index(self) -> SQLiteIndex:
+        """The index in the file."""
+        return SQLiteIndex(self._connection)
 
-    def changes(self, limit: int) -> Sequence[Change]:
-        """What the oldest notes tell, by execution."""
-        numbers: dict[str, list[int]] = {}
-        places: dict[str, list[tuple[str, int]]] = {}
-        removed: set[str] = set()
-        for n, workflow_id, ref, attempt in self._connection.execute(CHANGES, (limit,)):
-            numbers.setdefault(workflow_id, []).append(n)
-            if attempt >= 0:
-                places.setdefault(workflow_id, []).append((ref, attempt))
-            elif attempt < -1:
-                removed.add(workflow_id)
-        return [
-            Change(
-                workflow_id=workflow_id,
-                fence=self._fence(workflow_id),
-                places=tuple(places.get(workflow_id, ())),
-                removed=workflow_id in removed,
-                numbers=tuple(noted),
-            )
-            for workflow_id, noted in numbers.items()
+    def feed(self, told: Told) -> Feed | None:
+        """The feed, or None when it is off."""
+        row = self._connection.execute(FEED, (told,)).fetchone()
+        return None if row is None else Feed(reader=row[0], position=row[1], complete=bool(row[2]))
+
+    def changes(self, told: Told, after: int, limit: int) -> Sequence[Change]:
+        """What is noted, then executions that were told and moved on, then new ones; three statements."""
+        if self.feed(told) is None:
+            return []
+        noted: dict[str, Change] = {}
+        for n, workflow_id, fence, live in self._connection.execute(NOTED, (told, limit)):
+            before = noted[workflow_id].notes if workflow_id in noted else ()
+            noted[workflow_id] = Change(workflow_id=workflow_id, fence=fence, live=bool(live), notes=(*before, n))
+        rows = self._connection.execute(MOVED, (told, after, limit)).fetchall()
+        if len(rows) < limit:
+            rows += self._connection.execute(NEW, (after, told, limit - len(rows))).fetchall()
+        moved = [
+            Change(workflow_id=workflow_id, fence=fence, live=bool(live), since=since, place=place)
+            for place, workflow_id, fence, live, since in rows
+            if since is None or workflow_id not in noted
         ]
+        return [*noted.values(), *moved][:limit]
 
-    def _fence(self, workflow_id: str) -> int | None:
-        row = self._connection.execute(FENCE, (workflow_id,)).fetchone()
-        return None if row is None else int(row[0])
+    def behind(self, told: Told, limit: int) -> int:
+        """How many changes there are, counted up to `limit`."""
+        return len(self.changes(told, 0, limit))
 
-    def behind(self, limit: int) -> int:
-        """Notes there are, counted up to `limit`."""
-        return int(self._connection.execute(BEHIND, (limit,)).fetchone()[0])
+    def noted(self, told: Told, workflow_id: str) -> bool:
+        """Whether an execution is among the changes."""
+        return bool(self._connection.execute(IS_NOTED, (told, workflow_id, told, workflow_id)).fetchone()[0])
 
-    def noted(self, workflow_ids: Sequence[str]) -> frozenset[str]:
-        """Those of the executions of which there are notes."""
-        marks = ", ".join("?" * len(workflow_ids))
-        return frozenset(row[0] for row in self._connection.execute(f"{_NOTED} ({marks})", workflow_ids))
-
-    def attempts_at(self, workflow_id: str, places: Sequence[tuple[str, int]]) -> Sequence[Task]:
-        """The attempts at those places that exist."""
-        rows = self._connection.execute(ATTEMPTS_AT, (json.dumps(places), workflow_id))
-        return [task_of(row) for row in rows]
+    def attempts_since(self, workflow_id: str, fence: int) -> Sequence[Task]:
+        """The attempts that turns have changed which were committed after that fence."""
+        return [task_of(row) for row in self._connection.execute(ATTEMPTS_SINCE, (workflow_id, fence))]
 
 
 class SQLiteChangeWrites(SQLiteChangeReads):
-    """Noting."""
+    """Telling."""
 
     _dirty: bool
 
-    def begin_feed(self, reader: str) -> None:
-        """From now on note changes for this reader, and begin to note all that is stored and archived."""
+    def index(self) -> SQLiteIndex:
+        """The index in the file, to be changed."""
         self._dirty = True
+        return super().index()
+
+    def begin_feed(self, told: Told, reader: str) -> None:
+        """From now on tell of every execution, stored and archived, from the beginning."""
+        self.end_feed(told)
         execute = self._connection.execute
-        execute("DELETE FROM changes")
-        execute(_BEGIN, (reader, _STORED))
+        if told is Told.OWN:
+            self.index().create()
+        execute(_BEGIN, (told, reader))
+        execute(_NOTE_ARCHIVED, (told,))
         for name, (when, *statements) in _TRIGGERS.items():
-            execute(_trigger(name, when, *statements))
+            execute(f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {when} BEGIN {' '.join(f'{one};' for one in statements)} END")
 
-    def note_stored(self, limit: int) -> None:
-        """Note up to `limit` more of the executions that were there before, with all their attempts."""
-        feed = self.feed()
-        if feed is None or feed.noting is None:
-            return
-        self._dirty = True
-        stored = feed.noting.startswith(_STORED)
-        after = feed.noting.removeprefix(_STORED if stored else _ARCHIVED)
-        ids = self._connection.execute(sql.WORKFLOW_IDS if stored else _ARCHIVED_IDS, (after, limit)).fetchall()
-        self._connection.executemany(_NOTE, ids)
-        if stored:
-            self._connection.executemany(_NOTE_ATTEMPTS, ids)
-        if len(ids) == limit:
-            noting = (_STORED if stored else _ARCHIVED) + ids[-1][0]
-        else:
-            noting = _ARCHIVED if stored else None
-        self._connection.execute(_NOTING, (noting,))
-
-    def note_again(self, workflow_ids: Sequence[str]) -> None:
-        """Note executions as if each had been deleted and begun anew."""
-        if self.feed() is not None:
+    def note_again(self, told: Told, workflow_ids: Sequence[str]) -> None:
+        """Note executions, there or not: all that is known of them is wrong."""
+        if self.feed(told) is not None:
             self._dirty = True
-            self._connection.executemany(_NOTE_GONE, [(workflow_id,) for workflow_id in workflow_ids])
+            self._connection.executemany(_NOTE, [(told, workflow_id) for workflow_id in workflow_ids])
 
-    def forget(self, changes: Sequence[Change], feed: Feed) -> None:
-        """Drop what the reader of `feed` was told, and count it, if the feed still stands where it stood."""
-        now = self.feed()
-        if now is None or (now.reader, now.position) != (feed.reader, feed.position):
-            return
+    def tell(self, told: Told, changes: Sequence[Change], *, complete: bool) -> None:
+        """Keep that changes were told, and count it."""
         self._dirty = True
-        self._connection.execute(_TOLD)
-        if now.removals == feed.removals:
-            told = [change for change in changes if self._fence(change.workflow_id) == change.fence]
-            self._connection.executemany(_FORGET, [(n,) for change in told for n in change.numbers])
-            self._connection.execute(_CAUGHT_UP)
+        kept = [(told, one.fence, one.live, one.workflow_id) for one in changes if one.fence is not None]
+        self._connection.executemany(_TOLD, kept)
+        self._connection.executemany("DELETE FROM untold WHERE n = ?", [(n,) for one in changes for n in one.notes])
+        self._connection.execute(_COUNT, (complete, told))
 
-    def end_feed(self) -> None:
-        """Note nothing more, and drop what was noted."""
+    def end_feed(self, told: Told) -> None:
+        """Note nothing more for it, and drop what was noted."""
         self._dirty = True
-        for name in _TRIGGERS:
-            self._connection.execute(f"DROP TRIGGER IF EXISTS {name}")
-        self._connection.execute("DELETE FROM feed")
-        self._connection.execute("DELETE FROM changes")
+        if told is Told.OWN:
+            self.index().drop()
+        for statement in ("DELETE FROM feeds WHERE n = ?", "DELETE FROM told WHERE feed = ?", "DELETE FROM untold WHERE feed = ?"):
+            self._connection.execute(statement, (told,))
+        if not self._connection.execute("SELECT 1 FROM feeds").fetchone():
+            for name in _TRIGGERS:
+                self._connection.execute(f"DROP TRIGGER IF EXISTS {name}")
+
+    def _unindex(self, workflow_id: str) -> None:
+        """Take an execution that is not stored any more out of the index in the file, if it is used."""
+        execute = self._connection.execute
+        if self.feed(Told.OWN) is not None and execute(STORED, (workflow_id,)).fetchone() is None:
+            SQLiteIndex(self._connection).remove([workflow_id])
 
 
 #: By kind of row: its table, and the columns whose texts are counted.
@@ -207,7 +177,7 @@ _KINDS: Final = {
     "messages": ("messages", ()),
     "definitions": ("definitions", ("text",)),
     "archive": ("archive", ("document",)),
-    "changes": ("changes", ()),
+    "changes": ("untold", ()),
 }
 
 #: Kinds of rows that belong to an execution.

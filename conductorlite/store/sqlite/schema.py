@@ -1,7 +1,8 @@
 """The SQLite schema and its migrations: one EXCLUSIVE transaction, safe when several processes open at once.
 
 Each schema is the list of statements that makes it of the one before: 1 executions, their inboxes and queues, the registry; 2 what
-stands around the decider; 3 when the store was driven; 4 who has tasks in hand; 5 rate limits count what is handed to workers.
+stands around the decider; 3 when the store was driven; 4 who has tasks in hand; 5 rate limits count what is handed to workers;
+6 what indexes were told, by fences.
 
 The file carries conductorlite's `application_id` and the schema's number as `user_version`. Both are set in the
 transaction that creates the tables, and before the file is switched to WAL, so the header of the file itself always
@@ -24,7 +25,7 @@ from typing import Final
 
 from conductorlite.model.errors import SchemaTooNew, StorageCorrupt
 
-__all__ = ["APPLICATION_ID", "V1", "V2", "V3", "V4", "V5", "VERSION", "migrate", "refuse_newer"]
+__all__ = ["APPLICATION_ID", "V1", "V2", "V3", "V4", "V5", "V6", "VERSION", "migrate", "refuse_newer"]
 
 V1: Final = """
 CREATE TABLE workflows (
@@ -257,11 +258,43 @@ CREATE INDEX limit_members_lane ON limit_members (key, lane, priority DESC, aske
 """
 
 
+#: What indexes were told: `feeds` has a row for each index, `told` the fence each execution had then, by its rowid, and whether it
+#: was `live`; `untold` notes what has to be told besides. A task has the fence of the last turn that changed it. The triggers that
+#: noted every change for an index are gone; those that note what is rare come with a feed, and the tables of the store's own index
+#: with the first search.
+V6: Final = """
+DROP TRIGGER IF EXISTS note_start;
+DROP TRIGGER IF EXISTS note_return;
+DROP TRIGGER IF EXISTS note_turn;
+DROP TRIGGER IF EXISTS note_removal;
+DROP TRIGGER IF EXISTS note_attempt;
+DROP TRIGGER IF EXISTS note_progress;
+DROP TRIGGER IF EXISTS note_rename;
+DROP TRIGGER IF EXISTS note_drop;
+DROP TRIGGER IF EXISTS note_archiving;
+DROP TRIGGER IF EXISTS note_dropping;
+DROP TABLE changes;
+DROP TABLE feed;
+ALTER TABLE tasks ADD COLUMN fence INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE feeds (
+    n INTEGER PRIMARY KEY, reader TEXT NOT NULL, position INTEGER NOT NULL, complete INTEGER NOT NULL
+) STRICT;
+CREATE TABLE told (
+    feed INTEGER NOT NULL, place INTEGER NOT NULL, fence INTEGER NOT NULL, live INTEGER NOT NULL, PRIMARY KEY (feed, place)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX told_live ON told (feed, place, fence) WHERE live = 1;
+CREATE TABLE untold (
+    n INTEGER PRIMARY KEY AUTOINCREMENT, feed INTEGER NOT NULL, workflow_id TEXT NOT NULL
+) STRICT;
+CREATE INDEX untold_feed ON untold (feed, workflow_id);
+"""
+
+
 #: "CLTE" as the big-endian number at byte 68 of the file.
 APPLICATION_ID: Final = 0x434C5445
 
 #: What takes a store from schema n to n + 1. Never edited once released.
-_MIGRATIONS: Final = (V1, V2, V3, V4, V5)
+_MIGRATIONS: Final = (V1, V2, V3, V4, V5, V6)
 
 #: The schema this conductorlite writes.
 VERSION: Final = len(_MIGRATIONS)

@@ -133,9 +133,10 @@ MOVE_KEY: Final = "UPDATE idempotency_keys SET workflow_id = ? WHERE name = ? AN
 
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
-INSERT_TASK: Final = f"INSERT INTO tasks ({_TASK}) VALUES ({_marks(TASK_COLUMNS)})"
+#: With each row the fence that its turn commits, by which an index finds what it was not told of.
+INSERT_TASK: Final = f"INSERT INTO tasks (fence, {_TASK}) VALUES (?, {_marks(TASK_COLUMNS)})"
 UPDATE_TASK: Final = (
-    f"UPDATE tasks SET {_setting(TASK_COLUMNS[: -len(TASK_IDENTITY)])}"
+    f"UPDATE tasks SET fence = ?, {_setting(TASK_COLUMNS[: -len(TASK_IDENTITY)])}"
     f" WHERE {' AND '.join(f'{column} = ?' for column in TASK_IDENTITY)}"
 )
 RENAME_TASK: Final = "UPDATE tasks SET ref = ?, base_ref = ? WHERE workflow_id = ? AND ref = ?"

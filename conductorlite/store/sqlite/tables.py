@@ -24,6 +24,7 @@ from conductorlite.model.errors import FencedOut, InvalidInput, InvariantBroken
 from conductorlite.model.handlers import EventExecution, EventStatus
 from conductorlite.store.bookkeeping import LoosePayload
 from conductorlite.store.sqlite import statements as sql
+from conductorlite.store.sqlite.feed import SQLiteChangeWrites
 from conductorlite.store.sqlite.rows import Row, inbox_row
 from conductorlite.store.sqlite.statements import REGISTRY_CHANGED
 from conductorlite.store.tables import Archived, EventPlace, ScheduleRow
@@ -70,11 +71,8 @@ class SQLiteArchiveReads:
         return [workflow_id for (workflow_id,) in self._connection.execute(ARCHIVED_IDS, (after, limit))]
 
 
-class SQLiteArchiveWrites:
+class SQLiteArchiveWrites(SQLiteChangeWrites):
     """Keeping archived executions."""
-
-    _connection: sqlite3.Connection
-    _dirty: bool
 
     def archive(self, archived: Archived) -> None:
         """Keep an execution, in the place of one of the same id."""
@@ -95,7 +93,9 @@ class SQLiteArchiveWrites:
     def drop_archived(self, workflow_id: str) -> bool:
         """Delete an archived execution; False when there is none."""
         self._dirty = True
-        return self._connection.execute(_DROP, (workflow_id,)).rowcount > 0
+        dropped = self._connection.execute(_DROP, (workflow_id,)).rowcount > 0
+        self._unindex(workflow_id)
+        return dropped
 
 
 _INSERT: Final = "INSERT INTO external_payloads (workflow_id, digest, size, key) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"

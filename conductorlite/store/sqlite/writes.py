@@ -14,7 +14,6 @@ from conductorlite.model.limits import LimitChange
 from conductorlite.store.bookkeeping import RelayItem
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.connections import translated
-from conductorlite.store.sqlite.feed import SQLiteChangeWrites
 from conductorlite.store.sqlite.limits import LimitRowsWritten, SQLiteDrivenWrites, SQLiteHolderWrites, SQLiteOwnerWrites
 from conductorlite.store.sqlite.reads import SQLiteReads
 from conductorlite.store.sqlite.rows import Row, event_row, history_row, inbox_row, message_row, poll_row, task_row, workflow_row
@@ -36,7 +35,6 @@ class SQLiteWrites(
     SQLiteEventWrites,
     SQLiteScheduleWrites,
     SQLitePayloadWrites,
-    SQLiteChangeWrites,
     SQLiteArchiveWrites,
     SQLiteSchemaWrites,
     SQLiteOwnerWrites,
@@ -126,13 +124,13 @@ class SQLiteWrites(
                 raise FencedOut(f"{workflow.workflow_id}: another turn committed after fence {workflow.fence} was read")
 
     def _rows(self, decision: Decision) -> None:
-        workflow_id = decision.workflow.workflow_id
+        workflow_id, fence = decision.workflow.workflow_id, decision.workflow.fence + 1
         if decision.dropped:
             self._executemany(sql.DELETE_TASK, [(workflow_id, ref) for ref in decision.dropped])
         if decision.updated:
             self._update(decision.workflow, decision.updated)
         if decision.inserted:
-            self._executemany(sql.INSERT_TASK, map(task_row, decision.inserted))
+            self._executemany(sql.INSERT_TASK, [(fence, *task_row(task)) for task in decision.inserted])
         if decision.renamed:
             names = [(one.new_ref, one.new_base_ref, workflow_id, one.ref) for one in decision.renamed]
             self._executemany(sql.RENAME_TASK, names)
@@ -145,7 +143,7 @@ class SQLiteWrites(
             self._executemany(sql.INSERT_HISTORY, [history_row(workflow_id, event) for event in decision.history])
 
     def _update(self, workflow: Workflow, tasks: Sequence[Task]) -> None:
-        changed = self._executemany(sql.UPDATE_TASK, map(task_row, tasks)).rowcount
+        changed = self._executemany(sql.UPDATE_TASK, [(workflow.fence + 1, *task_row(task)) for task in tasks]).rowcount
         if changed != len(tasks):
             raise InvariantBroken(
                 f"{workflow.workflow_id}: {len(tasks) - changed} of {len(tasks)} updated tasks have no row like it"
@@ -197,6 +195,7 @@ class SQLiteWrites(
         """Delete an execution with all that belongs to it."""
         for statement in (*sql.REMOVE, *REMOVE_EXTERNALS):
             self._many(statement, [(workflow_id,)])
+        self._unindex(workflow_id)
 
     def put_limit(self, change: LimitChange) -> None:
         """Set one limit right; raises FencedOut when its fence differs."""

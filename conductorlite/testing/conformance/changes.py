@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import attrs
+from collections.abc import Sequence
+from typing import Any
 
-from conductorlite.model.decisions import Decision
-from conductorlite.model.statuses import TaskStatus
-from conductorlite.store.bookkeeping import Change, Feed
+import attrs
+import pytest
+
+from conductorlite.model.decisions import Decision, Renamed
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.store.bookkeeping import Change, Feed, Told
 from conductorlite.store.ports import Backend, ReadingTransaction
 from conductorlite.store.tables import Archived
 from conductorlite.testing.conformance.samples import task, workflow
@@ -20,22 +24,25 @@ def _create(backend: Backend, workflow_id: str, *refs: str) -> None:
         tx.apply(Decision(workflow=workflow(workflow_id), created=True, inserted=rows))
 
 
-def _begin(backend: Backend) -> None:
+def _begin(backend: Backend, told: Told = Told.OTHER) -> None:
     with backend.writing() as tx:
-        tx.begin_feed("reader")
-        for _ in range(9):
-            tx.note_stored(2)
+        tx.begin_feed(told, "reader")
 
 
-def _told(view: ReadingTransaction, limit: int = 99) -> list[tuple[str, list[tuple[str, int]], bool]]:
-    return [(change.workflow_id, sorted(change.places), change.removed) for change in view.changes(limit)]
+def _changed(view: ReadingTransaction, told: Told = Told.OTHER) -> list[tuple[str, int | None, int | None]]:
+    return [(change.workflow_id, change.fence, change.since) for change in view.changes(told, 0, 99)]
 
 
-def _forget(backend: Backend, changes: list[Change] | None = None) -> None:
+def _tell(backend: Backend, changes: Sequence[Change] | None = None) -> None:
     with backend.writing() as tx:
-        feed = tx.feed()
-        assert feed is not None
-        tx.forget(tx.changes(99) if changes is None else changes, feed)
+        tx.tell(Told.OTHER, tx.changes(Told.OTHER, 0, 99) if changes is None else changes, complete=False)
+
+
+def _turn(backend: Backend, workflow_id: str, **parts: Any) -> None:
+    with backend.writing() as tx:
+        row = tx.workflow(workflow_id)
+        assert row is not None
+        tx.apply(Decision(workflow=attrs.evolve(row, **parts.pop("row", {})), **parts))
 
 
 def _archived(workflow_id: str) -> Archived:
@@ -45,156 +52,164 @@ def _archived(workflow_id: str) -> Archived:
 
 
 class ChangeConformance:
-    """What was noted, what is kept apart, how much there is."""
+    """What an index is told of, what is kept apart, how much there is."""
 
-    def test_nothing_is_noted_without_a_feed(self, backend: Backend) -> None:
-        """No feed, no notes; and none any more when it has ended."""
+    @pytest.mark.parametrize("told", Told)
+    def test_without_a_feed(self, backend: Backend, told: Told) -> None:
+        """Nothing is told of, and nothing any more when it has ended; the other feed is not touched."""
         _create(backend, "a", "t")
         with backend.writing() as tx:
-            assert (tx.feed(), tx.changes(9), tx.behind(9)) == (None, [], 0)
-            tx.note_stored(5)
-            assert tx.behind(9) == 0
-            tx.begin_feed("reader")
-            tx.note_stored(5)
-            assert tx.behind(9) == 2
-            tx.end_feed()
+            assert (tx.feed(told), tx.changes(told, 0, 9), tx.behind(told, 9)) == (None, [], 0)
+            tx.note_again(told, ["a"])
+            tx.begin_feed(Told.OWN, "mine")
+            tx.begin_feed(Told.OTHER, "theirs")
+            assert tx.feed(Told.OWN) == Feed(reader="mine")
+            assert (_changed(tx, told), tx.behind(told, 9)) == ([("a", 1, None)], 1)
+            tx.end_feed(told)
         _create(backend, "b", "t")
-        with backend.reading() as view:
-            assert (view.feed(), view.behind(9)) == (None, 0)
+        with backend.writing() as tx:
+            tx.remove("b")
+            assert (tx.feed(told), tx.behind(told, 9)) == (None, 0)
+            (other,) = {*Told} - {told}
+            assert [one[0] for one in _changed(tx, other)] == ["b", "a"]
 
-    def test_what_was_there_before_is_noted_page_by_page(self, backend: Backend) -> None:
-        """Executions with their attempts, then archived ones; the feed is complete once its reader was told of them."""
+    def test_everything_is_told_of_once(self, backend: Backend) -> None:
+        """Archived executions, then those that are stored, whole; page by page past a place; what was told is not told again."""
         for name in ("a", "b", "c"):
             _create(backend, name, "t", "u")
         with backend.writing() as tx:
             tx.archive(_archived("z"))
-            tx.begin_feed("reader")
-            feed = tx.feed()
-            assert feed == Feed(reader="reader", noting=feed.noting if feed else None)
-            tx.note_stored(2)
-            assert [one[0] for one in _told(tx)] == ["a", "b"]
-            for _ in range(2):
-                tx.note_stored(2)
-            assert _told(tx) == [(name, [("t", 0), ("u", 0)], False) for name in ("a", "b", "c")] + [("z", [], False)]
-            feed = tx.feed()
-            assert feed is not None
-            assert (feed.noting, feed.complete) == (None, False)
-            tx.forget(tx.changes(4), feed)
-        with backend.reading() as view:
-            feed = view.feed()
-            assert feed is not None
-            assert (feed.complete, feed.position) == (False, 1)
-        _forget(backend)
-        with backend.reading() as view:
-            assert view.feed() == Feed(reader="reader", position=2)
-            assert view.behind(9) == 0
+            tx.begin_feed(Told.OTHER, "reader")
+            assert _changed(tx) == [("z", None, None), *((name, 1, None) for name in ("a", "b", "c"))]
+            page = tx.changes(Told.OTHER, 0, 2)
+            assert [one.workflow_id for one in page] == ["z", "a"]
+            tx.tell(Told.OTHER, page, complete=False)
+            assert tx.feed(Told.OTHER) == Feed(reader="reader", position=1)
+            rest = tx.changes(Told.OTHER, page[-1].place, 9)
+            assert [one.workflow_id for one in rest] == ["b", "c"]
+            assert [tx.noted(Told.OTHER, name) for name in ("a", "b", "z", "nobody")] == [False, True, False, False]
+            tx.tell(Told.OTHER, rest, complete=True)
+            assert tx.feed(Told.OTHER) == Feed(reader="reader", position=2, complete=True)
+            assert (_changed(tx), tx.behind(Told.OTHER, 9)) == ([], 0)
+            tx.tell(Told.OTHER, (), complete=False)
+            assert tx.feed(Told.OTHER) == Feed(reader="reader", position=3, complete=True)
+            tx.begin_feed(Told.OTHER, "another")
+            assert len(_changed(tx)) == 4
 
-    def test_changes_are_noted_once_each(self, backend: Backend) -> None:
-        """A start, a turn, an attempt that changes, comes or is dropped; in the order of what was noted first."""
-        _create(backend, "a", "t")
+    def test_turns_are_told_of_by_their_fences(self, backend: Backend) -> None:
+        """However many there were, once; with the attempts that they have changed, whatever these say of their instants."""
+        _create(backend, "a", "t", "u")
         _create(backend, "b", "t")
         _begin(backend)
-        _forget(backend)
+        _tell(backend)
+        for _ in range(3):
+            _turn(backend, "b")
+        with backend.reading() as view:
+            old = next(one for one in view.attempts("a") if one.ref == "t")
+        retried = attrs.evolve(old, status=TaskStatus.FAILED)
+        _turn(backend, "a", updated=(retried,), inserted=(attrs.evolve(old, attempt=1, task_id="a-t-1"),))
         with backend.writing() as tx:
-            for _ in range(3):
-                row = tx.workflow("b")
-                assert row is not None
-                tx.apply(Decision(workflow=row))
-            row = tx.workflow("a")
-            (old,) = tx.attempts("a")
-            assert row is not None
-            retried = attrs.evolve(old, status=TaskStatus.FAILED)
-            tx.apply(Decision(workflow=row, updated=(retried,), inserted=(attrs.evolve(old, attempt=1, task_id="a-t-1"),)))
-            assert _told(tx) == [("b", [], False), ("a", [("t", 0), ("t", 1)], False)]
-            assert _told(tx, 1) == [("b", [], False)]
-            assert tx.behind(9) == 4
-            assert tx.behind(2) == 2
-            found = tx.attempts_at("a", [("t", 0), ("t", 1), ("t", 2), ("x", 0)])
-            assert sorted(one.attempt for one in found) == [0, 1]
-        _forget(backend)
-        with backend.writing() as tx:
-            row = tx.workflow("a")
-            assert row is not None
-            tx.apply(Decision(workflow=row, dropped=("t",)))
-            assert _told(tx) == [("a", [("t", 0), ("t", 1)], False)]
-            assert tx.attempts_at("a", [("t", 0)]) == []
+            assert sorted(_changed(tx)) == [("a", 2, 1), ("b", 4, 1)]
+            assert (tx.behind(Told.OTHER, 9), tx.behind(Told.OTHER, 1)) == (2, 1)
+            assert sorted((one.ref, one.attempt) for one in tx.attempts_since("a", 1)) == [("t", 0), ("t", 1)]
+            assert [len(tx.attempts_since("a", fence)) for fence in (0, 2)] == [3, 0]
+            assert tx.attempts_since("b", 1) == tx.attempts_since("nobody", 0) == []
+        _tell(backend)
+        with backend.reading() as view:
+            assert _changed(view) == []
 
-    def test_a_removal_is_told_whatever_comes_after_it(self, backend: Backend) -> None:
-        """An id that lives again, in the store or in the archive, is told as one that was removed."""
+    def test_a_turn_on_what_has_ended(self, backend: Backend) -> None:
+        """One that had ended when it was told, and moves on, and one that ends, are told of."""
+        _create(backend, "a", "t")
+        _create(backend, "b", "t")
+        _turn(backend, "a", row={"status": WorkflowStatus.COMPLETED, "ended_at": 5})
+        _begin(backend)
+        _tell(backend)
+        _turn(backend, "a", row={"status": WorkflowStatus.RUNNING, "ended_at": 0})
+        _turn(backend, "a", row={"status": WorkflowStatus.FAILED, "ended_at": 6})
+        _turn(backend, "b", row={"status": WorkflowStatus.FAILED, "ended_at": 6})
+        with backend.reading() as view:
+            assert sorted(one[:2] for one in _changed(view)) == [("a", 4), ("b", 2)]
+        _tell(backend)
+        with backend.reading() as view:
+            assert _changed(view) == []
+
+    def test_attempts_that_are_gone(self, backend: Backend) -> None:
+        """An execution whose attempts were dropped or renamed is told of whole."""
+        for name in ("a", "b"):
+            _create(backend, name, "t", "u")
+        _begin(backend)
+        _tell(backend)
+        _turn(backend, "a", dropped=("t",))
+        _turn(backend, "b", renamed=(Renamed(ref="t", new_ref="v", new_base_ref="v"),))
+        with backend.reading() as view:
+            assert sorted(_changed(view)) == [("a", 2, None), ("b", 2, None)]
+        _tell(backend)
+        with backend.reading() as view:
+            assert _changed(view) == []
+
+    def test_removals_whatever_comes_after(self, backend: Backend) -> None:
+        """A removal is told, and apart from it what lives again under the id, in the store or in the archive."""
         _create(backend, "a", "t")
         _begin(backend)
-        _forget(backend)
+        _tell(backend)
         with backend.writing() as tx:
             tx.remove("a")
             tx.remove("a")
-            assert [(change.fence, change.removed) for change in tx.changes(9)] == [(None, True)]
+            assert _changed(tx) == [("a", None, None)]
         _create(backend, "a", "u")
         with backend.writing() as tx:
-            assert _told(tx) == [("a", [("u", 0)], True)]
-            feed = tx.feed()
-            assert feed is not None
-            assert feed.removals == 1
+            assert _changed(tx) == [("a", None, None), ("a", 1, None)]
             tx.archive(_archived("x"))
-            tx.forget(tx.changes(9), feed)
-            assert tx.drop_archived("x")
-            assert _told(tx) == [("x", [], False)]
-        _forget(backend)
+        _tell(backend)
         with backend.writing() as tx:
+            assert _changed(tx) == []
+            assert tx.drop_archived("x")
+            assert _changed(tx) == [("x", None, None)]
             tx.archive(_archived("b"))
-        _forget(backend)
         _create(backend, "b", "t")
         with backend.reading() as view:
-            assert _told(view) == [("b", [("t", 0)], True)]
+            assert _changed(view) == [("x", None, None), ("b", None, None), ("b", 1, None)]
 
-    def test_what_changed_meanwhile_is_not_forgotten(self, backend: Backend) -> None:
-        """Another fence, a removal anywhere, another reader or position: the notes stay."""
-        _create(backend, "a", "t")
-        _create(backend, "b", "t")
+    def test_what_changes_meanwhile_is_told_again(self, backend: Backend) -> None:
+        """A turn, a removal, or another life of an id between the look and the telling."""
+        for name in ("a", "b", "c", "d"):
+            _create(backend, name, "t")
         _begin(backend)
         with backend.reading() as view:
-            changes, feed = view.changes(99), view.feed()
-        assert feed is not None
+            changes = view.changes(Told.OTHER, 0, 99)
+        _turn(backend, "a")
+        _turn(backend, "c", row={"status": WorkflowStatus.COMPLETED, "ended_at": 5})
         with backend.writing() as tx:
-            tx.forget(changes, attrs.evolve(feed, reader="another"))
-            tx.forget(changes, attrs.evolve(feed, position=4))
-            assert tx.feed() == feed
-            row = tx.workflow("a")
-            assert row is not None
-            tx.apply(Decision(workflow=row))
-            tx.forget(changes, feed)
-            assert [one[0] for one in _told(tx)] == ["a"]
-            again, feed = tx.changes(99), tx.feed()
-            assert feed is not None
             tx.remove("b")
-            tx.forget(again, feed)
-            assert [one[0] for one in _told(tx)] == ["a", "b"]
+            tx.remove("d")
+        _create(backend, "d", "u")
+        _tell(backend, changes)
+        with backend.reading() as view:
+            assert {one[0] for one in _changed(view)} == {"a", "b", "c", "d"}
+            assert ("a", 2, 1) in _changed(view)
+        _tell(backend)
+        _tell(backend)
+        with backend.reading() as view:
+            assert _changed(view) == []
 
     def test_what_is_noted_again(self, backend: Backend) -> None:
-        """Told as what was removed and begun anew, there or not, once each; `noted` says of which executions there are notes."""
-        with backend.writing() as tx:
-            tx.note_again(["a"])
-            assert (tx.behind(9), tx.noted(["a"]), tx.noted([])) == (0, frozenset(), frozenset())
+        """Told whole, there or not."""
         for name in ("a", "b"):
             _create(backend, name, "t")
         _begin(backend)
-        _forget(backend)
+        _tell(backend)
         with backend.writing() as tx:
-            tx.note_again(["b", "nobody"])
-            tx.note_again(["b"])
-            assert [(one.workflow_id, one.fence is None, one.removed) for one in tx.changes(9)] == [
-                ("b", False, True), ("nobody", True, True)
-            ]  # fmt: skip
-            row = tx.workflow("a")
-            assert row is not None
-            tx.apply(Decision(workflow=row))
-            assert tx.noted(["nobody", "a", "x"]) == {"a", "nobody"}
-            assert tx.noted(["b"]) == {"b"}
-        _forget(backend)
+            tx.note_again(Told.OTHER, ["b", "nobody"])
+            tx.note_again(Told.OTHER, ["b"])
+            assert _changed(tx) == [("b", 1, None), ("nobody", None, None)]
+            assert [tx.noted(Told.OTHER, name) for name in ("nobody", "b", "a")] == [True, True, False]
+        _tell(backend)
         with backend.reading() as view:
-            assert (view.behind(9), view.noted(["a", "b", "nobody"])) == (0, frozenset())
+            assert (view.behind(Told.OTHER, 9), view.noted(Told.OTHER, "b")) == (0, False)
 
     def test_notes_are_undone_with_their_change(self, backend: Backend) -> None:
-        """A transaction that fails leaves no note."""
+        """A transaction that fails leaves nothing to tell."""
         _begin(backend)
         try:
             with backend.writing() as tx:
@@ -204,7 +219,7 @@ class ChangeConformance:
         except KeyError:
             pass
         with backend.reading() as view:
-            assert (view.behind(9), view.archived("z")) == (0, None)
+            assert (view.behind(Told.OTHER, 9), view.archived("z")) == (0, None)
 
     def test_the_archive(self, backend: Backend) -> None:
         """Bytes come back as they are, in the place of older ones; ids are listed in order."""
