@@ -1,11 +1,12 @@
-"""Telling an index what has changed in the store: beside the executions, never in their way.
+"""Feeding an index with what has changed in the store: beside the executions, never in their way.
 
-Executions whose fence is not the one that was told last are read, made into documents and put into the index, and only then kept as
-told. The index in the store's own file takes both in one commit. One elsewhere is told at least once: a crash in between gives it
-the same again. Each batch has a number, kept on both sides: the index may be one ahead (a crash before the store kept it), and any
-other difference means that one of them is an older copy or somebody else's: then the index is emptied and fed anew.
+Executions whose fence is not the one at which they were indexed are read, made into documents and put into the index, and only
+then kept as indexed. The index in the store's own file takes both in one commit. An external one is fed at least once: a crash in
+between gives it the same again. Each batch has a number, kept on both sides: the index may be one ahead (a crash before the store
+kept it), and any other difference means that one of them is an older copy or somebody else's: then the index is emptied and fed
+anew.
 
-Nothing that goes wrong with an index elsewhere gets out of here: it is counted, told by `health`, and tried again later.
+Nothing that goes wrong with an external index gets out of here: it is counted, shown by `health`, and tried again later.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from conductorlite.engine.logs import log_store
 from conductorlite.model.clock import Clock
 from conductorlite.model.errors import ConductorliteError, EngineClosed, InvariantBroken, StorageBusy, StorageCorrupt, StorageError
 from conductorlite.model.texts import error_text
-from conductorlite.store.bookkeeping import Change, Feed, Told
+from conductorlite.store.bookkeeping import Change, Feed, FeedKind
 from conductorlite.store.documents import Document
 from conductorlite.store.ports import Backend, DocumentWrites, IndexDAO, ReadingTransaction, WritingTransaction
 
 __all__ = ["COUNTED", "Feeder", "IndexHealth", "OwnFeeder", "belongs"]
 
-#: Executions told at once, documents after which no further one is read, and documents of one commit of the store's own index.
+#: Executions indexed at once, documents after which no further one is read, and documents of one commit of the store's own index.
 _BATCH: Final = 200
 _DOCUMENTS: Final = 1_000
 _AT_ONCE: Final = 200
@@ -44,7 +45,7 @@ Documents = Callable[[ReadingTransaction, Change], Sequence[Document]]
 
 @attrs.frozen(kw_only=True, slots=True)
 class IndexHealth:
-    """How an index is. `complete`: it was told of everything that is stored, save for the `behind` last changes.
+    """How an index is. `complete`: it knows everything that is stored, save for the `behind` last changes.
 
     `behind` counts executions, up to 1,000. `error` is what went wrong last, `failures` how often
     in a row, and `retry_at` (epoch ms) when it is tried again; `damaged` is where a damaged file was put.
@@ -68,9 +69,9 @@ class Batch:
     after: int = 0
 
 
-def read(view: ReadingTransaction, told: Told, after: int, documents: Documents) -> Batch:
+def read(view: ReadingTransaction, kind: FeedKind, after: int, documents: Documents) -> Batch:
     """The next changes, of so many executions that their documents are not too many."""
-    changes = view.changes(told, after, _BATCH)
+    changes = view.changes(kind, after, _BATCH)
     found: list[Sequence[Document]] = []
     left = _DOCUMENTS
     for change in changes:
@@ -85,57 +86,82 @@ def read(view: ReadingTransaction, told: Told, after: int, documents: Documents)
 
 
 def put(tx: DocumentWrites, change: Change, documents: Sequence[Document], *, first: bool = True) -> None:
-    """Tell an index of one change; what is no progress takes the place of all that is known."""
+    """Put one change into an index; what is no progress takes the place of all that is known."""
     if first and (change.since is None or not documents):
         tx.remove([change.workflow_id])
     tx.put(documents)
 
 
 class OwnFeeder:
-    """Tells the index in the store's own file. Used by several threads and processes at once: who comes second reads again."""
+    """Feeds the index in the store's own file. Used by several threads and processes at once: who comes second reads again."""
 
     def __init__(self, backend: Backend, documents: Documents) -> None:
         self._backend = backend
         self._documents = documents
+        #: Whether it is fed when there is nothing else to do: from the first search on, until that fails.
+        self.used = False
 
     def fill(self) -> None:
-        """Tell it all that was committed before; raises StorageErrors."""
-        batch = self._told(0)
+        """Index all that was committed before; raises StorageErrors."""
+        try:
+            self._fill()
+        except StorageCorrupt as error:
+            log_store("the store's own index is made anew", error)
+            self.begin_anew()
+            self._fill()
+
+    def _fill(self) -> None:
+        batch = self._batch(0)
         while not batch.last:
-            batch = self._told(batch.after)
+            batch = self._batch(batch.after)
 
     def feed(self) -> bool:
-        """Tell it a batch of what it does not know; whether there was anything. Raises StorageErrors."""
-        batch = self._told(0)
+        """Index a batch; whether there was anything. Raises StorageErrors."""
+        batch = self._batch(0)
         return bool(batch.changes) or not batch.last
 
-    def begin(self, feed: Feed | None) -> None:
-        """Empty it, to be told everything, unless another has done so since that feed was read."""
+    def feed_when_idle(self) -> bool:
+        """Index a batch, if it is searched; whether there was anything."""
+        try:
+            return self.used and self.feed()
+        except StorageError as error:
+            log_store("what has changed was not indexed", error)
+            self.used = False
+            return False
+
+    def begin_anew(self) -> None:
+        """Empty it and begin anew."""
+        with self._backend.reading() as view:
+            feed = view.feed(FeedKind.OWN)
+        self._begin(feed)
+
+    def _begin(self, feed: Feed | None) -> None:
+        """Begin anew, unless another has done so since that feed was read."""
         with self._backend.writing() as tx:
             index = tx.index()
-            if index is not None and tx.feed(Told.OWN) == feed:
-                tx.begin_feed(Told.OWN, index.form)
+            if index is not None and tx.feed(FeedKind.OWN) == feed:
+                tx.begin_feed(FeedKind.OWN, index.form)
 
-    def _told(self, after: int) -> Batch:
+    def _batch(self, after: int) -> Batch:
         with self._backend.reading() as view:
-            index, feed = view.index(), view.feed(Told.OWN)
+            index, feed = view.index(), view.feed(FeedKind.OWN)
             if index is None:
                 return Batch(last=True)
             begun = feed is not None and feed.reader == index.form
-            batch = read(view, Told.OWN, after, self._documents) if begun else Batch()
+            batch = read(view, FeedKind.OWN, after, self._documents) if begun else Batch()
         if not begun:
-            self.begin(feed)
+            self._begin(feed)
         for part in _parts(batch):
             with self._backend.writing() as tx:
                 index = tx.index()
-                if index is None or tx.feed(Told.OWN) != feed:  # another was first, with what may be newer
+                if index is None or tx.feed(FeedKind.OWN) != feed:  # another was first, with what may be newer
                     return Batch()
                 for change, documents, first, _ in part:
-                    # What was removed meanwhile is noted, and must not come back until that is told.
+                    # What was removed meanwhile is pending, and must not come back until then.
                     if change.fence is None or tx.workflow(change.workflow_id) is not None:
                         put(index, change, documents, first=first)
-                tx.tell(Told.OWN, [change for change, _, _, last in part if last], complete=batch.last)
-                feed = tx.feed(Told.OWN)
+                tx.mark_indexed(FeedKind.OWN, [change for change, _, _, last in part if last], batch.last)
+                feed = tx.feed(FeedKind.OWN)
         return batch
 
 
@@ -176,17 +202,17 @@ class Feeder:
         self._failures = 0
         self._retry_at = 0
         self._damaged: str | None = None
-        #: Whether the index was begun anew, and must be told so though nothing has changed.
+        #: Whether the index was begun anew, and must be fed though nothing has changed.
         self._begun_anew = False
         #: Up to where the batch before the next one went.
         self._after = 0
 
-    def feed(self, *, patient: bool = True) -> bool:
-        """Tell the index a little of what it does not know; whether anything was told. A `patient` feeder rests after failures."""
-        if patient and self._failures and self._clock.now() < self._retry_at:
+    def feed(self, *, backoff: bool = True) -> bool:
+        """Index a batch; whether there was anything. With `backoff` the index is left alone for a while after failures."""
+        if backoff and self._failures and self._clock.now() < self._retry_at:
             return False
         try:
-            told = self._meal()
+            found = self._index_batch()
         except InvariantBroken:
             raise
         except StorageBusy as error:
@@ -206,12 +232,12 @@ class Feeder:
             self._failed(error, min(_LONGEST_REST, _FIRST_REST * 2**self._failures))
             return False
         self._failures, self._error, self._raised = 0, None, None
-        return told
+        return found
 
     def _failed(self, error: Exception, rest: int) -> None:
         self._failures = min(self._failures + 1, 1_000)
         if type(error) is not type(self._raised):  # once, not at every try
-            log_store("the index was not told of what changed", error)
+            log_store("what has changed was not indexed", error)
         self._raised = error
         self._error = str(error) if isinstance(error, ConductorliteError) else error_text(error)
         self._retry_at = self._clock.now() + rest
@@ -223,19 +249,19 @@ class Feeder:
         except Exception as error:
             self._failed(error, min(_LONGEST_REST, _FIRST_REST * 2**self._failures))
 
-    def _meal(self) -> bool:
+    def _index_batch(self) -> bool:
         with self._reading() as view:
-            feed = view.feed(Told.OTHER)
-            if feed is not None and feed.complete and not self._begun_anew and not view.behind(Told.OTHER, 1):
+            feed = view.feed(FeedKind.EXTERNAL)
+            if feed is not None and feed.complete and not self._begun_anew and not view.behind(FeedKind.EXTERNAL, 1):
                 return False
         batch = Batch()
         with self.index.changing() as tx:
             # Read inside the change: whoever comes later has read what is newer.
             with self._reading() as view:
-                feed = view.feed(Told.OTHER)
+                feed = view.feed(FeedKind.EXTERNAL)
                 known = feed is not None and belongs(feed, tx.identity, tx.position)
                 if known:
-                    batch = read(view, Told.OTHER, self._after, self._documents)
+                    batch = read(view, FeedKind.EXTERNAL, self._after, self._documents)
             if feed is not None and known:
                 for change, documents in zip(batch.changes, batch.documents, strict=True):
                     put(tx, change, documents)
@@ -245,12 +271,12 @@ class Feeder:
                 identity = tx.identity
         self._begun_anew = False
         with self._writing() as store:
-            if store.feed(Told.OTHER) != feed:  # another process was first
+            if store.feed(FeedKind.EXTERNAL) != feed:  # another process was first
                 return True
             if known:
-                store.tell(Told.OTHER, batch.changes, complete=batch.last)
+                store.mark_indexed(FeedKind.EXTERNAL, batch.changes, batch.last)
             else:
-                store.begin_feed(Told.OTHER, identity)
+                store.begin_feed(FeedKind.EXTERNAL, identity)
         self._after = batch.after
         return True
 
@@ -273,7 +299,7 @@ class Feeder:
 
     def _feed(self) -> Feed | None:
         with self._reading() as view:
-            return view.feed(Told.OTHER)
+            return view.feed(FeedKind.EXTERNAL)
 
     def answers(self) -> bool:
         """Whether the index knows of everything, save for the last changes. Raises what the index raises."""
@@ -282,24 +308,24 @@ class Feeder:
             return False
         return belongs(feed, *self.index.standing())
 
-    def doubt(self, error: Exception) -> None:
-        """Note that a search of the index went wrong."""
+    def record_failure(self, error: Exception) -> None:
+        """Keep that a search of the index went wrong."""
         self._failed(error, 0)
         if isinstance(error, StorageCorrupt):
             self._repair()
 
     def rebuild(self) -> None:
-        """Empty the index and begin to tell it everything; raises what the index raises."""
+        """Empty the index and begin anew; raises what the index raises."""
         with self.index.changing() as tx:
             tx.clear()
             identity = tx.identity
         with self._backend.writing() as store:
-            store.begin_feed(Told.OTHER, identity)
+            store.begin_feed(FeedKind.EXTERNAL, identity)
         self._failures, self._error, self._raised = 0, None, None
 
     @property
     def trouble(self) -> Exception | None:
-        """What went wrong last; None when the index was fed since, or told everything."""
+        """What went wrong last; None when the index was fed since, or knows everything."""
         return self._raised
 
     def check(self) -> None:
@@ -310,13 +336,13 @@ class Feeder:
     def behind(self) -> int:
         """Changes the index does not know, counted up to 1,000."""
         with self._backend.reading() as view:
-            return view.behind(Told.OTHER, COUNTED)
+            return view.behind(FeedKind.EXTERNAL, COUNTED)
 
     def health(self) -> IndexHealth:
         """How the index is."""
         with self._backend.reading() as view:
-            feed = view.feed(Told.OTHER)
-            behind = view.behind(Told.OTHER, COUNTED)
+            feed = view.feed(FeedKind.EXTERNAL)
+            behind = view.behind(FeedKind.EXTERNAL, COUNTED)
         return IndexHealth(
             complete=feed is not None and feed.complete and not self._failures,
             behind=behind,

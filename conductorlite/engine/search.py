@@ -1,16 +1,16 @@
-"""Searching: by the index in the store's own file, or by one elsewhere when it knows everything, else by looking at what is stored.
+"""Searching: by the index in the store's own file, or an external one that knows everything, else by looking at what is stored.
 
-The store's own index is told of all that was committed before a search answers, so the answer is exact. A store in memory has none,
-and neither has one whose index cannot be written at present: there each execution is looked at, with the same answer.
+All that was committed before is put into the store's own index before a search answers, so the answer is exact. A store in memory
+has none, and one that cannot be written at present does without: there each execution is looked at, with the same answer.
 
 Whether an index agrees with its store: what it knows of each execution is compared with what is stored or archived.
 
-An index elsewhere lags behind, and others feed it meanwhile. So what it is still to be told is no difference; and it is asked where
-it stands before and after: if it was not fed in between, and the store was read in between, then all that it was told must be the
+An external index lags behind, and others feed it meanwhile. So what is still to be indexed is no difference; and it is asked where
+it stands before and after: if it was not fed in between, and the store was read in between, then all that was indexed must be the
 same on both sides. Else the execution is looked at again. Nothing is held of one side while the other is read, and one execution at
 a time.
 
-What an index is told of a change, and what a search without an index looks at: documents made of what is stored.
+What is put into an index, and what a search without an index looks at: documents made of what is stored.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.texts import printable
-from conductorlite.store.bookkeeping import Change, Told
+from conductorlite.store.bookkeeping import Change, FeedKind
 from conductorlite.store.documents import TASKS, WORKFLOWS, Document, shown, task_document, workflow_document
 from conductorlite.store.ports import Backend, IndexDAO, IndexReads, ReadingTransaction
 from conductorlite.store.search import (
@@ -55,8 +55,8 @@ from conductorlite.store.search import (
     asked,
     matches,
     page_of,
+    summary,
     task_summary,
-    workflow_summary,
 )
 
 __all__ = ["Comparison", "Library", "Searching"]
@@ -132,7 +132,7 @@ class Library:
     def _texts(self, view: ReadingTransaction, workflow_id: str, digests: set[str]) -> dict[str, Payload]:
         try:
             return self._turns.texts(view, workflow_id, digests)
-        except StorageCorrupt:  # one that is lost is not looked into; `check` tells of it
+        except StorageCorrupt:  # one that is lost is not looked into; `check` finds it
             return {}
 
     def _archived(self, view: ReadingTransaction, workflow_id: str) -> Iterator[Document]:
@@ -204,7 +204,7 @@ class Comparison:
             return self.index.known(after, size)
         with self.backend.reading() as view:
             index = view.index()
-            return () if index is None or view.feed(Told.OWN) is None else index.known(after, size)
+            return () if index is None or view.feed(FeedKind.OWN) is None else index.known(after, size)
 
     def _asked(self, ask: Callable[[], T]) -> T:
         try:
@@ -216,12 +216,12 @@ class Comparison:
 
     def _own_differences(self, workflow_id: str) -> list[str] | None:
         with self.backend.reading() as view:
-            index, feed = view.index(), view.feed(Told.OWN)
+            index, feed = view.index(), view.feed(FeedKind.OWN)
             if index is None or feed is None or feed.reader != index.form:
                 return None
-            if view.noted(Told.OWN, workflow_id):
+            if view.is_pending(FeedKind.OWN, workflow_id):
                 return []
-            return _told(self._stored(view, workflow_id), self._asked(lambda: index.documents(workflow_id)))
+            return _compared(self._stored(view, workflow_id), self._asked(lambda: index.documents(workflow_id)))
 
     def _stored(self, view: ReadingTransaction, workflow_id: str) -> Sequence[Document]:
         try:
@@ -235,14 +235,14 @@ class Comparison:
             standing = self._asked(index.standing)
             known = self._asked(lambda: index.documents(workflow_id))
             with self.backend.reading() as view:
-                feed = view.feed(Told.OTHER)
+                feed = view.feed(FeedKind.EXTERNAL)
                 if feed is None or not feed.complete:
                     return None
-                if view.noted(Told.OTHER, workflow_id):
+                if view.is_pending(FeedKind.EXTERNAL, workflow_id):
                     return []
                 followed = belongs(feed, *standing)
                 stored = self._stored(view, workflow_id)
-            found = _told(stored, known)
+            found = _compared(stored, known)
             if followed and not found:
                 return found
             if self._asked(index.standing) == standing:
@@ -250,7 +250,7 @@ class Comparison:
         return []
 
 
-def _told(stored: Sequence[Document], known: Sequence[Document]) -> list[str]:
+def _compared(stored: Sequence[Document], known: Sequence[Document]) -> list[str]:
     """The differences, in words."""
     ours: Mapping[Place, Document] = {one.place: one for one in stored}
     theirs: Mapping[Place, Document] = {one.place: one for one in known}
@@ -279,10 +279,10 @@ def _differing(one: Document, other: Document) -> list[str]:
     return found + (["values"] if set(one.values) != set(other.values) else [])
 
 
-#: Meals an index is given before it answers.
+#: Batches an external index is given before it answers.
 _CATCHING_UP: Final = 5
 
-#: Differences that are noted in one commit.
+#: Differences that are set right in one commit.
 _MENDED: Final = 200
 
 S = TypeVar("S", WorkflowSummary, TaskSummary)
@@ -296,10 +296,9 @@ class Searching(Queries):
         if index is not None and not hasattr(index, "changing"):
             raise InvalidInput(f"index={printable(index, 80)} is no IndexDAO; the store's own index needs none")
         self._library = Library(self.turns)
-        self._own = OwnFeeder(self.backend, self._library.changed)
-        #: Whether the store's own index is told when there is nothing else to do: from the first search on, until that fails.
-        self._searched = False
-        #: What feeds the index that lies elsewhere, if there is one.
+        #: What feeds the index in the store's own file.
+        self.own_feeder = OwnFeeder(self.backend, self._library.changed)
+        #: What feeds the external index, if there is one.
         self.feeder = None if index is None else Feeder(self.backend, self.clock, index, self._library.changed)
 
     def search(
@@ -312,10 +311,10 @@ class Searching(Queries):
         `"phrases"` and `beginnings*`, all of which must be there. `sort` is `field:ASC|field:DESC`, by default the newest first.
         A page begins at `start` and holds up to `size`, at most 5,000. What can be asked: the how-to Search executions.
 
-        The answer holds all that was committed before: the index in the store's own file is told of it first, which takes a while
-        when a store is searched for the first time. A store in memory looks at every execution. With `index=` that one is told of
-        up to about a thousand changes and answers, and `behind` says how many are left; while it is built or does not work, the
-        store does. Raises InvalidQuery, and InvalidInput for what is no text and for a page out of range.
+        The answer holds all that was committed before: it is put into the index in the store's own file first, which takes a while
+        when a store is searched for the first time. In a store in memory every execution is looked at. With `index=` that one is
+        fed with up to about a thousand changes and answers, and `behind` says how many are left; while it is built or does not
+        work, the store does. Raises InvalidQuery, and InvalidInput for what is no text and for a page out of range.
         """
         return self._workflows(asked(WORKFLOWS, query, free_text, start, size, sort))
 
@@ -353,18 +352,21 @@ class Searching(Queries):
         except EngineClosed:
             raise
         except Exception as error:  # whatever it is, the store can still be asked
-            feeder.doubt(error)
+            feeder.record_failure(error)
         return self._own_found(ask, look)
 
     def _own_found(self, ask: Callable[[IndexReads], SearchResult[S]], look: Callable[[], SearchResult[S]]) -> SearchResult[S]:
         try:
-            self._own.fill()
+            self.own_feeder.fill()
             with self.backend.reading() as view:
                 if (index := view.index()) is not None:
-                    self._searched = True
-                    return attrs.evolve(ask(index), behind=view.behind(Told.OWN, COUNTED))
+                    self.own_feeder.used = True
+                    return attrs.evolve(ask(index), behind=view.behind(FeedKind.OWN, COUNTED))
         except (StorageBusy, StorageFull, StorageCorrupt, PayloadUnavailable) as error:
-            log_store("the store's own index was not told of what changed", error)
+            log_store("the store's own index was not asked", error)
+            if isinstance(error, StorageCorrupt):
+                with suppress(StorageError):
+                    self.own_feeder.begin_anew()
         return look()
 
     def _looked_at(self, wanted: Asked) -> SearchResult[WorkflowSummary]:
@@ -374,37 +376,26 @@ class Searching(Queries):
             ids = {document.workflow_id for document in self._library.all(self.backend, tasks=True, wanted=wanted.with_task)}
             documents = (document for document in documents if document.workflow_id in ids)
         total, found = page_of(documents, wanted)
-        return SearchResult(total_hits=total, results=tuple(_workflow(document) for document in found))
+        return SearchResult(total_hits=total, results=tuple(map(summary, found)))
 
     def _looked_at_tasks(self, wanted: Asked) -> SearchResult[TaskSummary]:
         total, found = page_of(self._library.all(self.backend, tasks=True, wanted=wanted), wanted)
         results = tuple(task_summary(document.fields, document.input, document.output) for document in found)
         return SearchResult(total_hits=total, results=results)
 
-    def feed_index(self) -> bool:
-        """Tell the index a little of what it does not know, as the driver does when nothing is ready; whether it was anything."""
-        if self.feeder is not None:
-            return self.feeder.feed()
-        try:
-            return self._searched and self._own.feed()
-        except StorageError as error:
-            log_store("the store's own index was not told of what changed", error)
-            self._searched = False
-            return False
-
-    def relay(self, meals: int = 1_000) -> int:
-        """Tell the index what has changed, up to so many meals of up to 200 executions each; returns how many there were.
+    def relay(self, batches: int = 1_000) -> int:
+        """Index what has changed, up to so many batches of up to 200 executions each; returns how many there were.
 
         The driver does this when nothing else is ready, so a program that is driven need not, and a search does it first. Also
-        tries an index elsewhere that has failed, at once; what is wrong with it is not raised: see `index_health`. For the store's
+        tries an external index that has failed, at once; what is wrong with it is not raised: see `index_health`. For the store's
         own index raises StorageErrors.
         """
-        if meals < 1:
-            raise InvalidInput(f"meals {meals} is below 1")
-        told = 0
-        while told < meals and (self._own.feed() if self.feeder is None else self.feeder.feed(patient=False)):
-            told += 1
-        return told
+        if batches < 1:
+            raise InvalidInput(f"batches {batches} is below 1")
+        done = 0
+        while done < batches and (self.own_feeder.feed() if self.feeder is None else self.feeder.feed(backoff=False)):
+            done += 1
+        return done
 
     def index_health(self) -> IndexHealth | None:
         """How the index is that is searched: complete, how far behind, what went wrong; None for a store in memory alone."""
@@ -413,79 +404,75 @@ class Searching(Queries):
         with self.backend.reading() as view:
             if view.index() is None:
                 return None
-            feed = view.feed(Told.OWN)
-            return IndexHealth(complete=feed is not None and feed.complete, behind=view.behind(Told.OWN, COUNTED))
+            return IndexHealth(complete=view.feed(FeedKind.OWN) is not None, behind=view.behind(FeedKind.OWN, COUNTED))
 
     def rebuild_index(self) -> None:
-        """Empty the index that is searched and tell it everything that is stored and archived anew; returns when it is done.
+        """Empty the index that is searched and fill it with all that is stored and archived; returns when it is done.
 
         Raises InvalidInput for a store in memory alone, and StorageErrors.
         """
         if self.feeder is not None:
             self.feeder.rebuild()
-            while self.feeder.feed(patient=False):
+            while self.feeder.feed(backoff=False):
                 pass
             self.feeder.check()
             return
         with self.backend.reading() as view:
             if view.index() is None:
                 raise InvalidInput("there is no index: in a store in memory every execution is looked at")
-            feed = view.feed(Told.OWN)
-        self._own.begin(feed)
-        self._own.fill()
+        self.own_feeder.begin_anew()
+        self.own_feeder.fill()
 
     def forget_index(self) -> None:
-        """Take out of the store what it keeps for searching and for telling an index elsewhere; the next search makes it anew."""
-        self._searched = False
+        """Take out of the store what it keeps for searching and for an external index; the next search makes it anew."""
+        self.own_feeder.used = False
         with self.backend.writing() as tx:
-            for told in Told:
-                tx.end_feed(told)
+            for kind in FeedKind:
+                tx.end_feed(kind)
 
-    def _comparisons(self) -> Iterator[tuple[Told, Comparison]]:
-        for told, index in ((Told.OWN, None), (Told.OTHER, None if self.feeder is None else self.feeder.index)):
-            if told is Told.OWN or index is not None:
-                yield told, Comparison(backend=self.backend, index=index, library=self._library)
+    def _comparisons(self) -> Iterator[tuple[FeedKind, Comparison]]:
+        for kind, index in ((FeedKind.OWN, None), (FeedKind.EXTERNAL, None if self.feeder is None else self.feeder.index)):
+            if kind is FeedKind.OWN or index is not None:
+                yield kind, Comparison(backend=self.backend, index=index, library=self._library)
 
     def _index_compared(self, workflow_id: str | None) -> Iterable[Finding]:
         return chain.from_iterable(comparison.findings(workflow_id) for _, comparison in self._comparisons())
 
     def _index_mended(self, workflow_id: str | None) -> list[Finding]:
-        """Have an index told anew of each execution on which it differs, once it was told what is to be told; says of which."""
+        """Index each execution anew on which an index differs, once it was fed with what has changed; says which."""
         done: list[Finding] = []
-        for told, comparison in self._comparisons():
-            self._tell(told)
+        for kind, comparison in self._comparisons():
+            self._feed_all(kind)
             differing = (found for found in comparison.findings(workflow_id) if comparison.error is None)
             while page := list(islice(differing, _MENDED)):
                 with self.backend.writing() as tx:
-                    tx.note_again(told, sorted({found.workflow_id for found in page}))
-                done += [attrs.evolve(found, text=f"{found.text}; the index is told anew") for found in page]
+                    tx.mark_pending(kind, sorted({found.workflow_id for found in page}))
+                done += [attrs.evolve(found, text=f"{found.text}; it is indexed anew") for found in page]
             if isinstance(comparison.error, StorageCorrupt):
-                done += self._made_anew(told, comparison.error)
-            self._tell(told)
+                done += self._made_anew(kind, comparison.error)
+            self._feed_all(kind)
         return done
 
-    def _tell(self, told: Told) -> None:
-        if told is Told.OTHER:
+    def _feed_all(self, kind: FeedKind) -> None:
+        if kind is FeedKind.EXTERNAL:
             self.relay()
             return
         with self.backend.reading() as view:
-            begun = view.feed(Told.OWN) is not None
+            begun = view.feed(FeedKind.OWN) is not None
         if begun:
-            self._own.fill()
+            self.own_feeder.fill()
 
-    def _made_anew(self, told: Told, error: StorageCorrupt) -> list[Finding]:
+    def _made_anew(self, kind: FeedKind, error: StorageCorrupt) -> list[Finding]:
         """Make an index anew that cannot be read."""
         text = f"the index was set aside and is made anew; it could not be read: {error}"
         made = [Finding(law=_LAW, workflow_id="", text=text)]
         feeder = self.feeder
-        if told is Told.OWN or feeder is None:
+        if kind is FeedKind.OWN or feeder is None:
             with suppress(StorageCorrupt, InvariantBroken):
-                with self.backend.reading() as view:
-                    feed = view.feed(Told.OWN)
-                self._own.begin(feed)
+                self.own_feeder.begin_anew()
                 return made
             return []
-        feeder.doubt(error)
+        feeder.record_failure(error)
         trouble = feeder.trouble
         self.relay()
         return made if isinstance(trouble, StorageCorrupt) and feeder.trouble is None else []
@@ -495,14 +482,3 @@ class Searching(Queries):
         if self.feeder is not None:
             self.feeder.index.close()
         super().close()
-
-
-def _workflow(document: Document) -> WorkflowSummary:
-    names = ("failedReferenceTaskNames", "failedTaskNames")
-    failed = {name: _texts(document, name) for name in names}
-    return workflow_summary(document.fields, failed, document.input, document.output)
-
-
-def _texts(document: Document, name: str) -> tuple[str, ...]:
-    texts: Sequence[str] = [str(value) for path, value in document.values if path == name]
-    return tuple(sorted(texts))

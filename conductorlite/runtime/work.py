@@ -119,8 +119,8 @@ class Reports:
 #: Deliveries carried out in one write.
 _BATCH: Final = 64
 
-#: Units of work that may pass before the index is told of them.
-_HUNGRY: Final = 500
+#: Units of work that may pass before what they changed is indexed.
+_INDEX_EVERY: Final = 500
 
 #: Executions looked at when somebody else takes a turn on the first one that is due.
 _OTHERS: Final = 64
@@ -183,7 +183,7 @@ class Work:
     def tick(self) -> bool:
         """Do one unit of what is ready now: a turn, a message, a report, or one worker call; False when nothing is ready.
 
-        The index is told of changes when nothing else is ready, and else at every so many units.
+        What has changed is indexed when nothing else is ready, and else at every so many units.
         """
         self.engine.driven.look()
         if self.reports.flush() or (self._feeds() and self._feed()):
@@ -193,11 +193,12 @@ class Work:
     def _feeds(self) -> bool:
         """Whether the index has been kept waiting for so many units."""
         self._unfed += 1
-        return self._unfed >= _HUNGRY
+        return self._unfed >= _INDEX_EVERY
 
     def _feed(self) -> bool:
         self._unfed = 0
-        return self.engine.feed_index()
+        feeder = self.engine.feeder
+        return self.engine.own_feeder.feed_when_idle() if feeder is None else feeder.feed()
 
     def settle(self) -> int:
         """Do all that is ready now; returns how many units that was."""

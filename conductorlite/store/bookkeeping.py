@@ -2,7 +2,7 @@
 
 Documents that are too large for the store: the storage they lie in, and the store's account of what lies there.
 
-What has changed since an index was last told: what a turn changes is found by fences, so that turns do nothing for it.
+What has changed since it was indexed last: found by fences, so that turns do nothing for it.
 
 Whose executions are whose, where engines keep what they have started to themselves.
 
@@ -35,6 +35,7 @@ __all__ = [
     "DrivenWrites",
     "ExternalStorageLocation",
     "Feed",
+    "FeedKind",
     "HolderReads",
     "HolderRow",
     "HolderWrites",
@@ -54,7 +55,6 @@ __all__ = [
     "Size",
     "Sizes",
     "StoredPayload",
-    "Told",
     "UpkeepReads",
 ]
 
@@ -171,16 +171,16 @@ class PayloadWrites(Protocol):
         ...
 
 
-class Told(IntEnum):
-    """Who is told of changes: the index in the store's own file, or one that lies elsewhere."""
+class FeedKind(IntEnum):
+    """Which index is fed: the one in the store's own file, or an external one."""
 
     OWN = 0
-    OTHER = 1
+    EXTERNAL = 1
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class Feed:
-    """How far an index was told. `reader` names it, `position` counts how often; `complete`: once it had been told everything."""
+    """How far an index is. `reader` names it, `position` counts its batches; `complete`: everything was indexed once."""
 
     reader: str
     position: int = 0
@@ -189,41 +189,41 @@ class Feed:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Change:
-    """An execution of which an index is to be told: it is as of `fence`, and `live` if it has not ended.
+    """An execution that is to be indexed as it is at `fence`, `live` if it has not ended.
 
-    Without a fence it is gone from the store, archived or not, or comes later, as one that is new. `since` is the fence that the
-    index was told last, None when all it knows is to be replaced.
+    Without a fence it is gone from the store, archived or not, or comes later, as one that is new. `since` is the fence at
+    which it was indexed last, None when all that is known of it is to be replaced.
     """
 
     workflow_id: str
     fence: int | None = None
     live: bool = True
     since: int | None = None
-    #: Where it stands in the order of telling; 0: before the others.
+    #: Where it stands in the order of indexing; 0: before the others.
     place: int = 0
-    #: The notes that ask for it, which are dropped when it was told.
-    notes: tuple[int, ...] = ()
+    #: Numbers of the pending entries that ask for it.
+    pending: tuple[int, ...] = ()
 
 
 class ChangeReads(Protocol):
-    """Finding what has changed: by the fence of each execution that is live and was told, and by notes of what is rare.
+    """Finding what has changed: by the fences of live executions, and by entries for what is rare.
 
-    Noted are removals, archiving, turns on what has ended, and attempts that are dropped or renamed; only for feeds that are on.
+    Removals, archiving, turns on what has ended, and attempts that are dropped or renamed are pending; only for feeds that are on.
     """
 
-    def feed(self, told: Told) -> Feed | None:
+    def feed(self, kind: FeedKind) -> Feed | None:
         """The feed, or None when it is off."""
         ...
 
-    def changes(self, told: Told, after: int, limit: int) -> Sequence[Change]:
-        """Up to `limit` changes, what is noted first, then in ascending order of their places, which are greater than `after`."""
+    def changes(self, kind: FeedKind, after: int, limit: int) -> Sequence[Change]:
+        """Up to `limit` changes, what is pending first, then in ascending order of their places, which are greater than `after`."""
         ...
 
-    def behind(self, told: Told, limit: int) -> int:
-        """How many changes there are, counted up to `limit`; one that is noted twice counts twice."""
+    def behind(self, kind: FeedKind, limit: int) -> int:
+        """How many changes there are, counted up to `limit`."""
         ...
 
-    def noted(self, told: Told, workflow_id: str) -> bool:
+    def is_pending(self, kind: FeedKind, workflow_id: str) -> bool:
         """Whether an execution, there or not, is among the changes."""
         ...
 
@@ -235,23 +235,23 @@ class ChangeReads(Protocol):
 class ChangeWrites(Protocol):
     """Beginning, going on with and ending a feed."""
 
-    def begin_feed(self, told: Told, reader: str) -> None:
-        """From now on tell of every execution, stored and archived, from the beginning; the store's own index is made, empty."""
+    def begin_feed(self, kind: FeedKind, reader: str) -> None:
+        """Begin to index everything that is stored and archived; the store's own index is made, empty."""
         ...
 
-    def note_again(self, told: Told, workflow_ids: Sequence[str]) -> None:
-        """Note executions, there or not: all that is known of them is wrong."""
+    def mark_pending(self, kind: FeedKind, workflow_ids: Sequence[str]) -> None:
+        """Have executions indexed anew, there or not: all that is known of them is wrong."""
         ...
 
-    def tell(self, told: Told, changes: Sequence[Change], *, complete: bool) -> None:
-        """Keep that changes were told, and count it; `complete`: there were no others when they were read.
+    def mark_indexed(self, kind: FeedKind, changes: Sequence[Change], complete: bool) -> None:
+        """Keep that changes were indexed, and count it; `complete`: there were no others when they were read.
 
-        What has changed again since they were read is told again.
+        What has changed again since they were read is still to be indexed.
         """
         ...
 
-    def end_feed(self, told: Told) -> None:
-        """Note nothing more for it, and drop what was noted; the store's own index is taken out of it."""
+    def end_feed(self, kind: FeedKind) -> None:
+        """Keep nothing for it any more; the store's own index is taken out of it."""
         ...
 
 

@@ -18,6 +18,7 @@ from conductorlite.store.documents import Cell, Document, Kind, Phrase, Subject,
 from conductorlite.store.query import And, Compare, Condition, Not, Or, Value, parse_query
 
 __all__ = [
+    "FAILED",
     "MAX_SIZE",
     "Asked",
     "SearchResult",
@@ -27,9 +28,13 @@ __all__ = [
     "asked",
     "matches",
     "page_of",
+    "summary",
     "task_summary",
     "workflow_summary",
 ]
+
+#: Fields of executions that hold several texts.
+FAILED: Final = ("failedReferenceTaskNames", "failedTaskNames")
 
 #: Results of one page: Conductor's limit.
 MAX_SIZE: Final = 5_000
@@ -274,6 +279,12 @@ def workflow_summary(
     more = {_snake(name): texts for name, texts in failed.items()}
     known: Any = {**cells, **more, "archived": fields.get("archived") == b"true", "input": input, "output": output}
     return WorkflowSummary(**known)
+
+
+def summary(document: Document) -> WorkflowSummary:
+    """The summary of an execution's document."""
+    failed = {name: tuple(sorted(str(one) for path, one in document.values if path == name)) for name in FAILED}
+    return workflow_summary(document.fields, failed, document.input, document.output)
 
 
 def task_summary(fields: Mapping[str, Cell], input: str | None, output: str | None) -> TaskSummary:

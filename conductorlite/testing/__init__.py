@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from conductorlite.testing.crashes import crash_everywhere, start_once
     from conductorlite.testing.faults import Crash, FaultyBackend
     from conductorlite.testing.interrupts import interrupt_everywhere
+    from conductorlite.testing.memory_index import MemoryIndex
     from conductorlite.testing.readers import NotRecorded, RecordingReader, ReplayReader, RowsReader
     from conductorlite.testing.replaying import Replayed, replay
     from conductorlite.testing.scripted import Call, Script, ScriptedWorkers
@@ -36,6 +37,7 @@ __all__ = [
     "Finding",
     "IndexConformance",
     "LockConformance",
+    "MemoryIndex",
     "NotRecorded",
     "PayloadStorageConformance",
     "RecordingReader",
@@ -76,6 +78,7 @@ _PLACES: Final = {
     "render_history": "conductorlite.testing.steps",
     "timeline": "conductorlite.testing.steps",
     "interrupt_everywhere": "conductorlite.testing.interrupts",
+    "MemoryIndex": "conductorlite.testing.memory_index",
     "NotRecorded": "conductorlite.testing.readers",
     "RecordingReader": "conductorlite.testing.readers",
     "ReplayReader": "conductorlite.testing.readers",

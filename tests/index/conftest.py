@@ -9,6 +9,13 @@ import pytest
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.testing import MemoryIndex
+
+
+@pytest.fixture(params=["own", "external"])
+def index(request: pytest.FixtureRequest) -> MemoryIndex | None:
+    """An external index, or none: then the store's own is asked, and in memory every execution is looked at."""
+    return MemoryIndex() if request.param == "external" else None
 
 
 @pytest.fixture(params=["memory", pytest.param("memory-relay", marks=pytest.mark.slow), "sqlite"])

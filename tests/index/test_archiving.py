@@ -30,7 +30,7 @@ from conductorlite.store.tables import Archived
 
 def test_an_archived_execution_is_the_one_that_was_stored(store: Backend) -> None:
     """`get` and `history` give what they gave; the rows, the key and the lines of the store are gone."""
-    with engine(store, None) as one:
+    with engine(store) as one:
         one.start(ORDER, {"amount": 100, "city": "Oslo"}, workflow_id="refused", idempotency_key="k", correlation_id="c")
         one.start(ORDER, {"amount": 7, "city": "x" * 5_000, "big": 10**400}, workflow_id="o7", task_to_domain=None)
         one.run_until_idle()
@@ -56,7 +56,7 @@ def test_an_archived_execution_is_the_one_that_was_stored(store: Backend) -> Non
 
 def test_what_has_not_ended_is_not_archived(store: Backend) -> None:
     """RUNNING and PAUSED are a Conflict, an unknown id is not found; nothing changes."""
-    with engine(store, None) as one:
+    with engine(store) as one:
         place(one, 1, 2)
         one.pause("o1")
         with pytest.raises(Conflict, match="PAUSED workflow cannot be archived"):
@@ -69,7 +69,7 @@ def test_what_has_not_ended_is_not_archived(store: Backend) -> None:
 def test_prune_by_age_status_and_name(store: Backend) -> None:
     """What ended longer ago than a time goes, the newest first; failures, other names and the young stay if so asked."""
     clock = VirtualClock(1_000)
-    with engine(store, True, clock) as one:
+    with engine(store, clock=clock) as one:
         for n in range(6):
             place(one, n, n + 1)
             one.run_until_idle()
@@ -100,7 +100,7 @@ def test_prune_keeps_children_of_what_goes_on(store: Backend) -> None:
         input_parameters={"amount": 1, "city": "Oslo"},
     )
     last = WorkflowTask(name="nobody", task_reference_name="nobody")
-    with engine(store, None) as one:
+    with engine(store) as one:
         one.start(WorkflowDef(name="parent", tasks=[child, last]), workflow_id="parent")
         one.settle()
         (row,) = one.children("parent")
@@ -114,12 +114,12 @@ def test_prune_keeps_children_of_what_goes_on(store: Backend) -> None:
 def test_prune_of_many(tmp_path: Path) -> None:
     """Several pages, and one execution of which a payload is lost: it is told, and the others go."""
     path = tmp_path / "store.db"
-    with engine(SQLiteBackend(path, synchronous="NORMAL"), None) as one:
+    with engine(SQLiteBackend(path, synchronous="NORMAL")) as one:
         place(one, 0, 250)
         one.run_until_idle()
         with one.backend.writing() as tx:
             tx._execute("DELETE FROM texts WHERE workflow_id = 'o17'")  # type: ignore[attr-defined]
-    with engine(SQLiteBackend(path, synchronous="NORMAL"), None) as one:
+    with engine(SQLiteBackend(path, synchronous="NORMAL")) as one:
         report = one.prune("0s", archive=True)
         assert len(report.archived) == 249
         assert [type(error) for error in report.failed.values()] == [StorageCorrupt]
@@ -138,7 +138,7 @@ def test_prune_of_many(tmp_path: Path) -> None:
 
 def test_sizes_are_the_same_on_every_store(store: Backend) -> None:
     """Rows and bytes by kind, and by name and status of what they belong to."""
-    with engine(store, None) as one:
+    with engine(store) as one:
         place(one, 0, 3)
         one.run_until_idle()
         sizes = one.size_report()
@@ -156,7 +156,7 @@ def test_sizes_are_the_same_on_every_store(store: Backend) -> None:
 
 def test_an_archived_document_that_cannot_be_read(store: Backend) -> None:
     """A damaged one is StorageCorrupt for who asks for it; searches and pruning go on without it."""
-    with engine(store, True) as one:
+    with engine(store) as one:
         place(one, 1, 2)
         one.run_until_idle()
         one.archive("o1")

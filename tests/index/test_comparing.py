@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,21 +14,25 @@ from orders import ORDER, agrees, answers, engine, place
 from conductorlite import Engine, ExecutionNotFound, StorageError, VirtualClock
 from conductorlite.engine import index_feed as feeding
 from conductorlite.engine import search as comparing
-from conductorlite.errors import PayloadUnavailable
+from conductorlite.errors import PayloadUnavailable, StorageCorrupt
+from conductorlite.store.bookkeeping import FeedKind
 from conductorlite.store.documents import Document
-from conductorlite.store.index.index import SQLiteIndex
-from conductorlite.store.ports import Backend, IndexWrites
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend, DocumentWrites
 from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.testing import MemoryIndex
 
 LAW: Final = "the_index_agrees"
 
 Known = dict[tuple[str, tuple[str, int] | None], Document]
 
 
-@pytest.fixture
-def one(store: Backend) -> Iterator[Engine]:
+@pytest.fixture(params=["memory external", "sqlite external", "sqlite own"])
+def one(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     """An engine with an index that knows four orders, one archived."""
-    with engine(store) as one:
+    store, index = request.param.split()
+    backend = MemoryBackend() if store == "memory" else SQLiteBackend(tmp_path / "store.db", synchronous="NORMAL")
+    with engine(backend, MemoryIndex() if index == "external" else None) as one:
         place(one, 0, 4)
         one.run_until_idle()
         one.archive("o3")
@@ -39,16 +41,22 @@ def one(store: Backend) -> Iterator[Engine]:
         yield one
 
 
-def index_of(one: Engine) -> Any:
-    """The index of an engine."""
-    assert one.feeder is not None
-    return one.feeder.index
+@contextmanager
+def changing(one: Engine) -> Iterator[Any]:
+    """A change of the index behind the engine's back."""
+    if one.feeder is not None:
+        with one.feeder.index.changing() as tx:
+            yield tx
+    else:
+        with one.backend.writing() as tx:
+            yield tx.index()
 
 
 def known(one: Engine) -> Known:
     """What the index knows."""
-    index = index_of(one)
-    return {(found.workflow_id, found.place): found for name in index.known("", 100) for found in index.documents(name)}
+    with one.backend.reading() as view:
+        index: Any = view.index() if one.feeder is None else one.feeder.index
+        return {(found.workflow_id, found.place): found for name in index.known("", 100) for found in index.documents(name)}
 
 
 def other(found: Document, **fields: Any) -> Document:
@@ -73,7 +81,7 @@ SHIP: Final = ("ship", 0)
 STALE: Final = "the index knows it, and it is neither stored nor archived"
 
 #: What is done to the index behind the engine's back, and what is then found.
-PLANTED: Final[dict[str, tuple[Callable[[Known, IndexWrites], None], list[tuple[str, str]]]]] = {
+PLANTED: Final[dict[str, tuple[Callable[[Known, DocumentWrites], None], list[tuple[str, str]]]]] = {
     "unknown": (lambda known, tx: tx.remove(["o1"]), [("o1", "the index does not know it")]),
     "unknown, archived": (lambda known, tx: tx.remove(["o3"]), [("o3", "the index does not know it")]),
     "another status": (
@@ -122,12 +130,12 @@ def test_a_difference_is_found_told_and_mended(one: Engine, planted: str) -> Non
     """`check` finds it and changes nothing; `repair` says what it did; then there is nothing left, and a search agrees."""
     plant, expected = PLANTED[planted]
     before = known(one)
-    with index_of(one).changing() as tx:
+    with changing(one) as tx:
         plant(before, tx)
     assert texts(one) == texts(one) == expected
     report = one.repair()
     assert [(done.law, done.workflow_id, done.text) for done in report.done] == [
-        (LAW, workflow_id, f"{text}; the index is told anew") for workflow_id, text in expected
+        (LAW, workflow_id, f"{text}; it is indexed anew") for workflow_id, text in expected
     ]
     assert report.left == ()
     assert one.check() == []
@@ -138,7 +146,7 @@ def test_a_difference_is_found_told_and_mended(one: Engine, planted: str) -> Non
 def test_one_execution(one: Engine) -> None:
     """`check` and `repair` of one execution look at that one only; an id that is nobody's is not found."""
     before = known(one)
-    with index_of(one).changing() as tx:
+    with changing(one) as tx:
         tx.remove(["o0", "o1"])
         tx.put([moved(before["o2", None], "nobody")])
     assert texts(one, "o1") == [("o1", "the index does not know it")]
@@ -149,37 +157,43 @@ def test_one_execution(one: Engine) -> None:
     assert [workflow_id for workflow_id, _ in texts(one)] == ["nobody", "o0"]
 
 
-def test_what_is_still_to_be_told_is_no_difference(one: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Starts, removals and archiving that the index was not told of yet, and an index that is being built, are in order."""
+def test_what_is_still_to_be_indexed_is_no_difference(one: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Starts, turns, removals and archiving that the index does not know yet, and one that is being built, are in order."""
+    place(one, 5, 6)
     one.start(ORDER, {"amount": 7, "city": "Rome"}, workflow_id="new")
+    one.tick()
     one.remove("o1")
     one.archive("o2")
-    assert one.feeder is not None
-    assert one.feeder.behind() > 3
+    health = one.index_health()
+    assert health is not None
+    assert health.behind >= 4
     assert one.check() == []
     one.relay()
     assert one.check() == []
-    monkeypatch.setattr(feeding, "_NOTES", 1)
-    monkeypatch.setattr(feeding, "_STORED", 1)
-    one.feeder.rebuild()
-    while one.feeder.feed():
+    one.run_until_idle()
+    monkeypatch.setattr(feeding, "_BATCH", 1)
+    feeder: Any = one.feeder or one.own_feeder
+    feeder.rebuild() if one.feeder is not None else feeder.begin_anew()
+    while feeder.feed():
         assert one.check() == []
-    assert one.feeder.answers()
+    agrees(one)
 
 
 def test_without_an_index(store: Backend) -> None:
-    """Nothing is compared, and nothing is asked of the notes."""
-    with engine(store, None) as one:
+    """Before the first search nothing is compared, and nothing is made."""
+    with engine(store) as one:
         place(one, 0, 2)
         one.run_until_idle()
         assert one.check() == []
         assert one.repair().done == ()
+        with one.backend.reading() as view:
+            assert [view.feed(kind) for kind in FeedKind] == [None, None]
 
 
-def test_many_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_pages(tmp_path: Path, index: MemoryIndex | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Executions, archived ones and those only the index knows are looked at page by page, each once, in order."""
     monkeypatch.setattr(comparing, "_PAGE", 3)
-    with engine(SQLiteBackend(tmp_path / "s.db", synchronous="NORMAL")) as one:
+    with engine(SQLiteBackend(tmp_path / "s.db", synchronous="NORMAL"), index) as one:
         place(one, 0, 25)
         one.run_until_idle()
         one.prune("0s", archive=True, limit=10)
@@ -187,7 +201,7 @@ def test_many_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert one.check() == []
         stray = [moved(known(one)["o1", None], f"o{n}x") for n in range(0, 20, 3)]
         gone = [f"o{n}" for n in range(1, 25, 4)]
-        with index_of(one).changing() as tx:
+        with changing(one) as tx:
             tx.put(stray)
             tx.remove(gone)
         assert [workflow_id for workflow_id, _ in texts(one)] == sorted([*gone, *(found.workflow_id for found in stray)])
@@ -199,7 +213,7 @@ def test_many_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 class Watched:
     """An index during the reading of which something happens, once."""
 
-    inner: SQLiteIndex
+    inner: MemoryIndex
     meanwhile: Callable[[], None] | None = None
     error: Exception | None = None
 
@@ -219,8 +233,8 @@ class Watched:
 
 @pytest.mark.parametrize("fed", [True, False])
 def test_others_go_on_meanwhile(store: Backend, fed: bool) -> None:
-    """An execution that changes, and is told, between the looks at the index and at the store is no difference."""
-    index = Watched(SQLiteIndex())
+    """An execution that changes, and is indexed, between the looks at the index and at the store is no difference."""
+    index = Watched(MemoryIndex())
     with engine(store, index) as one:
         place(one, 0, 3)
         one.relay()
@@ -239,7 +253,7 @@ def test_others_go_on_meanwhile(store: Backend, fed: bool) -> None:
 
 def test_an_index_that_cannot_be_read(store: Backend) -> None:
     """It is one finding, whatever it raises, and so is a payload that cannot be had; neither is repaired or hinders anything."""
-    index = Watched(SQLiteIndex())
+    index = Watched(MemoryIndex())
     with engine(store, index) as one:
         place(one, 0, 3)
         one.relay()
@@ -252,51 +266,42 @@ def test_an_index_that_cannot_be_read(store: Backend) -> None:
         assert one.check() == []
 
 
-def test_a_damaged_index_is_made_anew(tmp_path: Path) -> None:
-    """`check` tells, and leaves the file; `repair` sets it aside, tells, and the new one agrees, though nothing has changed."""
-    path = tmp_path / "i.db"
-    with engine(SQLiteBackend(tmp_path / "s.db", synchronous="NORMAL"), path) as one:
+def test_a_damaged_index_is_made_anew(store: Backend) -> None:
+    """`check` says so, and leaves it; `repair` sets it aside, says so, and the new one agrees, though nothing has changed."""
+    index = Watched(MemoryIndex())
+    with engine(store, index) as one:
         place(one, 0, 5)
         one.run_until_idle()
         agrees(one)
-        index_of(one)._leave()
-        with sqlite3.connect(path) as raw:
-            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        raw.close()
-        with path.open("r+b") as file:
-            file.seek(4096)
-            file.write(b"\xa5" * (path.stat().st_size - 4096))
+        index.error = StorageCorrupt("it is damaged")
+        before = index.standing()
         ((_, text),) = texts(one)
-        assert text.startswith("the index cannot be compared")
-        assert not path.with_name("i.db.damaged").exists()
+        assert text == "the index cannot be compared: it is damaged"
+        assert index.standing() == before
         report = one.repair()
         assert [done.text.partition(";")[0] for done in report.done] == ["the index was set aside and is made anew"]
-        assert report.left == ()
-        assert path.with_name("i.db.damaged").exists()
-        assert one.feeder is not None
-        assert one.feeder.answers()
+        assert index.standing()[0] != before[0]
+        index.error = None
+        assert one.check() == []
         agrees(one)
 
 
 def test_an_index_of_another_store_is_not_compared(tmp_path: Path) -> None:
     """What does not belong to the store answers no search, so there is nothing to compare."""
-    with engine(SQLiteBackend(tmp_path / "s.db"), tmp_path / "i.db") as one:
-        place(one, 0, 2)
-        one.run_until_idle()
-        agrees(one)
-    with engine(SQLiteBackend(tmp_path / "other.db"), tmp_path / "other.i.db") as one:
-        place(one, 5, 7)
-        one.run_until_idle()
-        agrees(one)
-    shutil.copy(tmp_path / "other.i.db", tmp_path / "i.db")
-    with engine(SQLiteBackend(tmp_path / "s.db"), tmp_path / "i.db", VirtualClock(10_000)) as one:
+    indexes = [MemoryIndex(), MemoryIndex()]
+    for n, index in enumerate(indexes):
+        with engine(SQLiteBackend(tmp_path / f"{n}.db"), MemoryIndex(index)) as one:
+            place(one, 5 * n, 5 * n + 2)
+            one.run_until_idle()
+            agrees(one)
+    with engine(SQLiteBackend(tmp_path / "0.db"), indexes[1], VirtualClock(10_000)) as one:
         assert one.check() == []
         assert answers(one) == answers(one, looking=True)
 
 
 def test_feeding_and_checking_at_once(store: Backend) -> None:
-    """While executions move and are told at every look, nothing is taken for a difference; what is wrong is found afterwards."""
-    index = Watched(SQLiteIndex())
+    """While executions move and are indexed at every look, nothing is taken for a difference; what is wrong is found afterwards."""
+    index = Watched(MemoryIndex())
     with engine(store, index) as one:
         place(one, 0, 6)
         one.relay()

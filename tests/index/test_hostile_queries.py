@@ -25,6 +25,7 @@ from conductorlite.model.canonical import Payload
 from conductorlite.model.executions import Workflow
 from conductorlite.store.documents import WORKFLOWS, Document, words_of, workflow_document
 from conductorlite.store.search import answer, asked
+from conductorlite.testing import MemoryIndex
 
 HERE = Path(__file__).parent
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process is read in /proc")
@@ -35,13 +36,17 @@ import json, sys, time
 from pathlib import Path
 from conductorlite import Engine, InvalidInput, InvalidQuery, VirtualClock, WorkflowDef, WorkflowTask
 from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.testing import MemoryIndex
 sys.path.insert(0, sys.argv[1])
 from hostile_queries import DOCUMENTS, SEARCHES
 folder, indexed, every = sys.argv[2], sys.argv[3] == "index", int(sys.argv[4])
 waiting = WorkflowDef(name="waiting", tasks=[WorkflowTask(name="w", task_reference_name="w", type="WAIT")])
 unrelated = WorkflowDef(name="unrelated", tasks=[WorkflowTask(name="s", task_reference_name="s", type="NOOP")])
 found = {}
-with Engine(SQLiteBackend(Path(folder, "store.db")) if folder else None, clock=VirtualClock(), index=indexed) as engine:
+index = MemoryIndex() if indexed and not folder else None
+with Engine(SQLiteBackend(Path(folder, "store.db")) if folder else None, clock=VirtualClock(), index=index) as engine:
+    if not indexed:
+        engine._own_found = lambda ask, look: look()
     for name, document in DOCUMENTS.items():
         began = time.process_time()
         engine.start(waiting, document(), correlation_id=name)
@@ -58,7 +63,7 @@ with Engine(SQLiteBackend(Path(folder, "store.db")) if folder else None, clock=V
                 said = f"{type(error).__name__}: {error}".encode("ascii", "backslashreplace").decode()
             took = time.process_time() - began
             health = engine.index_health()
-            if health is not None and (not health.complete or health.error or health.damaged):
+            if indexed and (not health.complete or health.error or health.damaged):
                 said = f"the index is not well: {health}"
             found[f"{verb.__name__}: {name}"] = [said, took]
         run = engine.start(unrelated)
@@ -103,10 +108,10 @@ def test_there_are_sixty() -> None:
     assert len(DOCUMENTS) >= 15
 
 
-def test_a_named_error_or_an_answer() -> None:
+def test_a_named_error_or_an_answer(tmp_path: Path) -> None:
     """Nothing else comes of a hostile search, and the index stays well; the slow form asks them all."""
     answers = refusals = 0
-    with Engine(clock=VirtualClock(), index=True) as engine:
+    with Engine(tmp_path / "s.db", clock=VirtualClock()) as engine:
         engine.start(WAITING, {"l": ["a", 1, {"l": [2]}], "s": "b", "n": 7}, workflow_id="one")
         for search in list(SEARCHES.values())[::4]:
             try:
@@ -123,8 +128,8 @@ def test_a_named_error_or_an_answer() -> None:
     "bad", [{"start": 1.5}, {"size": "1"}, {"query": None}, {"free_text": b"a"}, {"sort": 1}, {"start": 10**5_000}]
 )
 def test_what_is_no_text_or_number_is_refused(bad: dict[str, Any]) -> None:
-    """A start that is no whole number had the index set aside as damaged."""
-    with Engine(clock=VirtualClock(), index=True) as engine:
+    """A start that is no whole number had an external index set aside as damaged."""
+    with Engine(clock=VirtualClock(), index=MemoryIndex()) as engine:
         for verb in (engine.search, engine.search_tasks, engine.search_by_tasks):
             with pytest.raises(InvalidInput):
                 verb(**bad)

@@ -1,17 +1,41 @@
-"""The index in SQLite keeps the contract of an index. One in memory has a single handle: it is the same code on another path."""
+"""The index of a store's own file answers as every index must; so does the one in memory, the example of an external one."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from conductorlite.store.index.index import SQLiteIndex
+import pytest
+from own_index import OwnIndex
+
 from conductorlite.store.ports import IndexDAO
-from conductorlite.testing.conformance.indexes import IndexConformance
+from conductorlite.testing import IndexConformance, MemoryIndex
+from conductorlite.testing.conformance.documents import AnswerConformance
 
 
-class TestSQLiteIndex(IndexConformance):
-    """In a file, two handles as of two processes."""
+class TestOwnIndex(AnswerConformance):
+    """What is asked of it; its changes are those of the store."""
 
     def make_index(self, folder: Path) -> IndexDAO:
-        """A handle on the file in a folder."""
-        return SQLiteIndex(folder / "some.index.db")
+        """The index in a file of a folder."""
+        return OwnIndex(folder / "some.db")  # type: ignore[return-value]
+
+    test_put_again_and_removed = IndexConformance.test_put_again_and_removed
+    test_known_is_read_in_pages = IndexConformance.test_known_is_read_in_pages
+    test_reopened = IndexConformance.test_reopened
+    test_only_what_is_there_now_is_found = IndexConformance.test_only_what_is_there_now_is_found
+
+
+class TestMemoryIndex(IndexConformance):
+    """Two handles as of two processes. It answers by looking, so what is drawn of that is slow and shows little."""
+
+    test_executions_are_found_as_by_looking = pytest.mark.slow(IndexConformance.test_executions_are_found_as_by_looking)
+    test_attempts_are_found_as_by_looking = pytest.mark.slow(IndexConformance.test_attempts_are_found_as_by_looking)
+    test_only_what_is_there_now_is_found = pytest.mark.slow(IndexConformance.test_only_what_is_there_now_is_found)
+
+    made: dict[Path, MemoryIndex] = {}  # noqa: RUF012 - by folder, for all handles
+
+    def make_index(self, folder: Path) -> IndexDAO:
+        """A handle on the index of a folder."""
+        index = MemoryIndex(self.made.get(folder))
+        self.made.setdefault(folder, index)
+        return index

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from own_index import OwnIndex
 
 from conductorlite import InvalidInput, InvalidQuery
 from conductorlite.model.canonical import Payload
 from conductorlite.model.executions import Workflow
 from conductorlite.store.documents import TASKS, WORKFLOWS, free_text, workflow_document
-from conductorlite.store.index.index import SQLiteIndex
 from conductorlite.store.query import parse_query
 from conductorlite.store.search import answer, asked
 from conductorlite.testing.conformance.documents import queries
@@ -40,9 +40,7 @@ DOCUMENTS = [
 def found(query: str, words: str = "*", sort: str = "startTime:ASC") -> list[Any]:
     """Ids of what answers, by looking and by an index, which must agree."""
     wanted = asked(WORKFLOWS, query, words, 0, 100, sort)
-    index = SQLiteIndex()
-    with index.changing() as tx:
-        tx.put(DOCUMENTS)
+    index = OwnIndex(":memory:", *DOCUMENTS)
     ids = [document.workflow_id for document in answer(DOCUMENTS, wanted)[1]]
     assert [row.workflow_id for row in index.workflows(wanted).results] == ids
     index.close()
@@ -221,9 +219,7 @@ TEXTS = st.one_of(
 @example("workflowId = '\0'", "* OR rowid > 0", "")
 def test_nothing_but_an_invalid_query_comes_of_a_text(query: str, words: str, sort: str) -> None:
     """Whatever is asked is answered alike by index and store, or refused with a place in the text; nothing is injected."""
-    index = SQLiteIndex()
-    with index.changing() as tx:
-        tx.put(DOCUMENTS)
+    index = OwnIndex(":memory:", *DOCUMENTS)
     for parts in ((query, "*", ""), ("", words, ""), ("", "*", sort), (query, words, sort)):
         refused = None
         try:

@@ -9,10 +9,10 @@ from orders import ORDER, engine, place
 
 from conductorlite import AsyncEngine, InvalidInput, InvalidQuery, TaskSummary, VirtualClock, WorkflowSummary
 from conductorlite.store.ports import Backend
+from conductorlite.testing import MemoryIndex
 
 
-@pytest.mark.parametrize("index", [True, None])
-def test_summaries(store: Backend, index: bool | None) -> None:
+def test_summaries(store: Backend, index: MemoryIndex | None) -> None:
     """Every field of an execution and of an attempt; payloads that are too long are left out."""
     with engine(store, index) as one:
         one.start(ORDER, {"amount": 100, "city": "Oslo"}, workflow_id="o", correlation_id="c", priority=3, created_by="me",
@@ -39,9 +39,9 @@ def test_summaries(store: Backend, index: bool | None) -> None:
         assert one.search("input.city STARTS_WITH yyy", size=0).total_hits == 1
 
 
-def test_pages(store: Backend) -> None:
+def test_pages(store: Backend, index: MemoryIndex | None) -> None:
     """Start and size cut the same order; beyond the end there is nothing; a page out of range is refused."""
-    with engine(store) as one:
+    with engine(store, index) as one:
         place(one, 0, 7)
         one.run_until_idle()
         whole = [row.workflow_id for row in one.search(sort="workflowId").results]
@@ -60,7 +60,7 @@ def test_awaited() -> None:
     """The same verbs, awaited."""
 
     async def main() -> None:
-        async with AsyncEngine(clock=VirtualClock(1_000), index=True) as one:
+        async with AsyncEngine(clock=VirtualClock(1_000), index=MemoryIndex()) as one:
             await one.start(ORDER, {"amount": 1, "city": "Rome"}, workflow_id="o")
             assert (await one.search("status = RUNNING")).total_hits == 1
             assert (await one.search_tasks()).total_hits == 1

@@ -1,4 +1,4 @@
-"""What an index is told of a memory store: `ChangeReads` and `ChangeWrites`.
+"""What is to be indexed of a memory store: `ChangeReads` and `ChangeWrites`.
 
 Archived executions in a memory store, and how much it holds: `Archive…` and `UpkeepReads`.
 """
@@ -12,7 +12,7 @@ import attrs
 
 from conductorlite.model.canonical import Payload
 from conductorlite.model.executions import Task
-from conductorlite.store.bookkeeping import Change, Feed, Size, Sizes, Told
+from conductorlite.store.bookkeeping import Change, Feed, FeedKind, Size, Sizes
 from conductorlite.store.memory.rows import Execution, Store
 from conductorlite.store.tables import Archived
 
@@ -20,44 +20,44 @@ __all__ = ["MemoryArchiveWrites", "MemoryChangeReads", "MemoryChangeWrites", "Me
 
 
 class MemoryChangeReads:
-    """What has changed: every execution is looked at, and so is what was noted."""
+    """What has changed: every execution is looked at, and what is pending."""
 
     _store: Store
 
     def index(self) -> None:
         """None: documents are matched one by one."""
 
-    def feed(self, told: Told) -> Feed | None:
+    def feed(self, kind: FeedKind) -> Feed | None:
         """The feed, or None when it is off."""
-        return self._store.feeds.get(told)
+        return self._store.feeds.get(kind)
 
-    def changes(self, told: Told, after: int, limit: int) -> Sequence[Change]:
-        """What is noted, then what was not told as it is now."""
-        return list(islice(self._changes(told), limit))
+    def changes(self, kind: FeedKind, after: int, limit: int) -> Sequence[Change]:
+        """What is pending, then what was not indexed as it is now."""
+        return list(islice(self._changes(kind), limit))
 
-    def _changes(self, told: Told) -> Iterator[Change]:
+    def _changes(self, kind: FeedKind) -> Iterator[Change]:
         store = self._store
-        if told not in store.feeds:
+        if kind not in store.feeds:
             return
-        noted: dict[str, tuple[int, ...]] = {}
-        for n, (feed, workflow_id) in store.untold.items():
-            if feed is told:
-                noted[workflow_id] = (*noted.get(workflow_id, ()), n)
-        for workflow_id, notes in noted.items():
-            row = store.workflows.get(workflow_id) if (told, workflow_id) in store.told else None
-            yield Change(workflow_id=workflow_id, fence=None if row is None else row.fence, notes=notes)
+        pending: dict[str, tuple[int, ...]] = {}
+        for n, (feed, workflow_id) in store.pending.items():
+            if feed is kind:
+                pending[workflow_id] = (*pending.get(workflow_id, ()), n)
+        for workflow_id, numbers in pending.items():
+            row = store.workflows.get(workflow_id) if (kind, workflow_id) in store.indexed else None
+            yield Change(workflow_id=workflow_id, fence=None if row is None else row.fence, pending=numbers)
         for workflow_id, row in store.workflows.items():
-            since = store.told.get((told, workflow_id))
-            if since != row.fence and (since is None or workflow_id not in noted):
+            since = store.indexed.get((kind, workflow_id))
+            if since != row.fence and (since is None or workflow_id not in pending):
                 yield Change(workflow_id=workflow_id, fence=row.fence, since=since)
 
-    def behind(self, told: Told, limit: int) -> int:
+    def behind(self, kind: FeedKind, limit: int) -> int:
         """How many changes there are, counted up to `limit`."""
-        return len(self.changes(told, 0, limit))
+        return len(self.changes(kind, 0, limit))
 
-    def noted(self, told: Told, workflow_id: str) -> bool:
+    def is_pending(self, kind: FeedKind, workflow_id: str) -> bool:
         """Whether an execution is among the changes."""
-        return any(change.workflow_id == workflow_id for change in self._changes(told))
+        return any(change.workflow_id == workflow_id for change in self._changes(kind))
 
     def attempts_since(self, workflow_id: str, fence: int) -> Sequence[Task]:
         """The attempts that turns have changed which were committed after that fence."""
@@ -67,47 +67,47 @@ class MemoryChangeReads:
 
 
 class MemoryChangeWrites(MemoryChangeReads):
-    """Telling."""
+    """Keeping what was indexed."""
 
-    def _note(self, workflow_id: str) -> None:
-        for told in self._store.feeds:
-            self._note_for(told, workflow_id)
+    def _pend(self, workflow_id: str) -> None:
+        for kind in self._store.feeds:
+            self._pend_for(kind, workflow_id)
 
-    def _note_for(self, told: Told, workflow_id: str) -> None:
+    def _pend_for(self, kind: FeedKind, workflow_id: str) -> None:
         store = self._store
-        store.note_seq += 1  # not undone: a number is never used twice
-        store.put(store.untold, store.note_seq, (told, workflow_id))
+        store.pending_seq += 1  # not undone: a number is never used twice
+        store.put(store.pending, store.pending_seq, (kind, workflow_id))
 
-    def begin_feed(self, told: Told, reader: str) -> None:
-        """From now on tell of every execution, stored and archived, from the beginning."""
-        self.end_feed(told)
-        self._store.put(self._store.feeds, told, Feed(reader=reader))
-        self.note_again(told, list(self._store.archive))
+    def begin_feed(self, kind: FeedKind, reader: str) -> None:
+        """Begin to index everything that is stored and archived."""
+        self.end_feed(kind)
+        self._store.put(self._store.feeds, kind, Feed(reader=reader))
+        self.mark_pending(kind, list(self._store.archive))
 
-    def note_again(self, told: Told, workflow_ids: Sequence[str]) -> None:
-        """Note executions, there or not: all that is known of them is wrong."""
-        for workflow_id in workflow_ids if told in self._store.feeds else ():
-            self._note_for(told, workflow_id)
+    def mark_pending(self, kind: FeedKind, workflow_ids: Sequence[str]) -> None:
+        """Have executions indexed anew, there or not."""
+        for workflow_id in workflow_ids if kind in self._store.feeds else ():
+            self._pend_for(kind, workflow_id)
 
-    def tell(self, told: Told, changes: Sequence[Change], *, complete: bool) -> None:
-        """Keep that changes were told, and count it."""
+    def mark_indexed(self, kind: FeedKind, changes: Sequence[Change], complete: bool) -> None:
+        """Keep that changes were indexed, and count it."""
         store = self._store
         for change in changes:
-            for n in change.notes:
-                store.drop(store.untold, n)
+            for n in change.pending:
+                store.drop(store.pending, n)
             if change.fence is not None and change.workflow_id in store.workflows:
-                store.put(store.told, (told, change.workflow_id), change.fence)
-        feed = store.feeds[told]
-        store.put(store.feeds, told, attrs.evolve(feed, position=feed.position + 1, complete=feed.complete or complete))
+                store.put(store.indexed, (kind, change.workflow_id), change.fence)
+        feed = store.feeds[kind]
+        store.put(store.feeds, kind, attrs.evolve(feed, position=feed.position + 1, complete=feed.complete or complete))
 
-    def end_feed(self, told: Told) -> None:
-        """Note nothing more for it, and drop what was noted."""
+    def end_feed(self, kind: FeedKind) -> None:
+        """Keep nothing for it any more."""
         store = self._store
-        store.drop(store.feeds, told)
-        for key in [key for key in store.told if key[0] is told]:
-            store.drop(store.told, key)
-        for n in [n for n, note in store.untold.items() if note[0] is told]:
-            store.drop(store.untold, n)
+        store.drop(store.feeds, kind)
+        for key in [key for key in store.indexed if key[0] is kind]:
+            store.drop(store.indexed, key)
+        for n in [n for n, entry in store.pending.items() if entry[0] is kind]:
+            store.drop(store.pending, n)
 
 
 def _size(rows: Iterable[tuple[str | bytes | Payload | None, ...]]) -> Size:
@@ -164,7 +164,7 @@ class MemoryUpkeepReads:
         kinds["messages"] = Size(len(store.messages), 0)
         kinds["definitions"] = _size((text,) for text in store.definitions.values())
         kinds["archive"] = _size((archived.document,) for archived in store.archive.values())
-        kinds["changes"] = Size(len(store.untold), 0)
+        kinds["changes"] = Size(len(store.pending), 0)
         return Sizes(kinds=kinds, executions=own)
 
 
@@ -177,7 +177,7 @@ class MemoryArchiveWrites(MemoryChangeWrites):
         store = self._store
         store.put(store.archive, archived.workflow_id, archived)
         store.add(store.archived_ids, (archived.workflow_id,))
-        self._note(archived.workflow_id)
+        self._pend(archived.workflow_id)
 
     def drop_archived(self, workflow_id: str) -> bool:
         """Delete an archived execution; False when there is none."""
@@ -185,5 +185,5 @@ class MemoryArchiveWrites(MemoryChangeWrites):
         if store.drop(store.archive, workflow_id) is None:
             return False
         store.discard(store.archived_ids, (workflow_id,))
-        self._note(workflow_id)
+        self._pend(workflow_id)
         return True

@@ -17,7 +17,7 @@ from conductorlite.model.decisions import Event, Message, MessageKey
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.model.handlers import EventExecution
 from conductorlite.model.limits import Limit, Member
-from conductorlite.store.bookkeeping import Feed, HolderRow, RelayItem, Told
+from conductorlite.store.bookkeeping import Feed, FeedKind, HolderRow, RelayItem
 from conductorlite.store.tables import Archived, EventPlace, ScheduleRow
 
 __all__ = ["Execution", "Ordered", "Store"]
@@ -227,11 +227,11 @@ class Store:
         self.counters: dict[str, int] = {"registry": 0}
         #: Ends of the stretches in which drivers drove, by owner and beginning.
         self.driven: dict[tuple[str, int], int] = {}
-        #: What is told of changes, the fences it was told last, and what is noted besides, by number.
-        self.feeds: dict[Told, Feed] = {}
-        self.told: dict[tuple[Told, str], int] = {}
-        self.untold: dict[int, tuple[Told, str]] = {}
-        self.note_seq = 0
+        #: What is indexed, the fences at which it was indexed last, and what is pending besides, by number.
+        self.feeds: dict[FeedKind, Feed] = {}
+        self.indexed: dict[tuple[FeedKind, str], int] = {}
+        self.pending: dict[int, tuple[FeedKind, str]] = {}
+        self.pending_seq = 0
         self.holders: dict[str, HolderRow] = {}
         #: (workflow id, reference, attempt) of what each holder has.
         self.held: dict[str, dict[tuple[str, str, int], bool]] = {}

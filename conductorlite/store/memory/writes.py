@@ -169,7 +169,7 @@ class MemoryWrites(
         for ref in decision.dropped:
             self._drop_task(execution, ref)
         if decision.dropped or decision.renamed:
-            self._note(execution.workflow_id)
+            self._pend(execution.workflow_id)
         for task in decision.updated:
             old = execution.attempts.get((task.ref, task.attempt))
             if old is None or _identity(old) != _identity(task):
@@ -383,9 +383,9 @@ class MemoryWrites(
         row = store.workflows.get(workflow_id)
         self._put_workflow(row, None)
         if row is not None:
-            self._note(workflow_id)
-            for told in store.feeds:
-                store.drop(store.told, (told, workflow_id))
+            self._pend(workflow_id)
+            for kind in store.feeds:
+                store.drop(store.indexed, (kind, workflow_id))
         place = store.drop(store.key_of, workflow_id)
         if place is not None:
             store.drop(store.keys, place)

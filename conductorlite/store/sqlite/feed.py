@@ -1,9 +1,9 @@
-"""What an index is told of a SQLite store: `ChangeReads` and `ChangeWrites`.
+"""What is to be indexed of a SQLite store: `ChangeReads` and `ChangeWrites`.
 
-A turn does nothing for it. `told` keeps, by the rowid of an execution, the fence that an index was told last. New ones have higher
-rowids than all that were told, for they are told in that order; of those that had not ended the fences are compared; and what is
-rare is noted in `untold` by triggers, which stand while a feed is on: removals, archiving, turns on what has ended, attempts that
-are dropped or renamed.
+A turn does nothing for it. `indexed` keeps, by the rowid of an execution, the fence at which it was indexed last. New ones have
+higher rowids than all that were indexed, for that is the order of indexing; of those that had not ended the fences are compared;
+and what is rare is put into `pending` by triggers, which stand while a feed is on: removals, archiving, turns on what has ended,
+attempts that are dropped or renamed.
 
 How much a SQLite store holds: `UpkeepReads`.
 """
@@ -14,8 +14,9 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Final
 
+from conductorlite.model.errors import StorageCorrupt
 from conductorlite.model.executions import Task
-from conductorlite.store.bookkeeping import Change, Feed, Size, Sizes, Told
+from conductorlite.store.bookkeeping import Change, Feed, FeedKind, Size, Sizes
 from conductorlite.store.sqlite.rows import TASK_COLUMNS, task_of
 from conductorlite.store.sqlite.search import SQLiteIndex
 
@@ -23,48 +24,51 @@ __all__ = ["SQLiteChangeReads", "SQLiteChangeWrites", "SQLiteUpkeepReads"]
 
 FEED: Final = "SELECT reader, position, complete FROM feeds WHERE n = ?"
 #: What comes later as new is as if it were gone.
-NOTED: Final = (
-    "SELECT u.n, u.workflow_id, CASE WHEN t.place IS NULL THEN NULL ELSE w.fence END, w.ended_at = 0 FROM untold AS u"
-    " LEFT JOIN workflows AS w ON w.workflow_id = u.workflow_id LEFT JOIN told AS t ON t.feed = u.feed AND t.place = w.rowid"
-    " WHERE u.feed = ? ORDER BY u.n LIMIT ?"
+PENDING: Final = (
+    "SELECT p.n, p.workflow_id, CASE WHEN t.place IS NULL THEN NULL ELSE w.fence END, w.ended_at = 0 FROM pending AS p"
+    " LEFT JOIN workflows AS w ON w.workflow_id = p.workflow_id LEFT JOIN indexed AS t ON t.feed = p.feed AND t.place = w.rowid"
+    " WHERE p.feed = ? ORDER BY p.n LIMIT ?"
 )
 MOVED: Final = (
-    "SELECT t.place, w.workflow_id, w.fence, w.ended_at = 0, t.fence FROM told AS t INDEXED BY told_live CROSS JOIN workflows AS w"
-    " WHERE t.feed = ? AND t.live = 1 AND t.place > ? AND w.rowid = t.place AND w.fence <> t.fence ORDER BY t.place LIMIT ?"
+    "SELECT t.place, w.workflow_id, w.fence, w.ended_at = 0, t.fence FROM indexed AS t INDEXED BY indexed_live"
+    " CROSS JOIN workflows AS w WHERE t.feed = ? AND t.live = 1 AND t.place > ? AND w.rowid = t.place AND w.fence <> t.fence"
+    " ORDER BY t.place LIMIT ?"
 )
 NEW: Final = (
     "SELECT rowid, workflow_id, fence, ended_at = 0, NULL FROM workflows"
-    " WHERE rowid > max(?, (SELECT coalesce(max(place), 0) FROM told WHERE feed = ?)) ORDER BY rowid LIMIT ?"
+    " WHERE rowid > max(?, (SELECT coalesce(max(place), 0) FROM indexed WHERE feed = ?)) ORDER BY rowid LIMIT ?"
 )
-IS_NOTED: Final = (
-    "SELECT EXISTS (SELECT 1 FROM untold WHERE feed = ? AND workflow_id = ?) OR EXISTS (SELECT 1 FROM workflows AS w"
-    " LEFT JOIN told AS t ON t.feed = ? AND t.place = w.rowid WHERE w.workflow_id = ? AND t.fence IS NOT w.fence)"
+IS_PENDING: Final = (
+    "SELECT EXISTS (SELECT 1 FROM pending WHERE feed = ? AND workflow_id = ?) OR EXISTS (SELECT 1 FROM workflows AS w"
+    " LEFT JOIN indexed AS t ON t.feed = ? AND t.place = w.rowid WHERE w.workflow_id = ? AND t.fence IS NOT w.fence)"
 )
 ATTEMPTS_SINCE: Final = f"SELECT {', '.join(TASK_COLUMNS)} FROM tasks WHERE workflow_id = ? AND fence > ?"
-_TOLD: Final = "INSERT OR REPLACE INTO told (feed, place, fence, live) SELECT ?, rowid, ?, ? FROM workflows WHERE workflow_id = ?"
+_INDEXED: Final = (
+    "INSERT OR REPLACE INTO indexed (feed, place, fence, live) SELECT ?, rowid, ?, ? FROM workflows WHERE workflow_id = ?"
+)
 _COUNT: Final = "UPDATE feeds SET position = position + 1, complete = max(complete, ?) WHERE n = ?"
 _BEGIN: Final = "INSERT INTO feeds (n, reader, position, complete) VALUES (?, ?, 0, 0)"
-_NOTE: Final = "INSERT INTO untold (feed, workflow_id) VALUES (?, ?)"
-_NOTE_ARCHIVED: Final = "INSERT INTO untold (feed, workflow_id) SELECT ?, workflow_id FROM archive"
+_PEND: Final = "INSERT INTO pending (feed, workflow_id) VALUES (?, ?)"
+_PEND_ARCHIVED: Final = "INSERT INTO pending (feed, workflow_id) SELECT ?, workflow_id FROM archive"
 STORED: Final = "SELECT 1 FROM workflows WHERE workflow_id = ?"
 
 
-def _noting(row: str) -> str:
-    return f"INSERT INTO untold (feed, workflow_id) SELECT n, {row}.workflow_id FROM feeds"
+def _pending(row: str) -> str:
+    return f"INSERT INTO pending (feed, workflow_id) SELECT n, {row}.workflow_id FROM feeds"
 
 
 _TRIGGERS: Final = {
-    "note_turn_on_ended": ("UPDATE OF fence ON workflows WHEN OLD.ended_at > 0", _noting("NEW")),
-    "note_removal": (
+    "pend_turn_on_ended": ("UPDATE OF fence ON workflows WHEN OLD.ended_at > 0", _pending("NEW")),
+    "pend_removal": (
         "DELETE ON workflows",
-        "DELETE FROM told WHERE feed IN (SELECT n FROM feeds) AND place = OLD.rowid",
-        _noting("OLD"),
+        "DELETE FROM indexed WHERE feed IN (SELECT n FROM feeds) AND place = OLD.rowid",
+        _pending("OLD"),
     ),
-    "note_rename": ("UPDATE OF ref ON tasks WHEN OLD.ref <> NEW.ref", _noting("OLD")),
+    "pend_rename": ("UPDATE OF ref ON tasks WHEN OLD.ref <> NEW.ref", _pending("OLD")),
     # The attempts of an execution that is deleted go with its row, which is deleted first.
-    "note_drop": ("DELETE ON tasks WHEN EXISTS (SELECT 1 FROM workflows WHERE workflow_id = OLD.workflow_id)", _noting("OLD")),
-    "note_archiving": ("INSERT ON archive", _noting("NEW")),
-    "note_dropping": ("DELETE ON archive", _noting("OLD")),
+    "pend_drop": ("DELETE ON tasks WHEN EXISTS (SELECT 1 FROM workflows WHERE workflow_id = OLD.workflow_id)", _pending("OLD")),
+    "pend_archiving": ("INSERT ON archive", _pending("NEW")),
+    "pend_dropping": ("DELETE ON archive", _pending("OLD")),
 }
 
 
@@ -77,36 +81,36 @@ class SQLiteChangeReads:
         """The index in the file."""
         return SQLiteIndex(self._connection)
 
-    def feed(self, told: Told) -> Feed | None:
+    def feed(self, kind: FeedKind) -> Feed | None:
         """The feed, or None when it is off."""
-        row = self._connection.execute(FEED, (told,)).fetchone()
+        row = self._connection.execute(FEED, (kind,)).fetchone()
         return None if row is None else Feed(reader=row[0], position=row[1], complete=bool(row[2]))
 
-    def changes(self, told: Told, after: int, limit: int) -> Sequence[Change]:
-        """What is noted, then executions that were told and moved on, then new ones; three statements."""
-        if self.feed(told) is None:
+    def changes(self, kind: FeedKind, after: int, limit: int) -> Sequence[Change]:
+        """What is pending, then executions that were indexed and moved on, then new ones; four statements."""
+        if self.feed(kind) is None:
             return []
-        noted: dict[str, Change] = {}
-        for n, workflow_id, fence, live in self._connection.execute(NOTED, (told, limit)):
-            before = noted[workflow_id].notes if workflow_id in noted else ()
-            noted[workflow_id] = Change(workflow_id=workflow_id, fence=fence, live=bool(live), notes=(*before, n))
-        rows = self._connection.execute(MOVED, (told, after, limit)).fetchall()
+        pending: dict[str, Change] = {}
+        for n, workflow_id, fence, live in self._connection.execute(PENDING, (kind, limit)):
+            before = pending[workflow_id].pending if workflow_id in pending else ()
+            pending[workflow_id] = Change(workflow_id=workflow_id, fence=fence, live=bool(live), pending=(*before, n))
+        rows = self._connection.execute(MOVED, (kind, after, limit)).fetchall()
         if len(rows) < limit:
-            rows += self._connection.execute(NEW, (after, told, limit - len(rows))).fetchall()
+            rows += self._connection.execute(NEW, (after, kind, limit - len(rows))).fetchall()
         moved = [
             Change(workflow_id=workflow_id, fence=fence, live=bool(live), since=since, place=place)
             for place, workflow_id, fence, live, since in rows
-            if since is None or workflow_id not in noted
+            if since is None or workflow_id not in pending
         ]
-        return [*noted.values(), *moved][:limit]
+        return [*pending.values(), *moved][:limit]
 
-    def behind(self, told: Told, limit: int) -> int:
+    def behind(self, kind: FeedKind, limit: int) -> int:
         """How many changes there are, counted up to `limit`."""
-        return len(self.changes(told, 0, limit))
+        return len(self.changes(kind, 0, limit))
 
-    def noted(self, told: Told, workflow_id: str) -> bool:
+    def is_pending(self, kind: FeedKind, workflow_id: str) -> bool:
         """Whether an execution is among the changes."""
-        return bool(self._connection.execute(IS_NOTED, (told, workflow_id, told, workflow_id)).fetchone()[0])
+        return bool(self._connection.execute(IS_PENDING, (kind, workflow_id, kind, workflow_id)).fetchone()[0])
 
     def attempts_since(self, workflow_id: str, fence: int) -> Sequence[Task]:
         """The attempts that turns have changed which were committed after that fence."""
@@ -114,7 +118,7 @@ class SQLiteChangeReads:
 
 
 class SQLiteChangeWrites(SQLiteChangeReads):
-    """Telling."""
+    """Keeping what was indexed."""
 
     _dirty: bool
 
@@ -123,38 +127,38 @@ class SQLiteChangeWrites(SQLiteChangeReads):
         self._dirty = True
         return super().index()
 
-    def begin_feed(self, told: Told, reader: str) -> None:
-        """From now on tell of every execution, stored and archived, from the beginning."""
-        self.end_feed(told)
+    def begin_feed(self, kind: FeedKind, reader: str) -> None:
+        """Begin to index everything that is stored and archived."""
+        self.end_feed(kind)
         execute = self._connection.execute
-        if told is Told.OWN:
+        if kind is FeedKind.OWN:
             self.index().create()
-        execute(_BEGIN, (told, reader))
-        execute(_NOTE_ARCHIVED, (told,))
+        execute(_BEGIN, (kind, reader))
+        execute(_PEND_ARCHIVED, (kind,))
         for name, (when, *statements) in _TRIGGERS.items():
             execute(f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {when} BEGIN {' '.join(f'{one};' for one in statements)} END")
 
-    def note_again(self, told: Told, workflow_ids: Sequence[str]) -> None:
-        """Note executions, there or not: all that is known of them is wrong."""
-        if self.feed(told) is not None:
+    def mark_pending(self, kind: FeedKind, workflow_ids: Sequence[str]) -> None:
+        """Have executions indexed anew, there or not."""
+        if self.feed(kind) is not None:
             self._dirty = True
-            self._connection.executemany(_NOTE, [(told, workflow_id) for workflow_id in workflow_ids])
+            self._connection.executemany(_PEND, [(kind, workflow_id) for workflow_id in workflow_ids])
 
-    def tell(self, told: Told, changes: Sequence[Change], *, complete: bool) -> None:
-        """Keep that changes were told, and count it."""
+    def mark_indexed(self, kind: FeedKind, changes: Sequence[Change], complete: bool) -> None:
+        """Keep that changes were indexed, and count it."""
         self._dirty = True
-        kept = [(told, one.fence, one.live, one.workflow_id) for one in changes if one.fence is not None]
-        self._connection.executemany(_TOLD, kept)
-        self._connection.executemany("DELETE FROM untold WHERE n = ?", [(n,) for one in changes for n in one.notes])
-        self._connection.execute(_COUNT, (complete, told))
+        kept = [(kind, one.fence, one.live, one.workflow_id) for one in changes if one.fence is not None]
+        self._connection.executemany(_INDEXED, kept)
+        self._connection.executemany("DELETE FROM pending WHERE n = ?", [(n,) for one in changes for n in one.pending])
+        self._connection.execute(_COUNT, (complete, kind))
 
-    def end_feed(self, told: Told) -> None:
-        """Note nothing more for it, and drop what was noted."""
+    def end_feed(self, kind: FeedKind) -> None:
+        """Keep nothing for it any more."""
         self._dirty = True
-        if told is Told.OWN:
+        if kind is FeedKind.OWN:
             self.index().drop()
-        for statement in ("DELETE FROM feeds WHERE n = ?", "DELETE FROM told WHERE feed = ?", "DELETE FROM untold WHERE feed = ?"):
-            self._connection.execute(statement, (told,))
+        for place in ("feeds WHERE n", "indexed WHERE feed", "pending WHERE feed"):
+            self._connection.execute(f"DELETE FROM {place} = ?", (kind,))
         if not self._connection.execute("SELECT 1 FROM feeds").fetchone():
             for name in _TRIGGERS:
                 self._connection.execute(f"DROP TRIGGER IF EXISTS {name}")
@@ -162,8 +166,13 @@ class SQLiteChangeWrites(SQLiteChangeReads):
     def _unindex(self, workflow_id: str) -> None:
         """Take an execution that is not stored any more out of the index in the file, if it is used."""
         execute = self._connection.execute
-        if self.feed(Told.OWN) is not None and execute(STORED, (workflow_id,)).fetchone() is None:
-            SQLiteIndex(self._connection).remove([workflow_id])
+        if self.feed(FeedKind.OWN) is not None and execute(STORED, (workflow_id,)).fetchone() is None:
+            try:
+                SQLiteIndex(self._connection).remove([workflow_id])
+            except (sqlite3.Error, StorageCorrupt):
+                if not self._connection.in_transaction:
+                    raise
+                self.end_feed(FeedKind.OWN)  # it is damaged, and keeps nobody from removing
 
 
 #: By kind of row: its table, and the columns whose texts are counted.
@@ -177,7 +186,7 @@ _KINDS: Final = {
     "messages": ("messages", ()),
     "definitions": ("definitions", ("text",)),
     "archive": ("archive", ("document",)),
-    "changes": ("untold", ()),
+    "changes": ("pending", ()),
 }
 
 #: Kinds of rows that belong to an execution.

@@ -2,7 +2,7 @@
 
 Each schema is the list of statements that makes it of the one before: 1 executions, their inboxes and queues, the registry; 2 what
 stands around the decider; 3 when the store was driven; 4 who has tasks in hand; 5 rate limits count what is handed to workers;
-6 what indexes were told, by fences.
+6 what was indexed, by fences.
 
 The file carries conductorlite's `application_id` and the schema's number as `user_version`. Both are set in the
 transaction that creates the tables, and before the file is switched to WAL, so the header of the file itself always
@@ -258,10 +258,9 @@ CREATE INDEX limit_members_lane ON limit_members (key, lane, priority DESC, aske
 """
 
 
-#: What indexes were told: `feeds` has a row for each index, `told` the fence each execution had then, by its rowid, and whether it
-#: was `live`; `untold` notes what has to be told besides. A task has the fence of the last turn that changed it. The triggers that
-#: noted every change for an index are gone; those that note what is rare come with a feed, and the tables of the store's own index
-#: with the first search.
+#: What was indexed: `feeds` has a row for each index, `indexed` the fence each execution had then, by its rowid, and whether it was
+#: `live`; `pending` is what has to be indexed besides. A task has the fence of the last turn that changed it. No trigger looks at
+#: every change any more; those for what is rare come with a feed, the tables of the store's own index with the first search.
 V6: Final = """
 DROP TRIGGER IF EXISTS note_start;
 DROP TRIGGER IF EXISTS note_return;
@@ -279,14 +278,14 @@ ALTER TABLE tasks ADD COLUMN fence INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE feeds (
     n INTEGER PRIMARY KEY, reader TEXT NOT NULL, position INTEGER NOT NULL, complete INTEGER NOT NULL
 ) STRICT;
-CREATE TABLE told (
+CREATE TABLE indexed (
     feed INTEGER NOT NULL, place INTEGER NOT NULL, fence INTEGER NOT NULL, live INTEGER NOT NULL, PRIMARY KEY (feed, place)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX told_live ON told (feed, place, fence) WHERE live = 1;
-CREATE TABLE untold (
+CREATE INDEX indexed_live ON indexed (feed, place, fence) WHERE live = 1;
+CREATE TABLE pending (
     n INTEGER PRIMARY KEY AUTOINCREMENT, feed INTEGER NOT NULL, workflow_id TEXT NOT NULL
 ) STRICT;
-CREATE INDEX untold_feed ON untold (feed, workflow_id);
+CREATE INDEX pending_feed ON pending (feed, workflow_id);
 """
 
 

@@ -12,9 +12,10 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from conductorlite.model.errors import StorageCorrupt
 from conductorlite.store.documents import TASKS, WORKFLOWS, Cell, Document, Field, Kind, Phrase, Subject
 from conductorlite.store.query import And, Compare, Condition, Not, Or, Pattern
-from conductorlite.store.search import Asked, SearchResult, TaskSummary, WorkflowSummary, task_summary, workflow_summary
+from conductorlite.store.search import FAILED, Asked, SearchResult, TaskSummary, WorkflowSummary, task_summary, workflow_summary
 
 __all__ = ["Rendered", "SQLiteIndex"]
 
@@ -61,7 +62,6 @@ _TYPICAL: Final = (
     ("search_tasks_values", "idx_search_tasks_values_id", "5000000 10 1 1"),
 )
 
-_FAILED: Final = ("failedReferenceTaskNames", "failedTaskNames")
 _KNOWN: Final = (
     "SELECT workflow_id FROM search_workflows WHERE workflow_id > ?"
     " UNION SELECT workflow_id FROM search_tasks WHERE workflow_id > ? ORDER BY workflow_id LIMIT ?"
@@ -128,9 +128,12 @@ class SQLiteIndex:
 
     def put(self, documents: Iterable[Document]) -> None:
         """Index executions and attempts, in the place of what was known of them."""
-        for document in documents:
-            subject = WORKFLOWS if document.place is None else TASKS
-            self._values(subject, self._row(subject, document), document)
+        try:
+            for document in documents:
+                subject = WORKFLOWS if document.place is None else TASKS
+                self._values(subject, self._row(subject, document), document)
+        except sqlite3.IntegrityError as error:
+            raise StorageCorrupt(f"the rows of the index contradict each other ({error})") from error
 
     def _row(self, subject: Subject, document: Document) -> int:
         """Write the fields and the words; the number of the row."""
@@ -147,7 +150,7 @@ class SQLiteIndex:
             return known
         setting = ", ".join(f"{place} = ?" for place in places.values())
         self._execute(f"UPDATE search_{subject.name} SET {setting} WHERE id = ?", (*cells, known))
-        (old,) = self._execute(f"SELECT words FROM search_{subject.name}_texts WHERE id = ?", (known,)).fetchone()
+        old = self._words(subject, known)
         statement = f"UPDATE search_{subject.name}_texts SET words = ?, input = ?, output = ? WHERE id = ?"
         self._execute(statement, (document.words, document.input, document.output, known))
         if old != document.words:  # they are the dearest to write
@@ -157,6 +160,13 @@ class SQLiteIndex:
 
     def _add_words(self, subject: Subject, known: int, words: str) -> None:
         self._execute(f"INSERT INTO search_{subject.name}_texts_fts (rowid, words) VALUES (?, ?)", (known, words))
+
+    def _words(self, subject: Subject, known: int) -> str:
+        row = self._execute(f"SELECT words FROM search_{subject.name}_texts WHERE id = ?", (known,)).fetchone()
+        if row is None:
+            raise StorageCorrupt("the rows of the index contradict each other: words are missing")
+        words: str = row[0]
+        return words
 
     def _drop_words(self, subject: Subject, known: int, words: str) -> None:
         """The full-text index holds no texts: it is told what it was told."""
@@ -210,8 +220,7 @@ class SQLiteIndex:
 
     def _drop(self, subject: Subject, rows: Sequence[tuple[int]]) -> None:
         for (known,) in rows:
-            (words,) = self._execute(f"SELECT words FROM search_{subject.name}_texts WHERE id = ?", (known,)).fetchone()
-            self._drop_words(subject, known, words)
+            self._drop_words(subject, known, self._words(subject, known))
         if rows:
             for table in (f"search_{subject.name}_values", f"search_{subject.name}_texts", f"search_{subject.name}"):
                 self._connection.executemany(f"DELETE FROM {table} WHERE id = ?", rows)
@@ -221,9 +230,9 @@ class SQLiteIndex:
     def workflows(self, asked: Asked) -> SearchResult[WorkflowSummary]:
         """The executions that answer a search."""
         total, rows = self._page(asked)
-        failed = {name: self._several(name, [row[0] for row in rows]) for name in _FAILED}
+        failed = {name: self._several(name, [row[0] for row in rows]) for name in FAILED}
         found = [
-            workflow_summary(_fields(WORKFLOWS, row[1:-2]), {name: failed[name].get(row[0], ()) for name in _FAILED}, *row[-2:])
+            workflow_summary(_fields(WORKFLOWS, row[1:-2]), {name: failed[name].get(row[0], ()) for name in FAILED}, *row[-2:])
             for row in rows
         ]
         return SearchResult(total_hits=total, results=tuple(found))
@@ -280,7 +289,10 @@ class SQLiteIndex:
         # The rows themselves are read once it is known which: none is sorted with its texts.
         statement = f"SELECT d.id, {wanted}, t.input, t.output FROM {table} JOIN {texts} WHERE d.id = ?"
         total, ids = self._ids(asked)
-        return total, [self._execute(statement, (known,)).fetchone() for known in ids]
+        rows = [self._execute(statement, (known,)).fetchone() for known in ids]
+        if None in rows:
+            raise StorageCorrupt("the rows of the index contradict each other: texts are missing")
+        return total, rows
 
     def _ids(self, asked: Asked) -> tuple[int, list[int]]:
         """How many rows answer, and which are on the page: two walks, for they may be along different indexes."""

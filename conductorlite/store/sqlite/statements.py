@@ -133,7 +133,7 @@ MOVE_KEY: Final = "UPDATE idempotency_keys SET workflow_id = ? WHERE name = ? AN
 
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
-#: With each row the fence that its turn commits, by which an index finds what it was not told of.
+#: With each row the fence that its turn commits, by which is found what is to be indexed.
 INSERT_TASK: Final = f"INSERT INTO tasks (fence, {_TASK}) VALUES (?, {_marks(TASK_COLUMNS)})"
 UPDATE_TASK: Final = (
     f"UPDATE tasks SET fence = ?, {_setting(TASK_COLUMNS[: -len(TASK_IDENTITY)])}"

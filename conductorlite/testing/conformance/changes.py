@@ -1,4 +1,4 @@
-"""The part of the suite about what an index is told, what is archived, and how much there is."""
+"""The part of the suite about what an index is kind, what is archived, and how much there is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from conductorlite.model.decisions import Decision, Renamed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
-from conductorlite.store.bookkeeping import Change, Feed, Told
+from conductorlite.store.bookkeeping import Change, Feed, FeedKind
 from conductorlite.store.ports import Backend, ReadingTransaction
 from conductorlite.store.tables import Archived
 from conductorlite.testing.conformance.samples import task, workflow
@@ -24,18 +24,18 @@ def _create(backend: Backend, workflow_id: str, *refs: str) -> None:
         tx.apply(Decision(workflow=workflow(workflow_id), created=True, inserted=rows))
 
 
-def _begin(backend: Backend, told: Told = Told.OTHER) -> None:
+def _begin(backend: Backend, kind: FeedKind = FeedKind.EXTERNAL) -> None:
     with backend.writing() as tx:
-        tx.begin_feed(told, "reader")
+        tx.begin_feed(kind, "reader")
 
 
-def _changed(view: ReadingTransaction, told: Told = Told.OTHER) -> list[tuple[str, int | None, int | None]]:
-    return [(change.workflow_id, change.fence, change.since) for change in view.changes(told, 0, 99)]
+def _changed(view: ReadingTransaction, kind: FeedKind = FeedKind.EXTERNAL) -> list[tuple[str, int | None, int | None]]:
+    return [(change.workflow_id, change.fence, change.since) for change in view.changes(kind, 0, 99)]
 
 
 def _tell(backend: Backend, changes: Sequence[Change] | None = None) -> None:
     with backend.writing() as tx:
-        tx.tell(Told.OTHER, tx.changes(Told.OTHER, 0, 99) if changes is None else changes, complete=False)
+        tx.mark_indexed(FeedKind.EXTERNAL, tx.changes(FeedKind.EXTERNAL, 0, 99) if changes is None else changes, False)
 
 
 def _turn(backend: Backend, workflow_id: str, **parts: Any) -> None:
@@ -52,48 +52,48 @@ def _archived(workflow_id: str) -> Archived:
 
 
 class ChangeConformance:
-    """What an index is told of, what is kept apart, how much there is."""
+    """What an index is kind of, what is kept apart, how much there is."""
 
-    @pytest.mark.parametrize("told", Told)
-    def test_without_a_feed(self, backend: Backend, told: Told) -> None:
-        """Nothing is told of, and nothing any more when it has ended; the other feed is not touched."""
+    @pytest.mark.parametrize("kind", FeedKind)
+    def test_without_a_feed(self, backend: Backend, kind: FeedKind) -> None:
+        """Nothing is kind of, and nothing any more when it has ended; the other feed is not touched."""
         _create(backend, "a", "t")
         with backend.writing() as tx:
-            assert (tx.feed(told), tx.changes(told, 0, 9), tx.behind(told, 9)) == (None, [], 0)
-            tx.note_again(told, ["a"])
-            tx.begin_feed(Told.OWN, "mine")
-            tx.begin_feed(Told.OTHER, "theirs")
-            assert tx.feed(Told.OWN) == Feed(reader="mine")
-            assert (_changed(tx, told), tx.behind(told, 9)) == ([("a", 1, None)], 1)
-            tx.end_feed(told)
+            assert (tx.feed(kind), tx.changes(kind, 0, 9), tx.behind(kind, 9)) == (None, [], 0)
+            tx.mark_pending(kind, ["a"])
+            tx.begin_feed(FeedKind.OWN, "mine")
+            tx.begin_feed(FeedKind.EXTERNAL, "theirs")
+            assert tx.feed(FeedKind.OWN) == Feed(reader="mine")
+            assert (_changed(tx, kind), tx.behind(kind, 9)) == ([("a", 1, None)], 1)
+            tx.end_feed(kind)
         _create(backend, "b", "t")
         with backend.writing() as tx:
             tx.remove("b")
-            assert (tx.feed(told), tx.behind(told, 9)) == (None, 0)
-            (other,) = {*Told} - {told}
+            assert (tx.feed(kind), tx.behind(kind, 9)) == (None, 0)
+            (other,) = {*FeedKind} - {kind}
             assert [one[0] for one in _changed(tx, other)] == ["b", "a"]
 
     def test_everything_is_told_of_once(self, backend: Backend) -> None:
-        """Archived executions, then those that are stored, whole; page by page past a place; what was told is not told again."""
+        """Archived executions, then those that are stored, whole; page by page past a place; what was kind is not kind again."""
         for name in ("a", "b", "c"):
             _create(backend, name, "t", "u")
         with backend.writing() as tx:
             tx.archive(_archived("z"))
-            tx.begin_feed(Told.OTHER, "reader")
+            tx.begin_feed(FeedKind.EXTERNAL, "reader")
             assert _changed(tx) == [("z", None, None), *((name, 1, None) for name in ("a", "b", "c"))]
-            page = tx.changes(Told.OTHER, 0, 2)
+            page = tx.changes(FeedKind.EXTERNAL, 0, 2)
             assert [one.workflow_id for one in page] == ["z", "a"]
-            tx.tell(Told.OTHER, page, complete=False)
-            assert tx.feed(Told.OTHER) == Feed(reader="reader", position=1)
-            rest = tx.changes(Told.OTHER, page[-1].place, 9)
+            tx.mark_indexed(FeedKind.EXTERNAL, page, False)
+            assert tx.feed(FeedKind.EXTERNAL) == Feed(reader="reader", position=1)
+            rest = tx.changes(FeedKind.EXTERNAL, page[-1].place, 9)
             assert [one.workflow_id for one in rest] == ["b", "c"]
-            assert [tx.noted(Told.OTHER, name) for name in ("a", "b", "z", "nobody")] == [False, True, False, False]
-            tx.tell(Told.OTHER, rest, complete=True)
-            assert tx.feed(Told.OTHER) == Feed(reader="reader", position=2, complete=True)
-            assert (_changed(tx), tx.behind(Told.OTHER, 9)) == ([], 0)
-            tx.tell(Told.OTHER, (), complete=False)
-            assert tx.feed(Told.OTHER) == Feed(reader="reader", position=3, complete=True)
-            tx.begin_feed(Told.OTHER, "another")
+            assert [tx.is_pending(FeedKind.EXTERNAL, name) for name in ("a", "b", "z", "nobody")] == [False, True, False, False]
+            tx.mark_indexed(FeedKind.EXTERNAL, rest, True)
+            assert tx.feed(FeedKind.EXTERNAL) == Feed(reader="reader", position=2, complete=True)
+            assert (_changed(tx), tx.behind(FeedKind.EXTERNAL, 9)) == ([], 0)
+            tx.mark_indexed(FeedKind.EXTERNAL, (), False)
+            assert tx.feed(FeedKind.EXTERNAL) == Feed(reader="reader", position=3, complete=True)
+            tx.begin_feed(FeedKind.EXTERNAL, "another")
             assert len(_changed(tx)) == 4
 
     def test_turns_are_told_of_by_their_fences(self, backend: Backend) -> None:
@@ -110,7 +110,7 @@ class ChangeConformance:
         _turn(backend, "a", updated=(retried,), inserted=(attrs.evolve(old, attempt=1, task_id="a-t-1"),))
         with backend.writing() as tx:
             assert sorted(_changed(tx)) == [("a", 2, 1), ("b", 4, 1)]
-            assert (tx.behind(Told.OTHER, 9), tx.behind(Told.OTHER, 1)) == (2, 1)
+            assert (tx.behind(FeedKind.EXTERNAL, 9), tx.behind(FeedKind.EXTERNAL, 1)) == (2, 1)
             assert sorted((one.ref, one.attempt) for one in tx.attempts_since("a", 1)) == [("t", 0), ("t", 1)]
             assert [len(tx.attempts_since("a", fence)) for fence in (0, 2)] == [3, 0]
             assert tx.attempts_since("b", 1) == tx.attempts_since("nobody", 0) == []
@@ -119,7 +119,7 @@ class ChangeConformance:
             assert _changed(view) == []
 
     def test_a_turn_on_what_has_ended(self, backend: Backend) -> None:
-        """One that had ended when it was told, and moves on, and one that ends, are told of."""
+        """One that had ended when it was kind, and moves on, and one that ends, are kind of."""
         _create(backend, "a", "t")
         _create(backend, "b", "t")
         _turn(backend, "a", row={"status": WorkflowStatus.COMPLETED, "ended_at": 5})
@@ -135,7 +135,7 @@ class ChangeConformance:
             assert _changed(view) == []
 
     def test_attempts_that_are_gone(self, backend: Backend) -> None:
-        """An execution whose attempts were dropped or renamed is told of whole."""
+        """An execution whose attempts were dropped or renamed is kind of whole."""
         for name in ("a", "b"):
             _create(backend, name, "t", "u")
         _begin(backend)
@@ -149,7 +149,7 @@ class ChangeConformance:
             assert _changed(view) == []
 
     def test_removals_whatever_comes_after(self, backend: Backend) -> None:
-        """A removal is told, and apart from it what lives again under the id, in the store or in the archive."""
+        """A removal is kind, and apart from it what lives again under the id, in the store or in the archive."""
         _create(backend, "a", "t")
         _begin(backend)
         _tell(backend)
@@ -177,7 +177,7 @@ class ChangeConformance:
             _create(backend, name, "t")
         _begin(backend)
         with backend.reading() as view:
-            changes = view.changes(Told.OTHER, 0, 99)
+            changes = view.changes(FeedKind.EXTERNAL, 0, 99)
         _turn(backend, "a")
         _turn(backend, "c", row={"status": WorkflowStatus.COMPLETED, "ended_at": 5})
         with backend.writing() as tx:
@@ -194,19 +194,19 @@ class ChangeConformance:
             assert _changed(view) == []
 
     def test_what_is_noted_again(self, backend: Backend) -> None:
-        """Told whole, there or not."""
+        """FeedKind whole, there or not."""
         for name in ("a", "b"):
             _create(backend, name, "t")
         _begin(backend)
         _tell(backend)
         with backend.writing() as tx:
-            tx.note_again(Told.OTHER, ["b", "nobody"])
-            tx.note_again(Told.OTHER, ["b"])
+            tx.mark_pending(FeedKind.EXTERNAL, ["b", "nobody"])
+            tx.mark_pending(FeedKind.EXTERNAL, ["b"])
             assert _changed(tx) == [("b", 1, None), ("nobody", None, None)]
-            assert [tx.noted(Told.OTHER, name) for name in ("nobody", "b", "a")] == [True, True, False]
+            assert [tx.is_pending(FeedKind.EXTERNAL, name) for name in ("nobody", "b", "a")] == [True, True, False]
         _tell(backend)
         with backend.reading() as view:
-            assert (view.behind(Told.OTHER, 9), view.noted(Told.OTHER, "b")) == (0, False)
+            assert (view.behind(FeedKind.EXTERNAL, 9), view.is_pending(FeedKind.EXTERNAL, "b")) == (0, False)
 
     def test_notes_are_undone_with_their_change(self, backend: Backend) -> None:
         """A transaction that fails leaves nothing to tell."""
@@ -219,7 +219,7 @@ class ChangeConformance:
         except KeyError:
             pass
         with backend.reading() as view:
-            assert (view.behind(Told.OTHER, 9), view.archived("z")) == (0, None)
+            assert (view.behind(FeedKind.EXTERNAL, 9), view.archived("z")) == (0, None)
 
     def test_the_archive(self, backend: Backend) -> None:
         """Bytes come back as they are, in the place of older ones; ids are listed in order."""
