@@ -30,12 +30,12 @@ def modes(folder: Path) -> dict[str, int]:
 
 @pytest.mark.usefixtures("open_umask")
 def test_every_file_is_private(tmp_path: Path) -> None:
-    """The database with its log, the index, the locks, documents, archive and backups: found by looking, while all is in use."""
+    """The database with its log, the locks, documents, archive and backups: found by looking, while all is in use."""
     workers = Workers()
     workers.add("a", lambda: {"text": "y" * 3_000})
     barriers = Barriers(workflow_input_payload_size_threshold=1, task_output_payload_size_threshold=1)
     lock = SQLiteLock(tmp_path / "turns.locks")
-    with Engine(tmp_path / "s.db", workers=workers, index=True, lock=lock, barriers=barriers) as engine:
+    with Engine(tmp_path / "s.db", workers=workers, lock=lock, barriers=barriers) as engine:
         run = engine.start(W, {"text": "x" * 3_000})
         run.result(timeout="20s")
         engine.search("status = COMPLETED")
@@ -44,7 +44,6 @@ def test_every_file_is_private(tmp_path: Path) -> None:
         found = modes(tmp_path)
         wide = {name: oct(mode) for name, mode in found.items() if mode != (0o700 if (tmp_path / name).is_dir() else 0o600)}
     assert {"s.db", "s.db-wal", "s.db-shm", "turns.locks", "copy.db"} <= found.keys()
-    assert any("index" in name for name in found)
     assert any(name.startswith("s.db.payloads/") for name in found)
     assert any(name.startswith("copy.db.payloads/") for name in found)
     assert wide == {}

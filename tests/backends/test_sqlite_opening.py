@@ -205,8 +205,8 @@ def test_every_field_has_a_column(tmp_path: Path) -> None:
     def columns(table: str) -> set[str]:
         return {row[1] for row in backend._writer.execute(f"PRAGMA table_info({table})")}
 
-    assert columns("tasks") == set(TASK_COLUMNS)
-    assert columns("tasks") == {field.name for field in attrs.fields(Task)} | {"live", "failed"}
+    assert columns("tasks") == {*TASK_COLUMNS, "fence"}
+    assert columns("tasks") == {field.name for field in attrs.fields(Task)} | {"live", "failed", "fence"}
     assert columns("workflows") == set(WORKFLOW_COLUMNS)
     assert columns("workflows") == {field.name for field in attrs.fields(Workflow)} - {"tasks", "definition", "made"}
     tables = backend._writer.execute("SELECT name, strict FROM pragma_table_list WHERE name NOT LIKE 'sqlite%'").fetchall()

@@ -1,7 +1,7 @@
-"""Searches of many indexed executions: a dozen kinds of question, medians; what feeding costs; what noting costs a chain.
+"""Searches of many indexed executions: a dozen kinds of question, medians; what a chain costs in a store that is searched.
 
-Executions are made without an engine, straight into the index, because what is measured is the index; the cost of feeding and of
-noting is measured on engines.
+Executions are made without an engine, straight into the index, because what is measured is the index; the cost of feeding is
+measured on engines.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 from conductorlite import Engine, Semantics, SystemClock, VirtualClock, Workers, Workflow, WorkflowDef, WorkflowStatus
 from conductorlite.model.canonical import Payload
+from conductorlite.store.bookkeeping import FeedKind
 from conductorlite.store.documents import WORKFLOWS, Document, workflow_document
-from conductorlite.store.index.index import SQLiteIndex
 from conductorlite.store.search import asked
 from conductorlite.store.sqlite.backend import SQLiteBackend
 
@@ -78,19 +78,21 @@ def _execution(n: int, count: int) -> Document:
     return workflow_document(row)
 
 
-def filled(folder: Path, count: int) -> tuple[SQLiteIndex, float]:
-    """An index of so many executions, and how many went in per second."""
+def filled(folder: Path, count: int) -> tuple[SQLiteBackend, float]:
+    """The index of a store, filled with so many executions, and how many went in per second."""
     clock = SystemClock()
     documents = executions(count)
-    index = SQLiteIndex(folder / "searching.index.db")
+    store = SQLiteBackend(folder / "searching.db", synchronous="NORMAL")
     began = clock.now()
-    for n in range(0, count, 500):
-        with index.changing() as tx:
-            tx.put(documents[n : n + 500])
-    return index, count * 1000 / max(1, clock.now() - began)
+    with store.writing() as tx:
+        tx.begin_feed(FeedKind.OWN, "of no store")
+    for n in range(0, count, 200):
+        with store.writing() as tx:
+            tx.index().put(documents[n : n + 200])
+    return store, count * 1000 / max(1, clock.now() - began)
 
 
-def ask(index: SQLiteIndex, rounds: int) -> dict[str, tuple[float, int]]:
+def ask(store: SQLiteBackend, rounds: int) -> dict[str, tuple[float, int]]:
     """Median ms and number of hits of each question."""
     from time import perf_counter
 
@@ -100,14 +102,15 @@ def ask(index: SQLiteIndex, rounds: int) -> dict[str, tuple[float, int]]:
         for _ in range(rounds):
             began = perf_counter()
             wanted = asked(WORKFLOWS, query, words, 9_900 if name == "page 100" else 0, 100, sort)
-            hits = index.workflows(wanted).total_hits
+            with store.reading() as view:
+                hits = view.index().workflows(wanted).total_hits
             times.append((perf_counter() - began) * 1000)
         found[name] = statistics.median(times), hits
     return found
 
 
-def steps(folder: Path, chains: int, *, index: bool, noting: bool) -> float:
-    """Processor µs a step, of chains of ten on SQLite: with an index, with noting only, with neither."""
+def steps(folder: Path, chains: int, *, begun: bool, fed: bool) -> float:
+    """Processor µs a step, of chains of ten on SQLite: searched or not, and then fed by the driver or not."""
     from time import process_time
 
     workers = Workers()
@@ -115,10 +118,10 @@ def steps(folder: Path, chains: int, *, index: bool, noting: bool) -> float:
     tasks = [{"name": "step", "taskReferenceName": f"t{n}", "inputParameters": {"x": n}} for n in range(10)]
     store = Path(tempfile.mkdtemp(dir=folder)) / "steps.db"
     definition = WorkflowDef.from_json({"name": "chain", "tasks": tasks})
-    with Engine(SQLiteBackend(store, synchronous="NORMAL"), workers=workers, clock=VirtualClock(), index=index or None) as engine:
-        if noting:
-            with engine.backend.writing() as tx:
-                tx.begin_feed("nobody")
+    with Engine(SQLiteBackend(store, synchronous="NORMAL"), workers=workers, clock=VirtualClock()) as engine:
+        if begun:
+            engine.search()
+            engine.own_feeder.used = fed
         engine.start(definition).result()
         for _ in range(chains):
             engine.start(definition)
@@ -136,21 +139,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        index, rate = filled(folder, given.count)
+        store, rate = filled(folder, given.count)
         size = sum(path.stat().st_size for path in folder.iterdir())
         print(f"{given.count:,} executions indexed, {rate:,.0f} a second, {size / given.count:,.0f} bytes each")
-        found = ask(index, given.rounds)
+        found = ask(store, given.rounds)
         for question, (median, hits) in found.items():
             print(f"  {question:36} {median:8.2f} ms  {hits:>8,} hits")
         print(f"  {'median of them':36} {statistics.median(median for median, _ in found.values()):8.2f} ms")
-        index.close()
-        kinds = {"without": (False, False), "noted": (False, True), "indexed": (True, False)}
+        store.close()
+        kinds = {"never searched": (False, False), "searched": (True, False), "searched, fed when idle": (True, True)}
         rounds = [
-            {kind: steps(folder, given.chains, index=index, noting=noting) for kind, (index, noting) in kinds.items()}
+            {kind: steps(folder, given.chains, begun=begun, fed=fed) for kind, (begun, fed) in kinds.items()}
             for _ in range(given.rounds)
         ]
         for kind in kinds:
-            ratio = statistics.median(one[kind] / one["without"] for one in rounds)
+            ratio = statistics.median(one[kind] / one["never searched"] for one in rounds)
             print(f"  a step, {kind:28} {statistics.median(one[kind] for one in rounds):8.0f} µs  {ratio:8.2f}")
 
 

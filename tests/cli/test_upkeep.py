@@ -7,7 +7,7 @@ import sqlite3
 from cli_kit import Shell
 
 from conductorlite import Engine
-from conductorlite.store.index.index import SQLiteIndex
+from conductorlite.store.bookkeeping import FeedKind
 
 
 def test_engines_and_take_over(shell: Shell) -> None:
@@ -58,23 +58,23 @@ def test_check_and_repair(shell: Shell) -> None:
 
 
 def test_check_and_repair_of_the_index(shell: Shell) -> None:
-    """The index beside the database is compared when there is one, and told anew; without one nothing is made."""
+    """The index in the database is compared when there is one, and mended; before the first search nothing is made."""
     shell("run", "hello.json", "--id", "h", "--workers", "crew:workers")
-    path = shell.folder / "conductorlite.index.db"
     assert shell("check").code == 0
-    assert not path.exists()
+    with Engine(shell.folder / "conductorlite.db") as engine, engine.backend.writing() as tx:
+        assert tx.feed(FeedKind.OWN) is None
     shell("reindex")
     assert shell("check").code == 0
-    index = SQLiteIndex(path)
-    with index.changing() as tx:
-        tx.remove(["h"])
-    index.close()
+    with Engine(shell.folder / "conductorlite.db") as engine, engine.backend.writing() as tx:
+        index = tx.index()
+        assert index is not None
+        index.remove(["h"])
     for _ in range(2):
         found = shell("check", "--json")
         assert found.code == 1
         assert found.json["findings"] == [{"law": "the_index_agrees", "workflowId": "h", "text": "the index does not know it"}]
     assert shell("check", "h").code == 1
     repaired = shell("check", "--repair")
-    assert (repaired.code, "the index is told anew" in repaired.out) == (1, True)
+    assert (repaired.code, "it is indexed anew" in repaired.out) == (1, True)
     assert shell("search", "workflowId = h", "--json").json["totalHits"] == 1
     assert shell("check").code == 0

@@ -43,7 +43,7 @@ from conductorlite.model.schedules import StartWorkflowRequest, WorkflowSchedule
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
-from conductorlite.testing import FaultyBackend
+from conductorlite.testing import FaultyBackend, MemoryIndex
 
 T0 = 1_900_000_000_000
 
@@ -54,7 +54,7 @@ PASSING = (StorageBusy, StorageFull, StorageReadOnly, StorageError, PayloadUnava
 LASTING = (StorageCorrupt, SchemaTooNew, EngineClosed)
 
 #: Where a failure is nobody's business: it can wait, or it is the index's, which is told later; some depend on who is late.
-QUIET = {"checkpoint", "note_driven", "forget_driven", "begin_feed", "forget", "note_stored", "record_polls"}
+QUIET = {"checkpoint", "note_driven", "forget_driven", "begin_feed", "mark_indexed", "record_polls"}
 
 
 #: Methods of the backend itself; the others are writes inside a transaction.
@@ -190,7 +190,12 @@ class Program:
 
         self.backend = FaultyBackend(backend, on_write=faults, on_use=faults)
         self.engine = Engine(
-            self.backend, clock=self.clock, workers=workers, event_sources=[self.queue], index=True, ids=self._ids().__next__
+            self.backend,
+            clock=self.clock,
+            workers=workers,
+            event_sources=[self.queue],
+            index=MemoryIndex(),
+            ids=self._ids().__next__,
         )
         self.clock.engine = self.engine
         self.engine.register(MAIN, SMALL)
@@ -248,7 +253,7 @@ def test_what_passes_is_waited_out(group: str, backend: Callable[[], Backend], c
     calm = undisturbed(backend)
     calls, places = calm.calls.copy(), calm.faults.seen.copy()
     wanted = calm.end()
-    assert {"apply REPORT", "apply EXTEND_LEASE", "commit", "log", "reading", "writing", "data_version", "forget"} <= places
+    assert {"apply REPORT", "apply EXTEND_LEASE", "commit", "log", "reading", "writing", "data_version", "mark_indexed"} <= places
     shaken = Program(backend(), Faults(PASSING, lambda place: (place in USES) == (group == "uses")))
     with caplog.at_level(logging.WARNING, logger="conductorlite"):
         shaken.live(lambda: shaken.engine.run_until_idle("10h"))

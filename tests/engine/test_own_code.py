@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,9 +28,9 @@ from conductorlite import (
 )
 from conductorlite.errors import StorageCorrupt, WouldDeadlock
 from conductorlite.ext.sinks import MemoryQueue
-from conductorlite.store.index.index import SQLiteIndex
 from conductorlite.store.locks import InProcessLock
 from conductorlite.store.payloads import MemoryPayloads
+from conductorlite.testing import MemoryIndex
 
 
 class Unprintable(Exception):
@@ -218,9 +217,9 @@ def test_a_source_of_something_else(told: list[str]) -> None:
 
 @CLOCKS
 @EACH
-def test_an_index(clock: VirtualClock | None, error: Exception, tmp_path: Path) -> None:
+def test_an_index(clock: VirtualClock | None, error: Exception) -> None:
     """Executions go on without it."""
-    goes_on(clock, index=Raising(SQLiteIndex(tmp_path / "i.db"), "changing", (error,) * TIMES))
+    goes_on(clock, index=Raising(MemoryIndex(), "changing", (error,) * TIMES))
 
 
 @pytest.mark.parametrize("method", ["try_acquire", "release"])

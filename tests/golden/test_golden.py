@@ -163,3 +163,14 @@ def test_a_dump_is_the_store(path: Path, tmp_path: Path) -> None:
     again = tmp_path / "again.db"
     loaded(dumped(path), again)
     assert dumped(again) == dumped(path)
+
+
+def test_it_is_searched(engine: Engine) -> None:
+    """The first search makes the index; it finds what looking at every execution finds, and goes on with it."""
+    ids = sorted([*engine.workflow_ids(), *engine.archived_ids()])
+    for _ in range(2):
+        assert sorted(row.workflow_id for row in engine.search(size=1_000).results) == ids
+        running = engine.search("status = RUNNING", size=0).total_hits
+        assert running == sum(engine.status(one) is WorkflowStatus.RUNNING for one in engine.workflow_ids())
+        assert [finding for finding in engine.check() if finding.law == "the_index_agrees"] == []
+        engine.run_until_idle()

@@ -94,9 +94,9 @@ def test_what_ended_and_goes_on_between_two_searches(store: Backend, index: Memo
 def test_an_index_that_comes_later(tmp_path: Path, index: MemoryIndex | None, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was stored before, archived executions included, is indexed too; searches answer rightly from the first on."""
     with engine(SQLiteBackend(tmp_path / "store.db", synchronous="NORMAL")) as one:
-        place(one, 0, 60)
+        place(one, 0, 20)
         one.run_until_idle()
-        assert one.prune("0s", archive=True, limit=30).failed == {}
+        assert one.prune("0s", archive=True, limit=9).failed == {}
         before = answers(one, looking=True)
         assert one.size_report().kinds["changes"].rows == 0
         assert one.index_health() == feeding.IndexHealth(complete=False, behind=0)
