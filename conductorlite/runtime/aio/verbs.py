@@ -139,9 +139,9 @@ class AsyncKeeping:
         """`Engine.search_by_tasks`, awaited."""
         return await self._bridge.call(self._engine.search_by_tasks, query, free_text=free_text, start=start, size=size, sort=sort)
 
-    async def relay(self, meals: int = 1_000) -> int:
+    async def relay(self, batches: int = 1_000) -> int:
         """`Engine.relay`, awaited."""
-        return await self._bridge.call(self._engine.relay, meals)
+        return await self._bridge.call(self._engine.relay, batches)
 
     async def index_health(self) -> IndexHealth | None:
         """`Engine.index_health`, awaited."""
