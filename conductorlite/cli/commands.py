@@ -335,7 +335,7 @@ _JSON = """
 | `prune` | `removed`, `archived`, `kept`: lists of ids, and `bulkErrorResults`: messages by id |
 | `compact` | `bytesBefore`, `bytesAfter` |
 | `size` | `fileBytes`, `freeBytes`, `kinds` and `executions`: rows and bytes |
-| `reindex` | `index`: the file (null: forgotten), `executions`: how many |
+| `reindex` | `executions`: how many are indexed |
 | `validate` | `valid`, and `problems`: a list of `path`, `message`, `severity` |
 """
 

@@ -361,7 +361,7 @@ class Searching(Queries):
             with self.backend.reading() as view:
                 if (index := view.index()) is not None:
                     self.own_feeder.used = True
-                    return attrs.evolve(ask(index), behind=view.behind(FeedKind.OWN, COUNTED))
+                    return ask(index)
         except (StorageBusy, StorageFull, StorageCorrupt, PayloadUnavailable) as error:
             log_store("the store's own index was not asked", error)
             if isinstance(error, StorageCorrupt):

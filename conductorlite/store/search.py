@@ -262,8 +262,8 @@ S = TypeVar("S", WorkflowSummary, TaskSummary)
 class SearchResult(Generic[S]):
     """A page of what answers a search, and how much does in all.
 
-    `behind` is how many executions have changed since the index last looked at them, counted up to 1,000; 0 when the answer
-    is exact.
+    `behind` is how many executions an external index does not know as they are, counted up to 1,000; 0 when the answer holds all
+    that was committed before.
     """
 
     total_hits: int
