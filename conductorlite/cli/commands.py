@@ -38,8 +38,8 @@ from conductorlite.model.definitions import IdempotencyStrategy, WorkflowDef
 from conductorlite.model.documents import workflow_to_json
 from conductorlite.model.errors import Conflict, ExecutionNotFound
 from conductorlite.model.executions import Workflow
-from conductorlite.model.spans import to_span
 from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.model.texts import to_span
 from conductorlite.plan.tree import OPERATOR_TYPES, walk
 from conductorlite.runtime.engine import Engine
 

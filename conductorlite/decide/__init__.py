@@ -16,15 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from conductorlite.decide.admissions import REOPENING, on_admission, on_granted, on_offer_ends, on_window_moves, step_admitted
-from conductorlite.decide.compensation import schedule_compensation
 from conductorlite.decide.draft.barriers import Barriers
 from conductorlite.decide.draft.reader import Reader
 from conductorlite.decide.draft.rows import Draft
 from conductorlite.decide.draft.view import Bounds
-from conductorlite.decide.endings import fail_workflow, leave_limit
+from conductorlite.decide.endings import fail_workflow, leave_limit, schedule_compensation
 from conductorlite.decide.operators.do_while import next_round
-from conductorlite.decide.operators.fork import schedule_branch
-from conductorlite.decide.operators.join import choose, look_again
+from conductorlite.decide.operators.join import choose, look_again, schedule_branch
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.decide.progress import advance, executed, schedule_item
 from conductorlite.decide.reports import ALONE_AFTER, on_extend_lease, on_give_back, on_poll, on_report

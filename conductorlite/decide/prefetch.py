@@ -13,7 +13,7 @@ from conductorlite.decide.draft.mailboxes import counted
 from conductorlite.decide.draft.reader import Reader
 from conductorlite.decide.draft.rows import Draft, attempt_id
 from conductorlite.decide.draft.view import Item
-from conductorlite.decide.operators.fork import branches_left
+from conductorlite.decide.operators.join import branches_left
 from conductorlite.language.jsonpath import Reads
 from conductorlite.model.decisions import Event, EventKind
 from conductorlite.model.definitions import TaskType

@@ -7,20 +7,21 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.decide.compensation import follow_compensation, is_last_compensation
 from conductorlite.decide.draft.rows import Draft
 from conductorlite.decide.endings import (
     complete_workflow,
     end_compensated,
     fail_workflow,
     failed_with,
+    follow_compensation,
+    is_last_compensation,
     out_of_time,
     terminate_workflow,
 )
 from conductorlite.decide.operators import reschedule, schedule, scope_is_empty
 from conductorlite.decide.operators.do_while import with_rounds
 from conductorlite.decide.operators.join import one_less, pass_over_join
-from conductorlite.decide.operators.switch import chosen_head
+from conductorlite.decide.operators.scripts import chosen_head
 from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.executions import Task, changed, printed_ref
 from conductorlite.model.policies import jitter, retry_delay

@@ -14,9 +14,8 @@ from typing import Any
 import attrs
 
 from conductorlite.decide.admissions import reopens
-from conductorlite.decide.compensation import was_compensated
 from conductorlite.decide.draft.rows import Draft
-from conductorlite.decide.endings import leave_limit, set_workflow_timeout
+from conductorlite.decide.endings import leave_limit, set_workflow_timeout, was_compensated
 from conductorlite.decide.operators.do_while import set_round
 from conductorlite.decide.retries import follow_up_all, go_on, recount, reopen, reopen_workflow, tell_parent_reopened
 from conductorlite.language.templates import apply_workflow_input_template

@@ -13,15 +13,13 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.decide.admissions import reopens
-from conductorlite.decide.compensation import was_compensated
 from conductorlite.decide.draft.rows import Draft
-from conductorlite.decide.endings import set_workflow_timeout
+from conductorlite.decide.endings import set_workflow_timeout, was_compensated
 from conductorlite.decide.operators import reschedule
 from conductorlite.decide.operators.do_while import reopened_loop, resume_loop
-from conductorlite.decide.operators.fork import resume_fork
-from conductorlite.decide.operators.join import recount_join
+from conductorlite.decide.operators.join import recount_join, resume_fork
+from conductorlite.decide.operators.scripts import chosen_head
 from conductorlite.decide.operators.sub_workflow import start_child
-from conductorlite.decide.operators.switch import chosen_head
 from conductorlite.decide.operators.worker import start_deadlines
 from conductorlite.decide.sub_workflows import tell_parent
 from conductorlite.model.canonical import EMPTY

@@ -19,8 +19,8 @@ from conductorlite.model.definitions import IdempotencyStrategy, WorkflowDef
 from conductorlite.model.errors import Conflict, InvalidInput, KeyTaken, Parked, PayloadTooLarge, TaskNotFound
 from conductorlite.model.executions import Workflow
 from conductorlite.model.schedules import name_at
-from conductorlite.model.spans import Span, to_span
 from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.model.texts import Span, to_span
 
 __all__ = ["Control", "refuse_parked"]
 

@@ -34,9 +34,8 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.plan.compile import Plan, compile_plan
-from conductorlite.plan.schemas import enforced, schema_problems
 from conductorlite.plan.tree import OPERATOR_TYPES
-from conductorlite.plan.validate import validate, validate_task_def
+from conductorlite.plan.validate import enforced, schema_problems, validate, validate_task_def
 from conductorlite.store.tables import MetadataReads, SchemaReads
 
 __all__ = ["Embedded", "Metadata", "Notice"]

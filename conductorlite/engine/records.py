@@ -16,8 +16,8 @@ from conductorlite.engine.payloads import PayloadSweep, location
 from conductorlite.engine.turn_types import execution_pages
 from conductorlite.model.errors import Conflict, ExecutionNotFound, InvalidInput, StorageFull
 from conductorlite.model.executions import PollData, Workflow
-from conductorlite.model.spans import Span, to_span
 from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.model.texts import Span, to_span
 from conductorlite.store.bookkeeping import ExternalStorageLocation
 from conductorlite.store.ports import WritingTransaction
 from conductorlite.store.tables import ExecutionFilter

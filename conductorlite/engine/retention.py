@@ -20,8 +20,8 @@ from conductorlite.engine.turn_types import execution_pages, stored_pages
 from conductorlite.model.documents import archive_text
 from conductorlite.model.errors import ConductorliteError, Conflict, ExecutionNotFound, InvalidInput, StorageFull
 from conductorlite.model.executions import Workflow
-from conductorlite.model.spans import Span, to_span
 from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.model.texts import Span, to_span
 from conductorlite.store.bookkeeping import Sizes
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import Archived, ExecutionFilter

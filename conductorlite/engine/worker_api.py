@@ -30,8 +30,8 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.executions import PollData, Task, TaskResult, Workflow
 from conductorlite.model.limits import LimitChange
-from conductorlite.model.spans import Span, to_span
 from conductorlite.model.statuses import TaskStatus
+from conductorlite.model.texts import Span, to_span
 from conductorlite.store.ports import WritingTransaction
 
 __all__ = ["Hand", "WorkerFace"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar, final
 
 from conductorlite.model.errors import InvalidInput, MissingExtra, PayloadLost, PayloadUnavailable
-from conductorlite.model.spans import Seconds, to_seconds
+from conductorlite.model.texts import Seconds, to_seconds
 from conductorlite.store.bookkeeping import ExternalStorageLocation, StoredPayload
 from conductorlite.store.payloads import checked_key, checked_operation
 

@@ -10,7 +10,7 @@ from conductorlite.ext.kafka import kafka_worker
 from conductorlite.ext.sinks import Sink, checked_sinks, event_worker
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvalidInput
-from conductorlite.model.spans import Span, to_span
+from conductorlite.model.texts import Span, to_span
 from conductorlite.runtime.registry import Workers
 
 __all__ = ["DEADLINE", "LARGEST_BODY", "system_workers"]

@@ -19,7 +19,7 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.model.codec import Definition
-from conductorlite.model.spans import optional_ms, plain_ms
+from conductorlite.model.texts import optional_ms, plain_ms
 
 __all__ = [
     "LOOP_DELIMITER",

@@ -16,8 +16,8 @@ import attrs
 
 from conductorlite.model.canonical import EMPTY, Payload, Revealed
 from conductorlite.model.definitions import LOOP_DELIMITER, Semantics, WorkflowDef
-from conductorlite.model.spans import plain_ms
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.model.texts import plain_ms
 
 __all__ = [
     "Explanation",

@@ -16,7 +16,7 @@ from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.clock import to_instant
 from conductorlite.model.codec import Definition
 from conductorlite.model.definitions import IdempotencyStrategy, WorkflowDef
-from conductorlite.model.spans import Milliseconds, to_ms
+from conductorlite.model.texts import Milliseconds, to_ms
 
 __all__ = [
     "ADDRESS",

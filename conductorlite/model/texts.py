@@ -1,11 +1,38 @@
-"""Texts for people out of anything: cut to a length, printable whatever they are made of; and what was meant by a name."""
+"""Texts for people, and texts from people.
+
+Texts for people are cut to a length and printable whatever they are made of; a name that is not known gets the one that was meant.
+
+Lengths of time as public calls take them are a text such as `"90s"`, `"5m"` or `"1d 2h"`, or a timedelta. A number is taken only
+where the name of the argument says its unit (`retry_delay_ms`, `retry_delay_seconds`), and there a text or a timedelta will do as
+well. Inside the library every length of time is whole milliseconds.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Final
 
-__all__ = ["REASON_LENGTH", "cut", "did_you_mean", "error_text", "printable", "type_name"]
+from conductorlite.model.errors import InvalidInput
+
+__all__ = [
+    "REASON_LENGTH",
+    "Milliseconds",
+    "Seconds",
+    "Span",
+    "cut",
+    "did_you_mean",
+    "error_text",
+    "optional_ms",
+    "plain_ms",
+    "printable",
+    "to_ms",
+    "to_seconds",
+    "to_span",
+    "type_name",
+]
 
 #: Longest text of a reason, as in Conductor.
 REASON_LENGTH: Final = 500
@@ -61,3 +88,82 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     names = [other for _, other in zip(range(_MOST), known, strict=False) if len(other) <= _LONGEST and other != name]
     found = get_close_matches(name, names, n=1, cutoff=0.6)
     return f"; did you mean {found[0]!r}?" if found else ""
+
+
+#: What public calls accept as a length of time: a timedelta, or text such as "90s", "5m", "1d 2h"; a number has no unit.
+Span = str | timedelta
+
+#: What is accepted where the name says `_ms`: a number of them, too.
+Milliseconds = int | str | timedelta
+
+#: What is accepted where the name says `_seconds`: a number of them, too.
+Seconds = int | float | str | timedelta
+
+_UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_PART: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-z]+)", re.ASCII)
+
+#: What JSON numbers carry exactly, and a 64-bit column holds with room to spare.
+_LONGEST_MS: Final = 2**53 - 1
+_LONGEST_TEXT: Final = 100
+
+
+def to_span(value: Span) -> int:
+    """Milliseconds of a length of time; raises InvalidInput when it is none, is negative, or is a number without a unit."""
+    number: object = value
+    if isinstance(number, int | float) and not isinstance(number, bool):
+        if number == 0:
+            return 0  # in whatever unit
+        raise InvalidInput(f"{value!r:.40} is a length of time without a unit: write '{value!r:.40}s' or '{value!r:.40}ms'")
+    return to_ms(value)
+
+
+def to_ms(value: Milliseconds) -> int:
+    """Whole milliseconds of a number of them, a text or a timedelta; raises InvalidInput when it is negative or none of these."""
+    if isinstance(value, timedelta):
+        span = round(value / timedelta(milliseconds=1))
+    elif isinstance(value, str):
+        span = _parsed(value)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        span = value
+    else:
+        raise InvalidInput(f"{value!r:.80} is not a length of time")
+    if span < 0:
+        raise InvalidInput(f"{value!r:.80} is negative")
+    if span > _LONGEST_MS:
+        raise InvalidInput(f"{value!r:.80} is too long")
+    return span
+
+
+def to_seconds(value: Seconds) -> int:
+    """Whole milliseconds of a number of seconds, a text or a timedelta; raises as `to_ms`."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if not math.isfinite(value) or abs(value) > _LONGEST_MS:
+            raise InvalidInput(f"{value!r:.80} is not a length of time")
+        return to_ms(round(value * 1_000))
+    return to_ms(value)
+
+
+def plain_ms(value: Milliseconds) -> int:
+    """What a field in milliseconds is set to: a number is left to whoever validates. Raises InvalidInput for another text."""
+    return to_ms(value) if isinstance(value, str | timedelta) else value
+
+
+def optional_ms(value: Milliseconds | None) -> int | None:
+    """As `plain_ms`, for a field that may be None."""
+    return to_ms(value) if isinstance(value, str | timedelta) else value
+
+
+def _parsed(text: str) -> int:
+    total, at = 0.0, 0
+    stripped = text.strip() if len(text) <= _LONGEST_TEXT else ""
+    while at < len(stripped):
+        found = _PART.match(stripped, at)
+        if found is None or found[2] not in _UNITS:
+            break
+        total += float(found[1]) * _UNITS[found[2]]
+        at = found.end()
+    if not stripped or at < len(stripped):
+        raise InvalidInput(f"{text!r:.80} is not a length of time such as '90s', '5m' or '1d 2h'")
+    if total > _LONGEST_MS:
+        raise InvalidInput(f"{text!r:.80} is too long")
+    return round(total)

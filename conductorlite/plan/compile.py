@@ -30,9 +30,8 @@ from conductorlite.model.errors import InvalidDefinition, InvalidExpression
 from conductorlite.model.limits import NO_LIMIT, Terms
 from conductorlite.model.policies import TaskPolicy, task_limit, task_policy
 from conductorlite.plan.joins import find_heralds
-from conductorlite.plan.schemas import enforced
 from conductorlite.plan.tree import OPERATOR_TYPES, Route, TreePosition, walk
-from conductorlite.plan.validate import validate
+from conductorlite.plan.validate import enforced, validate
 
 __all__ = ["Ahead", "Node", "Plan", "compile_plan", "runs_foreign_code", "split_ref"]
 

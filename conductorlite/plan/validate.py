@@ -3,6 +3,10 @@
 Errors prevent a definition from being used; warnings tell of what is allowed and probably not meant. The rules are
 Conductor's, applied everywhere (Conductor forgets the bodies of loops and inline definitions), and a few more for what
 can never work. All functions here are pure and raise nothing, whatever a definition holds.
+
+First comes the shape: whether all values are of the types their fields declare, for Python code need not have passed a type
+checker. Then each rule has a `check_…` that adds to the findings: here those of workflows, event handlers and schemas, beside
+this file those of names, tasks, references and joins.
 """
 
 from __future__ import annotations
@@ -18,9 +22,10 @@ from typing import Any, Final, Union, get_args, get_origin
 import attrs
 
 from conductorlite.language.conditions import EVALUATORS, Evaluator, compile_condition
+from conductorlite.language.schemas import compile_schema
 from conductorlite.language.templates import compile_template
 from conductorlite.model.canonical import canonical
-from conductorlite.model.definitions import MAX_KEY, TaskDef, TaskType, WorkflowDef
+from conductorlite.model.definitions import MAX_KEY, SchemaDef, TaskDef, TaskType, WorkflowDef
 from conductorlite.model.errors import InvalidExpression, InvalidInput, MissingExtra, Problem
 from conductorlite.model.handlers import (
     ActionType,
@@ -35,11 +40,21 @@ from conductorlite.model.scalars import MAX_NESTING, property_name, step_path
 from conductorlite.plan.findings import Findings, Scope, blank
 from conductorlite.plan.names import check_names, check_served, check_workflow_extras
 from conductorlite.plan.references import check_references, check_secrets
-from conductorlite.plan.schemas import check_schemas, check_task_schemas
 from conductorlite.plan.tasks import check_task, check_task_def, check_workflow_limit
-from conductorlite.plan.tree import TreePosition, walk
+from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition, walk
 
-__all__ = ["Payload", "check_event_handler", "examine", "validate", "validate_event_handler", "validate_task_def"]
+__all__ = [
+    "Payload",
+    "check_event_handler",
+    "check_schemas",
+    "check_task_schemas",
+    "enforced",
+    "examine",
+    "schema_problems",
+    "validate",
+    "validate_event_handler",
+    "validate_task_def",
+]
 
 _LONE_DOLLAR: Final = re.compile(r"\$(?!\{)")
 #: `$workflow.input.name`, as Conductor reads it; `${…}` and plain names are accepted as well.
@@ -383,3 +398,64 @@ def _check_template(value: Any, path: str, findings: Findings) -> None:
         return
     for where, message in template.problems:
         findings.warn(path + where.removeprefix("$"), message)
+
+
+_SIDES: Final = (("input_schema", "inputSchema"), ("output_schema", "outputSchema"))
+
+
+def enforced(definition: WorkflowDef | TaskDef) -> bool:
+    """Whether its schemas are enforced: a workflow's unless it says no, a task's only if it says so. Conductor's defaults."""
+    said = definition.enforce_schema
+    return isinstance(definition, WorkflowDef) if said is None else said
+
+
+def check_schemas(scope: Scope, findings: Findings) -> None:
+    """Add what is wrong with the schemas of a workflow and of the task definitions in it."""
+    _check(scope.defn, scope.path, findings)
+    for node in scope.nodes:
+        definition = node.task.task_definition
+        if definition is None:
+            continue
+        path = f"{node.path}.taskDefinition"
+        check_task_schemas(definition, path, findings)
+        if node.task.type in OPERATOR_TYPES and enforced(definition) and definition.input_schema is not None:
+            findings.warn(f"{path}.inputSchema", f"is not enforced for {node.task.type}: only for tasks that workers carry out")
+
+
+def check_task_schemas(task_def: TaskDef, path: str, findings: Findings) -> None:
+    """Add what is wrong with the schemas of one task definition."""
+    _check(task_def, path, findings)
+
+
+def _check(definition: WorkflowDef | TaskDef, path: str, findings: Findings) -> None:
+    if not enforced(definition):
+        return
+    for field, name in _SIDES:
+        schema: SchemaDef | None = getattr(definition, field)
+        if schema is None:
+            continue
+        if schema.type.upper() != "JSON":
+            findings.warn(f"{path}.{name}.type", f"is {schema.type[:40]!r}: kept, but only JSON schemas are enforced")
+        elif schema.data is None and not schema.name.strip():
+            findings.error(f"{path}.{name}", "has neither data nor the name of a registered schema")
+        elif schema.data is not None:
+            try:
+                compile_schema(schema)
+            except (InvalidExpression, InvalidInput, MissingExtra) as error:
+                findings.error(f"{path}.{name}.data", str(error))
+
+
+def schema_problems(schema: SchemaDef) -> list[tuple[str, str]]:
+    """What is wrong with a schema that stands alone: paths and messages."""
+    found: list[tuple[str, str]] = []
+    if not schema.name.strip():
+        found.append(("$.name", "is empty"))
+    if schema.type.upper() != "JSON":
+        return found
+    if schema.data is None:
+        return [*found, ("$.data", "is missing")]
+    try:
+        compile_schema(schema)
+    except (InvalidExpression, InvalidInput, MissingExtra) as error:
+        found.append(("$.data", str(error)))
+    return found

@@ -28,8 +28,8 @@ from conductorlite.model.clock import Clock, Instant, to_instant
 from conductorlite.model.definitions import IdempotencyStrategy, Semantics, TaskDef, WorkflowDef
 from conductorlite.model.errors import ClockError, InvalidInput, StorageError, WouldDeadlock
 from conductorlite.model.executions import Workflow
-from conductorlite.model.spans import Span, to_span
 from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.model.texts import Span, to_span
 from conductorlite.plan.names import unserved, worker_types
 from conductorlite.runtime.loop import Driver
 from conductorlite.runtime.registry import Workers

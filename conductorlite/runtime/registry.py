@@ -14,8 +14,7 @@ import attrs
 
 from conductorlite.model.definitions import RetryLogic, TaskDef, TimeoutPolicy
 from conductorlite.model.errors import AlreadyExists, InvalidInput, Severity
-from conductorlite.model.spans import Span, to_seconds, to_span
-from conductorlite.model.texts import did_you_mean
+from conductorlite.model.texts import Span, did_you_mean, to_seconds, to_span
 from conductorlite.plan.validate import validate_task_def
 from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.values import Reader, is_record, reader

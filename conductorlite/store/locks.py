@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, final
 
 from conductorlite.model.errors import EngineClosed, InvalidInput, StorageBusy, StorageError
-from conductorlite.model.spans import Milliseconds, Span, to_ms, to_span
+from conductorlite.model.texts import Milliseconds, Span, to_ms, to_span
 from conductorlite.model.threads import Mutex
 from conductorlite.store.files import make_private
 

@@ -19,8 +19,8 @@ import attrs
 from conductorlite.model.errors import InvalidInput, TaskFailedTerminally
 from conductorlite.model.executions import Task, TaskResult, Workflow
 from conductorlite.model.handlers import EventExecution
-from conductorlite.model.spans import Span, to_span
 from conductorlite.model.statuses import TaskStatus
+from conductorlite.model.texts import Span, to_span
 from conductorlite.model.threads import Mutex
 from conductorlite.runtime.calls import Deferred, call
 from conductorlite.runtime.context import TaskContext

@@ -25,7 +25,7 @@ import conductorlite.store.sqlite.backend
 import conductorlite.testing
 from conductorlite import InvalidInput, TaskDef, TaskResult, TaskStatus, Workers, WorkflowDef, WorkflowTask
 from conductorlite.cli.commands import program
-from conductorlite.model.spans import to_ms, to_seconds, to_span
+from conductorlite.model.texts import to_ms, to_seconds, to_span
 from conductorlite.store.locks import SQLiteLock
 from conductorlite.store.sqlite.backend import SQLiteBackend
 

@@ -11,7 +11,7 @@ import attrs
 import pytest
 from test_oracle import Tally, live
 
-from conductorlite.decide import compensation, progress, reports
+from conductorlite.decide import endings, progress, reports
 from conductorlite.decide import retries as reopening
 from conductorlite.decide.draft.rows import Draft
 from conductorlite.decide.operators import join
@@ -135,7 +135,7 @@ def join_without_its_gate(patch: Patch) -> None:
         task = real(draft, node, iterations, forked=forked)
         return draft.put(attrs.evolve(task, waiting=task.waiting - 1)) if forked else task
 
-    patch.setattr("conductorlite.decide.operators.fork.create_join", create)
+    patch.setattr("conductorlite.decide.operators.join.create_join", create)
 
 
 def journal_line_missing(patch: Patch) -> None:
@@ -167,14 +167,14 @@ def unread_payloads_are_empty(patch: Patch) -> None:
 
 def undone_first_ended_first(patch: Patch) -> None:
     """Compensations run in the order in which the tasks were done."""
-    real = compensation._reverse_order
-    patch.setattr(compensation, "_reverse_order", lambda draft: real(draft)[::-1])
+    real = endings._reverse_order
+    patch.setattr(endings, "_reverse_order", lambda draft: real(draft)[::-1])
 
 
 def one_is_not_undone(patch: Patch) -> None:
     """The task that ended first is forgotten."""
-    real = compensation._reverse_order
-    patch.setattr(compensation, "_reverse_order", lambda draft: real(draft)[:1])
+    real = endings._reverse_order
+    patch.setattr(endings, "_reverse_order", lambda draft: real(draft)[:1])
 
 
 BUGS: list[Callable[[Patch], None]] = [

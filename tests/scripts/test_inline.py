@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conductorlite import Engine, InvalidDefinition, TaskDef, VirtualClock, WorkflowDef, WorkflowTask
-from conductorlite.decide.operators import inline as inline_module
+from conductorlite.decide.operators import scripts as inline_module
 from conductorlite.language.processes import ScriptTimedOut
 
 T0 = 1_900_000_000_000

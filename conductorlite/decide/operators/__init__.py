@@ -1,7 +1,12 @@
 """Operators: the task types the decider carries out itself, one small pure function each.
 
 An operator gets a draft and returns nothing: what it schedules, ends or reads is in the draft. It knows nothing of the decider
-that calls it. `schedule` dispatches on the node's type; every type that is not listed is a worker's.
+that calls it. `schedule` and `reschedule` look the type up in two tables; every type that is not listed is a worker's.
+
+The smallest operators stand here. SET_VARIABLE replaces top-level keys of the variables; past Conductor's limit it fails for good.
+TERMINATE ends COMPLETED, and ending the workflow is what follows from it. WAIT is one dated event, without a date it waits for a
+report; a date that cannot be read fails it for good (in Conductor it wedges the workflow). HUMAN waits for a report, NOOP for
+nothing. Sources of the rules: Conductor's `SetVariable`, `Terminate`, `Wait`, `Human`.
 """
 
 from __future__ import annotations
@@ -16,17 +21,27 @@ from conductorlite.decide.draft.view import LostInput
 from conductorlite.decide.operators.do_while import next_round, reopened_loop, resume_loop, schedule_loop, set_round, with_rounds
 from conductorlite.decide.operators.document import DraftSource, rendered
 from conductorlite.decide.operators.dynamic import resolve_dynamic, schedule_dynamic_fork
-from conductorlite.decide.operators.fork import branches_left, resume_fork, schedule_branch, schedule_fork
-from conductorlite.decide.operators.inline import schedule_inline, schedule_lambda, schedule_transform
 from conductorlite.decide.operators.join import (
     branches_ended,
+    branches_left,
     choose,
     look_again,
     one_less,
     pass_over_join,
     recount_join,
+    resume_fork,
+    schedule_branch,
     schedule_exclusive_join,
+    schedule_fork,
     schedule_join,
+)
+from conductorlite.decide.operators.scripts import (
+    chosen_head,
+    schedule_decision,
+    schedule_inline,
+    schedule_lambda,
+    schedule_switch,
+    schedule_transform,
 )
 from conductorlite.decide.operators.sub_workflow import (
     DEFINITION_HASH,
@@ -35,8 +50,6 @@ from conductorlite.decide.operators.sub_workflow import (
     schedule_sub_workflow,
     start_child,
 )
-from conductorlite.decide.operators.switch import chosen_head, schedule_decision, schedule_switch
-from conductorlite.decide.operators.wait import schedule_human, schedule_noop, schedule_wait
 from conductorlite.decide.operators.worker import (
     admitted,
     ask_again,
@@ -49,8 +62,10 @@ from conductorlite.decide.operators.worker import (
     start_deadlines,
     total_timeout_at,
 )
+from conductorlite.language.durations import parse_duration, parse_until
+from conductorlite.language.values import to_text
 from conductorlite.model.decisions import EventKind
-from conductorlite.model.errors import InvalidInput
+from conductorlite.model.errors import InvalidExpression, InvalidInput
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
@@ -82,14 +97,86 @@ __all__ = [
     "resume_loop",
     "schedule",
     "schedule_branch",
+    "schedule_human",
+    "schedule_noop",
     "schedule_set_variable",
     "schedule_terminate",
+    "schedule_wait",
     "scope_is_empty",
     "set_round",
     "start_child",
     "start_deadlines",
     "with_rounds",
 ]
+
+
+def schedule_wait(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+    """Start waiting. A WAIT that was canceled with its execution and is retried waits for the same instant as before."""
+    ref = printed_ref(node.ref, iterations)
+    task_id = draft.task_id(ref, 0 if previous is None else previous.attempt + 1)
+    values = rendered(draft, node, iterations, task_id)
+    until: int | None = None
+    problem: str | None = None
+    if previous is not None and previous.wait_until is not None:
+        until = previous.wait_until
+    else:
+        try:
+            until = _until(values, draft.now)
+        except InvalidExpression as error:
+            problem = str(error)
+    given = draft.payload(values)
+    if problem:
+        failed = TaskStatus.FAILED_WITH_TERMINAL_ERROR
+        draft.create_ended(node, iterations, failed, previous=previous, input=given, reason=problem)
+        return
+    task = draft.create(
+        node,
+        iterations,
+        TaskStatus.IN_PROGRESS,
+        previous=previous,
+        input=given,
+        started_at=draft.now,
+        wait_until=until,
+    )
+    if until is not None:
+        draft.set_timer(task, EventKind.WAIT_ENDS, until)
+    start_deadlines(draft, node, task, previous)
+
+
+def schedule_human(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+    """Wait for somebody to report on the task; it times out only if its definition says so."""
+    ref = printed_ref(node.ref, iterations)
+    task_id = draft.task_id(ref, 0 if previous is None else previous.attempt + 1)
+    values = rendered(draft, node, iterations, task_id)
+    task = draft.create(
+        node,
+        iterations,
+        TaskStatus.IN_PROGRESS,
+        previous=previous,
+        input=draft.payload(values),
+        started_at=draft.now,
+    )
+    start_deadlines(draft, node, task, previous)
+
+
+def _until(values: dict[str, object], now: int) -> int | None:
+    duration, until = (_as_text(values.get(name)) for name in ("duration", "until"))
+    if duration.strip() and until.strip():
+        raise InvalidExpression("Both 'duration' and 'until' specified. Please provide only one input")
+    if duration.strip():
+        return now + parse_duration(duration.strip())
+    # Conductor reads the text as it is: blanks around a date are an error.
+    return parse_until(until, "UTC") if until.strip() else None
+
+
+def _as_text(value: object) -> str:
+    return "" if value is None else to_text(value)
+
+
+def schedule_noop(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
+    """Create the row, already over."""
+    draft.create_ended(node, iterations, TaskStatus.COMPLETED)
+
 
 _STATUSES: Final = (WorkflowStatus.COMPLETED, WorkflowStatus.FAILED, WorkflowStatus.TERMINATED)
 

@@ -21,8 +21,7 @@ import attrs
 
 from conductorlite.decide.draft.rows import Draft
 from conductorlite.decide.operators.document import rendered
-from conductorlite.decide.operators.fork import FORKED_DEFINITION
-from conductorlite.decide.operators.join import create_collecting_join
+from conductorlite.decide.operators.join import FORKED_DEFINITION, create_collecting_join
 from conductorlite.language.values import to_text
 from conductorlite.model.definitions import TaskType, WorkflowDef
 from conductorlite.model.executions import Task, printed_ref
@@ -51,7 +50,7 @@ def resolve_dynamic(
     name = "" if value is None else to_text(value).strip()
     if not name:
         problem = f"Input {param!r} names no task: it is {'missing' if value is None else 'empty'}"
-    elif name in _TYPES and name not in ALONE and name not in _WORKERS:
+    elif name in TaskType.__members__ and name not in ALONE and name not in _WORKERS:
         problem = f"Input {param!r} is {name!r}, a task type that cannot stand alone"
     if problem is None:
         kind = name if name in ALONE or name in _WORKERS else str(TaskType.SIMPLE)
@@ -72,9 +71,6 @@ def resolve_dynamic(
         input=draft.payload(values),
         reason=problem,
     )
-
-
-_TYPES: Final = frozenset(str(kind) for kind in TaskType)
 
 
 #: Branches one fork may have: more is a mistake, or an attack.
@@ -213,7 +209,7 @@ def _same_task(draft: Draft, node: Node, iterations: tuple[int, ...], values: Ma
     return branches
 
 
-_BUILT_IN: Final = frozenset(str(kind) for kind in TaskType if kind not in (TaskType.SIMPLE, TaskType.USER_DEFINED))
+_BUILT_IN: Final = frozenset(TaskType) - {TaskType.SIMPLE, TaskType.USER_DEFINED}
 
 
 def _version(value: Any) -> int | None:

@@ -1,35 +1,43 @@
-"""JOIN: ends when every joined reference has ended.
+"""FORK_JOIN and what ends it: JOIN and EXCLUSIVE_JOIN.
 
-The row counts what it still waits for, so an arrival costs one row whatever the width. The joined rows are read once, at the
-end, for the output and the status. Behind a dynamic fork it counts, like a loop, what is live in the branches: a branch may be a
-sequence or hold operators, and only its own end is the end of it. Source of the rule: Conductor's `Join.execute`, without its
-race (it may look at a failed attempt before the retry is scheduled; here only ends without a retry are counted) and without
-its polling.
+A FORK_JOIN puts the head of every branch on the work list. The row of the JOIN behind it is made first, so that it counts branches
+that end while a wide fork is still scheduling (a turn may be cut in between); it takes its place in the order of tasks behind the
+heads, as in Conductor. Until then it waits for one end more than it has branches.
 
-EXCLUSIVE_JOIN: ends with the first of the tasks it names to end, and puts out what that one has put out.
+A JOIN is over when `waiting` and `open` are 0. `waiting` counts the joined references that have not ended: each end that no retry
+follows takes one off, whatever the width. Behind a dynamic fork `open` counts, like a loop, what is live in the
+branches: a branch may be a sequence, and only its own end is the end of it. The joined rows are read once, at the end, for the
+output and the status. What is not pretty: whatever moves rows about (retry, rerun, skip, migrate) must call `recount_join`, for
+the counter knows nothing of them. Source of the rule: Conductor's `Join.execute`, without its race (it may look at a failed attempt
+before the retry is scheduled) and its polling.
 
-It looks whenever one of them ends, or something that could still have led to one (`Node.heralds`). Of several that have ended
-when it looks, one that ended well comes before one that did not, then the order of the list decides. A failure ends it only
-when nothing better can come. `defaultExclusiveJoinTask` is for when none of `joinOn` was scheduled. Source of the rule:
-Conductor's documentation of EXCLUSIVE_JOIN; its code (`ExclusiveJoin.execute`) takes the first that is listed, waits for ever
-when none was scheduled, and throws when one of several was not.
+An EXCLUSIVE_JOIN looks whenever one of the tasks it names ends, or something that could still have led to one (`Node.heralds`).
+Of several that have ended when it looks, one that ended well comes before one that did not, then the order of the list decides;
+its output is that task's. A failure ends it only when nothing better can come. `defaultExclusiveJoinTask` is for when none of
+`joinOn` was scheduled. Source of the rule: Conductor's documentation of EXCLUSIVE_JOIN; its code (`ExclusiveJoin.execute`) takes
+the first that is listed, waits for ever when none was scheduled, and throws when one of several was not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import attrs
 
 from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.operators.document import rendered
 from conductorlite.decide.operators.worker import start_deadlines
+from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import Task, changed, printed_ref
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node
 
 __all__ = [
+    "FORKED_DEFINITION",
     "branches_ended",
+    "branches_left",
     "choose",
     "create_collecting_join",
     "create_join",
@@ -38,7 +46,10 @@ __all__ = [
     "one_less",
     "pass_over_join",
     "recount_join",
+    "resume_fork",
+    "schedule_branch",
     "schedule_exclusive_join",
+    "schedule_fork",
     "schedule_join",
 ]
 
@@ -190,3 +201,80 @@ def _finish(draft: Draft, join: Task) -> None:
     else:
         status, reason = TaskStatus.COMPLETED, None
     draft.close(join, status, output=output, reason=reason)
+
+
+#: Where a dynamic fork keeps the hash of the definition made of its branches.
+FORKED_DEFINITION: Final = "forkedDefinitionHash"
+
+
+def schedule_fork(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
+    """Create the FORK and its JOIN; the branches follow from the work list."""
+    values = rendered(draft, node, iterations)
+    fork = draft.create(
+        node,
+        iterations,
+        TaskStatus.COMPLETED,
+        input=draft.payload(values),
+        started_at=draft.now,
+        ended_at=draft.now,
+    )
+    if node.join is not None:
+        join = draft.plan_of(node.grafts).nodes[node.join]
+        create_join(draft, join, iterations, forked=node.inside)
+    draft.stack.append(("branch", fork.ref, 0))
+
+
+def schedule_branch(draft: Draft, ref: str, index: int) -> None:
+    """Schedule the head of one branch; behind the last one, the JOIN takes its place."""
+    fork = draft.known(ref)
+    node = _grown(draft, fork)
+    if index == 0 and _may_exist(draft):
+        branches_left(draft, ref, 0)
+    if index < len(node.heads):
+        draft.stack.append(("branch", ref, index + 1))
+        head = draft.plan_of((*fork.grafts, *_graft(draft, fork))).nodes[node.heads[index]]
+        draft.stack.append(("schedule", head.ref, list(fork.iterations), list(head.grafts)))
+        return
+    if node.join is not None:
+        join = draft.known(printed_ref(node.join, fork.iterations))
+        if join.seq == 0:  # a fork that is taken up again may have come this far before
+            draft.put(attrs.evolve(join, seq=draft.next_place(join.ref)))
+            one_less(draft, join.ref)
+    draft.queue.append(("advance", ref))
+
+
+def _graft(draft: Draft, fork: Task) -> tuple[str, ...]:
+    """The hash of the definition a dynamic fork has made of its branches; nothing for any other."""
+    if draft.node(fork).task.type != TaskType.FORK_JOIN_DYNAMIC:
+        return ()
+    digest = draft.value(fork.input).get(FORKED_DEFINITION)
+    return (digest,) if digest else ()
+
+
+def _grown(draft: Draft, fork: Task) -> Node:
+    return draft.plan_of((*fork.grafts, *_graft(draft, fork))).nodes[fork.base_ref]
+
+
+def branches_left(draft: Draft, ref: str, index: int) -> tuple[str, ...]:
+    """The heads of a fork's branches that are to be scheduled yet, from the one of that number on.
+
+    What scheduling them reads is loaded, as far as this turn will come: the JOIN, and whether there is a task of the name of one
+    that was made at run time, was skipped, or stands there already.
+    """
+    fork = draft.known(ref)
+    node = _grown(draft, fork)
+    heads = node.heads[index:]
+    wanted = [] if node.join is None else [node.join]
+    if _graft(draft, fork) or _may_exist(draft):
+        wanted += heads[: draft.bounds.rows]
+    draft.reader.prefetch(refs=[printed_ref(name, fork.iterations) for name in wanted])
+    return heads
+
+
+def _may_exist(draft: Draft) -> bool:
+    return bool(draft.reopening or draft.field("skips"))
+
+
+def resume_fork(draft: Draft, fork: Task) -> None:
+    """Go on with a fork whose turn was cut before its execution ended and was reopened."""
+    draft.stack.append(("branch", fork.ref, 0))

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 from conductorlite.engine.callers import Caller, caller_of, refuse_callers
 from conductorlite.model.errors import EngineClosed, NoThread, StorageError, WouldDeadlock
 from conductorlite.model.executions import HistoryEvent, Workflow
-from conductorlite.model.spans import Span, to_span
+from conductorlite.model.texts import Span, to_span
 from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.pool import Job, Pool
 from conductorlite.runtime.signals import Leaving, late

@@ -21,8 +21,8 @@ from conductorlite.engine.turn_types import Listener
 from conductorlite.model.clock import Clock, Instant
 from conductorlite.model.definitions import IdempotencyStrategy, SchemaDef, Semantics, TaskDef, WorkflowDef
 from conductorlite.model.executions import Explanation, HistoryEvent, PollData, Task, TaskLog, TaskResult, Workflow
-from conductorlite.model.spans import Span
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.model.texts import Span
 from conductorlite.plan.migration import MigrationPlan
 from conductorlite.runtime.aio.run import AsyncRun
 from conductorlite.runtime.aio.verbs import AsyncEvents, AsyncKeeping, AsyncSchedules, AsyncUpkeep

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from conductorlite.model.executions import Workflow
-from conductorlite.model.spans import Span
 from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.model.texts import Span
 
 if TYPE_CHECKING:
     from conductorlite.runtime.aio.engine import AsyncEngine

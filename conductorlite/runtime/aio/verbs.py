@@ -21,7 +21,7 @@ from conductorlite.engine.retention import PruneReport
 from conductorlite.model.clock import Instant
 from conductorlite.model.handlers import EventExecution, EventHandler
 from conductorlite.model.schedules import OverlapPolicy, Schedule, WorkflowSchedule
-from conductorlite.model.spans import Span
+from conductorlite.model.texts import Span
 from conductorlite.runtime.engine import Engine
 from conductorlite.store.bookkeeping import Sizes
 from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary

@@ -24,7 +24,7 @@ from conductorlite.model.errors import (
     StorageError,
     StorageFull,
 )
-from conductorlite.model.spans import Milliseconds, to_ms
+from conductorlite.model.texts import Milliseconds, to_ms
 from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.store.bookkeeping import Life, PayloadStorage
 from conductorlite.store.sqlite.backup import copy

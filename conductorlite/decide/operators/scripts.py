@@ -1,0 +1,225 @@
+"""The operators that evaluate a script on their own input: SWITCH, DECISION, INLINE, LAMBDA, JSON_JQ_TRANSFORM.
+
+A script is asked through the draft, which asks the reader: what it answers is decided once. What it may know of clock and chance
+is the instant of the turn and the task's id.
+
+SWITCH, DECISION: the result is compared as text; a missing value is the text `null`. A case that is listed but empty selects
+nothing, the default is for keys that are absent; in a DECISION the default is for empty cases too. An expression that fails fails
+the task, which is never retried by itself. Source of the rules: Conductor's `SwitchTaskMapper`, `DecisionTaskMapper`.
+
+INLINE, LAMBDA: the answer is kept as `result`. The script is part of the input, so `${…}` in it is filled in before; the rest of
+the input is what it reads. An INLINE whose script fails has failed for good, unless it ran out of time; a LAMBDA, whose script is
+the body of a function, may always be retried. Source of the rules: Conductor's `Inline.execute`, `Lambda.execute`.
+
+JSON_JQ_TRANSFORM: the first result is `result` (null when there is none), all of them are `resultList`. A program that fails, also
+at being compiled, fails the task, which may be retried. Source of the rule: Conductor's `JsonJqTransform.start`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.operators.document import rendered
+from conductorlite.language.conditions import compile_condition, compile_function
+from conductorlite.language.jq import compile_jq
+from conductorlite.language.processes import ScriptTimedOut
+from conductorlite.language.values import Json, to_text
+from conductorlite.model.errors import ExpressionFailed, InvalidExpression, InvalidInput, MissingExtra
+from conductorlite.model.executions import Task, printed_ref
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.plan.compile import Node
+
+__all__ = [
+    "CHOOSES",
+    "chosen_head",
+    "schedule_decision",
+    "schedule_inline",
+    "schedule_lambda",
+    "schedule_switch",
+    "schedule_transform",
+    "script_of",
+    "settle_at_once",
+]
+
+#: Scripts by text; a text may differ from one task to the next, so only the latest are kept.
+_KEPT: Final = 512
+_compiled: Final = lru_cache(maxsize=_KEPT)(compile_condition)
+_function: Final = lru_cache(maxsize=_KEPT)(compile_function)
+_program: Final = lru_cache(maxsize=_KEPT)(compile_jq)
+
+
+def schedule_inline(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+    """Evaluate, and create the row, already over."""
+
+    def evaluate(values: dict[str, Any], task_id: str) -> dict[str, Json]:
+        return {"result": _evaluate(values, draft.now, task_id)}
+
+    settle_at_once(draft, node, iterations, previous, evaluate, lambda error: isinstance(error, ScriptTimedOut))
+
+
+def schedule_lambda(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+    """Call the function whose body the script is, and create the row, already over."""
+
+    def evaluate(values: dict[str, Any], task_id: str) -> dict[str, Json]:
+        return {"result": _call(values, draft.now, task_id)}
+
+    settle_at_once(draft, node, iterations, previous, evaluate, lambda error: True)
+
+
+def settle_at_once(
+    draft: Draft,
+    node: Node,
+    iterations: tuple[int, ...],
+    previous: Task | None,
+    evaluate: Callable[[dict[str, Any], str], dict[str, Json]],
+    retriable: Callable[[Exception], bool],
+) -> None:
+    """Create a row that is over already, with what `evaluate` makes of its input and id as output.
+
+    An expression that fails fails the task, with its words as the reason and as `error`; `retriable` says whether for good.
+    """
+    ref = printed_ref(node.ref, iterations)
+    task_id = draft.task_id(ref, 0 if previous is None else previous.attempt + 1)
+    values = rendered(draft, node, iterations, task_id)
+    reason: str | None = None
+    status = TaskStatus.COMPLETED
+    try:
+        output = draft.payload(draft.evaluated(task_id, values, lambda: evaluate(values, task_id)))
+    except (ExpressionFailed, InvalidExpression, InvalidInput, MissingExtra) as error:
+        status = TaskStatus.FAILED if retriable(error) else TaskStatus.FAILED_WITH_TERMINAL_ERROR
+        reason = str(error)
+        output = draft.payload({"error": reason})
+    draft.create_ended(
+        node,
+        iterations,
+        status,
+        previous=previous,
+        input=draft.payload(values),
+        output=output,
+        reason=reason,
+    )
+
+
+def _evaluate(values: dict[str, Any], now: int, task_id: str) -> Json:
+    evaluator = values.get("evaluatorType")
+    if evaluator is None:
+        evaluator = "javascript"
+    if not isinstance(evaluator, str):
+        raise ExpressionFailed(f"evaluatorType is a {_kind(evaluator)}, not a text")
+    if not evaluator.strip():
+        raise ExpressionFailed("evaluatorType is empty")
+    return _compiled(script_of(values, "expression"), evaluator).evaluate(values, now=now, seed=task_id)
+
+
+def _call(values: dict[str, Any], now: int, task_id: str) -> Json:
+    return _function(script_of(values, "scriptExpression")).evaluate(values, now=now, seed=task_id)
+
+
+def script_of(values: dict[str, Any], name: str) -> str:
+    """The text under a name of the input; raises ExpressionFailed when it is missing, no text, or blank."""
+    text = values.get(name)
+    if not isinstance(text, str):
+        raise ExpressionFailed(f"{name} is missing" if text is None else f"{name} is a {_kind(text)}, not a text")
+    if not text.strip():
+        raise ExpressionFailed(f"{name} is empty")
+    return text
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    return "map" if isinstance(value, dict) else "list" if isinstance(value, list) else "number"
+
+
+def schedule_transform(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+    """Run the program, and create the row, already over."""
+
+    def evaluate(values: dict[str, Any], task_id: str) -> dict[str, Json]:
+        results = _program(script_of(values, "queryExpression")).evaluate(values, now=draft.now, seed=task_id)
+        return {"result": results[0] if results else None, "resultList": results}
+
+    settle_at_once(draft, node, iterations, previous, evaluate, lambda error: True)
+
+
+#: Types that take one of several cases.
+CHOOSES: Final = frozenset({"SWITCH", "DECISION"})
+
+
+def schedule_switch(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+    """Evaluate, create the row, and put the head of the selected case on the work list."""
+    values = rendered(draft, node, iterations)
+    case = _case(draft, node, iterations, previous, values, node.task.expression)
+    if case is not None:
+        _take(draft, node, iterations, previous, case, values, {"evaluationResult": [case], "selectedCase": case})
+
+
+def schedule_decision(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+    """The same for a DECISION, which keeps of its input nothing but the case."""
+    values = rendered(draft, node, iterations)
+    script = node.task.case_expression or node.task.case_value_param
+    case = _case(draft, node, iterations, previous, values, script)
+    if case is not None:
+        _take(draft, node, iterations, previous, case, {}, {"caseOutput": [case]})
+
+
+def _case(
+    draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None, values: dict[str, Any], script: str | None
+) -> str | None:
+    """What the expression selects, as text; None when it failed, and the task with it."""
+    try:
+        if node.condition is None:
+            raise ExpressionFailed(f"the {node.task.type} has no expression")
+        task_id = draft.task_id(printed_ref(node.ref, iterations), 0 if previous is None else previous.attempt + 1)
+        condition = node.condition
+        return to_text(draft.evaluated(task_id, values, lambda: condition.evaluate(values, now=draft.now, seed=task_id)))
+    except ExpressionFailed as error:
+        draft.create_ended(
+            node,
+            iterations,
+            TaskStatus.FAILED,
+            previous=previous,
+            input=draft.payload(values),
+            reason=f"{node.task.type} expression {script!r} failed: {error}",
+        )
+        return None
+
+
+def _take(
+    draft: Draft,
+    node: Node,
+    iterations: tuple[int, ...],
+    previous: Task | None,
+    case: str,
+    values: dict[str, Any],
+    output: dict[str, Any],
+) -> None:
+    head = _head(node, case)
+    task = draft.create_ended(
+        node,
+        iterations,
+        TaskStatus.COMPLETED,
+        previous=previous,
+        input=draft.payload({**values, "case": case} | ({"hasChildren": "true"} if head else {})),
+        output=draft.payload(output),
+    )
+    if head is not None and task.status.successful:
+        draft.follow(task, head, iterations)
+
+
+def _head(node: Node, case: str) -> str | None:
+    if node.task.type == "DECISION":
+        return node.cases.get(case) or node.default_case
+    return node.cases.get(case, node.default_case)
+
+
+def chosen_head(draft: Draft, task: Task) -> str | None:
+    """First node of the case that a finished SWITCH or DECISION took; None when it took none, or is neither."""
+    node = draft.node(task)
+    if node.task.type not in CHOOSES:
+        return None
+    output = draft.value(task.output)
+    case = output.get("selectedCase") if node.task.type == "SWITCH" else next(iter(output.get("caseOutput", ())), None)
+    return None if case is None else _head(node, case)
