@@ -119,10 +119,10 @@ from conductorlite.runtime.calls import TaskLogFilter, current_task
 from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.engine import Engine, Run
 from conductorlite.runtime.registry import Workers
-from conductorlite.store.bookkeeping import ExternalStorageLocation, Size, Sizes
 from conductorlite.store.payloads import LocalPayloads, MemoryPayloads
 from conductorlite.store.ports import EventMessage, EventSource, SecretProvider
 from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
+from conductorlite.store.tables import ExternalStorageLocation, Size, Sizes
 
 __all__ = [
     "ActionType",

@@ -10,12 +10,11 @@ from conductorlite.model.errors import ExecutionArchived, ExecutionNotFound, Sto
 from conductorlite.model.executions import Workflow
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.store.ports import ReadingTransaction
-from conductorlite.store.tables import ArchiveReads
 
 __all__ = ["archived_workflow", "missing", "status_of", "unarchived"]
 
 
-def missing(view: ArchiveReads, workflow_id: str) -> ExecutionNotFound:
+def missing(view: ReadingTransaction, workflow_id: str) -> ExecutionNotFound:
     """Why an execution is not in the store: it is archived, or there is none."""
     if view.archived(workflow_id) is not None:
         return ExecutionArchived(workflow_id)
@@ -33,7 +32,7 @@ def status_of(view: ReadingTransaction, workflow_id: str) -> WorkflowStatus:
     return WorkflowStatus(found.status)
 
 
-def unarchived(view: ArchiveReads, workflow_id: str) -> Unpacked:
+def unarchived(view: ReadingTransaction, workflow_id: str) -> Unpacked:
     """What is archived of an execution; raises ExecutionNotFound, and StorageCorrupt when it cannot be read."""
     found = view.archived(workflow_id)
     if found is None:

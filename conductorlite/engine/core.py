@@ -26,9 +26,8 @@ from conductorlite.model.definitions import Semantics, TaskDef
 from conductorlite.model.errors import EngineClosed, InvalidInput, StorageError
 from conductorlite.model.executions import Task
 from conductorlite.model.handlers import EventHandler
-from conductorlite.store.bookkeeping import PayloadCodec, PayloadStorage
 from conductorlite.store.payloads import open_payloads
-from conductorlite.store.ports import Backend, Lock, SecretProvider
+from conductorlite.store.ports import Backend, Lock, PayloadCodec, PayloadStorage, SecretProvider
 
 __all__ = ["Core", "checked_name", "new_upload_name"]
 

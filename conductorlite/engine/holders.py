@@ -20,7 +20,8 @@ from conductorlite.model.decisions import Event, EventKind
 from conductorlite.model.errors import ConductorliteError, InvariantBroken, NotFound, StorageError
 from conductorlite.model.executions import Task
 from conductorlite.model.threads import Mutex, Waiter, started
-from conductorlite.store.bookkeeping import HolderRow, Life, Presence
+from conductorlite.store.ports import Presence
+from conductorlite.store.tables import HolderRow, Life
 
 __all__ = ["Holding", "leave_all"]
 

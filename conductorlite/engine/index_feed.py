@@ -21,9 +21,9 @@ from conductorlite.engine.logs import log_store
 from conductorlite.model.clock import Clock
 from conductorlite.model.errors import ConductorliteError, EngineClosed, InvariantBroken, StorageBusy, StorageCorrupt, StorageError
 from conductorlite.model.texts import error_text
-from conductorlite.store.bookkeeping import Change, Feed, FeedKind
 from conductorlite.store.documents import Document
 from conductorlite.store.ports import Backend, DocumentWrites, IndexDAO, ReadingTransaction, WritingTransaction
+from conductorlite.store.tables import Change, Feed, FeedKind
 
 __all__ = ["COUNTED", "Feeder", "IndexHealth", "OwnFeeder", "belongs"]
 

@@ -22,7 +22,6 @@ from conductorlite.model.definitions import MAX_KEY, IdempotencyStrategy
 from conductorlite.model.errors import InvalidInput, KeyTaken, PayloadLost
 from conductorlite.model.executions import PollData, Workflow
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
-from conductorlite.store.tables import ExecutionReads, QueueReads
 
 __all__ = [
     "Polls",
@@ -58,7 +57,7 @@ def checked_strategy(strategy: IdempotencyStrategy | str) -> IdempotencyStrategy
         raise InvalidInput(f"idempotency strategy {strategy!r} is none of {names}") from None
 
 
-def replaced(view: ExecutionReads, name: str, key: str | None, strategy: IdempotencyStrategy) -> str | None:
+def replaced(view: ReadingTransaction, name: str, key: str | None, strategy: IdempotencyStrategy) -> str | None:
     """The execution that a new one takes the key over from; None when it is free. Raises KeyTaken."""
     holder = None if key is None else view.key_holder(name, key)
     if holder is None:
@@ -70,7 +69,7 @@ def replaced(view: ExecutionReads, name: str, key: str | None, strategy: Idempot
     raise KeyTaken(holder, f"idempotency key {key!r} of workflow {name!r} belongs to execution {holder!r}, which is {status}")
 
 
-def start_event(view: ExecutionReads, workflow_id: str, now: int) -> Event | None:
+def start_event(view: ReadingTransaction, workflow_id: str, now: int) -> Event | None:
     """The due event that brings an execution into being, or None."""
     due = view.due_events(workflow_id, now, _LETTERS)
     return next((event for event in due if event.kind is EventKind.START), None)
@@ -181,7 +180,7 @@ def checked_domains(given: Mapping[str, str] | None) -> dict[str, str]:
     return domains
 
 
-def last_polls(view: QueueReads, task_type: str) -> dict[str, int]:
+def last_polls(view: ReadingTransaction, task_type: str) -> dict[str, int]:
     """The instant of the last poll for a task type in each domain."""
     return {poll.domain: poll.last_poll_time for poll in view.poll_data(task_type) if poll.domain is not None}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from operator import is_not
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -36,7 +36,7 @@ from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.plan.compile import Plan, compile_plan
 from conductorlite.plan.tree import OPERATOR_TYPES
 from conductorlite.plan.validate import enforced, schema_problems, validate, validate_task_def
-from conductorlite.store.tables import MetadataReads, SchemaReads
+from conductorlite.store.ports import ReadingTransaction
 
 __all__ = ["Embedded", "Metadata", "Notice"]
 
@@ -63,10 +63,6 @@ def _refuse_errors(found: Sequence[Problem]) -> None:
 
 #: A definition that is new to an engine, with its warnings.
 Notice = tuple[WorkflowDef | TaskDef, tuple[Problem, ...]]
-
-
-class _Registry(MetadataReads, SchemaReads, Protocol):
-    """What is registered."""
 
 
 class Metadata(Core):
@@ -165,7 +161,7 @@ class Metadata(Core):
 
     # ------------------------------------------------------------------ embedding
 
-    def embedded(self, view: _Registry, wanted: WorkflowDef | str, version: int | None) -> Embedded:
+    def embedded(self, view: ReadingTransaction, wanted: WorkflowDef | str, version: int | None) -> Embedded:
         """The definition as a new execution keeps it; raises DefinitionNotFound, InvalidDefinition."""
         text = definition_text(wanted) if isinstance(wanted, WorkflowDef) else _registered(view, wanted, version)
         key = (text, view.registry_version(), self.semantics)
@@ -180,12 +176,12 @@ class Metadata(Core):
             self._embedded.put(key, known)
         return known
 
-    def resolve(self, view: _Registry, name: str, version: int | None) -> tuple[str, Mapping[str, str]]:
+    def resolve(self, view: ReadingTransaction, name: str, version: int | None) -> tuple[str, Mapping[str, str]]:
         """Hash of a registered definition and the texts to keep with it; raises as `embedded` does."""
         found = self.embedded(view, name, version)
         return found.digest, found.texts
 
-    def embed(self, view: _Registry, definition: object, semantics: Semantics) -> Embedding:
+    def embed(self, view: ReadingTransaction, definition: object, semantics: Semantics) -> Embedding:
         """A definition made at run time as an execution keeps it, or what is wrong with it."""
         try:
             if not isinstance(definition, WorkflowDef):
@@ -204,7 +200,7 @@ class Metadata(Core):
 
     def _embed(
         self,
-        view: _Registry,
+        view: ReadingTransaction,
         definition: WorkflowDef,
         semantics: Semantics,
         chain: tuple[str, ...] = (),
@@ -293,7 +289,7 @@ class Metadata(Core):
 class _Embedding:
     """What is known while a definition and those below it are embedded."""
 
-    view: _Registry
+    view: ReadingTransaction
     semantics: Semantics
     #: Name and version of the definition and of those around it.
     chain: tuple[str, ...]
@@ -306,7 +302,7 @@ class _Embedding:
 D = TypeVar("D", WorkflowDef, TaskDef, TaskDef | None)
 
 
-def _with_schemas(view: _Registry, definition: D) -> D:
+def _with_schemas(view: ReadingTransaction, definition: D) -> D:
     """The definition with the schemas that it enforces and only names put in; raises DefinitionNotFound."""
     if definition is None or not enforced(definition):
         return definition
@@ -319,14 +315,14 @@ def _with_schemas(view: _Registry, definition: D) -> D:
     return attrs.evolve(definition, **found) if found else definition  # type: ignore[arg-type]
 
 
-def _schema(view: SchemaReads, name: str, version: int | None) -> SchemaDef:
+def _schema(view: ReadingTransaction, name: str, version: int | None) -> SchemaDef:
     text = view.schema_def(name, version)
     if text is None:
         raise DefinitionNotFound(f"no schema {name!r}{'' if version is None else f' version {version}'} is registered")
     return SchemaDef.from_json(text)
 
 
-def _registered(view: MetadataReads, name: str, version: int | None) -> str:
+def _registered(view: ReadingTransaction, name: str, version: int | None) -> str:
     text = view.workflow_def(name, version)
     if text is None:
         which = f"workflow {name!r}" if version is None else f"workflow {name!r} version {version}"

@@ -30,8 +30,8 @@ from conductorlite.model.canonical import MAX_SIZE, ExternalPayload, Payload, pa
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import ConductorliteError, InvalidInput, PayloadLost, PayloadTooLarge, PayloadUnavailable
 from conductorlite.model.texts import error_text, printable
-from conductorlite.store.bookkeeping import ExternalStorageLocation, LoosePayload, PayloadCodec, PayloadStorage, StoredPayload
-from conductorlite.store.ports import Backend, ReadingTransaction, WritingTransaction
+from conductorlite.store.ports import Backend, PayloadCodec, PayloadStorage, ReadingTransaction, WritingTransaction
+from conductorlite.store.tables import ExternalStorageLocation, LoosePayload, StoredPayload
 
 __all__ = ["Elsewhere", "Near", "Outside", "PayloadSweep", "as_unavailable", "given_path", "location", "uploaded"]
 

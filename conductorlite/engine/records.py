@@ -18,9 +18,8 @@ from conductorlite.model.errors import Conflict, ExecutionNotFound, InvalidInput
 from conductorlite.model.executions import PollData, Workflow
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import Span, to_span
-from conductorlite.store.bookkeeping import ExternalStorageLocation
 from conductorlite.store.ports import WritingTransaction
-from conductorlite.store.tables import ExecutionFilter
+from conductorlite.store.tables import ExecutionFilter, ExternalStorageLocation
 
 __all__ = ["Records"]
 

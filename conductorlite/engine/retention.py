@@ -22,9 +22,8 @@ from conductorlite.model.errors import ConductorliteError, Conflict, ExecutionNo
 from conductorlite.model.executions import Workflow
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import Span, to_span
-from conductorlite.store.bookkeeping import Sizes
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
-from conductorlite.store.tables import Archived, ExecutionFilter
+from conductorlite.store.tables import Archived, ExecutionFilter, Sizes
 
 __all__ = ["Keeping", "PruneReport"]
 

@@ -44,7 +44,6 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.texts import printable
-from conductorlite.store.bookkeeping import Change, FeedKind
 from conductorlite.store.documents import TASKS, WORKFLOWS, Document, shown, task_document, workflow_document
 from conductorlite.store.ports import Backend, IndexDAO, IndexReads, ReadingTransaction
 from conductorlite.store.search import (
@@ -58,6 +57,7 @@ from conductorlite.store.search import (
     summary,
     task_summary,
 )
+from conductorlite.store.tables import Change, FeedKind
 
 __all__ = ["Comparison", "Library", "Searching"]
 

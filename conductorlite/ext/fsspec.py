@@ -7,8 +7,8 @@ from typing import Any, Final, TypeVar, final
 
 from conductorlite.model.errors import InvalidInput, MissingExtra, PayloadLost, PayloadUnavailable
 from conductorlite.model.texts import Seconds, to_seconds
-from conductorlite.store.bookkeeping import ExternalStorageLocation, StoredPayload
 from conductorlite.store.payloads import checked_key, checked_operation
+from conductorlite.store.tables import ExternalStorageLocation, StoredPayload
 
 __all__ = ["FsspecPayloads"]
 

@@ -34,8 +34,7 @@ from conductorlite.plan.names import unserved, worker_types
 from conductorlite.runtime.loop import Driver
 from conductorlite.runtime.registry import Workers
 from conductorlite.runtime.signals import Leaving, failed, late, passes
-from conductorlite.store.bookkeeping import PayloadCodec, PayloadStorage
-from conductorlite.store.ports import Backend, EventSource, IndexDAO, Lock, SecretProvider
+from conductorlite.store.ports import Backend, EventSource, IndexDAO, Lock, PayloadCodec, PayloadStorage, SecretProvider
 
 __all__ = ["Engine", "Notices", "Run"]
 

@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Final, final
 
 from conductorlite.model.errors import InvalidInput, PayloadLost, PayloadUnavailable
-from conductorlite.store.bookkeeping import ExternalStorageLocation, PayloadStorage, StoredPayload
 from conductorlite.store.files import PRIVATE, PRIVATE_FOLDER
+from conductorlite.store.ports import PayloadStorage
+from conductorlite.store.tables import ExternalStorageLocation, StoredPayload
 
 __all__ = ["LocalPayloads", "MemoryPayloads", "checked_key", "checked_operation", "open_payloads"]
 

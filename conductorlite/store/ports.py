@@ -1,64 +1,18 @@
-"""The protocols: a store and its two transactions, an index, a lock, a payload storage's secrets and sources.
+"""The protocols of what the engine stands on: a store, an index, a lock, a payload storage, secrets and sources of messages.
 
-Turns under way, known to those who come after a process that died in one.
-
-A store and its two transactions.
-
-What executions are searched by: the index in the store's own file, and one elsewhere, which may be lost at any time.
-
-Who takes turns on an execution.
-
-Where secrets come from.
-
-Where messages come from.
+What executions are searched by is the index in the store's own file, or an external one, which may be lost at any time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
 import attrs
 
-from conductorlite.store.bookkeeping import (
-    ChangeReads,
-    ChangeWrites,
-    DrivenReads,
-    DrivenWrites,
-    HolderReads,
-    HolderWrites,
-    Life,
-    OwnerReads,
-    OwnerWrites,
-    PayloadReads,
-    PayloadStorage,
-    PayloadWrites,
-    Presence,
-    RelayReads,
-    RelayWrites,
-    UpkeepReads,
-)
-from conductorlite.store.documents import Document
-from conductorlite.store.search import Asked, SearchResult, TaskSummary, WorkflowSummary
-from conductorlite.store.tables import (
-    ArchiveReads,
-    ArchiveWrites,
-    EventReads,
-    EventWrites,
-    ExecutionReads,
-    ExecutionWrites,
-    LimitReads,
-    LimitWrites,
-    MetadataReads,
-    MetadataWrites,
-    QueueReads,
-    QueueWrites,
-    ScheduleReads,
-    ScheduleWrites,
-    SchemaReads,
-    SchemaWrites,
-)
+from conductorlite.store.tables import ExternalStorageLocation, Life, StoredPayload
+from conductorlite.store.transactions import DocumentWrites, IndexReads, OwnIndex, ReadingTransaction, WritingTransaction
 
 __all__ = [
     "Backend",
@@ -71,10 +25,76 @@ __all__ = [
     "Lock",
     "Marks",
     "OwnIndex",
+    "PayloadCodec",
+    "PayloadStorage",
+    "Presence",
     "ReadingTransaction",
     "SecretProvider",
     "WritingTransaction",
 ]
+
+
+class PayloadStorage(Protocol):
+    """Bytes by key. It belongs to one store: what that store does not know of is swept. Thread-safe.
+
+    Keys are texts of hex digits, `/`, `.`, `-` and `_`. Every method raises PayloadUnavailable when the storage cannot be
+    reached or refuses.
+    """
+
+    def put(self, key: str, data: bytes) -> None:
+        """Keep bytes, whole or not at all, in place of what was there; durable when it returns."""
+
+    def get(self, key: str) -> bytes:
+        """The bytes; raises PayloadLost when there are none."""
+
+    def size(self, key: str) -> int:
+        """How many bytes there are, without reading them; raises PayloadLost when there are none."""
+
+    def delete(self, key: str) -> None:
+        """Forget the bytes; nothing happens when there are none."""
+
+    def list(self) -> Iterator[StoredPayload]:
+        """Every object there is, what an interrupted `put` has left included, in any order."""
+
+    def location(self, operation: str, path: str) -> ExternalStorageLocation:
+        """Where to READ or WRITE the object of that key; raises InvalidInput for any other operation."""
+
+
+class PayloadCodec(Protocol):
+    """What is done to bytes on their way to a storage and back: compressing, encrypting. Pure, thread-safe.
+
+    `key_id` (letters, digits, `-`, `_`) names how `encode` works at present, for one the key it encrypts with; it is kept
+    beside each payload, and given to `decode` with it, so that keys can be changed while old payloads are read.
+    """
+
+    key_id: str
+
+    def encode(self, data: bytes) -> bytes:
+        """The bytes as they are stored."""
+
+    def decode(self, data: bytes, key_id: str) -> bytes:
+        """The bytes as they were; may raise anything when they are damaged or the key is not known."""
+
+
+class Presence(Protocol):
+    """The sign that a holder is alive. It ends with its process, whatever ends that."""
+
+    @property
+    def place(self) -> str:
+        """Where others look for it."""
+
+    @property
+    def leased(self) -> bool:
+        """Whether there may be somebody who cannot look there, for whom only a lease counts."""
+
+    def leave(self) -> None:
+        """End it, telling that the holder went of its own will; from another process than its own, nothing. Idempotent."""
+
+    def die(self) -> None:
+        """End it as the death of its process would; idempotent."""
+
+    def remove(self) -> None:
+        """End it and leave no trace: nobody will look for it any more. Idempotent."""
 
 
 class Marks(Protocol):
@@ -85,69 +105,18 @@ class Marks(Protocol):
 
     def deaths(self, key: str) -> int:
         """How many processes have died in a turn of this key since the last one was forgotten."""
-        ...
 
     def begin(self, key: str) -> None:
         """Mark that a turn of this key is under way in this process."""
-        ...
 
     def end(self, key: str) -> None:
         """Take the mark back; nothing happens when there is none."""
-        ...
 
     def forget(self, key: str) -> None:
         """Forget that processes have died in turns of this key."""
-        ...
 
     def close(self) -> None:
         """Leave nothing behind but what the dead have left; idempotent."""
-        ...
-
-
-class ReadingTransaction(
-    ExecutionReads,
-    QueueReads,
-    LimitReads,
-    RelayReads,
-    MetadataReads,
-    EventReads,
-    ScheduleReads,
-    PayloadReads,
-    ChangeReads,
-    ArchiveReads,
-    UpkeepReads,
-    SchemaReads,
-    OwnerReads,
-    DrivenReads,
-    HolderReads,
-    Protocol,
-):
-    """One consistent view of the store."""
-
-    def index(self) -> OwnIndex | None:
-        """The index in the store's own file; None where there is none, and documents are matched one by one."""
-        ...
-
-
-class WritingTransaction(
-    ReadingTransaction,
-    ExecutionWrites,
-    QueueWrites,
-    LimitWrites,
-    RelayWrites,
-    MetadataWrites,
-    EventWrites,
-    ScheduleWrites,
-    PayloadWrites,
-    ChangeWrites,
-    ArchiveWrites,
-    SchemaWrites,
-    OwnerWrites,
-    DrivenWrites,
-    HolderWrites,
-    Protocol,
-):
-    """One atomic, serialised change of the store; sees its own writes."""
 
 
 class Backend(Protocol):
@@ -158,31 +127,24 @@ class Backend(Protocol):
 
     def reading(self) -> AbstractContextManager[ReadingTransaction]:
         """A consistent view; released when the block ends, so keep blocks short."""
-        ...
 
     def writing(self) -> AbstractContextManager[WritingTransaction]:
         """An atomic change: committed when the block ends, undone when it raises."""
-        ...
 
     def data_version(self) -> int:
         """A number that changes when another connection or process has committed."""
-        ...
 
     def commits(self) -> int:
         """How many changes were committed through this object."""
-        ...
 
     def checkpoint(self) -> None:
         """Put the store in order, as far as that keeps nobody waiting; for idle moments."""
-        ...
 
     def faults(self) -> Sequence[str]:
         """What the store itself finds wrong with how it keeps rows, in words; nothing for a sound one. Reads all of it."""
-        ...
 
     def rebuild_indexes(self) -> None:
         """Make every index anew from the rows it is of."""
-        ...
 
     def backup(self, path: str, *, documents: bool = True) -> None:
         """Copy the whole store, as it is at one instant, into a new file that appears when it is complete.
@@ -191,92 +153,33 @@ class Backend(Protocol):
 
         Raises InvalidInput when the store has no such form, AlreadyExists when there is something at `path`, StorageErrors.
         """
-        ...
 
     def payload_storage(self) -> PayloadStorage | None:
         """Where payloads past the soft barrier lie unless the engine is told otherwise; None: all of them in the store."""
-        ...
 
     def marks(self) -> Marks | None:
         """Where turns under way are marked; None where nothing outlives the process. Closed with the backend."""
 
     def appear(self) -> Presence:
         """The presence of an engine that is about to hand out tasks: it ends with the process, or with this store's closing."""
-        ...
 
     def look(self, place: str) -> Life:
         """What is known of a holder by the place of its presence."""
-        ...
 
     def forget(self, place: str) -> None:
         """Remove what is left of the presence of a holder that is no more."""
-        ...
 
     def make_room(self) -> bool:
         """Give back whatever is kept so that a full store can be emptied; whether a removal that met StorageFull may do now.
 
         Outside every transaction.
         """
-        ...
 
     def compact(self) -> None:
         """Give back the space of what was deleted, as far as the store can; outside every transaction."""
-        ...
 
     def close(self) -> None:
         """Release files and connections; idempotent."""
-        ...
-
-
-class IndexReads(Protocol):
-    """An index as it is searched.
-
-    It answers as `conductorlite.store.search.answer` does: what that finds among the documents that were put is the right answer.
-    """
-
-    def workflows(self, asked: Asked) -> SearchResult[WorkflowSummary]:
-        """The executions that answer a search; raises StorageErrors."""
-        ...
-
-    def tasks(self, asked: Asked) -> SearchResult[TaskSummary]:
-        """The attempts that answer a search; raises StorageErrors."""
-        ...
-
-    def known(self, after: str, limit: int) -> Sequence[str]:
-        """Ids greater than `after` of up to `limit` executions of which anything is known, ascending; raises StorageErrors."""
-        ...
-
-    def documents(self, workflow_id: str) -> Sequence[Document]:
-        """All that is known of an execution, as it was put, in any order; raises StorageErrors.
-
-        Each value once, in any order. What an attempt inherits (`Subject.inherited`) is what is known of its execution.
-        """
-        ...
-
-
-class DocumentWrites(Protocol):
-    """What is done to the documents of an index."""
-
-    def put(self, documents: Iterable[Document]) -> None:
-        """Index executions and attempts, in the place of what was known of them."""
-        ...
-
-    def remove(self, workflow_ids: Sequence[str]) -> None:
-        """Forget executions with all their attempts."""
-        ...
-
-    def remove_tasks(self, workflow_id: str, places: Sequence[tuple[str, int]]) -> None:
-        """Forget attempts of an execution."""
-        ...
-
-
-class OwnIndex(IndexReads, DocumentWrites, Protocol):
-    """The index in a store's own file, from the beginning of its feed to the end; changed in writing transactions only."""
-
-    @property
-    def form(self) -> str:
-        """Of which form it is; the reader of its feed: one of another form is begun anew."""
-        ...
 
 
 class IndexWrites(DocumentWrites, Protocol):
@@ -289,11 +192,9 @@ class IndexWrites(DocumentWrites, Protocol):
 
     def settle(self, position: int) -> None:
         """Keep how often the index was fed."""
-        ...
 
     def clear(self) -> None:
         """Forget everything, the position too."""
-        ...
 
 
 class IndexDAO(IndexReads, Protocol):
@@ -304,19 +205,15 @@ class IndexDAO(IndexReads, Protocol):
 
         What is read of the store inside is what the index will hold, so that a slower feeder can never put back older rows.
         """
-        ...
 
     def standing(self) -> tuple[str, int]:
         """Identity and position, as `IndexWrites` has them; raises StorageErrors."""
-        ...
 
     def start_over(self) -> str | None:
         """Set a damaged index aside and begin an empty one; returns where the damaged one lies, if anywhere."""
-        ...
 
     def close(self) -> None:
         """Release files and connections; idempotent."""
-        ...
 
 
 class Lock(Protocol):
@@ -328,15 +225,12 @@ class Lock(Protocol):
 
     def try_acquire(self, workflow_id: str, now: int) -> int | None:
         """Take the execution's turn and return its token, or None at once when somebody has it."""
-        ...
 
     def release(self, workflow_id: str, token: int) -> None:
         """Give the turn back; nothing happens when it was lost to somebody else."""
-        ...
 
     def close(self) -> None:
         """Release what it holds of the system; idempotent."""
-        ...
 
 
 class SecretProvider(Protocol):
@@ -348,7 +242,6 @@ class SecretProvider(Protocol):
 
     def get(self, name: str, /) -> str | None:
         """The secret of that name, None when there is none. What it raises fails the attempt, which may be tried again."""
-        ...
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -370,12 +263,9 @@ class EventSource(Protocol):
         Delivery is at least once: what is neither acknowledged nor rejected is to be given again, at once or later. Raise
         SourceError when the broker cannot be reached: it is asked again a second later, as after anything else that is raised.
         """
-        ...
 
     def ack(self, message: EventMessage) -> None:
         """Forget a message that was handled: what it led to is stored."""
-        ...
 
     def reject(self, message: EventMessage, reason: str) -> None:
         """Put away a message that can never be handled, because it is not JSON or has no name or id."""
-        ...

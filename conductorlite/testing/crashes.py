@@ -29,9 +29,8 @@ from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Work
 from conductorlite.model.limits import Limit, Member
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.runtime.engine import Engine, Run
-from conductorlite.store.bookkeeping import RelayItem
 from conductorlite.store.ports import Backend
-from conductorlite.store.tables import ScheduleRow
+from conductorlite.store.tables import RelayItem, ScheduleRow
 from conductorlite.testing.faults import Crash, FaultyBackend
 from conductorlite.testing.scripted import ScriptedWorkers
 from conductorlite.testing.steps import render_history

@@ -14,8 +14,8 @@ from typing import Any, Final, final
 
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import EngineClosed, StorageError
-from conductorlite.store.bookkeeping import Life, PayloadStorage, Presence
-from conductorlite.store.ports import Backend, Marks, ReadingTransaction, WritingTransaction
+from conductorlite.store.ports import Backend, Marks, PayloadStorage, Presence, ReadingTransaction, WritingTransaction
+from conductorlite.store.tables import Life
 
 __all__ = ["Crash", "FaultyBackend"]
 

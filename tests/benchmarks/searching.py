@@ -14,10 +14,10 @@ from pathlib import Path
 
 from conductorlite import Engine, Semantics, SystemClock, VirtualClock, Workers, Workflow, WorkflowDef, WorkflowStatus
 from conductorlite.model.canonical import Payload
-from conductorlite.store.bookkeeping import FeedKind
 from conductorlite.store.documents import WORKFLOWS, Document, workflow_document
 from conductorlite.store.search import asked
 from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.tables import FeedKind
 
 DAY = 86_400_000
 _ENDINGS = ("COMPLETED",) * 90 + ("FAILED",) * 6 + ("RUNNING",) * 3 + ("TERMINATED",)

@@ -7,7 +7,7 @@ import sqlite3
 from cli_kit import Shell
 
 from conductorlite import Engine
-from conductorlite.store.bookkeeping import FeedKind
+from conductorlite.store.tables import FeedKind
 
 
 def test_engines_and_take_over(shell: Shell) -> None:

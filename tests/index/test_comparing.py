@@ -15,11 +15,11 @@ from conductorlite import Engine, ExecutionNotFound, StorageError, VirtualClock
 from conductorlite.engine import index_feed as feeding
 from conductorlite.engine import search as comparing
 from conductorlite.errors import PayloadUnavailable, StorageCorrupt
-from conductorlite.store.bookkeeping import FeedKind
 from conductorlite.store.documents import Document
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend, DocumentWrites
 from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.tables import FeedKind
 from conductorlite.testing import MemoryIndex
 
 LAW: Final = "the_index_agrees"

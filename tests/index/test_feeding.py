@@ -15,10 +15,10 @@ from orders import ORDER, agrees, answers, engine, place
 
 from conductorlite import Engine, InvalidInput, StorageError, VirtualClock, WorkflowDef, WorkflowStatus
 from conductorlite.engine import index_feed as feeding
-from conductorlite.store.bookkeeping import FeedKind
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.tables import FeedKind
 from conductorlite.testing import MemoryIndex
 from conductorlite.testing.faults import Crash, FaultyBackend
 

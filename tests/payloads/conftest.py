@@ -12,9 +12,8 @@ import pytest
 from payload_kit import Bench
 
 from conductorlite import FsspecPayloads, LocalPayloads, MemoryPayloads
-from conductorlite.store.bookkeeping import PayloadStorage
 from conductorlite.store.memory.backend import MemoryBackend
-from conductorlite.store.ports import Backend
+from conductorlite.store.ports import Backend, PayloadStorage
 from conductorlite.store.sqlite.backend import SQLiteBackend
 
 NewBench = Callable[..., Bench]

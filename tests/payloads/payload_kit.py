@@ -19,8 +19,7 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
-from conductorlite.store.bookkeeping import PayloadStorage
-from conductorlite.store.ports import Backend
+from conductorlite.store.ports import Backend, PayloadStorage
 
 T0 = 1_900_000_000_000
 

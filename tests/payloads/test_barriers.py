@@ -23,7 +23,7 @@ from conductorlite import (
 )
 from conductorlite.model.canonical import Payload
 from conductorlite.runtime.engine import Engine
-from conductorlite.store.bookkeeping import PayloadStorage
+from conductorlite.store.ports import PayloadStorage
 
 SOFT, HARD = 2 * KB, 4 * KB
 

@@ -9,7 +9,7 @@ import pytest
 from payload_kit import KB, Bench, flow, simple, sized
 
 from conductorlite import PayloadLost, PayloadUnavailable, SubWorkflowParams, TaskResult, TaskStatus, WorkflowStatus, WorkflowTask
-from conductorlite.store.bookkeeping import PayloadStorage
+from conductorlite.store.ports import PayloadStorage
 
 #: What becomes of an object, and what the reason says of it.
 HARM: list[tuple[str, Callable[[PayloadStorage, str], None]]] = [

@@ -28,8 +28,8 @@ from conductorlite import (
     TaskStatus,
     VirtualClock,
 )
-from conductorlite.store.bookkeeping import PayloadStorage
 from conductorlite.store.payloads import open_payloads
+from conductorlite.store.ports import PayloadStorage
 from conductorlite.testing.conformance.payloads import PayloadStorageConformance
 
 BIG = sized(3 * KB)

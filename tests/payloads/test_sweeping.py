@@ -22,9 +22,8 @@ from conductorlite import (
     VirtualClock,
     WorkflowTask,
 )
-from conductorlite.store.bookkeeping import PayloadStorage
 from conductorlite.store.memory.backend import MemoryBackend
-from conductorlite.store.ports import Backend
+from conductorlite.store.ports import Backend, PayloadStorage
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, start_once
 from conductorlite.testing.faults import Crash, FaultyBackend

@@ -36,7 +36,8 @@ from conductorlite import (
 )
 from conductorlite.model.documents import task_to_json, workflow_to_json
 from conductorlite.runtime.aio.engine import AsyncEngine
-from conductorlite.store.bookkeeping import ExternalStorageLocation, PayloadStorage
+from conductorlite.store.ports import PayloadStorage
+from conductorlite.store.tables import ExternalStorageLocation
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, replay
 
 NewBench = Callable[..., Bench]

@@ -28,8 +28,8 @@ from conductorlite.runtime.aio.run import AsyncRun
 from conductorlite.runtime.aio.verbs import AsyncEvents, AsyncKeeping, AsyncSchedules, AsyncUpkeep
 from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.registry import Workers
-from conductorlite.store.bookkeeping import ExternalStorageLocation, PayloadCodec, PayloadStorage
-from conductorlite.store.ports import Backend, EventSource, IndexDAO, Lock, SecretProvider
+from conductorlite.store.ports import Backend, EventSource, IndexDAO, Lock, PayloadCodec, PayloadStorage, SecretProvider
+from conductorlite.store.tables import ExternalStorageLocation
 
 __all__ = ["AsyncEngine"]
 

@@ -23,8 +23,8 @@ from conductorlite.model.handlers import EventExecution, EventHandler
 from conductorlite.model.schedules import OverlapPolicy, Schedule, WorkflowSchedule
 from conductorlite.model.texts import Span
 from conductorlite.runtime.engine import Engine
-from conductorlite.store.bookkeeping import Sizes
 from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
+from conductorlite.store.tables import Sizes
 
 if TYPE_CHECKING:
     from conductorlite.runtime.aio.bridge import Bridge

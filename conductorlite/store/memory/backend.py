@@ -9,12 +9,13 @@ from typing import final
 
 from conductorlite.model.errors import EngineClosed, InvalidInput, InvariantBroken
 from conductorlite.model.threads import Block, Mutex, within
-from conductorlite.store.bookkeeping import Life, PayloadStorage
 from conductorlite.store.memory.limits import MemoryPresence
 from conductorlite.store.memory.reads import MemoryReads
 from conductorlite.store.memory.rows import Store
 from conductorlite.store.memory.writes import MemoryWrites
 from conductorlite.store.payloads import MemoryPayloads
+from conductorlite.store.ports import PayloadStorage
+from conductorlite.store.tables import Life
 
 __all__ = ["MemoryBackend"]
 

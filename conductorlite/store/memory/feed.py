@@ -12,9 +12,8 @@ import attrs
 
 from conductorlite.model.canonical import Payload
 from conductorlite.model.executions import Task
-from conductorlite.store.bookkeeping import Change, Feed, FeedKind, Size, Sizes
 from conductorlite.store.memory.rows import Execution, Store
-from conductorlite.store.tables import Archived
+from conductorlite.store.tables import Archived, Change, Feed, FeedKind, Size, Sizes
 
 __all__ = ["MemoryArchiveWrites", "MemoryChangeReads", "MemoryChangeWrites", "MemoryUpkeepReads"]
 

@@ -21,8 +21,8 @@ from conductorlite.model.decisions import Event, Message, queue_prefix
 from conductorlite.model.errors import FencedOut
 from conductorlite.model.executions import Task
 from conductorlite.model.limits import FORGOTTEN, Limit, LimitChange, Line, Member, MemberState
-from conductorlite.store.bookkeeping import HolderRow, Life, OwnerRow
 from conductorlite.store.memory.rows import Ordered, Store
+from conductorlite.store.tables import HolderRow, Life, OwnerRow
 
 __all__ = [
     "LimitRows",

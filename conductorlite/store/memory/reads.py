@@ -11,12 +11,11 @@ from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, Message, MessageKey
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.model.statuses import WorkflowStatus
-from conductorlite.store.bookkeeping import RelayItem
 from conductorlite.store.memory.feed import MemoryChangeReads, MemoryUpkeepReads
 from conductorlite.store.memory.limits import LimitRows, MemoryDrivenReads, MemoryHolderReads, MemoryOwnerReads
 from conductorlite.store.memory.rows import Execution, Ordered, Store
 from conductorlite.store.memory.tables import MemoryEventReads, MemoryPayloadReads, MemoryScheduleReads, MemorySchemaReads
-from conductorlite.store.tables import ExecutionFilter
+from conductorlite.store.tables import ExecutionFilter, RelayItem
 
 __all__ = ["MemoryReads"]
 

@@ -17,8 +17,7 @@ from conductorlite.model.decisions import Event, Message, MessageKey
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.model.handlers import EventExecution
 from conductorlite.model.limits import Limit, Member
-from conductorlite.store.bookkeeping import Feed, FeedKind, HolderRow, RelayItem
-from conductorlite.store.tables import Archived, EventPlace, ScheduleRow
+from conductorlite.store.tables import Archived, EventPlace, Feed, FeedKind, HolderRow, RelayItem, ScheduleRow
 
 __all__ = ["Execution", "Ordered", "Store"]
 

@@ -21,9 +21,8 @@ from conductorlite.model.canonical import ExternalPayload
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import FencedOut, InvariantBroken
 from conductorlite.model.handlers import EventExecution
-from conductorlite.store.bookkeeping import LoosePayload
 from conductorlite.store.memory.rows import Execution, Ordered, Store
-from conductorlite.store.tables import EventPlace, ScheduleRow
+from conductorlite.store.tables import EventPlace, LoosePayload, ScheduleRow
 
 __all__ = [
     "MemoryEventReads",

@@ -13,12 +13,12 @@ from conductorlite.model.decisions import Decision, Event, Message, MessageKey, 
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvariantBroken, KeyTaken
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, changed
 from conductorlite.model.limits import LimitChange
-from conductorlite.store.bookkeeping import RelayItem
 from conductorlite.store.memory.feed import MemoryArchiveWrites
 from conductorlite.store.memory.limits import LimitRowsWritten, MemoryDrivenWrites, MemoryHolderWrites, MemoryOwnerWrites
 from conductorlite.store.memory.reads import MemoryReads
 from conductorlite.store.memory.rows import Execution, Ordered, Store
 from conductorlite.store.memory.tables import MemoryEventWrites, MemoryPayloadWrites, MemoryScheduleWrites, MemorySchemaWrites
+from conductorlite.store.tables import RelayItem
 
 __all__ = ["MemoryWrites"]
 

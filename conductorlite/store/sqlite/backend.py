@@ -26,7 +26,7 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.texts import Milliseconds, to_ms
 from conductorlite.model.threads import Block, Mutex, within
-from conductorlite.store.bookkeeping import Life, PayloadStorage
+from conductorlite.store.ports import PayloadStorage
 from conductorlite.store.sqlite.backup import copy
 from conductorlite.store.sqlite.connections import Settings, open_reader, open_writer, release, translated
 from conductorlite.store.sqlite.marks import FileMarks
@@ -36,6 +36,7 @@ from conductorlite.store.sqlite.reserve import LARGE, Reserve
 from conductorlite.store.sqlite.schema import refuse_newer
 from conductorlite.store.sqlite.statements import Counts
 from conductorlite.store.sqlite.writes import SQLiteWrites
+from conductorlite.store.tables import Life
 
 __all__ = ["SQLiteBackend"]
 

@@ -16,9 +16,9 @@ from typing import Final
 
 from conductorlite.model.errors import StorageCorrupt
 from conductorlite.model.executions import Task
-from conductorlite.store.bookkeeping import Change, Feed, FeedKind, Size, Sizes
 from conductorlite.store.sqlite.rows import TASK_COLUMNS, task_of
 from conductorlite.store.sqlite.search import SQLiteIndex
+from conductorlite.store.tables import Change, Feed, FeedKind, Size, Sizes
 
 __all__ = ["SQLiteChangeReads", "SQLiteChangeWrites", "SQLiteUpkeepReads"]
 

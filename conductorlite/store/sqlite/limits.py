@@ -23,9 +23,9 @@ from conductorlite.model.decisions import queue_prefix
 from conductorlite.model.errors import FencedOut
 from conductorlite.model.executions import Task
 from conductorlite.model.limits import FORGOTTEN, Limit, LimitChange, Line, Member, MemberState
-from conductorlite.store.bookkeeping import HolderRow, OwnerRow
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.rows import Row, task_of
+from conductorlite.store.tables import HolderRow, OwnerRow
 
 __all__ = [
     "LimitRows",

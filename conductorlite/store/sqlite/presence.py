@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from conductorlite.store.bookkeeping import Life
+from conductorlite.store.tables import Life
 
 __all__ = ["Presences", "SQLitePresence", "this_kernel"]
 

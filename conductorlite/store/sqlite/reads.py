@@ -11,7 +11,6 @@ from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, Message, MessageKey
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.model.statuses import WorkflowStatus
-from conductorlite.store.bookkeeping import RelayItem
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.feed import SQLiteChangeReads, SQLiteUpkeepReads
 from conductorlite.store.sqlite.limits import LimitRows, SQLiteDrivenReads, SQLiteHolderReads, SQLiteOwnerReads
@@ -23,7 +22,7 @@ from conductorlite.store.sqlite.tables import (
     SQLiteScheduleReads,
     SQLiteSchemaReads,
 )
-from conductorlite.store.tables import ExecutionFilter
+from conductorlite.store.tables import ExecutionFilter, RelayItem
 
 __all__ = ["OVERREAD", "SQLiteReads"]
 

@@ -22,12 +22,11 @@ from conductorlite.model.canonical import ExternalPayload, Payload
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import FencedOut, InvalidInput, InvariantBroken
 from conductorlite.model.handlers import EventExecution, EventStatus
-from conductorlite.store.bookkeeping import LoosePayload
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.feed import SQLiteChangeWrites
 from conductorlite.store.sqlite.rows import Row, inbox_row
 from conductorlite.store.sqlite.statements import REGISTRY_CHANGED
-from conductorlite.store.tables import Archived, EventPlace, ScheduleRow
+from conductorlite.store.tables import Archived, EventPlace, LoosePayload, ScheduleRow
 
 __all__ = [
     "REMOVE_EXTERNALS",

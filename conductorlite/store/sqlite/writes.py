@@ -11,7 +11,6 @@ from conductorlite.model.decisions import Decision, Event, Message, Outgoing
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, KeyTaken
 from conductorlite.model.executions import PollData, Task, TaskLog, Workflow
 from conductorlite.model.limits import LimitChange
-from conductorlite.store.bookkeeping import RelayItem
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.connections import translated
 from conductorlite.store.sqlite.limits import LimitRowsWritten, SQLiteDrivenWrites, SQLiteHolderWrites, SQLiteOwnerWrites
@@ -25,6 +24,7 @@ from conductorlite.store.sqlite.tables import (
     SQLiteScheduleWrites,
     SQLiteSchemaWrites,
 )
+from conductorlite.store.tables import RelayItem
 
 __all__ = ["SQLiteWrites"]
 

@@ -10,9 +10,8 @@ import pytest
 
 from conductorlite.model.decisions import Decision, Renamed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
-from conductorlite.store.bookkeeping import Change, Feed, FeedKind
 from conductorlite.store.ports import Backend, ReadingTransaction
-from conductorlite.store.tables import Archived
+from conductorlite.store.tables import Archived, Change, Feed, FeedKind
 from conductorlite.testing.conformance.samples import task, workflow
 
 __all__ = ["ChangeConformance"]

@@ -17,9 +17,8 @@ from conductorlite.model.decisions import Decision, Outgoing
 from conductorlite.model.errors import FencedOut, InvariantBroken
 from conductorlite.model.executions import Task
 from conductorlite.model.statuses import TaskStatus
-from conductorlite.store.bookkeeping import HolderRow, Life, OwnerRow, Presence
-from conductorlite.store.ports import Backend, WritingTransaction
-from conductorlite.store.tables import ScheduleRow
+from conductorlite.store.ports import Backend, Presence, WritingTransaction
+from conductorlite.store.tables import HolderRow, Life, OwnerRow, ScheduleRow
 from conductorlite.testing.conformance.samples import MANY, event, message, settle, started, task, workflow
 
 __all__ = ["DrivenConformance", "HolderConformance", "OwnerConformance"]

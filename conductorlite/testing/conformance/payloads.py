@@ -11,8 +11,8 @@ import pytest
 from conductorlite.model.canonical import ExternalPayload
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import FencedOut, InvalidInput, PayloadLost
-from conductorlite.store.bookkeeping import LoosePayload, PayloadStorage
-from conductorlite.store.ports import Backend
+from conductorlite.store.ports import Backend, PayloadStorage
+from conductorlite.store.tables import LoosePayload
 from conductorlite.testing.conformance.samples import large, settle, started
 
 __all__ = ["PayloadConformance", "PayloadStorageConformance"]
