@@ -31,9 +31,12 @@ def pytest_configure(config: pytest.Config) -> None:
     # What a disk may lose is the subject of tests/power, on a disk of its own making. Set TMPDIR to have the files elsewhere.
     if "TMPDIR" not in os.environ and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM:
         os.environ["TMPDIR"] = tempfile.tempdir = _MEMORY
-    # A shell has what it starts in the background ignore SIGINT, and whatever that starts ignores it too: tests interrupt programs.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A shell has what it starts in the background ignore SIGINT, nohup SIGHUP, and whatever that starts ignores it too: tests send
+    # both to programs. A handler is not handed on.
+    for name in ("SIGINT", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if name == "SIGINT" else lambda *_: None)
 
 
 @pytest.hookimpl(wrapper=True)
