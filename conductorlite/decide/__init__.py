@@ -1,13 +1,23 @@
 """decide(): events in, a work list to a fixed point, one Decision out.
 
-The whole engine in one pure function: the same plan, answers of the reader, events and instant give the same decision, on any
-machine. It reads no clock, no store, no random, and starts no process: what it has to know of an execution, and what a script
-answers, it asks its `Reader`.
+The whole engine in one pure function. What it guarantees: the same plan, answers of the reader, events and instant give the same
+decision, on any machine. It reads no clock, no store, no random, and starts no process: what it has to know of an execution, and
+what a script answers, it asks its `Reader`. It changes nothing: what is to be changed is in the Decision, and an event that does
+not fit is answered in it (`replies`), never with an exception. InvariantBroken is raised when a law does not hold, by nothing else.
 
-How a turn goes: each due event is handled by the function the table names for its kind; what follows from it is put on the
-draft's work list and settled before the next event is looked at. Never recursion. A turn that reaches its bounds is cut: what
-is left becomes a CONTINUE event that is due at once. A task whose successors are still on the list stays live until they are
-scheduled, so nothing that looks at the counters in between can take the execution for finished.
+How a turn goes: each due event is handled by the function that `_HANDLERS` names for its kind; what follows from it is put on the
+draft's work list, and settled by `_STEPS` before the next event is looked at. Never recursion: a step looks at a few rows and puts
+further steps on the list. A task whose successors are still on the list stays live until they are scheduled, so nothing that looks
+at the counters in between can take the execution for finished.
+
+A turn that reaches its bounds is cut: what is left becomes a CONTINUE event that is due at once. While an execution is paused what
+is left is held the same way, item by item, until it is resumed. So every argument of a step is JSON: a row is named, never held.
+
+What is not pretty. The order of the work list is part of the rules: `schedule` items are a stack and `advance` items a queue,
+because Conductor schedules in that order, and tests compare it. And the journal is written for replay as well as for people: what
+an event says that no line tells is noted by `cause_of`, and a new kind of event has to be thought of there.
+
+Source of the rules: Conductor's `DeciderService.decide` and `WorkflowExecutorOps`; their transitions are kept, their loop is not.
 """
 
 from __future__ import annotations

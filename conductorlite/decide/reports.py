@@ -1,9 +1,14 @@
-"""The worker's side: a task is polled, reported on, its lease extended.
+"""The worker's side: a task is polled, reported on, its lease extended, given back.
 
 Late, duplicate and stale events are told apart here and nowhere else. An event about an attempt that is not the last one, or
 has ended, or belongs to an ended workflow, is ignored; one that carries another lease than the task's is stale; one without a
-lease is accepted while the attempt is open. Source
-of the rule: the ignored COMPLETED at 32 s of Conductor's task life cycle; Conductor's `updateTask`.
+lease is accepted while the attempt is open. Source of the rule: the ignored COMPLETED at 32 s of Conductor's task life cycle;
+Conductor's `updateTask`.
+
+A task that its holder gives back, or did not live to give back, is offered again as the same attempt: no retry is used up and no
+delay counts. A slot that it has it keeps; where a rate limit counts begins, it waits for a place of the window once more. A task
+that was in hand when its holder died is handed out alone from the second death on (`ALONE_AFTER`), so that nobody else's fault is
+taken for its own; when that kills its holder again, the attempt ends as by its response timeout.
 """
 
 from __future__ import annotations

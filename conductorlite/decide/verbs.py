@@ -1,8 +1,12 @@
 """What a person, or a program in their place, tells a workflow: start, pause, resume, terminate, skip, set variables; and the
-rest of a cut turn. The verbs that reopen an execution are in `reopening` and `reruns`.
+rest of a cut turn. The verbs that reopen an execution are in `retries` and `reruns`.
 
 A verb that does not fit the status is refused with a reply, never with an exception. Source of the rules: Conductor's
 `WorkflowExecutorOps`; where it forgets to reset something, see the compatibility page.
+
+MIGRATE: a running execution goes on with another definition. Whether it may is asked once more here, over the rows as they are in
+this turn, so that nothing can move in between. A renamed reference keeps its attempts, their ids, leases and generations; its
+timers, held events and message are sent on under the new name. The next turn is taken on the new plan.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Scripts of loops, switches and INLINE tasks: text in, a compiled Condition out.
 
-`javascript` and `graaljs` are JavaScript, `python` is Python (an extra), `value-param` the literal key of one value. Another
-evaluator is plugged in by passing a larger mapping.
+`javascript` and `graaljs` are JavaScript, `python` is Python (an extra), `value-param` the literal key of one value.
 
 Scripts that are the body of a function, as LAMBDA has them: what they `return` is the answer, and without it null.
 """

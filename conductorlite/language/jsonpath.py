@@ -10,15 +10,15 @@ stands below. Source: Jayway's README, and what its release answers.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
-from typing import Final, TypeAlias
+from typing import Final
 
 import attrs
 
 from conductorlite.language.comparisons import Budget, Refused
-from conductorlite.language.filters import Filter, compile_filter
-from conductorlite.language.paths import FilterText, Function, Indexes, Key, Keys, Segment, Slice, Wild, split_path
+from conductorlite.language.filters import Filter
+from conductorlite.language.paths import Call, Indexes, Keys, Slice, Step, Wild, split_path
 from conductorlite.language.values import MISSING, Json, Missing, to_text
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
 
@@ -111,28 +111,6 @@ class _NotThere(Exception):
 
 
 @attrs.frozen(kw_only=True)
-class _Call:
-    """A function with its arguments: values, and paths from the root."""
-
-    name: str
-    arguments: tuple[Json | Path, ...]
-
-    def answer(self, node: Json, document: Budget) -> Json:
-        if self.name in ("length", "size") and self.arguments:
-            first = self.arguments[0]
-            if not isinstance(first, Path):
-                raise ExpressionFailed(f"{self.name}() takes a path")
-            inner = first.children(node, document)
-            if isinstance(inner, list):
-                return len(inner)
-        arguments = [each.operand(document(), document) if isinstance(each, Path) else each for each in self.arguments]
-        return call(self.name, node, arguments)
-
-
-_Step: TypeAlias = Key | Keys | Indexes | Slice | Wild | _Call | Filter
-
-
-@attrs.frozen(kw_only=True)
 class Path:
     """A compiled path.
 
@@ -142,7 +120,7 @@ class Path:
 
     text: str
     plain: tuple[str | int, ...]
-    steps: tuple[_Step, ...]
+    steps: tuple[Step, ...]
     scans: tuple[bool, ...]
     definite: bool
     reads_document: bool
@@ -169,7 +147,7 @@ class Path:
         """The answer within another path; raises ExpressionFailed when the whole cannot be evaluated."""
         last = self.steps[-1] if self.steps else None
         answer = self._answer(walk(base, self.plain), document)
-        if isinstance(last, _Call) and last.name == "keys" and answer is not None:
+        if isinstance(last, Call) and last.name == "keys" and answer is not None:
             raise ExpressionFailed("what keys() answers is compared with nothing")
         return answer
 
@@ -185,7 +163,7 @@ class Path:
 
     def children(self, base: Json, document: Budget) -> Json:
         """What `length()` counts of its argument: what lies below all that is found, below one thing the last of it."""
-        if self.steps and isinstance(self.steps[-1], _Call):
+        if self.steps and isinstance(self.steps[-1], Call):
             return self.operand(base, document)
         found = self.operand(base, document)
         if self.definite:
@@ -208,7 +186,7 @@ class Path:
         for index, (step, scan) in enumerate(zip(self.steps, self.scans, strict=True)):
             last = index == len(self.steps) - 1
             document.spend(len(nodes))
-            if isinstance(step, _Call):
+            if isinstance(step, Call):
                 nodes = _collect(_called(step, node, document, lenient=not self.definite) for node in ([] if scan else nodes))
                 early += [] if last else nodes
             elif scan:
@@ -252,60 +230,34 @@ def compile_path(text: str) -> Path:
 def _compiled(text: str, depth: int) -> Path:
     if depth > _MAX_NESTING:
         raise InvalidExpression(f"paths nested deeper than {_MAX_NESTING} levels")
-    segments = split_path(text)
-    count = 0
-    while count < len(segments) and _plain(segments[count]) is not None:
-        count += 1
-    plain = tuple(step for segment in segments[:count] if (step := _plain(segment)) is not None)
-    return _built(text, plain, segments[count:], partial(_compiled, depth=depth + 1))
-
-
-def _built(text: str, plain: tuple[str | int, ...], segments: tuple[Segment, ...], compiled: Callable[[str], Path]) -> Path:
-    steps = tuple(_step(segment, compiled) for segment in segments)
-    scans = tuple(segment.scan for segment in segments)
-    definite = all(_definite(segment, segment is segments[-1]) for segment in segments)
+    split = split_path(text, partial(_compiled, depth=depth + 1))
+    count = next((at for at, (step, scan) in enumerate(split) if scan or _plain(step) is None), len(split))
+    plain = tuple(one for step, _ in split[:count] if (one := _plain(step)) is not None)
+    steps, scans = (tuple(each) for each in zip(*split[count:], strict=True)) if count < len(split) else ((), ())
     path = partial(Path, text=text, plain=plain)
     reads = any(isinstance(step, Filter) and step.reads_document for step in steps)
-    reads = reads or any(isinstance(step, _Call) and any(isinstance(each, Path) for each in step.arguments) for step in steps)
-    if len(steps) > 1 and not plain and scans[0] and isinstance(steps[-1], _Call):
+    reads = reads or any(isinstance(step, Call) and any(isinstance(each, Path) for each in step.arguments) for step in steps)
+    if len(steps) > 1 and not plain and scans[0] and isinstance(steps[-1], Call):
         # A function behind a scan from the root is given all that was found, and is asked of the root.
-        at, name = next((index, step.name) for index, step in enumerate(steps) if isinstance(step, _Call))
+        at, name = next((index, step.name) for index, step in enumerate(steps) if isinstance(step, Call))
         found = path(steps=steps[:at], scans=scans[:at], definite=False, reads_document=reads)
-        asked = _Call(name=name, arguments=(found,))
-        definite = all(_definite(segment, segment is segments[-1]) for segment in segments[at:])
+        asked, definite = Call(name, (found,)), _definite(steps[at:], scans[at:])
         return path(steps=(asked, *steps[at + 1 :]), scans=(False, *scans[at + 1 :]), definite=definite, reads_document=True)
-    return path(steps=steps, scans=scans, definite=definite, reads_document=reads)
+    return path(steps=steps, scans=scans, definite=_definite(steps, scans), reads_document=reads)
 
 
-def _step(segment: Segment, compiled: Callable[[str], Path]) -> _Step:
-    if isinstance(segment, FilterText):
-        return compile_filter(segment.text, compiled)
-    if isinstance(segment, Function):
-        arguments = tuple(compiled(each.path) if each.path else each.value for each in segment.arguments or ())
-        return _Call(name=segment.name, arguments=arguments)
-    return segment
+def _plain(step: Step) -> str | int | None:
+    """The one key or index that a step is."""
+    named = step.names if isinstance(step, Keys) else step.indexes if isinstance(step, Indexes) else ()
+    return named[0] if len(named) == 1 else None
 
 
-def _plain(segment: Segment) -> str | int | None:
-    if segment.scan:
-        return None
-    if isinstance(segment, Key):
-        return segment.name
-    if isinstance(segment, Indexes) and len(segment.indexes) == 1:
-        return segment.indexes[0]
-    return None
+def _definite(steps: Sequence[Step], scans: Sequence[bool]) -> bool:
+    return not any(scans) and all(_single(step) or (isinstance(step, Keys) and step is steps[-1]) for step in steps)
 
 
-def _definite(segment: Segment, last: bool) -> bool:
-    if segment.scan:
-        return False
-    if isinstance(segment, Keys):
-        return last
-    return isinstance(segment, Key | Function) or (isinstance(segment, Indexes) and len(segment.indexes) == 1)
-
-
-def _single(step: _Step) -> bool:
-    return isinstance(step, Key | _Call) or (isinstance(step, Indexes) and len(step.indexes) == 1)
+def _single(step: Step) -> bool:
+    return isinstance(step, Call) or _plain(step) is not None
 
 
 def _inner(node: Json) -> Iterable[Json]:
@@ -323,23 +275,37 @@ def _descendants(node: Json, document: Budget) -> Iterable[Json]:
             stack.extend(child for child in reversed(list(_inner(item))) if isinstance(child, dict | list))
 
 
-def _scanned(step: _Step, node: Json, document: Budget, *, last: bool) -> Iterable[Json]:
+def _scanned(step: Step, node: Json, document: Budget, *, last: bool) -> Iterable[Json]:
     """What a step finds in a node and below. A filter looks at maps themselves, and into lists that pass it too."""
     for each in _descendants(node, document):
         if isinstance(step, Filter):
             if step.passes(each, document):
                 yield from [each] if isinstance(each, dict) else step.select(each, document)
-        elif not (isinstance(step, Keys) and last) or (isinstance(each, dict) and all(name in each for name in step.names)):
+        elif not (isinstance(step, Keys) and last and len(step.names) > 1) or (
+            isinstance(each, dict) and all(name in each for name in step.names)
+        ):
             yield from _apply(step, each, document, last=last)
 
 
-def _called(step: _Call, node: Json, document: Budget, *, lenient: bool) -> list[Json]:
+def _called(step: Call, node: Json, document: Budget, *, lenient: bool) -> list[Json]:
     try:
-        return [step.answer(node, document)]
+        return [_answered(step, node, document)]
     except IndexError:
         if lenient:
             return []
         raise ExpressionFailed(f".{step.name}() is out of range") from None
+
+
+def _answered(step: Call, node: Json, document: Budget) -> Json:
+    if step.name in ("length", "size") and step.arguments:
+        first = step.arguments[0]
+        if not isinstance(first, Path):
+            raise ExpressionFailed(f"{step.name}() takes a path")
+        inner = first.children(node, document)
+        if isinstance(inner, list):
+            return len(inner)
+    arguments = [each.operand(document(), document) if isinstance(each, Path) else each for each in step.arguments]
+    return call(step.name, node, arguments)
 
 
 def _there(found: bool, *, definite: bool, kind: bool = False) -> None:
@@ -349,7 +315,7 @@ def _there(found: bool, *, definite: bool, kind: bool = False) -> None:
 
 
 def _apply(
-    step: _Step, node: Json, document: Budget, *, last: bool, definite: bool = False, there: Callable[..., None] | None = None
+    step: Step, node: Json, document: Budget, *, last: bool, definite: bool = False, there: Callable[..., None] | None = None
 ) -> Iterable[Json]:
     if isinstance(step, Wild):
         return _inner(node)
@@ -358,17 +324,16 @@ def _apply(
             raise Refused("a filter on what is neither a map nor a list")
         # On a map Jayway tests the map itself, where RFC 9535 tests its values.
         return step.select(node if isinstance(node, list) else [node] if isinstance(node, dict) else [], document)
-    fits = isinstance(node, dict if isinstance(step, Key | Keys) else list)
+    fits = isinstance(node, dict if isinstance(step, Keys) else list)
     if there is not None:
         there(fits, kind=True)
     if not fits:
         return []
-    if isinstance(step, Key | Keys):
-        names = [step.name] if isinstance(step, Key) else step.names
+    if isinstance(step, Keys):
         if there is not None:
-            there(all(name in node for name in names))
-        found = {name: node[name] for name in names if name in node}
-        return [found] if isinstance(step, Keys) and last else found.values()
+            there(all(name in node for name in step.names))
+        found = {name: node[name] for name in step.names if name in node}
+        return [found] if len(step.names) > 1 and last else found.values()
     if isinstance(step, Slice):
         return _sliced(step, node)
     return [node[index] for index in step.indexes if -len(node) <= index < len(node)] if isinstance(step, Indexes) else []

@@ -1,6 +1,6 @@
 """What an expression reads from (the Source protocol, and one over a JSON document), and how the values it finds look as text.
 
-Inside a text a value looks as Java prints it, a number in a script's answer as JavaScript does.
+Inside a text a value looks as Java prints it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ __all__ = [
     "Source",
     "integer_text",
     "java_double",
-    "js_number",
     "json_text",
     "to_text",
 ]
@@ -250,24 +249,3 @@ def java_double(value: float) -> str:
         whole, fraction = digits[:point].ljust(point, "0"), digits[point:]
         return f"{sign}{whole}.{fraction or '0'}"
     return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
-
-
-def js_number(value: float) -> str:
-    """JavaScript's text of a number: `2`, `0.1`, `1e+21`, `1e-7`, `NaN`, `Infinity`."""
-    if math.isnan(value):
-        return "NaN"
-    if value == 0:
-        return "0"
-    sign = "-" if value < 0 else ""
-    value = abs(value)
-    if value == float("inf"):
-        return f"{sign}Infinity"
-    digits, point = _digits(value)
-    if len(digits) <= point <= 21:
-        return sign + digits.ljust(point, "0")
-    if 0 < point <= 21:
-        return f"{sign}{digits[:point]}.{digits[point:]}"
-    if -6 < point <= 0:
-        return f"{sign}0.{'0' * -point}{digits}"
-    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
-    return f"{sign}{digits[0]}{fraction}e{'+' if point > 0 else '-'}{abs(point - 1)}"

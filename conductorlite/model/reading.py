@@ -1,8 +1,7 @@
 """JSON → definitions: cattrs structures, we say how each scalar is read and turn its errors into problems with paths.
 
-The only module that imports cattrs; it is itself imported on first use.
-
-How deep a document nests tasks within tasks, found without recursion, before anything recurses over it.
+The only module that imports cattrs; it is itself imported on first use. How deep a document nests tasks within tasks is found
+without recursion, before anything recurses over it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""One JSON scalar at a time, read as leniently as Conductor's parser (Jackson) reads it.
+"""One JSON scalar at a time, read as leniently as Conductor's parser (Jackson) reads it; and what its properties are called.
 
-Every function takes the JSON value and returns the Python one, or raises `Wrong` with a message that says what was
-expected and what was found.
-
-Which properties of Conductor's JSON hold which fields, which are always written, and which must be text.
+Every reader takes the JSON value and returns the Python one, or raises `Wrong` with a message that says what was expected and
+what was found. The tables say which properties hold which fields, which are always written, and which must be text.
 """
 
 from __future__ import annotations

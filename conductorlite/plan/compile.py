@@ -1,16 +1,17 @@
 """compile_plan(): a definition, indexed once, so that a turn never walks it.
 
 A `Plan` is a dict of `Node`s. Everything a turn asks about a node is answered there: what follows it (`successor`), which
-loops are around it (`loops`), which JOINs count it (`joins`), what its templates read. The rules of succession are
-Conductor's (`WorkflowDef.getNextTask`): the next element of the same list; behind the last element of a SWITCH case, what
-follows the SWITCH; behind the last element of a fork's branch, nothing (its JOIN exists since the fork); behind the last
-element of a loop's body, nothing (the loop counts its live tasks).
+loops are around it (`loops`), which JOINs count it (`joins`), what its templates read. It is immutable and shared by all
+executions on the same definition. The rules of succession are Conductor's (`WorkflowDef.getNextTask`): the next element of the
+same list; behind the last element of a SWITCH case, what follows the SWITCH; behind the last element of a fork's branch, nothing
+(its JOIN exists since the fork); behind the last element of a loop's body, nothing (the loop counts its live tasks).
 
-What a turn will read when a node has ended: found out when it is first asked for, and kept with the plan.
+How it works: one walk of the tree (`tree.walk`), then one look at each position for what is around it, then one `Node` each. Lists
+that the type of their task does not use are left out: the flow never comes to them. A compensation has a node, and no place.
 
-Most nodes of a large definition of operators are never asked about, and each looks many nodes ahead.
-
-Whether a turn over a definition may run code of somebody else, which may hang or take all memory there is.
+`Plan.ahead` is what a turn will read when a node has ended. It is found out when it is first asked for and kept with the plan, for
+most nodes of a large definition of operators are never asked about, and each looks many nodes ahead: this cache is the one thing
+in a plan that changes. `Plan.foreign` says whether a turn may run code of somebody else, which may hang or take all memory.
 """
 
 from __future__ import annotations

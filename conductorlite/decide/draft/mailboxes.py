@@ -1,6 +1,6 @@
 """A turn's events: timers, messages to workers, held events, the rest of a cut turn, answers.
 
-What the timer of a timeout that nobody wrote carries: it counts only time in which the store was driven.
+A timer of a timeout that nobody wrote carries its length, for it counts only time in which the store was driven.
 """
 
 from __future__ import annotations
