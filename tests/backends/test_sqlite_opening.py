@@ -23,14 +23,14 @@ from conductorlite.testing.conformance.samples import event
 #: Imports what it needs, says so, and opens the store when it is told to.
 OPEN_AND_POST = """
 import sys
+from conductorlite.model.decisions import Event, EventKind
 from conductorlite.store.sqlite.backend import SQLiteBackend
-from conductorlite.testing.conformance.samples import event
 
 print("ready", flush=True)
 sys.stdin.readline()
 backend = SQLiteBackend(sys.argv[1], synchronous="NORMAL")
 with backend.writing() as tx:
-    tx.post([event(f"from {sys.argv[2]}")])
+    tx.post([Event(workflow_id="w", event_id=f"from {sys.argv[2]}", kind=EventKind.CONTINUE, due_at=0, posted_at=0)])
 backend.close()
 """
 
