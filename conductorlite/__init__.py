@@ -5,13 +5,12 @@ The public face: everything a program needs is importable from here. The test ki
 
 from conductorlite.decide.draft.barriers import Barriers
 from conductorlite.decide.draft.view import Bounds
+from conductorlite.engine.admin import AgendaEntry, BulkReport, EngineShare, RepairReport
+from conductorlite.engine.config import EngineConfig
 from conductorlite.engine.index_feed import IndexHealth
 from conductorlite.engine.invariants import Finding
 from conductorlite.engine.limits import LimitMember, LimitUse
-from conductorlite.engine.maintenance import EngineShare, RepairReport
 from conductorlite.engine.payloads import PayloadSweep
-from conductorlite.engine.queries import AgendaEntry
-from conductorlite.engine.reruns import BulkReport
 from conductorlite.engine.retention import PruneReport
 from conductorlite.errors import Cause, ResultTimeout, WorkflowFailed
 from conductorlite.ext.fsspec import FsspecPayloads
@@ -113,8 +112,7 @@ from conductorlite.plan.diagrams import mermaid
 from conductorlite.plan.difference import DefinitionDiff, diff
 from conductorlite.plan.migration import MigrationPlan, Verdict, plan_migration
 from conductorlite.plan.validate import validate, validate_event_handler, validate_task_def
-from conductorlite.runtime.aio.engine import AsyncEngine
-from conductorlite.runtime.aio.run import AsyncRun
+from conductorlite.runtime.aio.engine import AsyncEngine, AsyncRun
 from conductorlite.runtime.calls import TaskLogFilter, current_task
 from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.engine import Engine, Run
@@ -144,6 +142,7 @@ __all__ = [
     "DefinitionNotFound",
     "Engine",
     "EngineClosed",
+    "EngineConfig",
     "EngineShare",
     "EnvironmentSecrets",
     "EventAction",

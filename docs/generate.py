@@ -16,7 +16,19 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite import AsyncEngine, AsyncRun, Engine, EnvironmentSecrets, Run, TaskContext, VirtualClock, Workers, errors
+from conductorlite import (
+    AsyncEngine,
+    AsyncRun,
+    Engine,
+    EngineConfig,
+    EnvironmentSecrets,
+    Run,
+    TaskContext,
+    VirtualClock,
+    Workers,
+    errors,
+)
+from conductorlite.engine.config import Service
 from conductorlite.model import definitions, handlers
 from conductorlite.model.scalars import property_name
 from conductorlite.model.statuses import (
@@ -44,7 +56,7 @@ def statuses() -> str:
             "",
             _NOTE,
             "The tables are those of `conductorlite.model.executions`: the engine consults them at every change, and",
-            "`Engine.check` replays the journal of an execution against them.",
+            "`Engine.admin.check` replays the journal of an execution against them.",
             "",
             "## Tasks",
             "",
@@ -396,65 +408,11 @@ def _default(field: attrs.Attribute[Any]) -> str:
 
 # ---------------------------------------------------------------------- verbs
 
-_VERBS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Definitions": ("register", "workflow_def", "task_def", "workflow_defs", "task_defs", "register_schema", "schema", "schemas"),
-    "Run control": ("start", "start_workflow", "pause", "resume", "terminate", "remove", "decide"),
-    "Run again": ("retry", "restart", "rerun", "skip_task", "update_variables", "migrate", "migrate_all", "bulk"),
-    "For workers": ("poll", "update_task", "extend_lease", "log", "task", "task_logs"),
-    "From outside": ("signal",),
-    "Events": (
-        "register_event_handler",
-        "event_handler",
-        "event_handlers",
-        "unregister_event_handler",
-        "publish",
-        "event_executions",
-        "remove_event_executions",
-    ),
-    "Schedules": (
-        *("save_schedule", "schedule", "schedules", "pause_schedule", "resume_schedule", "remove_schedule", "preview", "backfill"),
-    ),
-    "Finding": ("executions", "correlated", "children", "workflow_ids", "poll_data", "queue_sizes"),
-    "Payloads": ("sweep_payloads", "external_storage_location"),
-    "Searching": (
-        "search",
-        "search_tasks",
-        "search_by_tasks",
-        "index_health",
-        "relay",
-        "rebuild_index",
-        "forget_index",
-    ),
-    "Keeping": ("archive", "archived_ids", "prune", "compact", "size_report"),
-    "Looking": ("get", "status", "run", "history", "export", "explain", "agenda", "limits", "limit", "next_wakeup", "check"),
-    "Upkeep": ("engines", "take_over", "repair", "backup"),
-    "Driving": ("tick", "settle", "advance", "run_until_idle", "run_forever", "stop", "wait", "listen", "close"),
-}
-
-_INTERNAL: Final = frozenset(
-    {
-        "execution",
-        "fire_schedule",
-        "report",
-        "report_event",
-        "sign_of_life",
-        "take_alone",
-        "take_message",
-        "take_offered",
-        "embed",
-        "embedded",
-        "resolve",
-    }
-)
-
 
 def verbs() -> str:
     """Signatures and docstrings of the engine's verbs, and of the objects beside it."""
-    listed = {name for names in _VERBS.values() for name in names}
-    there = {name for name, value in inspect.getmembers(Engine, inspect.isfunction) if not name.startswith("_")}
-    odd = listed ^ (there - _INTERNAL)
-    if odd:
-        raise SystemExit(f"docs/generate.py: _VERBS and the engine differ in {sorted(odd)}")
+    with Engine() as engine:
+        services = {noun: type(service) for noun, service in vars(engine).items() if isinstance(service, Service)}
     lines = [
         "# Verbs",
         "",
@@ -465,11 +423,11 @@ def verbs() -> str:
         "## Engine",
         "",
         *_entry("Engine", Engine.__init__, Engine.__doc__),
+        *_entry("EngineConfig", EngineConfig.__init__, EngineConfig.__doc__),
+        *_methods("engine", Engine),
     ]
-    for family, names in _VERBS.items():
-        lines += [f"### {family}", ""]
-        for name in names:
-            lines += _entry(f"engine.{name}", getattr(Engine, name), getattr(Engine, name).__doc__)
+    for noun, service in services.items():
+        lines += [f"### engine.{noun}", "", _paragraphs(service.__doc__), "", *_methods(f"engine.{noun}", service)]
     background = _entry("asyncengine.background", AsyncEngine.background, AsyncEngine.background.__doc__)
     lines += ["## AsyncEngine", "", _paragraphs(AsyncEngine.__doc__), "", *background]
     for cls in (Run, AsyncRun, Workers, TaskContext, VirtualClock, EnvironmentSecrets):
@@ -482,6 +440,15 @@ def verbs() -> str:
             elif inspect.isfunction(value):
                 lines += _entry(f"{cls.__name__.lower()}.{name}", value, value.__doc__)
     return "\n".join(lines)
+
+
+def _methods(owner: str, cls: type) -> Iterator[str]:
+    """Entries of the public methods of a class, in order of their definition, those of its bases first."""
+    found: dict[str, Callable[..., Any]] = {}
+    for one in reversed(cls.__mro__):
+        found |= {name: method for name, method in vars(one).items() if inspect.isfunction(method) and not name.startswith("_")}
+    for name, method in found.items():
+        yield from _entry(f"{owner}.{name}", method, method.__doc__)
 
 
 def _entry(name: str, function: Callable[..., Any], doc: str | None) -> list[str]:

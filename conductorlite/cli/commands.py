@@ -309,7 +309,7 @@ _JSON = """
 | `set-variables` | `workflowId`, `variables` |
 | `history` | a list of `n`, `time`, `kind`, `status`; if any `referenceTaskName`, `retryCount`, `iteration`, `reason`, \
  `data` (or `externalPayloadStoragePath`), `cause` |
-| `export` | the document of [Engine.export](../how-to/export-and-replay.md); with `-o`: `workflowId`, `file`, `executions` |
+| `export` | the document of [Engine.admin.export](../how-to/export-and-replay.md); with `-o`: `workflowId`, `file`, `executions` |
 | `explain` | `workflowId`, `status`, `text` |
 | `agenda` | a list of `time`, `kind`, `workflowId`, `referenceTaskName` |
 | `limits` | a list of `key`, `inUse`, `waiting`, `admittedAt`, `reserved`, `windowMovesAt`; with a key one, with `holders` and \

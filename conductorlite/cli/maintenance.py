@@ -7,7 +7,6 @@ The commands on the database as a whole: whose executions are whose, and copies.
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,12 @@ import click
 
 from conductorlite.cli.output import instant, iso, one_line
 from conductorlite.cli.shared import Exit, Setting, command_options, exit_code, read_definition
-from conductorlite.engine.reruns import BulkReport
+from conductorlite.engine.admin import BulkReport
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.scalars import property_name
 from conductorlite.plan.difference import DefinitionDiff
 from conductorlite.plan.difference import diff as difference
 from conductorlite.plan.migration import MigrationPlan
-from conductorlite.runtime.engine import Engine
 from conductorlite.store.search import TaskSummary, WorkflowSummary
 
 __all__ = ["KEEPING", "MOVING", "UPKEEP"]
@@ -68,9 +66,9 @@ def migrate(setting: Setting, workflow_id: str | None, name: str | None, from_ve
     found: dict[str, MigrationPlan | str]
     with setting.engine() as engine:
         if workflow_id is not None:
-            found = {workflow_id: engine.migrate(workflow_id, target, refs=refs, dry_run=dry_run)}
+            found = {workflow_id: engine.definitions.migrate(workflow_id, target, refs=refs, dry_run=dry_run)}
         else:
-            found = engine.migrate_all(name or "", from_version or 0, target, refs=refs, dry_run=dry_run)
+            found = engine.definitions.migrate_all(name or "", from_version or 0, target, refs=refs, dry_run=dry_run)
     if setting.json:
         setting.screen.document({key: _plan_document(plan) for key, plan in found.items()})
     else:
@@ -142,7 +140,7 @@ MOVING = (diff, migrate)
 def engines(setting: Setting) -> None:
     """List the engines that keep executions to themselves, with how many."""
     with setting.engine() as engine:
-        shares = engine.engines()
+        shares = engine.admin.engines()
     if setting.json:
         setting.screen.document([{"name": one.name, "open": one.open, "ended": one.ended, "events": one.events} for one in shares])
         return
@@ -156,7 +154,7 @@ def engines(setting: Setting) -> None:
 def take_over(setting: Setting, name: str, heir: str | None) -> None:
     """Give all that belongs to an engine that does not come back to another one, or to all."""
     with setting.engine(name=heir) as engine:
-        moved = engine.take_over(name)
+        moved = engine.admin.take_over(name)
     if setting.json:
         setting.screen.document({"from": name, "to": heir, "executions": moved})
     else:
@@ -169,7 +167,7 @@ def take_over(setting: Setting, name: str, heir: str | None) -> None:
 def backup(setting: Setting, file: Path) -> None:
     """Copy the database, as it is at one instant, into a new file, while others go on with it."""
     with setting.engine() as engine:
-        engine.backup(file)
+        engine.admin.backup(file)
     if setting.json:
         setting.screen.document({"file": str(file)})
     else:
@@ -202,7 +200,7 @@ def search(setting: Setting, query: str, words: str, tasks: bool, by_tasks: bool
     if tasks and by_tasks:
         raise click.UsageError("give --tasks or --by-tasks, not both")
     with setting.engine() as engine:
-        verb = engine.search_tasks if tasks else engine.search_by_tasks if by_tasks else engine.search
+        verb = engine.tasks.search if tasks else engine.tasks.search_workflows if by_tasks else engine.search
         found = verb(query, free_text=words, start=start, size=size, sort=sort)
     if setting.json:
         setting.screen.document({"totalHits": found.total_hits, "results": [_document(row) for row in found.results]})
@@ -248,10 +246,10 @@ def archive(setting: Setting, workflow_ids: tuple[str, ...]) -> Exit:
     """Move executions that have ended into the archive: smaller, still found by show, history and search."""
     with setting.engine() as engine:
         if len(workflow_ids) == 1:
-            engine.archive(workflow_ids[0])
+            engine.admin.archive(workflow_ids[0])
             done = BulkReport(succeeded=workflow_ids)
         else:
-            done = engine.bulk(partial(Engine.archive), workflow_ids)
+            done = engine.admin.bulk(engine.admin.archive, workflow_ids)
     for error in done.failed.values():
         setting.screen.note(f"conductorlite: {error}")
     if setting.json:
@@ -273,7 +271,7 @@ def archive(setting: Setting, workflow_ids: tuple[str, ...]) -> Exit:
 def prune(setting: Setting, older_than: str, keep_failed: bool, archiving: bool, name: str | None, limit: int | None) -> Exit:
     """Delete executions that ended long ago. Nothing is deleted by itself."""
     with setting.engine() as engine:
-        report = engine.prune(older_than, keep_failed=keep_failed, archive=archiving, name=name, limit=limit)
+        report = engine.admin.prune(older_than, keep_failed=keep_failed, archive=archiving, name=name, limit=limit)
     for one, error in report.failed.items():
         setting.screen.note(f"conductorlite: {one}: {error}")
     if setting.json:
@@ -291,9 +289,9 @@ def prune(setting: Setting, older_than: str, keep_failed: bool, archiving: bool,
 def compact(setting: Setting) -> None:
     """Give the space of what was deleted back to the file system; nothing may use the database meanwhile."""
     with setting.engine() as engine:
-        before = engine.size_report().file_bytes
-        engine.compact()
-        after = engine.size_report().file_bytes
+        before = engine.admin.size_report().file_bytes
+        engine.admin.compact()
+        after = engine.admin.size_report().file_bytes
     if setting.json:
         setting.screen.document({"bytesBefore": before, "bytesAfter": after})
     else:
@@ -305,7 +303,7 @@ def compact(setting: Setting) -> None:
 def size(setting: Setting) -> None:
     """Show how much is stored, by kind of row and by workflow."""
     with setting.engine() as engine:
-        sizes = engine.size_report()
+        sizes = engine.admin.size_report()
     if setting.json:
         kinds = {kind: attrs.asdict(one) for kind, one in sizes.kinds.items()}
         own = [{"workflowType": name, "status": status, **attrs.asdict(one)} for (name, status), one in sizes.executions.items()]
@@ -325,9 +323,9 @@ def reindex(setting: Setting, forget: bool) -> None:
     """Make the index that search uses, in the database, anew."""
     with setting.engine() as engine:
         if forget:
-            engine.forget_index()
+            engine.admin.forget_index()
         else:
-            engine.rebuild_index()
+            engine.admin.rebuild_index()
         total = 0 if forget else engine.search(size=0).total_hits
     if setting.json:
         setting.screen.document({"executions": total})

@@ -13,7 +13,7 @@ import click
 
 from conductorlite.cli.output import instant
 from conductorlite.cli.shared import Exit, Setting, command_options, exit_code, read_event_handler, read_input, read_json
-from conductorlite.engine.reruns import BulkReport
+from conductorlite.engine.admin import BulkReport
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.handlers import EventExecution
 from conductorlite.model.statuses import REPORTABLE, TaskStatus
@@ -33,10 +33,10 @@ def handlers(setting: Setting, event: str | None, active: bool, files: tuple[str
     given = [read_event_handler(file) for file in files]
     with setting.engine(create=bool(given)) as engine:
         for name in names:
-            engine.unregister_event_handler(name)
+            engine.events.unregister(name)
         for handler in given:
-            engine.register_event_handler(handler)
-        found = engine.event_handlers(event, active_only=active)
+            engine.events.register(handler)
+        found = engine.events.all(event, active_only=active)
     if setting.json:
         setting.screen.document([handler.to_json() for handler in found])
         return
@@ -64,7 +64,7 @@ def publish(setting: Setting, event: str, payload: str, message_id: str | None) 
     """Hand a message to the active handlers of an event, and tell what became of it."""
     given = read_json(payload, "JSON")
     with setting.engine() as engine:
-        _show(setting, engine.publish(event, given, message_id=message_id))
+        _show(setting, engine.events.publish(event, given, message_id=message_id))
 
 
 @click.command("events")
@@ -75,7 +75,7 @@ def publish(setting: Setting, event: str, payload: str, message_id: str | None) 
 def events(setting: Setting, name: str | None, message_id: str | None, limit: int) -> None:
     """List what event handlers did, newest first."""
     with setting.engine() as engine:
-        _show(setting, engine.event_executions(name, message_id=message_id, limit=limit))
+        _show(setting, engine.events.executions(name, message_id=message_id, limit=limit))
 
 
 def _show(setting: Setting, found: list[EventExecution]) -> None:
@@ -182,7 +182,7 @@ def terminate(setting: Setting, workflow_ids: tuple[str, ...], reason: str | Non
 @command_options()
 def remove(setting: Setting, workflow_ids: tuple[str, ...]) -> Exit:
     """Delete executions that have ended, with all that belongs to them."""
-    return _change(setting, Engine.remove, workflow_ids, removed=True)
+    return _change(setting, lambda engine, one: engine.admin.remove(one), workflow_ids, removed=True)
 
 
 @click.command("sweep-payloads")
@@ -191,7 +191,7 @@ def remove(setting: Setting, workflow_ids: tuple[str, ...]) -> Exit:
 def sweep_payloads(setting: Setting, grace: str) -> None:
     """Delete what lies in the payload storage and no execution refers to."""
     with setting.engine() as engine:
-        swept = engine.sweep_payloads(grace)
+        swept = engine.payloads.sweep(grace)
     if setting.json:
         setting.screen.document({"deleted": swept.deleted, "found": swept.found})
     else:
@@ -271,7 +271,7 @@ def _change(
             verb(engine, workflow_ids[0])
             done = BulkReport(succeeded=workflow_ids)
         else:
-            done = engine.bulk(verb, workflow_ids)
+            done = engine.admin.bulk(lambda one: verb(engine, one), workflow_ids)
         stands = {one: "removed" if removed else str(engine.status(one)) for one in done.succeeded}
     told = [{"workflowId": one, **({"removed": True} if removed else {"status": how})} for one, how in stands.items()]
     for error in done.failed.values():

@@ -15,10 +15,10 @@ import click
 from conductorlite.cli.execution import history_line
 from conductorlite.cli.output import instant, iso
 from conductorlite.cli.shared import Exit, Setting, command_options, read_definition
+from conductorlite.engine.admin import RepairReport
 from conductorlite.engine.causes import span_in_words
 from conductorlite.engine.invariants import Finding
 from conductorlite.engine.limits import LimitMember, LimitUse
-from conductorlite.engine.maintenance import RepairReport
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.documents import workflow_to_json
 from conductorlite.model.errors import InvalidDefinition, Severity
@@ -40,14 +40,14 @@ def limits(setting: Setting, key: str | None, limit: int, after: str) -> None:
     """List limits, or who holds slots of one and who waits: task:<name>, workflow:<rate limit key>."""
     if key is None:
         with setting.engine() as engine:
-            found = engine.limits(limit=limit, after=after)
+            found = engine.limits.all(limit=limit, after=after)
         if setting.json:
             setting.screen.document([_document(one) for one in found])
             return
         setting.screen.table(("KEY", "IN USE", "IN WINDOW", "WAITING", "WINDOW MOVES"), [_row(one) for one in found])
         return
     with setting.engine() as engine:
-        one = engine.limit(key, limit=limit)
+        one = engine.limits.get(key, limit=limit)
     if setting.json:
         members = {"holders": [_member(holder) for holder in one.holders], "line": [_member(next_) for next_ in one.line]}
         setting.screen.document({**_document(one), **members})
@@ -265,7 +265,7 @@ def _journal(line: HistoryEvent) -> dict[str, Any]:
 def export(setting: Setting, workflow_id: str, output: Path | None) -> None:
     """Write an execution, with those it started, as one JSON document that can be replayed."""
     with setting.engine() as engine:
-        document = engine.export(workflow_id)
+        document = engine.admin.export(workflow_id)
     if output is None:
         setting.screen.document(document)
         return
@@ -306,7 +306,7 @@ def explained(engine: Engine, workflow_id: str, ref: str | None = None) -> str:
 def agenda(setting: Setting, limit: int) -> None:
     """List what will happen by itself, soonest first: timers, timeouts, delayed tasks."""
     with setting.engine() as engine:
-        entries = engine.agenda(limit)
+        entries = engine.admin.agenda(limit)
         now = engine.clock.now()
     if setting.json:
         documents = [
@@ -340,8 +340,8 @@ def check(setting: Setting, workflow_id: str | None, repair: bool) -> Exit:
     If the database has been searched, its index is compared with what is stored.
     """
     with setting.engine() as engine:
-        ids = [workflow_id] if workflow_id is not None else list(engine.workflow_ids())
-        report = engine.repair(workflow_id) if repair else RepairReport(done=(), left=tuple(engine.check(workflow_id)))
+        ids = [workflow_id] if workflow_id is not None else list(engine.admin.workflow_ids())
+        report = engine.admin.repair(workflow_id) if repair else RepairReport(done=(), left=tuple(engine.admin.check(workflow_id)))
     if setting.json:
         document: dict[str, Any] = {"checked": len(ids), "findings": [_finding(one) for one in report.left]}
         setting.screen.document(document | ({"repaired": [_finding(one) for one in report.done]} if repair else {}))

@@ -38,7 +38,7 @@ def save(setting: Setting, file: str) -> None:
     """
     wanted = WorkflowSchedule.from_json(read_document(Path(file), file))
     with setting.engine(create=True) as engine:
-        _shown(setting, engine.save_schedule(wanted))
+        _shown(setting, engine.schedules.save(wanted))
 
 
 @schedule.command("list")
@@ -47,7 +47,7 @@ def save(setting: Setting, file: str) -> None:
 def list_(setting: Setting, workflow: str | None) -> None:
     """List schedules in order of their names."""
     with setting.engine() as engine:
-        found = engine.schedules(workflow)
+        found = engine.schedules.all(workflow)
     if setting.json:
         setting.screen.document([one.to_json() for one in found])
         return
@@ -70,7 +70,7 @@ def list_(setting: Setting, workflow: str | None) -> None:
 def show(setting: Setting, name: str) -> None:
     """Show a schedule, where it stands, and what became of its last instants."""
     with setting.engine() as engine:
-        _shown(setting, engine.schedule(name))
+        _shown(setting, engine.schedules.get(name))
 
 
 @schedule.command("pause")
@@ -80,8 +80,8 @@ def show(setting: Setting, name: str) -> None:
 def pause(setting: Setting, name: str, reason: str | None) -> None:
     """Start nothing more until it is resumed."""
     with setting.engine() as engine:
-        engine.pause_schedule(name, reason)
-        _shown(setting, engine.schedule(name))
+        engine.schedules.pause(name, reason)
+        _shown(setting, engine.schedules.get(name))
 
 
 @schedule.command("resume")
@@ -90,8 +90,8 @@ def pause(setting: Setting, name: str, reason: str | None) -> None:
 def resume(setting: Setting, name: str) -> None:
     """Go on from now; what came due meanwhile is passed over."""
     with setting.engine() as engine:
-        engine.resume_schedule(name)
-        _shown(setting, engine.schedule(name))
+        engine.schedules.resume(name)
+        _shown(setting, engine.schedules.get(name))
 
 
 @schedule.command("remove")
@@ -100,7 +100,7 @@ def resume(setting: Setting, name: str) -> None:
 def remove(setting: Setting, name: str) -> None:
     """Delete a schedule; what it has started goes on."""
     with setting.engine() as engine:
-        engine.remove_schedule(name)
+        engine.schedules.remove(name)
     if setting.json:
         setting.screen.document({"name": name, "removed": True})
     else:
@@ -124,12 +124,12 @@ def preview(setting: Setting, wanted: str, count: int, zone: str | None, after: 
     if is_cron or wanted.endswith(".json"):
         asked = wanted if is_cron else WorkflowSchedule.from_json(read_document(Path(wanted), wanted))
         with Engine() as engine:
-            found = engine.preview(asked, count, zone_id=shown, after=since)
+            found = engine.schedules.preview(asked, count, zone_id=shown, after=since)
         shown = zone or (asked.zone_id if isinstance(asked, WorkflowSchedule) else "UTC")
     else:
         with setting.engine() as engine:
-            found = engine.preview(wanted, count, after=since)
-            shown = zone or engine.schedule(wanted).definition.zone_id
+            found = engine.schedules.preview(wanted, count, after=since)
+            shown = zone or engine.schedules.get(wanted).definition.zone_id
     if setting.json:
         setting.screen.document(found)
         return
@@ -152,7 +152,7 @@ def backfill(setting: Setting, name: str, start: str, end: str, overlap: str | N
     """
     policy = None if overlap is None else OverlapPolicy(overlap)
     with setting.engine() as engine:
-        instants = engine.backfill(name, _instant(start), _instant(end), overlap_policy=policy)
+        instants = engine.schedules.backfill(name, _instant(start), _instant(end), overlap_policy=policy)
     if setting.json:
         setting.screen.document({"name": name, "instants": instants})
     else:

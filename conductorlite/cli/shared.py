@@ -24,6 +24,7 @@ import click
 from click.core import ParameterSource
 
 from conductorlite.cli.output import Screen, one_line
+from conductorlite.engine.config import EngineConfig
 from conductorlite.errors import ResultTimeout, WorkflowFailed
 from conductorlite.ext.workers import system_workers
 from conductorlite.model.canonical import canonical, parse
@@ -253,16 +254,10 @@ class Setting:
         if not create and not self.db.exists():
             raise NotFound(f"there is no database {str(self.db)!r}; name it with --db")
         allocation: Literal["shared", "local"] = "shared" if name is None else "local"
-        owned: dict[str, Any] = {"name": name, "allocation": allocation}
-        kind = _Looking if workers is None else Engine
-        with kind(self.db, workers=workers, payloads=self.payloads, secrets=secrets, **owned) as engine:
+        # Who only looks does not write: what dead processes had in hand it leaves to those that drive.
+        config = EngineConfig(name=name, allocation=allocation, give_back=workers is not None)
+        with Engine(self.db, workers=workers, payloads=self.payloads, secrets=secrets, config=config) as engine:
             yield engine
-
-
-class _Looking(Engine):
-    """An engine that drives nothing: what dead processes had in hand it leaves to those that do."""
-
-    _gives_back = False
 
 
 def command_options(database: bool = True) -> Callable[[F], F]:

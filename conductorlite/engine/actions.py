@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from conductorlite.engine.metadata import Embedded
+from conductorlite.engine.registry import Embedded
 from conductorlite.language.templates import compile_template, expanded
 from conductorlite.language.values import MappingSource, to_text
 from conductorlite.model.canonical import Payload

@@ -1,11 +1,8 @@
-"""What comes before a commit: a turn is read and decided, and nothing is changed.
-
-The compiled plans of embedded definitions, kept as long as they are used.
-"""
+"""What comes before a commit: a turn is read and decided, and nothing is changed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -16,11 +13,10 @@ from conductorlite.engine.cache import Cache
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.payloads import Near, Outside
 from conductorlite.engine.reader import Cut, StoreReader
+from conductorlite.engine.registry import Registry
 from conductorlite.model.canonical import ExternalPayload, Payload
-from conductorlite.model.canonical import digest as digest_of
 from conductorlite.model.clock import Clock
-from conductorlite.model.decisions import Admission, Decision, Embedding, Event
-from conductorlite.model.definitions import Semantics, WorkflowDef
+from conductorlite.model.decisions import Admission, Decision, Event
 from conductorlite.model.errors import (
     ConductorliteError,
     InvalidDefinition,
@@ -32,72 +28,10 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.executions import Workflow
 from conductorlite.model.texts import error_text
-from conductorlite.plan.compile import Plan, compile_plan
-from conductorlite.plan.grafts import grafted
+from conductorlite.plan.compile import Plan
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
 
-__all__ = ["Deciding", "Plans", "Turn"]
-
-_NOTHING_MADE: Final[Mapping[str, str]] = {}
-
-
-class Plans:
-    """Compiles each definition once."""
-
-    def __init__(self) -> None:
-        self._plans: Cache[tuple[str, Semantics], Plan] = Cache(256)
-        self._grown: Cache[tuple[str, Semantics, tuple[str, ...]], Plan] = Cache(64)
-
-    def plan(self, view: ReadingTransaction, workflow: Workflow) -> Plan:
-        """The compiled plan of an execution's embedded definition; raises StorageCorrupt when that is missing."""
-        return self._plan(view, workflow, workflow.definition_hash, {})
-
-    def made(self, view: ReadingTransaction, workflow: Workflow, digest: str) -> WorkflowDef:
-        """A definition that an execution made at run time; raises StorageCorrupt when it is missing."""
-        return self._plan(view, workflow, digest, _NOTHING_MADE).definition
-
-    def grown(
-        self, view: ReadingTransaction, workflow: Workflow, chain: tuple[str, ...], made: Mapping[str, str] = _NOTHING_MADE
-    ) -> Plan:
-        """The plan with the definitions of these hashes grown into it; `made` are texts that are not stored yet."""
-        plan = self.kept(workflow, chain)
-        if plan is None:
-            inner = self._plan(view, workflow, chain[-1] if chain else workflow.definition_hash, made)
-            plan = self._grafted(workflow, chain, self.grown(view, workflow, chain[:-1], made), inner) if chain else inner
-        return plan
-
-    def kept(self, workflow: Workflow, chain: tuple[str, ...]) -> Plan | None:
-        """The same without a look into the store, if it was asked for before, or all that it is made of."""
-        if not chain:
-            return self._plans.get((workflow.definition_hash, workflow.semantics))
-        plan = self._grown.get((workflow.definition_hash, workflow.semantics, chain))
-        if plan is None:
-            inner, outer = self._plans.get((chain[-1], workflow.semantics)), self.kept(workflow, chain[:-1])
-            if inner is not None and outer is not None:
-                plan = self._grafted(workflow, chain, outer, inner)
-        return plan
-
-    def _grafted(self, workflow: Workflow, chain: tuple[str, ...], outer: Plan, inner: Plan) -> Plan:
-        plan = grafted(outer, inner.definition.tasks[0].task_reference_name, chain[-1], inner)
-        self._grown.put((workflow.definition_hash, workflow.semantics, chain), plan)
-        return plan
-
-    def _plan(self, view: ReadingTransaction, workflow: Workflow, digest: str, made: Mapping[str, str]) -> Plan:
-        plan = self._plans.get((digest, workflow.semantics))
-        if plan is None:
-            text = made.get(digest) or view.definition(digest)
-            if text is None:
-                raise StorageCorrupt(f"the definition {digest} of {workflow.workflow_id} is missing")
-            if digest_of(text) != digest:
-                raise StorageCorrupt(f"the definition {digest} of {workflow.workflow_id} is damaged")
-            plan = compile_plan(WorkflowDef.from_json(text), workflow.semantics)
-            self._plans.put((digest, workflow.semantics), plan)
-        return plan
-
-    def know(self, digest: str, plan: Plan) -> None:
-        """Keep a plan that was compiled elsewhere."""
-        self._plans.put((digest, plan.semantics), plan)
-
+__all__ = ["Deciding", "Turn"]
 
 #: Due events one turn reads.
 _EVENTS: Final = 200
@@ -116,26 +50,34 @@ class Turn:
     now: int
 
 
-class Deciding(Plans):
+class Deciding:
     """Decides turns, and commits nothing."""
 
     #: When a record is lived again: what limits answered in the turn to come, save where nothing came of it, and what was cut.
     admissions: tuple[Admission, ...] | None = None
     cut: tuple[Cut, ...] | None = None
 
-    def __init__(self, clock: Clock, *, environment: Mapping[str, str], bounds: Bounds, outside: Outside) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        registry: Registry,
+        environment: Mapping[str, str],
+        bounds: Bounds,
+        outside: Outside,
+        driven: Driven | None = None,
+    ) -> None:
+        self.clock = clock
+        #: The compiled plans of embedded definitions.
+        self.plans = registry.plans
+        #: What embeds definitions made at run time, and those known by name only.
+        self.registry = registry
         #: What lies in the payload storage.
         self.outside = outside
-        self.clock = clock
-        #: For how long the store was driven; None: default deadlines count by the clock. Set by the engine.
-        self.driven: Driven | None = None
+        #: For how long the store was driven; None: default deadlines count by the clock.
+        self.driven = driven
         self.environment = dict(environment)
         self.bounds = bounds
-        #: How a definition made at run time is embedded; set by the engine.
-        self.embed: Callable[[ReadingTransaction, object, Semantics], Embedding] = _not_embedded
-        #: How a name becomes the hash of an embedded definition and the texts it needs; set by the engine.
-        self.resolve: Callable[[ReadingTransaction, str, int | None], tuple[str, Mapping[str, str]]] = _unresolved
         self._resolved: Cache[str, Mapping[str, str]] = Cache(256)
         self._payloads: Cache[str, Payload] = Cache(256, weigh=lambda held: len(held.text or ""), budget=_CACHED_TEXT)
 
@@ -157,7 +99,7 @@ class Deciding(Plans):
         now = self.clock.now() if near.now is None else near.now
         due = () if fresh or workflow.parked is not None else self.due(view, workflow, now)
         ordered = tuple(sorted((*due, *events), key=lambda event: event.order))
-        plan = self.plan(view, workflow)
+        plan = self.plans.plan(view, workflow)
         if plan.foreign:
             self.entering(workflow, ordered, near)
         reader = StoreReader(self, view, workflow, now, near)
@@ -197,10 +139,9 @@ class Deciding(Plans):
     def entering(self, workflow: Workflow, events: Sequence[Event], near: Near) -> None:
         """A turn that may run code of somebody else is about to be decided."""
 
-    def left(self, view: ReadingTransaction, event: Event, now: int) -> int:
-        """How much driven time is left of a default deadline, ms; 0 for others."""
-        known = {} if self.driven is None else self.driven.left(view, [event], now)
-        return next(iter(known.values()), 0)
+    def left(self, view: ReadingTransaction, events: Iterable[Event], now: int) -> Mapping[tuple[str, str], int]:
+        """How much driven time is left of default deadlines, ms; others are not in it."""
+        return {} if self.driven is None else self.driven.left(view, events, now)
 
     def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
         """The events of an inbox that a turn at `now` reads."""
@@ -209,7 +150,7 @@ class Deciding(Plans):
     def resolved(self, view: ReadingTransaction, name: str, version: int | None) -> str | None:
         """Hash of a registered definition as a new execution keeps it; None when it cannot be started."""
         try:
-            digest, definitions = self.resolve(view, name, version)
+            digest, definitions = self.registry.resolve(view, name, version)
         except (NotFound, InvalidDefinition, InvalidExpression, MissingExtra):
             return None
         self._resolved.put(digest, definitions)
@@ -248,11 +189,3 @@ class Deciding(Plans):
             if absent - known.keys():
                 raise StorageCorrupt(f"{workflow_id}: payload {min(absent - known.keys())} is missing")
         return known
-
-
-def _not_embedded(view: ReadingTransaction, definition: object, semantics: Semantics) -> Embedding:
-    return Embedding(problem="nothing embeds definitions")
-
-
-def _unresolved(view: ReadingTransaction, name: str, version: int | None) -> tuple[str, Mapping[str, str]]:
-    raise NotFound(f"nothing resolves definitions: {name!r}")

@@ -3,31 +3,27 @@
 The record of an action is the gate: it is written in the commit that carries the action out, so a message that comes again, in
 this process or another, after a crash or without one, finds it and does nothing but what is still missing. Source of the
 rules: Conductor's DefaultEventProcessor; where it loses or doubles something, see the compatibility page.
-
-Signals: reports from outside on tasks that wait, found by reference or by what blocks the execution.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 from conductorlite.engine.actions import Acting, carry_out
-from conductorlite.engine.control import refuse_parked
-from conductorlite.engine.turns import DEATHS
-from conductorlite.engine.worker_api import WorkerFace
+from conductorlite.engine.cache import Cache
+from conductorlite.engine.config import EngineConfig, Service
+from conductorlite.engine.turns import DEATHS, Turns
 from conductorlite.language.conditions import compile_condition, is_true
 from conductorlite.language.templates import expanded
 from conductorlite.model.canonical import EMPTY, Payload, canonical, parse
 from conductorlite.model.clock import Instant, to_instant
 from conductorlite.model.codec import definition_text
-from conductorlite.model.decisions import Outcome
 from conductorlite.model.definitions import MAX_KEY
 from conductorlite.model.errors import (
     AlreadyExists,
     ConductorliteError,
-    Conflict,
     DefinitionNotFound,
     EngineClosed,
     ExpressionFailed,
@@ -35,91 +31,14 @@ from conductorlite.model.errors import (
     InvalidInput,
     InvariantBroken,
     StorageError,
-    TaskNotFound,
 )
-from conductorlite.model.executions import Task, TaskResult
 from conductorlite.model.handlers import EventExecution, EventHandler, EventStatus
 from conductorlite.model.policies import derive_id
-from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import error_text
 from conductorlite.plan.validate import validate_event_handler
-from conductorlite.store.ports import EventMessage, ReadingTransaction
+from conductorlite.store.ports import EventMessage
 
-__all__ = ["Events", "Signals"]
-
-#: Searches before giving up: what was found may end before it is told.
-_TRIES: Final = 8
-
-#: What waits for somebody outside.
-_BLOCKING: Final = frozenset({"WAIT", "HUMAN"})
-
-
-class Signals(WorkerFace):
-    """Verbs that tell a waiting task to go on."""
-
-    def signal(
-        self,
-        workflow_id: str,
-        output: Mapping[str, Any] | None = None,
-        *,
-        task: str | None = None,
-        status: TaskStatus = TaskStatus.COMPLETED,
-        reason: str | None = None,
-    ) -> Task:
-        """Report on a task of a running execution without holding its lease, and return it as stored afterwards.
-
-        `task` is a task id or a reference: the printed one (`x__2`), or the definition's for its first open round. Without it the
-        first open WAIT or HUMAN of the execution is meant, else that of the first of its sub-workflows that has one, depth first.
-        `output` is laid over what the task has put out so far. `status` is one a worker may report. Raises ExecutionNotFound,
-        TaskNotFound when no such task is open, InvalidInput, Conflict when the execution has ended or has no slot to begin with,
-        and Parked. Source of the rule: Conductor's `signalTask`, which finds no HUMAN.
-        """
-        row = self._row(workflow_id)
-        if row.status.terminal:
-            raise Conflict(f"{workflow_id}: a {row.status} workflow waits for no signal")
-        for _ in range(_TRIES):
-            with self.backend.reading() as view:
-                found = self._blocking(view, workflow_id) if task is None else self._open_task(view, workflow_id, task)
-            if found is None:
-                wanted = "WAIT or HUMAN task that waits" if task is None else f"open task {task!r}"
-                raise TaskNotFound(f"{workflow_id}: there is no {wanted}")
-            result = TaskResult(
-                workflow_id=found.workflow_id,
-                task_id=found.task_id,
-                status=status,
-                output_data=dict(output or {}),
-                reason=reason,
-            )
-            event = self.report_event(found, result, merge=True)
-            taken = self.turns.take(found.workflow_id, [event])
-            refuse_parked(found.workflow_id, taken)
-            reply = taken.replies.get(event.event_id)
-            if reply is not None and reply.outcome is Outcome.CONFLICT:
-                raise Conflict(f"{found.workflow_id}: {reply.message}")
-            if reply is None or reply.outcome is Outcome.DONE:
-                return self.task(found.task_id)
-        raise Conflict(f"{workflow_id}: what waits changes faster than it can be told")
-
-    def _open_task(self, view: ReadingTransaction, workflow_id: str, wanted: str) -> Task | None:
-        by_id = view.task_by_id(wanted)
-        if by_id is not None and by_id.workflow_id == workflow_id:
-            return None if by_id.status.terminal else by_id
-        rows = _open_rows(view, workflow_id)
-        return next((row for row in rows if row.ref == wanted), next((row for row in rows if row.base_ref == wanted), None))
-
-    def _blocking(self, view: ReadingTransaction, workflow_id: str) -> Task | None:
-        pending = [workflow_id]
-        while pending:
-            rows = _open_rows(view, pending.pop(0))
-            for row in rows:
-                if row.task_type in _BLOCKING:
-                    return row
-            pending[:0] = [row.sub_workflow_id for row in rows if row.sub_workflow_id is not None]
-        return None
-
-
-def _open_rows(view: ReadingTransaction, workflow_id: str) -> list[Task]:
-    return sorted((row for row in view.live(workflow_id) if not row.status.terminal), key=lambda row: row.seq)
+__all__ = ["Events"]
 
 
 #: Records deleted in one commit.
@@ -129,10 +48,15 @@ _PAGE: Final = 500
 _TRANSIENT: Final = (StorageError, EngineClosed, InvariantBroken)
 
 
-class Events(Signals):
+class Events(Service):
     """Verbs on event handlers, and on messages."""
 
-    def register_event_handler(self, handler: EventHandler, *, overwrite: bool = True) -> None:
+    def __init__(self, turns: Turns, config: EngineConfig, new_id: Callable[[], str]) -> None:
+        super().__init__(turns, config)
+        self._new_id = new_id
+        self._known: Cache[str, EventHandler] = Cache(256)
+
+    def register(self, handler: EventHandler, *, overwrite: bool = True) -> None:
         """Register an event handler under its name.
 
         Raises InvalidDefinition with every error of it, and AlreadyExists when `overwrite` is False and the name is taken.
@@ -142,37 +66,37 @@ class Events(Signals):
         if problems:
             raise InvalidDefinition(problems)
         text = definition_text(handler)
-        with self.backend.writing() as tx:
+        with self._backend.writing() as tx:
             if not overwrite and tx.event_handler(handler.name) is not None:
                 raise AlreadyExists(f"event handler {handler.name!r} is registered already")
             tx.put_event_handler(handler.name, handler.event, handler.active, text)
 
-    def event_handler(self, name: str) -> EventHandler:
+    def get(self, name: str) -> EventHandler:
         """A registered event handler; raises DefinitionNotFound."""
-        with self.backend.reading() as view:
+        with self._backend.reading() as view:
             text = view.event_handler(name)
         if text is None:
             raise DefinitionNotFound(f"no event handler {name!r} is registered")
         return EventHandler.from_json(text)
 
-    def event_handlers(self, event: str | None = None, *, active_only: bool = False) -> list[EventHandler]:
+    def all(self, event: str | None = None, *, active_only: bool = False) -> list[EventHandler]:
         """The registered event handlers, or those of one event, in order of their names."""
-        with self.backend.reading() as view:
+        with self._backend.reading() as view:
             return self._handlers(view.event_handlers(event, active_only=active_only))
 
     def _handlers(self, texts: Sequence[str]) -> list[EventHandler]:
         found = []
         for text in texts:
-            handler = self._event_handlers.get(text)
+            handler = self._known.get(text)
             if handler is None:
                 handler = EventHandler.from_json(text)
-                self._event_handlers.put(text, handler)
+                self._known.put(text, handler)
             found.append(handler)
         return found
 
-    def unregister_event_handler(self, name: str) -> None:
+    def unregister(self, name: str) -> None:
         """Delete an event handler; the records of what it did stay. Raises DefinitionNotFound."""
-        with self.backend.writing() as tx:
+        with self._backend.writing() as tx:
             if tx.event_handler(name) is None:
                 raise DefinitionNotFound(f"no event handler {name!r} is registered")
             tx.drop_event_handler(name)
@@ -185,13 +109,13 @@ class Events(Signals):
         was not is done. The payload is any JSON value. What one action does wrong is FAILED in its record and keeps no other
         from being done. Raises InvalidInput, and StorageErrors: publish again then, with the same id.
         """
-        message_id = self._ids() if message_id is None else message_id
+        message_id = self._new_id() if message_id is None else message_id
         for name, text in (("event", event), ("message_id", message_id)):
             if not isinstance(text, str) or not 0 < len(text) <= MAX_KEY:
                 raise InvalidInput(f"{name}: {text!r:.80} is not a text of 1 to {MAX_KEY} characters")
             canonical(text, where=name)
         message = EventMessage(event=event, payload=parse(canonical(payload, where="payload")), message_id=message_id)
-        with self.backend.reading() as view:
+        with self._backend.reading() as view:
             handlers = self._handlers(view.event_handlers(message.event, active_only=True))
         done: list[EventExecution] = []
         written: list[str] = []
@@ -201,15 +125,15 @@ class Events(Signals):
         finally:
             # Also when the store fails on the way: what was written so far is due.
             if written:
-                self.turns.wake()
-        self.turns.take_family(list(dict.fromkeys(written)))
+                self._turns.wake()
+        self._turns.take_family(list(dict.fromkeys(written)))
         return done
 
     def _handled(self, handler: EventHandler, message: EventMessage, written: list[str]) -> list[EventExecution]:
         """What became of a handler's actions for a message; `written` gets the executions that were written to."""
         identity = (handler.name, message.event, message.message_id)
         numbers = range(len(handler.actions))
-        with self.backend.reading() as view:
+        with self._backend.reading() as view:
             known = [view.event_execution(*identity, number) for number in numbers]
         first = known[0]
         if first is not None and first.action is None:
@@ -228,7 +152,7 @@ class Events(Signals):
         evaluator = (handler.evaluator_type or "").strip() or "javascript"
         payload = expanded(message.payload)
         values = payload if isinstance(payload, dict) else {"value": payload}
-        now = self.clock.now()
+        now = self._clock.now()
         try:
             with self._marked(f"{handler.name}\0{message.event}\0{message.message_id}"):
                 script = compile_condition(condition, evaluator)
@@ -250,7 +174,7 @@ class Events(Signals):
     @contextmanager
     def _marked(self, key: str) -> Iterator[None]:
         """Mark a condition that is asked, as turns are marked; raises ExpressionFailed when it has ended three processes."""
-        marks = self.turns.marks
+        marks = self._turns.marks
         if marks is None:
             yield
             return
@@ -268,7 +192,7 @@ class Events(Signals):
 
     def _kept(self, execution: EventExecution) -> EventExecution:
         """A record, kept if there is none of that identity; else the one there is."""
-        with self.backend.writing() as tx:
+        with self._backend.writing() as tx:
             known = tx.event_execution(*execution.key)
             if known is None:
                 tx.add_event_execution(execution)
@@ -277,17 +201,17 @@ class Events(Signals):
     def _acted(self, handler: EventHandler, number: int, message: EventMessage, written: list[str]) -> EventExecution:
         """Carry out one action and keep its record in the same commit; or return the record there is."""
         action = handler.actions[number]
-        now = self.clock.now()
+        now = self._clock.now()
         key = (handler.name, message.event, message.message_id, number)
         acting = Acting(
             action=action,
             message=message,
             identity=derive_id("event", *key),
             now=now,
-            semantics=self.semantics,
-            seed=self.seed,
-            owner=self.owner,
-            embedded=self.embedded,
+            semantics=self._config.semantics,
+            seed=self._config.seed,
+            owner=self._owner,
+            embedded=self._turns.registry.embedded,
         )
 
         def record(status: EventStatus, output: Payload = EMPTY) -> EventExecution:
@@ -303,7 +227,7 @@ class Events(Signals):
             )
 
         try:
-            with self.backend.writing() as tx:
+            with self._backend.writing() as tx:
                 known = tx.event_execution(*key)
                 if known is not None:
                     return known
@@ -319,7 +243,7 @@ class Events(Signals):
             written.append(workflow_id)
         return done
 
-    def event_executions(
+    def executions(
         self,
         name: str | None = None,
         *,
@@ -333,10 +257,10 @@ class Events(Signals):
         """
         if limit < 1:
             raise InvalidInput(f"limit {limit} is below 1")
-        with self.backend.reading() as view:
+        with self._backend.reading() as view:
             return list(view.event_executions(name, message_id, None if after is None else after.place, limit))
 
-    def remove_event_executions(self, before: Instant) -> int:
+    def remove_executions(self, before: Instant) -> int:
         """Delete the records of actions that were carried out before an instant; returns how many that were.
 
         A message whose records are gone is acted upon again when it comes again: keep them for as long as its source may
@@ -344,7 +268,7 @@ class Events(Signals):
         """
         until, gone = to_instant(before), 0
         while True:
-            with self.backend.writing() as tx:
+            with self._backend.writing() as tx:
                 dropped = tx.drop_event_executions(until, _PAGE)
             gone += dropped
             if dropped < _PAGE:

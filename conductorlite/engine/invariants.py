@@ -1,4 +1,4 @@
-"""The laws of a stored execution, as one list: what `Engine.check` and the test kit look at.
+"""The laws of a stored execution, as one list: what `Engine.admin.check` and the test kit look at.
 
 Each law is a function from a `Picture` (one execution, whole) to findings in words. None of them trusts a counter, a timer or
 the journal: each is compared with what the rows say.

@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from conductorlite.engine.schedules import Schedules
+from conductorlite.engine.config import Service
 from conductorlite.engine.waits import Standing
 from conductorlite.model.clock import steady
 from conductorlite.model.errors import InvalidInput
@@ -17,10 +17,10 @@ from conductorlite.model.limits import Limit, Member, known_key, reread
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.store.ports import ReadingTransaction
 
-__all__ = ["LimitMember", "LimitUse", "Limits"]
+__all__ = ["LimitMember", "LimitUse", "Limits", "standings"]
 
 #: So many PENDING tasks of an execution are told with their place in the line.
-_TOLD: Final = 50
+_SHOWN: Final = 50
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -60,16 +60,16 @@ class LimitUse:
     reserved: int = 0
     window_moves_at: int | None = None
     unpolled: tuple[str, ...] = ()
-    #: Who holds a slot, in order of task id or workflow id; only `Engine.limit` fills it.
+    #: Who holds a slot, in order of task id or workflow id; only `get` fills it.
     holders: tuple[LimitMember, ...] = ()
-    #: The line, the next one first; only `Engine.limit` fills it.
+    #: The line, the next one first; only `get` fills it.
     line: tuple[LimitMember, ...] = ()
 
 
-class Limits(Schedules):
+class Limits(Service):
     """Verbs that look at limits."""
 
-    def limits(self, *, limit: int = 100, after: str = "") -> list[LimitUse]:
+    def all(self, *, limit: int = 100, after: str = "") -> list[LimitUse]:
         """Up to `limit` limits in order of their keys, without their members; the next page begins `after` the last one's key.
 
         A limit is listed once somebody has asked it for a slot: `task:<name of the task definition>` for `concurrentExecLimit`
@@ -77,11 +77,11 @@ class Limits(Schedules):
         as somebody holds a slot or waits. Raises InvalidInput when `limit` is below 1.
         """
         _positive(limit)
-        now, read = self.clock.now(), steady(self.clock)
-        with self.backend.reading() as view:
+        now, read = self._clock.now(), steady(self._clock)
+        with self._backend.reading() as view:
             return [_use(reread(one, now, read), view.waiting(one.key), now) for one in view.limits(after, limit)]
 
-    def limit(self, key: str, *, limit: int = 100) -> LimitUse:
+    def get(self, key: str, *, limit: int = 100) -> LimitUse:
         """One limit with up to `limit` of those that hold a slot and up to `limit` of those that wait, the next one first.
 
         `key` is `task:<name>` or `workflow:<rate limit key>`; one that nobody has asked yet has nothing in use. Raises
@@ -90,27 +90,28 @@ class Limits(Schedules):
         _positive(limit)
         if not known_key(key):
             raise InvalidInput(f"{key!r} is no limit: its key is task:<name> or workflow:<rate limit key>")
-        with self.backend.reading() as view:
+        with self._backend.reading() as view:
             line = view.line(key, limit)
-            now, read = self.clock.now(), steady(self.clock)
+            now, read = self._clock.now(), steady(self._clock)
             found = _use(reread(line.limit, now, read), view.waiting(key), now)
             holders = view.holders(key, "", limit)
         return attrs.evolve(found, holders=tuple(map(_shown, holders)), line=tuple(map(_shown, line.heads[:limit])))
 
-    def _standings(self, view: ReadingTransaction, workflows: Iterable[Workflow], ref: str | None) -> dict[str, Standing]:
-        """How executions, and the first of their PENDING tasks (or those at `ref`), stand to the limits they wait for; by id."""
-        found: dict[str, Standing] = {}
-        for row in workflows:
-            waiting = [(row.rate_limit_key, row.workflow_id)] if row.rate_limited else []
-            pending = (task for task in row.tasks if task.status is TaskStatus.PENDING and ref in (None, task.ref, task.base_ref))
-            waiting += [(task.limit_key, task.task_id) for task in islice(pending, _TOLD)]
-            for key, holder in waiting:
-                member = None if key is None else view.member(key, holder)
-                if key is not None and member is not None:
-                    line = view.line(key, 1)
-                    before = view.waiting(key, member)
-                    found[holder] = Standing(limit=line.limit, member=member, before=before, head=line.head)
-        return found
+
+def standings(view: ReadingTransaction, workflows: Iterable[Workflow], ref: str | None) -> dict[str, Standing]:
+    """How executions, and the first of their PENDING tasks (or those at `ref`), stand to the limits they wait for; by id."""
+    found: dict[str, Standing] = {}
+    for row in workflows:
+        waiting = [(row.rate_limit_key, row.workflow_id)] if row.rate_limited else []
+        pending = (task for task in row.tasks if task.status is TaskStatus.PENDING and ref in (None, task.ref, task.base_ref))
+        waiting += [(task.limit_key, task.task_id) for task in islice(pending, _SHOWN)]
+        for key, holder in waiting:
+            member = None if key is None else view.member(key, holder)
+            if key is not None and member is not None:
+                line = view.line(key, 1)
+                before = view.waiting(key, member)
+                found[holder] = Standing(limit=line.limit, member=member, before=before, head=line.head)
+    return found
 
 
 def _positive(limit: int) -> None:

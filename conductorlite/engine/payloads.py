@@ -4,13 +4,6 @@ No object is lost and none stays for ever, whoever dies when: before an object i
 its execution, at the engine's time; the commit that refers to it takes the note back. An object is deleted inside a write
 transaction, and only when no execution refers to it and no note is younger than the grace time: whoever is about to put it has
 noted so before, or will put it afterwards. Removing an execution notes what it referred to as loose, long ago.
-
-Documents that clients put into the payload storage themselves: where, and what becomes of them once they are reported.
-
-An upload lies under a path of its own that nobody can guess. What is reported by its path is read once, and is from then on a
-document like any other: small, it stays in the store, large, it lies in the storage under its hash, and nobody can change it any
-more. The upload itself is noted as loose when its path is given out, and swept after the grace time, reported or not: a client
-whose report was lost can report again until then. Source of the rule: Conductor's external payload storage.
 """
 
 from __future__ import annotations
@@ -26,14 +19,14 @@ import attrs
 
 from conductorlite.decide.draft.barriers import Barriers
 from conductorlite.engine.turn_types import stored_pages
-from conductorlite.model.canonical import MAX_SIZE, ExternalPayload, Payload, parse, size_of
+from conductorlite.model.canonical import ExternalPayload, Payload, size_of
 from conductorlite.model.decisions import Decision
-from conductorlite.model.errors import ConductorliteError, InvalidInput, PayloadLost, PayloadTooLarge, PayloadUnavailable
-from conductorlite.model.texts import error_text, printable
+from conductorlite.model.errors import ConductorliteError, InvalidInput, PayloadLost, PayloadUnavailable
+from conductorlite.model.texts import error_text
 from conductorlite.store.ports import Backend, PayloadCodec, PayloadStorage, ReadingTransaction, WritingTransaction
-from conductorlite.store.tables import ExternalStorageLocation, LoosePayload, StoredPayload
+from conductorlite.store.tables import LoosePayload, StoredPayload
 
-__all__ = ["Elsewhere", "Near", "Outside", "PayloadSweep", "as_unavailable", "given_path", "location", "uploaded"]
+__all__ = ["Elsewhere", "Near", "Outside", "PayloadSweep", "as_unavailable"]
 
 #: Loose payloads, or objects of a listing, that are looked at in one transaction.
 _PAGE: Final = 200
@@ -245,85 +238,3 @@ def as_unavailable(what: str) -> Iterator[None]:
 def _pages(found: Iterator[StoredPayload]) -> Iterator[list[StoredPayload]]:
     while page := list(islice(found, _PAGE)):
         yield page
-
-
-#: Folders of Conductor's payload types.
-_FOLDERS: Final = {
-    "WORKFLOW_INPUT": "workflow/input",
-    "WORKFLOW_OUTPUT": "workflow/output",
-    "TASK_INPUT": "task/input",
-    "TASK_OUTPUT": "task/output",
-}
-
-_NAME: Final = re.compile(r"[0-9a-f]{32}\.json")
-
-
-def location(outside: Outside, path: str, operation: str, payload_type: str | None, name: str, now: int) -> ExternalStorageLocation:
-    """Where a document can be read, or an upload written; an empty `path` is replaced by a new one of that name (32 hex digits).
-
-    Raises InvalidInput and PayloadUnavailable, and StorageErrors when an upload cannot be noted.
-    """
-    storage = _storage(outside)
-    if payload_type is not None and payload_type not in _FOLDERS:
-        raise InvalidInput(f"payload type {printable(payload_type, 80)!r} is none of {', '.join(_FOLDERS)}")
-    if operation != "WRITE":
-        return storage.location(operation, path)
-    if payload_type is None:
-        raise InvalidInput(f"to WRITE a document say its payload type: {', '.join(_FOLDERS)}")
-    key = path or f"{_FOLDERS[payload_type]}/{name}.json"
-    if not _is_upload(key, payload_type):
-        raise InvalidInput(
-            f"{printable(path, 80)!r} is no path of an upload ({payload_type}); with an empty path you are given one"
-        )
-    found = storage.location(operation, key)
-    with outside.backend.writing() as tx:
-        tx.loosen([LoosePayload(key=key, workflow_id="", at=now)])
-    return found
-
-
-def given_path(path: object) -> str | None:
-    """The path in a report or a start, None for a blank one; raises InvalidInput when it is no text."""
-    if path is None:
-        return None
-    if type(path) is not str:
-        raise InvalidInput(f"the path of a payload is a text, not {printable(path, 80)}")
-    return path.strip() or None
-
-
-def uploaded(outside: Outside, path: str, payload_type: str) -> dict[str, Any]:
-    """The document that a client has put where a location said, for a start or report of that type.
-
-    Raises InvalidInput when the path is none that is given out for the type, when nothing lies there, or no JSON object,
-    PayloadTooLarge when it is past what any barrier lets pass (`MAX_SIZE` bytes), and PayloadUnavailable.
-    """
-    if not _is_upload(path, payload_type):
-        raise InvalidInput(
-            f"{printable(path, 80)!r} is no path of an upload ({payload_type}): `external_storage_location` gives one"
-        )
-    storage = _storage(outside)
-    try:
-        with as_unavailable(f"upload {path} could not be fetched"):
-            size = storage.size(path)
-            data = b"" if size > MAX_SIZE else storage.get(path)
-    except PayloadLost as lost:
-        raise InvalidInput(f"nothing was uploaded: {lost}") from None
-    if max(size, len(data)) > MAX_SIZE:
-        limit = MAX_SIZE // 1024
-        raise PayloadTooLarge(
-            f"the upload {path} has {max(size, len(data))} bytes, more than the {MAX_SIZE} bytes ({limit} KB) that are read"
-        )
-    document = parse(data, where=f"upload {path}")
-    if not isinstance(document, dict):
-        raise InvalidInput(f"upload {path}: it must be a JSON object, not {type(document).__name__}")
-    return document
-
-
-def _is_upload(path: object, payload_type: str) -> bool:
-    folder, _, name = path.rpartition("/") if type(path) is str else ("", "", "")
-    return folder == _FOLDERS[payload_type] and _NAME.fullmatch(name) is not None
-
-
-def _storage(outside: Outside) -> PayloadStorage:
-    if outside.storage is None:
-        raise PayloadUnavailable("this engine has no payload storage")
-    return outside.storage

@@ -243,7 +243,7 @@ class StoreReader:
 
     def left(self, event: Event) -> int:
         """See `Reader.left`."""
-        return self._once(("left", event.event_id), lambda view: self._turns.left(view, event, self._now))
+        return self._once(("left", event.event_id), lambda view: next(iter(self._turns.left(view, [event], self._now).values()), 0))
 
     def limit(self, key: str, heads: int) -> Line:
         """See `Reader.limit`."""
@@ -274,7 +274,7 @@ class StoreReader:
     def embedding(self, name: str, definition: object) -> Embedding:
         """See `Reader.embedding`."""
         if name not in self._embedded:
-            self._embedded[name] = self._ask(lambda view: self._turns.embed(view, definition, self.workflow.semantics))
+            self._embedded[name] = self._ask(lambda view: self._turns.registry.embed(view, definition, self.workflow.semantics))
         return self._embedded[name]
 
     def plan(self, definition_hash: str, grafts: tuple[str, ...] = ()) -> Plan:
@@ -284,7 +284,7 @@ class StoreReader:
         if found is None:
             row = attrs.evolve(self.workflow, definition_hash=definition_hash)
             made = {digest: text for one in self._embedded.values() for digest, text in one.texts.items()}
-            found = self._turns.kept(row, grafts) or self._ask(lambda view: self._turns.grown(view, row, grafts, made))
+            found = self._turns.plans.kept(row, grafts) or self._ask(lambda view: self._turns.plans.grown(view, row, grafts, made))
             self._known[asked] = found
         return found
 

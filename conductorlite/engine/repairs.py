@@ -1,7 +1,7 @@
 """What can be set right in a stored execution without guessing: what follows from its rows.
 
 The rows of tasks and the journal are the truth; nothing here changes a status, an output or a line of the journal. Counters,
-timers, messages and slots follow from rows, and are made to. What is left after that, `Engine.check` still tells.
+timers, messages and slots follow from rows, and are made to. What is left after that, `Engine.admin.check` still tells.
 """
 
 from __future__ import annotations

@@ -11,11 +11,12 @@ from typing import Final
 
 import attrs
 
-from conductorlite.engine.archive import unarchived
+from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.control import refuse_parked
-from conductorlite.engine.payloads import given_path, uploaded
-from conductorlite.engine.reruns import Reruns
+from conductorlite.engine.secrets import Secrecy
 from conductorlite.engine.turn_types import Taken
+from conductorlite.engine.turns import Turns
+from conductorlite.engine.uploads import given_path, uploaded
 from conductorlite.language.secrets import Scrubber
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Decision, Event, EventKind, Outcome
@@ -34,7 +35,7 @@ from conductorlite.model.texts import REASON_LENGTH, cut, error_text, printable
 from conductorlite.plan.compile import Node
 from conductorlite.store.ports import WritingTransaction
 
-__all__ = ["RAW_LENGTH", "Reporting", "cut_line", "cut_result", "kept_result", "raw_lines"]
+__all__ = ["RAW_LENGTH", "Reports", "cut_line", "cut_result", "kept_result", "raw_lines"]
 
 #: Longest text that is looked at. What is kept is cut from it after secrets were taken out: a cut could hide one from that.
 RAW_LENGTH: Final = 1_000_000
@@ -119,8 +120,12 @@ def _raw(text: object) -> str | None:
     return None if text is None or text == "" else printable(text, RAW_LENGTH)
 
 
-class Reporting(Reruns):
-    """Verbs of those who carry out a task."""
+class Reports(Service):
+    """What is reported on a task by those who carry it out."""
+
+    def __init__(self, turns: Turns, config: EngineConfig, secrecy: Secrecy | None) -> None:
+        super().__init__(turns, config)
+        self._secrecy = secrecy
 
     def _scrubber(self, task: Task) -> Scrubber | None:
         """What takes the secrets of a task out of what is said about it; None when it has none, or the engine has none."""
@@ -128,19 +133,20 @@ class Reporting(Reruns):
             return None
 
         def node() -> Node | None:
-            with self.backend.reading() as view:
+            with self._backend.reading() as view:
                 row, stored = view.workflow(task.workflow_id), view.task_by_id(task.task_id) or task
-                return None if row is None else self.turns.grown(view, row, stored.grafts).nodes.get(stored.base_ref)
+                return None if row is None else self._turns.plans.grown(view, row, stored.grafts).nodes.get(stored.base_ref)
 
         return self._secrecy.scrubber(task, node)
 
-    def _with_payloads(self, task: Task) -> Task:
+    def with_payloads(self, task: Task) -> Task:
+        """The task with its large payloads; raises TaskNotFound when its execution was removed."""
         absent = {payload.digest for payload in (task.input, task.output) if payload.absent}
         if not absent:
             return task
-        with self.backend.reading() as view:
+        with self._backend.reading() as view:
             try:
-                texts = self.turns.texts(view, task.workflow_id, absent)
+                texts = self._turns.texts(view, task.workflow_id, absent)
             except StorageCorrupt:
                 if view.workflow(task.workflow_id) is not None:
                     raise
@@ -151,39 +157,8 @@ class Reporting(Reruns):
             output=texts.get(task.output.digest, task.output) if task.output.absent else task.output,
         )
 
-    def update_task(self, result: TaskResult) -> Task:
-        """Report on a task and return it as stored afterwards, or as reported if its loop keeps that round no longer.
-
-        A report on an attempt that has ended, or whose execution has ended, changes nothing: the late COMPLETED of Conductor's
-        task life cycle. While the execution is parked a report is kept, so that no work is lost, and taken when it is resumed.
-        Raises TaskNotFound (also when the execution was removed), ExecutionArchived, InvalidInput (output that is not JSON, a
-        status that cannot be reported, a path where nothing was uploaded), PayloadUnavailable, SecretsUnavailable, StaleLease when
-        `result.lease` is older than the task's, and Conflict when its execution waits for a slot before it begins; then nothing is
-        changed.
-        """
-        with self.backend.reading() as view:
-            task = view.task_by_id(result.task_id)
-            archived = task is None and view.archived(result.workflow_id) is not None
-        if archived:
-            raise ExecutionArchived(result.workflow_id)
-        if task is None or task.workflow_id != result.workflow_id:
-            raise TaskNotFound(f"execution {result.workflow_id!r} has no task {result.task_id!r}")
-        result = self._whole(task, result)
-        try:
-            self.report(task, result)
-        except ExecutionArchived:
-            raise
-        except ExecutionNotFound:
-            raise TaskNotFound(f"execution {result.workflow_id!r} was removed") from None
-        with self.backend.reading() as view:
-            after = view.task_by_id(result.task_id)
-        if after is None:  # the report has ended its round, and the ones after it at once
-            output = Payload.of(dict(result.output_data))
-            after = attrs.evolve(task, status=result.status, output=output, reason=result.reason, lease=0)
-        return self._with_payloads(after)
-
     def report(self, task: Task, result: TaskResult, *, at: int | None = None) -> Taken:
-        """Report on a task that is at hand; raises as `update_task` does.
+        """Report on a task that is at hand; raises as `Engine.update_task` does.
 
         `at` (epoch ms) is when the work ended, if that is not now: a deadline between then and now has not been missed.
         """
@@ -191,7 +166,7 @@ class Reporting(Reruns):
         if at is not None and at < event.due_at:
             event = attrs.evolve(event, due_at=at, posted_at=at)
 
-        lines, kept = self._lines(task, result.logs), False
+        lines, kept = self.lines(task, result.logs), False
 
         def keep(tx: WritingTransaction, decision: Decision) -> None:
             nonlocal kept
@@ -201,23 +176,23 @@ class Reporting(Reruns):
             if kept:
                 tx.log(task.workflow_id, lines)
 
-        taken = self.turns.take(task.workflow_id, [event], along=keep if lines else None)
+        taken = self._turns.take(task.workflow_id, [event], along=keep if lines else None)
         if taken.parked is not None:
-            self.turns.keep(task.workflow_id, [event])
+            self._turns.keep(task.workflow_id, [event])
         reply = taken.replies.get(event.event_id)
         if reply is not None and reply.outcome is Outcome.STALE:
             raise StaleLease(f"{task.workflow_id}: {reply.message}")
         if reply is not None and reply.outcome is Outcome.CONFLICT:
             raise Conflict(f"{task.workflow_id}: {reply.message}")
         if lines and not kept and (reply is None or reply.outcome is Outcome.DONE):
-            self.log(task, *raw_lines(result.logs))
+            self.log(task, raw_lines(result.logs))
         if self._secrecy is not None and result.status.terminal:
             self._secrecy.forget(task)
         return taken
 
     def report_event(self, task: Task, result: TaskResult, *, merge: bool = False) -> Event:
         """A report as an event, its output laid over the task's with `merge`; raises InvalidInput and PayloadUnavailable."""
-        result = self._whole(task, result)
+        result = self.whole(task, result)
         try:
             result = kept_result(result)
         except InvalidInput as error:
@@ -240,7 +215,7 @@ class Reporting(Reruns):
         given = {name: value for name, value in data.items() if value is not None}
         return self._task_event(task, EventKind.REPORT, Payload.of(given, where=f"report on {task.ref!r}"))
 
-    def _whole(self, task: Task, result: TaskResult) -> TaskResult:
+    def whole(self, task: Task, result: TaskResult) -> TaskResult:
         """A report with the output that was uploaded for it; on an attempt that has ended, which nobody looks at, without any."""
         if result.external_output_payload_storage_path is None:
             return result
@@ -250,27 +225,18 @@ class Reporting(Reruns):
             if path is not None:
                 if not isinstance(output, dict) or dict.__len__(output):
                     raise InvalidInput("give `output_data` or `external_output_payload_storage_path`, not both")
-                output = {} if task.status.terminal else uploaded(self.turns.outside, path, "TASK_OUTPUT")
+                output = {} if task.status.terminal else uploaded(self._turns.outside, path, "TASK_OUTPUT")
         except InvalidInput as error:
             raise type(error)(f"task {task.ref!r}: {error}") from None
         return attrs.evolve(result, output_data=output, external_output_payload_storage_path=None)
 
-    def extend_lease(self, task: Task) -> bool:
-        """Say that the worker of a polled task is alive: its response timeout starts again.
-
-        Returns False when the attempt has ended or is not in progress any more. Raises TaskNotFound when the execution was
-        removed, ExecutionArchived, StaleLease when somebody else holds it, and Parked: then nothing times out, and a report will
-        be kept.
-        """
-        return self.sign_of_life(task, self.clock.now())
-
     def sign_of_life(self, task: Task, at: int) -> bool:
-        """As `extend_lease`, for a worker that was alive at an instant (epoch ms), when that could not be written."""
+        """As `Tasks.extend_lease`, for a worker that was alive at an instant (epoch ms), when that could not be written."""
         event = self._task_event(task, EventKind.EXTEND_LEASE, Payload.of({"taskId": task.task_id, "lease": task.lease}))
         if at < event.due_at:
             event = attrs.evolve(event, due_at=at, posted_at=at)
         try:
-            taken = self.turns.take(task.workflow_id, [event])
+            taken = self._turns.take(task.workflow_id, [event])
         except ExecutionArchived:
             raise
         except ExecutionNotFound:
@@ -282,7 +248,7 @@ class Reporting(Reruns):
         return reply is not None and reply.outcome is Outcome.DONE
 
     def _task_event(self, task: Task, kind: EventKind, data: Payload) -> Event:
-        now = self.clock.now()
+        now = self._clock.now()
         return Event(
             workflow_id=task.workflow_id,
             event_id=f"{kind}@{now}:{task.ref}:{data.digest[:16]}",
@@ -295,35 +261,21 @@ class Reporting(Reruns):
             data=data,
         )
 
-    def log(self, task: Task, *lines: str) -> None:
-        """Keep lines of text with a task, stamped now; for an execution that was removed or archived meanwhile they are dropped."""
-        kept = self._lines(task, lines)
-        with self.backend.writing() as tx:
+    def log(self, task: Task, lines: Sequence[str]) -> None:
+        """Keep lines of text with a task, stamped now; for an execution that is gone they are dropped."""
+        kept = self.lines(task, lines)
+        with self._backend.writing() as tx:
             if tx.workflow(task.workflow_id) is not None:
                 tx.log(task.workflow_id, kept)
 
-    def _lines(self, task: Task, lines: Sequence[object]) -> list[TaskLog]:
+    def lines(self, task: Task, lines: Sequence[object]) -> list[TaskLog]:
+        """Lines of a log as they are kept, stamped now."""
         texts: Sequence[str] = raw_lines(lines)
         scrubber = self._scrubber(task) if texts else None
         if scrubber is not None:
             texts = [scrubber.text(text) for text in texts]
-        now = self.clock.now()
+        now = self._clock.now()
         return [TaskLog(task_id=task.task_id, at=now, text=cut_line(text)) for text in texts]
-
-    def task(self, task_id: str) -> Task:
-        """One attempt by its id; raises TaskNotFound, also for one of an archived execution: `get` has those."""
-        with self.backend.reading() as view:
-            task = view.task_by_id(task_id)
-        if task is None:
-            raise TaskNotFound(f"there is no task {task_id!r} (those of an archived execution are in what `get` returns)")
-        return self._with_payloads(task)
-
-    def task_logs(self, task_id: str, *, workflow_id: str | None = None) -> Sequence[TaskLog]:
-        """What workers logged for an attempt; for one of an archived execution its `workflow_id` is needed."""
-        with self.backend.reading() as view:
-            if workflow_id is None or view.workflow(workflow_id) is not None or view.archived(workflow_id) is None:
-                return view.logs(task_id)
-            return [entry for entry in unarchived(view, workflow_id).logs if entry.task_id == task_id]
 
 
 def _scrubbed(task: Task, result: TaskResult, scrubber: Scrubber) -> TaskResult:

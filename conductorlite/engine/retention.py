@@ -6,26 +6,30 @@ Nothing is deleted unless it is asked for: that is the default retention, for ev
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Final
+from typing import Final, TypeVar
 
 import attrs
 
 from conductorlite.engine.archive import missing
+from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.exports import definitions_of
-from conductorlite.engine.search import Searching
+from conductorlite.engine.queries import Queries
 from conductorlite.engine.turn_types import execution_pages, stored_pages
+from conductorlite.engine.turns import Turns
 from conductorlite.model.documents import archive_text
 from conductorlite.model.errors import ConductorliteError, Conflict, ExecutionNotFound, InvalidInput, StorageFull
 from conductorlite.model.executions import Workflow
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import Span, to_span
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
-from conductorlite.store.tables import Archived, ExecutionFilter, Sizes
+from conductorlite.store.tables import Archived, ExecutionFilter
 
-__all__ = ["Keeping", "PruneReport"]
+__all__ = ["PruneReport", "Retention"]
+
+T = TypeVar("T")
 
 #: Executions looked at, and deleted in one commit, by `prune`.
 _PAGE: Final = 100
@@ -48,8 +52,52 @@ class PruneReport:
     failed: Mapping[str, ConductorliteError] = attrs.field(factory=dict)
 
 
-class Keeping(Searching):
+class Retention(Service):
     """Verbs on what has ended."""
+
+    def __init__(self, turns: Turns, config: EngineConfig, queries: Queries) -> None:
+        super().__init__(turns, config)
+        self._queries = queries
+
+    def remove(self, workflow_id: str) -> None:
+        """Delete an execution that has ended, with its tasks, history, logs and messages; its idempotency key is free again.
+
+        What lies in the payload storage for it alone goes too. Its children and its parent stay. What workers still report
+        about it is refused like any report on a task that does not exist. One that is archived leaves the archive. Raises
+        ExecutionNotFound, and Conflict while it is RUNNING or PAUSED, parked or not, or waits for a slot to go on after a retry:
+        terminate it first.
+        """
+        left = self._freeing(partial(self._removed, workflow_id))
+        self._turns.outside.delete_left(left)
+        self._turns.wake()
+
+    def _removed(self, workflow_id: str, tx: WritingTransaction) -> Sequence[str]:
+        """Delete an execution in a transaction; the keys of what it leaves in the payload storage."""
+        row = tx.workflow(workflow_id)
+        if row is None and not tx.drop_archived(workflow_id):
+            raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+        if row is not None and not row.status.terminal:
+            parked = " and parked" if row.parked is not None else ""
+            raise Conflict(f"{workflow_id}: a {row.status}{parked} workflow cannot be removed; terminate it first")
+        if row is not None and row.rate_limit_key is not None:
+            raise Conflict(f"{workflow_id}: it waits for a slot to go on and cannot be removed; terminate it first")
+        left = self._turns.outside.left_by(tx, workflow_id)
+        if row is not None:
+            tx.remove(workflow_id)
+        return left
+
+    def _freeing(self, change: Callable[[WritingTransaction], T]) -> T:
+        """Carry out a change that gives room back; on a full disk once more, with the room that is kept for it."""
+        try:
+            with self._backend.writing() as tx:
+                return change(tx)
+        except StorageFull:
+            if not self._backend.make_room():
+                raise
+        with self._backend.writing() as tx:
+            done = change(tx)
+        self._backend.make_room()  # so that whoever writes next finds room
+        return done
 
     def archive(self, workflow_id: str) -> None:
         """Move an execution that has ended out of the store into the archive, in one commit; its idempotency key is free again.
@@ -64,17 +112,17 @@ class Keeping(Searching):
             row = tx.workflow(workflow_id)
             if row is None or row.fence != fence:
                 raise Conflict(f"{workflow_id}: somebody else changed it while it was archived; try again")
-            left = self.turns.outside.left_by(tx, workflow_id)
+            left = self._turns.outside.left_by(tx, workflow_id)
             _move(tx, packed)
             return left
 
-        self.turns.outside.delete_left(self._freeing(move))
-        self.turns.wake()
+        self._turns.outside.delete_left(self._freeing(move))
+        self._turns.wake()
 
     def archived_ids(self) -> Iterator[str]:
         """Ids of all archived executions, in ascending order."""
         return chain.from_iterable(
-            stored_pages(self.backend, lambda view, after, size: view.archived_ids(after, size), "", str, _PAGE)
+            stored_pages(self._backend, lambda view, after, size: view.archived_ids(after, size), "", str, _PAGE)
         )
 
     def prune(
@@ -93,8 +141,8 @@ class Keeping(Searching):
         waiting; what was done when an error stops it stays done. An error about one execution is told in the report, and the
         others go on. Raises InvalidInput for a negative time or a limit below 1.
         """
-        before = self.clock.now() - to_span(older_than)
-        if before > self.clock.now() or (limit is not None and limit < 1):
+        before = self._clock.now() - to_span(older_than)
+        if before > self._clock.now() or (limit is not None and limit < 1):
             raise InvalidInput(f"older_than {older_than!r} is negative, or limit {limit} is below 1")
         gone: list[str] = []
         kept: list[str] = []
@@ -112,7 +160,7 @@ class Keeping(Searching):
         for status in WorkflowStatus:
             if not status.terminal or status in without:
                 continue
-            found = execution_pages(self.backend, ExecutionFilter(name=name, status=status), (before + 1, ""), _PAGE)
+            found = execution_pages(self._backend, ExecutionFilter(name=name, status=status), (before + 1, ""), _PAGE)
             pages = ([row for row in rows if row.ended_at <= before] for rows in found)
             yield from (page for page in pages if page)
 
@@ -141,10 +189,10 @@ class Keeping(Searching):
         except StorageFull:  # what is kept is enough for one after the other
             parts = (self._freeing(partial(change, [one])) for one in found)
         for done, spared, left in parts:
-            self.turns.outside.delete_left(left)
+            self._turns.outside.delete_left(left)
             gone += done
             kept += spared
-        self.turns.wake()
+        self._turns.wake()
 
     def _pruned(
         self, packed: Mapping[str, tuple[Archived, int]] | None, before: int, ids: Sequence[str], tx: WritingTransaction
@@ -160,7 +208,7 @@ class Keeping(Searching):
             if _needed(tx, now) or now.rate_limit_key is not None:  # it waits for a slot to go on
                 spared.append(one)
                 continue
-            outside = self.turns.outside.left_by(tx, one)
+            outside = self._turns.outside.left_by(tx, one)
             if packed is None:
                 tx.remove(one)
                 left += outside
@@ -173,15 +221,15 @@ class Keeping(Searching):
 
     def _packed(self, workflow_id: str) -> tuple[Archived, int]:
         """An execution as it is archived, and the fence it was read at."""
-        with self.backend.reading() as view:
+        with self._backend.reading() as view:
             row = view.workflow(workflow_id)
             if row is None:
                 raise missing(view, workflow_id)
             if not row.status.terminal:
                 parked = " and parked" if row.parked is not None else ""
                 raise Conflict(f"{workflow_id}: a {row.status}{parked} workflow cannot be archived; terminate it first")
-            whole = self.get(workflow_id)
-            history = self.history(workflow_id)
+            whole = self._queries.get(workflow_id)
+            history = self._queries.history(workflow_id)
             logs = [entry for task in whole.tasks for entry in view.logs(task.task_id)]
             definitions: dict[str, str] = {}
             definitions_of(view, whole, history, definitions)
@@ -193,23 +241,11 @@ class Keeping(Searching):
             name=row.name,
             status=row.status.value,
             ended_at=row.ended_at,
-            archived_at=self.clock.now(),
+            archived_at=self._clock.now(),
             size=len(document),
             document=zlib.compress(document),
         )
         return archived, row.fence
-
-    def compact(self) -> None:
-        """Give the space of what was deleted back to the file system. In SQLite the file is written anew: nobody writes meanwhile.
-
-        Raises StorageBusy when another process holds the store, StorageFull without room for a second file.
-        """
-        self.backend.compact()
-
-    def size_report(self) -> Sizes:
-        """How much is stored: rows and bytes by kind, and by name and status of executions. Reads everything."""
-        with self.backend.reading() as view:
-            return view.sizes()
 
 
 def _needed(view: ReadingTransaction, row: Workflow) -> bool:

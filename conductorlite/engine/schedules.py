@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain, islice
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
 from conductorlite.engine.cache import Cache
-from conductorlite.engine.keys import checked_domains, checked_key, checked_strategy, replaced
+from conductorlite.engine.config import EngineConfig, Service
+from conductorlite.engine.control import Control
 from conductorlite.engine.logs import log_schedule
 from conductorlite.engine.occurrences import Step, id_of, input_of, noted, started, step, waits_for_an_end, wakes_at
-from conductorlite.engine.records import Records
-from conductorlite.engine.turn_types import Along, Start, new_event, stored_pages
+from conductorlite.engine.turn_types import Along, stored_pages
+from conductorlite.engine.turns import Turns
 from conductorlite.language.cron import following, next_after, problems
-from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import Instant, to_instant
 from conductorlite.model.codec import definition_text
 from conductorlite.model.decisions import Event, EventKind
@@ -58,13 +58,13 @@ from conductorlite.model.schedules import (
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import ScheduleRow
 
-__all__ = ["Schedules"]
+__all__ = ["Schedules", "Timetable", "wake_schedule"]
 
 #: The event that wakes a schedule by itself.
 _TIMER: Final = "TIMER"
 
 #: Events of a schedule read in one turn.
-_LETTERS: Final = 200
+_EVENTS: Final = 200
 
 #: How often a verb tries again when others change the schedule meanwhile.
 _TRIES: Final = 8
@@ -81,188 +81,59 @@ _REFUSALS: Final = (
 _Change = Callable[[WorkflowSchedule, Progress, int], Progress]
 
 
-class Schedules(Records):
-    """Verbs on schedules."""
+class Timetable(Service):
+    """Keeps how far schedules have come, and takes their turns."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.turns.ended = _tell_schedule
+    def __init__(self, turns: Turns, config: EngineConfig, control: Control) -> None:
+        super().__init__(turns, config)
+        self._control = control
         self._read: Cache[str, WorkflowSchedule] = Cache(256)
 
-    def save_schedule(self, schedule: WorkflowSchedule) -> Schedule:
-        """Store a schedule, or put another in the place of the one of that name; returns where it stands.
-
-        Only instants after now count (for `at`: from now on). Saving one that is stored already changes nothing, so a program may
-        save its schedules whenever it starts; a different one goes on from now, what is running and buffered stays, and whether it
-        is paused stays too, unless `paused` is what differs. Raises InvalidDefinition with all problems, and InvalidInput for an
-        input that is no JSON.
-        """
-        found = problems(schedule)
-        if found:
-            raise InvalidDefinition(found)
-        text = definition_text(schedule)
-        for _ in range(_TRIES):
-            with self.backend.reading() as view:
-                row = view.schedule(schedule.name)
-            if row is not None and row.text == text:
-                return _status(row)
-            now = self.clock.now()
-            progress = self._saved(schedule, row, now)
-            address = address_of(schedule.name)
-            fence = 0 if row is None else row.fence
-            new = ScheduleRow(name=schedule.name, address=address, text=text, progress="", fence=fence, owner=self.owner)
-            try:
-                return self._keep(new, schedule, progress, now)
-            except FencedOut:
-                continue
-        raise Conflict(f"schedule {schedule.name!r}: others changed it {_TRIES} times meanwhile")
-
-    def _saved(self, schedule: WorkflowSchedule, row: ScheduleRow | None, now: int) -> Progress:
-        after = now - 1 if schedule.at is not None else now
-        next_at = next_after(schedule, after)
-        if row is None:
-            return Progress(
-                created_at=now,
-                updated_at=now,
-                after=after,
-                next_at=next_at,
-                paused=schedule.paused,
-                paused_reason=schedule.paused_reason,
-            )
-        old, progress = self._words(row), progress_from_text(row.progress)
-        progress = attrs.evolve(progress, updated_at=now, after=after, next_at=next_at)
-        if (old.paused, old.paused_reason) != (schedule.paused, schedule.paused_reason):
-            progress = attrs.evolve(progress, paused=schedule.paused, paused_reason=schedule.paused_reason)
-        return progress
-
-    def schedule(self, name: str) -> Schedule:
-        """A schedule and where it stands; raises ScheduleNotFound."""
-        with self.backend.reading() as view:
-            row = _found(view, name)
-            return _status(row, _running(view, progress_from_text(row.progress).running))
-
-    def schedules(self, workflow_name: str | None = None) -> list[Schedule]:
-        """All schedules in order of their names, or those that start a workflow of that name."""
-
-        def page(view: ReadingTransaction, after: str, size: int) -> list[Schedule]:
-            rows = view.schedules(after, size)
-            return [_status(row, _running(view, progress_from_text(row.progress).running)) for row in rows]
-
-        found = chain.from_iterable(stored_pages(self.backend, page, "", lambda one: one.definition.name))
-        return [one for one in found if workflow_name in (None, _started_by(one.definition.start_workflow_request))]
-
-    def pause_schedule(self, name: str, reason: str | None = None) -> None:
-        """Start nothing more until `resume_schedule`; what is running goes on, and so do backfills.
-
-        A paused schedule takes the new reason. Raises ScheduleNotFound.
-        """
-        self._change(name, lambda _, old, now: attrs.evolve(old, paused=True, paused_reason=reason))
-
-    def resume_schedule(self, name: str) -> None:
-        """Go on from now: what came due meanwhile is passed over (`backfill` starts it), what was buffered is not.
-
-        A schedule that is not paused stays as it is. Raises ScheduleNotFound.
-        """
-        self._change(name, _resumed)
-
-    def remove_schedule(self, name: str) -> None:
-        """Delete a schedule; what it has started goes on. Raises ScheduleNotFound."""
-        with self.backend.writing() as tx:
-            _found(tx, name)
-            tx.drop_schedule(name)
-        self.turns.wake()
-
-    def preview(
-        self, schedule: str | WorkflowSchedule, count: int = 5, *, zone_id: str = "UTC", after: Instant | None = None
-    ) -> list[int]:
-        """The next `count` instants (epoch ms) after `after` (default: now) of a schedule, stored or not.
-
-        `schedule` is the name of a stored one, a `WorkflowSchedule`, or a cron expression, read in `zone_id`. Pauses and policies
-        do not count. Raises ScheduleNotFound, InvalidDefinition, and InvalidInput unless `count` is 1 to 10,000.
-        """
-        if not 1 <= count <= _FILLED:
-            raise InvalidInput(f"count {count} is not between 1 and {_FILLED}")
-        if isinstance(schedule, str) and (" " in schedule.strip() or schedule.startswith("@")):
-            request = StartWorkflowRequest(name="preview")
-            schedule = WorkflowSchedule(name="preview", cron_expression=schedule, zone_id=zone_id, start_workflow_request=request)
-        elif isinstance(schedule, str):
-            schedule = self.schedule(schedule).definition
-        found = problems(schedule)
-        if found:
-            raise InvalidDefinition(found)
-        return list(islice(following(schedule, self.clock.now() if after is None else to_instant(after)), count))
-
-    def backfill(self, name: str, start: Instant, end: Instant, *, overlap_policy: OverlapPolicy | None = None) -> int:
-        """Have the instants from `start` to `end`, both included, started by the driver, one after another; returns how many.
-
-        They may lie before the schedule was saved, or in a pause of it; what exists already is not started again, for its id
-        follows from the instant. `overlap_policy` counts for them alone (default: the schedule's own; BUFFER_ALL runs them one
-        after another, without dropping any). Raises ScheduleNotFound, and InvalidInput for more than 10,000 instants, and
-        for an `end` before `start` or in the future.
-        """
-        first, last = to_instant(start), to_instant(end)
-        if last < first:
-            raise InvalidInput(f"the end {last} is before the start {first}")
-        if last > self.clock.now():
-            raise InvalidInput(f"the end {last} lies in the future; those instants come due by themselves")
-        policy = None if overlap_policy is None else OverlapPolicy(overlap_policy)
-        definition = self.schedule(name).definition
-        instants = 0
-        for instant in following(definition, first - 1):
-            if instant > last:
-                break
-            instants += 1
-            if instants > _FILLED:
-                raise InvalidInput(f"more than {_FILLED} instants; give a shorter range")
-        if instants:
-            added = Backfill(after=first - 1, until=last, overlap_policy=policy)
-            self._change(name, lambda _, old, now: attrs.evolve(old, backfills=(*old.backfills, added)))
-        return instants
-
-    def _words(self, row: ScheduleRow) -> WorkflowSchedule:
+    def definition(self, row: ScheduleRow) -> WorkflowSchedule:
+        """What a row says, read once."""
         schedule = self._read.get(row.text)
         if schedule is None:
             schedule = WorkflowSchedule.from_json(row.text)
             self._read.put(row.text, schedule)
         return schedule
 
-    def _change(self, name: str, change: _Change) -> None:
+    def change(self, name: str, change: _Change) -> None:
+        """Change how far a schedule has come; raises ScheduleNotFound, and Conflict when others are first again and again."""
         for _ in range(_TRIES):
-            with self.backend.reading() as view:
+            with self._backend.reading() as view:
                 row = _found(view, name)
-            now = self.clock.now()
-            schedule, old = self._words(row), progress_from_text(row.progress)
+            now = self._clock.now()
+            schedule, old = self.definition(row), progress_from_text(row.progress)
             progress = change(schedule, old, now)
             if progress == old:
                 return
             try:
-                self._keep(row, schedule, attrs.evolve(progress, updated_at=now), now)
+                self.keep(row, schedule, attrs.evolve(progress, updated_at=now), now)
                 return
             except FencedOut:
                 continue
         raise Conflict(f"schedule {name!r}: others changed it {_TRIES} times meanwhile")
 
-    def _keep(
+    def keep(
         self, row: ScheduleRow, schedule: WorkflowSchedule, progress: Progress, now: int, consumed: Sequence[str] = ()
     ) -> Schedule:
-        with self.backend.writing() as tx:
+        """Store how far a schedule has come, and date its timer; raises FencedOut."""
+        with self._backend.writing() as tx:
             kept = _advance(tx, row, schedule, progress, now, consumed)
-        self.turns.wake()
+        self._turns.wake()
         return _status(kept)
 
-    # ------------------------------------------------------------------ the turn of a schedule
-
-    def fire_schedule(self, name: str) -> None:
+    def fire(self, name: str) -> None:
         """Take one step of a schedule with an event that is due: start for one instant, drop or buffer it, or date the timer."""
-        now = self.clock.now()
-        with self.backend.reading() as view:
+        now = self._clock.now()
+        with self._backend.reading() as view:
             row = view.schedule(name)
-            due = view.due_events(address_of(name), now, _LETTERS)
+            due = view.due_events(address_of(name), now, _EVENTS)
             if row is not None:
-                schedule, progress = self._words(row), progress_from_text(row.progress)
+                schedule, progress = self.definition(row), progress_from_text(row.progress)
                 running = _running(view, progress.running)
         if row is None:
-            with self.backend.writing() as tx:  # what was written to a schedule that is gone
+            with self._backend.writing() as tx:  # what was written to a schedule that is gone
                 tx.remove(address_of(name))
             return
         consumed = [event.event_id for event in due]
@@ -275,7 +146,7 @@ class Schedules(Records):
         after = taken.progress
         try:
             if taken.start is None:
-                self._keep(row, schedule, taken.progress, now, consumed)
+                self.keep(row, schedule, taken.progress, now, consumed)
             else:
                 after = self._start_for(row, schedule, taken, taken.start, now, consumed)
         except FencedOut:
@@ -284,7 +155,7 @@ class Schedules(Records):
 
     def _give_way(self, name: str, workflow_id: str) -> None:
         try:
-            self.terminate(workflow_id, f"schedule {name!r} has started the next one")
+            self._control.verb(workflow_id, EventKind.TERMINATE, {"reason": f"schedule {name!r} has started the next one"})
         except (Conflict, NotFound, InvariantBroken):
             return  # it has ended by itself, or cannot; it must not keep the next one from starting
 
@@ -310,36 +181,160 @@ class Schedules(Records):
         except _REFUSALS as error:
             run = attrs.evolve(run, outcome=ScheduleOutcome.FAILED, workflow_id=None, reason=str(error)[:1000])
             after = noted(taken.progress, run)
-        self._keep(row, schedule, after, now, consumed)
+        self.keep(row, schedule, after, now, consumed)
         return after
 
     def _is_ours(self, workflow_id: str, name: str) -> bool:
-        with self.backend.reading() as view:
+        with self._backend.reading() as view:
             row = view.workflow(workflow_id)
         return row is not None and row.event == address_of(name)
 
     def _begin_for(self, schedule: WorkflowSchedule, instant: int, now: int, along: Along) -> None:
-        request = schedule.start_workflow_request
         workflow_id = id_of(schedule.name, instant)
-        key, strategy = checked_key(request.idempotency_key), checked_strategy(request.idempotency_strategy)
-        asked = {
-            "correlation_id": request.correlation_id,
-            "priority": request.priority,
-            "created_by": schedule.created_by or request.created_by,
-            "idempotency_key": key,
-            "task_to_domain": Payload.of(checked_domains(request.task_to_domain)),
-            "event": address_of(schedule.name),
-        }
-        given = Payload.of(input_of(schedule, instant, now, workflow_id), where="input")
-        with self.backend.reading() as view:
-            embedded = self.embedded(view, request.workflow_def or request.name, request.version)
-            if view.workflow(workflow_id) is not None:
-                raise AlreadyExists(f"an execution {workflow_id!r} exists already")
-            replaced(view, embedded.name, key, strategy)
-        new = {digest: text for digest, text in embedded.texts.items() if digest not in self._stored_definitions}
-        begins = Start(workflow=self._new_row(embedded, workflow_id, given, now, asked), definitions=new, strategy=strategy)
-        self.turns.begin(new_event(workflow_id, EventKind.START, now), begins, along)
-        self._stored_definitions.update(new)
+        request = attrs.evolve(
+            schedule.start_workflow_request,
+            input=input_of(schedule, instant, now, workflow_id),
+            created_by=schedule.created_by or schedule.start_workflow_request.created_by,
+        )
+        self._control.start_along(request, workflow_id, now, address_of(schedule.name), along)
+
+
+class Schedules(Service):
+    """Verbs on schedules."""
+
+    def __init__(self, turns: Turns, config: EngineConfig, timetable: Timetable) -> None:
+        super().__init__(turns, config)
+        self._timetable = timetable
+
+    def save(self, schedule: WorkflowSchedule) -> Schedule:
+        """Store a schedule, or put another in the place of the one of that name; returns where it stands.
+
+        Only instants after now count (for `at`: from now on). Saving one that is stored already changes nothing, so a program may
+        save its schedules whenever it starts; a different one goes on from now, what is running and buffered stays, and whether it
+        is paused stays too, unless `paused` is what differs. Raises InvalidDefinition with all problems, and InvalidInput for an
+        input that is no JSON.
+        """
+        found = problems(schedule)
+        if found:
+            raise InvalidDefinition(found)
+        text = definition_text(schedule)
+        for _ in range(_TRIES):
+            with self._backend.reading() as view:
+                row = view.schedule(schedule.name)
+            if row is not None and row.text == text:
+                return _status(row)
+            now = self._clock.now()
+            progress = self._saved(schedule, row, now)
+            address = address_of(schedule.name)
+            fence = 0 if row is None else row.fence
+            new = ScheduleRow(name=schedule.name, address=address, text=text, progress="", fence=fence, owner=self._owner)
+            try:
+                return self._timetable.keep(new, schedule, progress, now)
+            except FencedOut:
+                continue
+        raise Conflict(f"schedule {schedule.name!r}: others changed it {_TRIES} times meanwhile")
+
+    def _saved(self, schedule: WorkflowSchedule, row: ScheduleRow | None, now: int) -> Progress:
+        after = now - 1 if schedule.at is not None else now
+        next_at = next_after(schedule, after)
+        if row is None:
+            return Progress(
+                created_at=now,
+                updated_at=now,
+                after=after,
+                next_at=next_at,
+                paused=schedule.paused,
+                paused_reason=schedule.paused_reason,
+            )
+        old, progress = self._timetable.definition(row), progress_from_text(row.progress)
+        progress = attrs.evolve(progress, updated_at=now, after=after, next_at=next_at)
+        if (old.paused, old.paused_reason) != (schedule.paused, schedule.paused_reason):
+            progress = attrs.evolve(progress, paused=schedule.paused, paused_reason=schedule.paused_reason)
+        return progress
+
+    def get(self, name: str) -> Schedule:
+        """A schedule and where it stands; raises ScheduleNotFound."""
+        with self._backend.reading() as view:
+            row = _found(view, name)
+            return _status(row, _running(view, progress_from_text(row.progress).running))
+
+    def all(self, workflow_name: str | None = None) -> list[Schedule]:
+        """All schedules in order of their names, or those that start a workflow of that name."""
+
+        def page(view: ReadingTransaction, after: str, size: int) -> list[Schedule]:
+            rows = view.schedules(after, size)
+            return [_status(row, _running(view, progress_from_text(row.progress).running)) for row in rows]
+
+        found = chain.from_iterable(stored_pages(self._backend, page, "", lambda one: one.definition.name))
+        return [one for one in found if workflow_name in (None, _started_by(one.definition.start_workflow_request))]
+
+    def pause(self, name: str, reason: str | None = None) -> None:
+        """Start nothing more until `resume`; what is running goes on, and so do backfills.
+
+        A paused schedule takes the new reason. Raises ScheduleNotFound.
+        """
+        self._timetable.change(name, lambda _, old, now: attrs.evolve(old, paused=True, paused_reason=reason))
+
+    def resume(self, name: str) -> None:
+        """Go on from now: what came due meanwhile is passed over (`backfill` starts it), what was buffered is not.
+
+        A schedule that is not paused stays as it is. Raises ScheduleNotFound.
+        """
+        self._timetable.change(name, _resumed)
+
+    def remove(self, name: str) -> None:
+        """Delete a schedule; what it has started goes on. Raises ScheduleNotFound."""
+        with self._backend.writing() as tx:
+            _found(tx, name)
+            tx.drop_schedule(name)
+        self._turns.wake()
+
+    def preview(
+        self, schedule: str | WorkflowSchedule, count: int = 5, *, zone_id: str = "UTC", after: Instant | None = None
+    ) -> list[int]:
+        """The next `count` instants (epoch ms) after `after` (default: now) of a schedule, stored or not.
+
+        `schedule` is the name of a stored one, a `WorkflowSchedule`, or a cron expression, read in `zone_id`. Pauses and policies
+        do not count. Raises ScheduleNotFound, InvalidDefinition, and InvalidInput unless `count` is 1 to 10,000.
+        """
+        if not 1 <= count <= _FILLED:
+            raise InvalidInput(f"count {count} is not between 1 and {_FILLED}")
+        if isinstance(schedule, str) and (" " in schedule.strip() or schedule.startswith("@")):
+            request = StartWorkflowRequest(name="preview")
+            schedule = WorkflowSchedule(name="preview", cron_expression=schedule, zone_id=zone_id, start_workflow_request=request)
+        elif isinstance(schedule, str):
+            schedule = self.get(schedule).definition
+        found = problems(schedule)
+        if found:
+            raise InvalidDefinition(found)
+        return list(islice(following(schedule, self._clock.now() if after is None else to_instant(after)), count))
+
+    def backfill(self, name: str, start: Instant, end: Instant, *, overlap_policy: OverlapPolicy | None = None) -> int:
+        """Have the instants from `start` to `end`, both included, started by the driver, one after another; returns how many.
+
+        They may lie before the schedule was saved, or in a pause of it; what exists already is not started again, for its id
+        follows from the instant. `overlap_policy` counts for them alone (default: the schedule's own; BUFFER_ALL runs them one
+        after another, without dropping any). Raises ScheduleNotFound, and InvalidInput for more than 10,000 instants, and
+        for an `end` before `start` or in the future.
+        """
+        first, last = to_instant(start), to_instant(end)
+        if last < first:
+            raise InvalidInput(f"the end {last} is before the start {first}")
+        if last > self._clock.now():
+            raise InvalidInput(f"the end {last} lies in the future; those instants come due by themselves")
+        policy = None if overlap_policy is None else OverlapPolicy(overlap_policy)
+        definition = self.get(name).definition
+        instants = 0
+        for instant in following(definition, first - 1):
+            if instant > last:
+                break
+            instants += 1
+            if instants > _FILLED:
+                raise InvalidInput(f"more than {_FILLED} instants; give a shorter range")
+        if instants:
+            added = Backfill(after=first - 1, until=last, overlap_policy=policy)
+            self._timetable.change(name, lambda _, old, now: attrs.evolve(old, backfills=(*old.backfills, added)))
+        return instants
 
 
 def _resumed(schedule: WorkflowSchedule, old: Progress, now: int) -> Progress:
@@ -375,7 +370,7 @@ def _discard(_: ScheduleRow) -> None:
     return
 
 
-def _tell_schedule(tx: WritingTransaction, workflow: Workflow) -> None:
+def wake_schedule(tx: WritingTransaction, workflow: Workflow) -> None:
     """Wake the schedule that waits for the end of an execution, in the commit of that end."""
     name = name_at(workflow.event or "")
     row = None if name is None else tx.schedule(name)

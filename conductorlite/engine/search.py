@@ -20,14 +20,14 @@ from contextlib import suppress
 from functools import partial
 from heapq import merge
 from itertools import chain, groupby, islice
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import attrs
 
+from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.index_feed import COUNTED, Feeder, IndexHealth, OwnFeeder, belongs
 from conductorlite.engine.invariants import Finding
 from conductorlite.engine.logs import log_store
-from conductorlite.engine.queries import Queries
 from conductorlite.engine.turn_types import pages, stored_pages
 from conductorlite.engine.turns import Turns
 from conductorlite.model.canonical import Payload
@@ -44,14 +44,13 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.texts import printable
-from conductorlite.store.documents import TASKS, WORKFLOWS, Document, shown, task_document, workflow_document
+from conductorlite.store.documents import Document, shown, task_document, workflow_document
 from conductorlite.store.ports import Backend, IndexDAO, IndexReads, ReadingTransaction
 from conductorlite.store.search import (
     Asked,
     SearchResult,
     TaskSummary,
     WorkflowSummary,
-    asked,
     matches,
     page_of,
     summary,
@@ -288,55 +287,26 @@ _MENDED: Final = 200
 S = TypeVar("S", WorkflowSummary, TaskSummary)
 
 
-class Searching(Queries):
-    """Verbs that search."""
+class Searching(Service):
+    """Answers searches, and keeps the indexes."""
 
-    def __init__(self, *arguments: Any, index: IndexDAO | None = None, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(self, turns: Turns, config: EngineConfig, index: IndexDAO | None) -> None:
+        super().__init__(turns, config)
         if index is not None and not hasattr(index, "changing"):
             raise InvalidInput(f"index={printable(index, 80)} is no IndexDAO; the store's own index needs none")
-        self._library = Library(self.turns)
+        self._library = Library(self._turns)
         #: What feeds the index in the store's own file.
-        self.own_feeder = OwnFeeder(self.backend, self._library.changed)
+        self.own_feeder = OwnFeeder(self._backend, self._library.changed)
         #: What feeds the external index, if there is one.
-        self.feeder = None if index is None else Feeder(self.backend, self.clock, index, self._library.changed)
+        self.feeder = None if index is None else Feeder(self._backend, self._clock, index, self._library.changed)
 
-    def search(
-        self, query: str = "", *, free_text: str = "*", start: int = 0, size: int = 100, sort: str = ""
-    ) -> SearchResult[WorkflowSummary]:
-        """Executions that answer a query and hold the words of a free text, archived ones included.
-
-        `query` is Conductor's: `workflowType = 'order' AND (status IN (FAILED, TIMED_OUT) OR endTime > '2030-01-01')`, with =, !=,
-        <, <=, >, >=, IN, BETWEEN, STARTS_WITH, IS NULL, NOT, and paths such as `input.order.id = 7`. `free_text` is words,
-        `"phrases"` and `beginnings*`, all of which must be there. `sort` is `field:ASC|field:DESC`, by default the newest first.
-        A page begins at `start` and holds up to `size`, at most 5,000. What can be asked: the how-to Search executions.
-
-        The answer holds all that was committed before: it is put into the index in the store's own file first, which takes a while
-        when a store is searched for the first time. In a store in memory every execution is looked at. With `index=` that one is
-        fed with up to about a thousand changes and answers, and `behind` says how many are left; while it is built or does not
-        work, the store does. Raises InvalidQuery, and InvalidInput for what is no text and for a page out of range.
-        """
-        return self._workflows(asked(WORKFLOWS, query, free_text, start, size, sort))
-
-    def search_tasks(
-        self, query: str = "", *, free_text: str = "*", start: int = 0, size: int = 100, sort: str = ""
-    ) -> SearchResult[TaskSummary]:
-        """Attempts that answer a query, of all executions: as `search`, with the fields of tasks; raises as it does."""
-        wanted = asked(TASKS, query, free_text, start, size, sort)
-        return self._found(lambda index: index.tasks(wanted), lambda: self._looked_at_tasks(wanted))
-
-    def search_by_tasks(
-        self, query: str = "", *, free_text: str = "*", start: int = 0, size: int = 100, sort: str = ""
-    ) -> SearchResult[WorkflowSummary]:
-        """Executions of which some attempt answers a query on the fields of tasks; `sort` is by fields of executions.
-
-        Raises as `search` does.
-        """
-        within = asked(TASKS, query, free_text, 0, 0, "")
-        return self._workflows(attrs.evolve(asked(WORKFLOWS, "", "*", start, size, sort), with_task=within))
-
-    def _workflows(self, wanted: Asked) -> SearchResult[WorkflowSummary]:
+    def workflows(self, wanted: Asked) -> SearchResult[WorkflowSummary]:
+        """The executions that answer a search."""
         return self._found(lambda index: index.workflows(wanted), lambda: self._looked_at(wanted))
+
+    def tasks(self, wanted: Asked) -> SearchResult[TaskSummary]:
+        """The attempts that answer a search."""
+        return self._found(lambda index: index.tasks(wanted), lambda: self._looked_at_tasks(wanted))
 
     def _found(self, ask: Callable[[IndexReads], SearchResult[S]], look: Callable[[], SearchResult[S]]) -> SearchResult[S]:
         feeder = self.feeder
@@ -358,7 +328,7 @@ class Searching(Queries):
     def _own_found(self, ask: Callable[[IndexReads], SearchResult[S]], look: Callable[[], SearchResult[S]]) -> SearchResult[S]:
         try:
             self.own_feeder.fill()
-            with self.backend.reading() as view:
+            with self._backend.reading() as view:
                 if (index := view.index()) is not None:
                     self.own_feeder.used = True
                     return ask(index)
@@ -371,25 +341,20 @@ class Searching(Queries):
 
     def _looked_at(self, wanted: Asked) -> SearchResult[WorkflowSummary]:
         """Every execution, looked at."""
-        documents = self._library.all(self.backend, tasks=False, wanted=wanted)
+        documents = self._library.all(self._backend, tasks=False, wanted=wanted)
         if wanted.with_task is not None:
-            ids = {document.workflow_id for document in self._library.all(self.backend, tasks=True, wanted=wanted.with_task)}
+            ids = {document.workflow_id for document in self._library.all(self._backend, tasks=True, wanted=wanted.with_task)}
             documents = (document for document in documents if document.workflow_id in ids)
         total, found = page_of(documents, wanted)
         return SearchResult(total_hits=total, results=tuple(map(summary, found)))
 
     def _looked_at_tasks(self, wanted: Asked) -> SearchResult[TaskSummary]:
-        total, found = page_of(self._library.all(self.backend, tasks=True, wanted=wanted), wanted)
+        total, found = page_of(self._library.all(self._backend, tasks=True, wanted=wanted), wanted)
         results = tuple(task_summary(document.fields, document.input, document.output) for document in found)
         return SearchResult(total_hits=total, results=results)
 
     def relay(self, batches: int = 1_000) -> int:
-        """Index what has changed, up to so many batches of up to 200 executions each; returns how many there were.
-
-        The driver does this when nothing else is ready, so a program that is driven need not, and a search does it first. Also
-        tries an external index that has failed, at once; what is wrong with it is not raised: see `index_health`. For the store's
-        own index raises StorageErrors.
-        """
+        """Index what has changed; see `Admin.relay`."""
         if batches < 1:
             raise InvalidInput(f"batches {batches} is below 1")
         done = 0
@@ -397,55 +362,53 @@ class Searching(Queries):
             done += 1
         return done
 
-    def index_health(self) -> IndexHealth | None:
-        """How the index is that is searched: complete, how far behind, what went wrong; None for a store in memory alone."""
+    def health(self) -> IndexHealth | None:
+        """How the index is that is searched; see `Admin.index_health`."""
         if self.feeder is not None:
             return self.feeder.health()
-        with self.backend.reading() as view:
+        with self._backend.reading() as view:
             if view.index() is None:
                 return None
             return IndexHealth(complete=view.feed(FeedKind.OWN) is not None, behind=view.behind(FeedKind.OWN, COUNTED))
 
-    def rebuild_index(self) -> None:
-        """Empty the index that is searched and fill it with all that is stored and archived; returns when it is done.
-
-        Raises InvalidInput for a store in memory alone, and StorageErrors.
-        """
+    def rebuild(self) -> None:
+        """Fill the index anew; see `Admin.rebuild_index`."""
         if self.feeder is not None:
             self.feeder.rebuild()
             while self.feeder.feed(backoff=False):
                 pass
             self.feeder.check()
             return
-        with self.backend.reading() as view:
+        with self._backend.reading() as view:
             if view.index() is None:
                 raise InvalidInput("there is no index: in a store in memory every execution is looked at")
         self.own_feeder.begin_anew()
         self.own_feeder.fill()
 
-    def forget_index(self) -> None:
-        """Take out of the store what it keeps for searching and for an external index; the next search makes it anew."""
+    def forget(self) -> None:
+        """Forget the indexes; see `Admin.forget_index`."""
         self.own_feeder.used = False
-        with self.backend.writing() as tx:
+        with self._backend.writing() as tx:
             for kind in FeedKind:
                 tx.end_feed(kind)
 
     def _comparisons(self) -> Iterator[tuple[FeedKind, Comparison]]:
         for kind, index in ((FeedKind.OWN, None), (FeedKind.EXTERNAL, None if self.feeder is None else self.feeder.index)):
             if kind is FeedKind.OWN or index is not None:
-                yield kind, Comparison(backend=self.backend, index=index, library=self._library)
+                yield kind, Comparison(backend=self._backend, index=index, library=self._library)
 
-    def _index_compared(self, workflow_id: str | None) -> Iterable[Finding]:
+    def compared(self, workflow_id: str | None) -> Iterable[Finding]:
+        """How the indexes differ from the store, on one execution or on all."""
         return chain.from_iterable(comparison.findings(workflow_id) for _, comparison in self._comparisons())
 
-    def _index_mended(self, workflow_id: str | None) -> list[Finding]:
+    def mended(self, workflow_id: str | None) -> list[Finding]:
         """Index each execution anew on which an index differs, once it was fed with what has changed; says which."""
         done: list[Finding] = []
         for kind, comparison in self._comparisons():
             self._feed_all(kind)
             differing = (found for found in comparison.findings(workflow_id) if comparison.error is None)
             while page := list(islice(differing, _MENDED)):
-                with self.backend.writing() as tx:
+                with self._backend.writing() as tx:
                     tx.mark_pending(kind, sorted({found.workflow_id for found in page}))
                 done += [attrs.evolve(found, text=f"{found.text}; it is indexed anew") for found in page]
             if isinstance(comparison.error, StorageCorrupt):
@@ -457,7 +420,7 @@ class Searching(Queries):
         if kind is FeedKind.EXTERNAL:
             self.relay()
             return
-        with self.backend.reading() as view:
+        with self._backend.reading() as view:
             begun = view.feed(FeedKind.OWN) is not None
         if begun:
             self.own_feeder.fill()
@@ -478,7 +441,6 @@ class Searching(Queries):
         return made if isinstance(trouble, StorageCorrupt) and feeder.trouble is None else []
 
     def close(self) -> None:
-        """Release the index and the backend; idempotent."""
+        """Release the external index; idempotent."""
         if self.feeder is not None:
             self.feeder.index.close()
-        super().close()

@@ -18,9 +18,11 @@ from conductorlite.decide.prefetch import prefetch
 from conductorlite.engine.archive import missing
 from conductorlite.engine.callers import Caller, called_by
 from conductorlite.engine.decisions import Deciding, Turn
+from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import refuse_event, refuse_start, replaced, start_event, strategy_of
 from conductorlite.engine.logs import log_decision, log_driver, log_listener, log_parked
 from conductorlite.engine.payloads import Elsewhere, Near, Outside
+from conductorlite.engine.registry import Registry
 from conductorlite.engine.turn_locks import Locking
 from conductorlite.engine.turn_types import Along, Listener, Start, Taken
 from conductorlite.language.processes import NoHelper
@@ -73,16 +75,18 @@ class Turns(Deciding):
         backend: Backend,
         clock: Clock,
         *,
+        registry: Registry,
         environment: Mapping[str, str],
         bounds: Bounds,
         lock: Lock | None = None,
         fencing: bool = True,
         outside: Outside | None = None,
+        driven: Driven | None = None,
+        ended: Callable[[WritingTransaction, Workflow], None] | None = None,
     ) -> None:
         lies = outside or Outside(backend, None, None, bounds.barriers)
-        super().__init__(clock, environment=environment, bounds=bounds, outside=lies)
-        self.backend = backend
-        self.lock = lock
+        super().__init__(clock, registry=registry, environment=environment, bounds=bounds, outside=lies, driven=driven)
+        self.backend, self.lock = backend, lock
         #: Turns under way that may end their process.
         self.marks = backend.marks()
         #: Without it a turn overwrites what another one has committed since it read.
@@ -96,10 +100,10 @@ class Turns(Deciding):
         self.commits = 0
         self._locking = Locking(lock, clock, self.committed, fencing=fencing)
         self._numbers = count(1)
-        #: Broken turns of executions that have not begun, and have no row to count them on.
+        #: Broken turns of executions without a row to count them on.
         self._unborn: dict[str, int] = {}
-        #: Told in the same commit that an execution has ended which something outside the decider began (`Workflow.event`).
-        self.ended: Callable[[WritingTransaction, Workflow], None] = _nobody_waits
+        #: Told in the same commit that an execution has ended which something else began (`Workflow.event`).
+        self._ended = ended
 
     # ------------------------------------------------------------------ taking turns
 
@@ -333,7 +337,7 @@ class Turns(Deciding):
             event=said.get("event"),
             task_to_domain=Payload.of(said.get("taskToDomain") or {}),
         )
-        definition = self.plan(view, row).definition
+        definition = self.plans.plan(view, row).definition
         return attrs.evolve(
             row,
             name=definition.name,
@@ -384,8 +388,8 @@ class Turns(Deciding):
         if decision.limits and not self.clock.virtual:
             decision = attrs.evolve(decision, limits=self._dated_now(decision.limits))
         tx.apply(decision)
-        if workflow.event is not None and workflow.status.terminal:
-            self.ended(tx, workflow)
+        if self._ended is not None and workflow.event is not None and workflow.status.terminal:
+            self._ended(tx, workflow)
         if along is not None:
             along(tx, decision)
 
@@ -494,7 +498,3 @@ def _addressed(taken: Taken) -> list[str]:
     """Other workflows a turn has written to, each once."""
     posted = () if taken.decision is None else taken.decision.outgoing.posted
     return list(dict.fromkeys((*taken.answered, *(event.workflow_id for event in posted))))
-
-
-def _nobody_waits(tx: WritingTransaction, workflow: Workflow) -> None:
-    return

@@ -112,7 +112,7 @@ class TaskResult:
 
     `callback_after_ms` says, with IN_PROGRESS, after how long the task is offered again. `lease` is the one the task was
     polled with: an older one raises StaleLease; without one the report is accepted while the attempt is open.
-    `external_output_payload_storage_path` stands for an output that was uploaded where `external_storage_location` said.
+    `external_output_payload_storage_path` stands for an output that was uploaded where `payloads.location` said.
     """
 
     workflow_id: str

@@ -129,7 +129,7 @@ class WorkflowSchedule(Definition):
 
     After downtime the last instant that was missed is made up for, with `run_catchup_schedule_instances` each of them, in
     order; none that is more than `misfire_grace_ms` late (None: however late). `overlap_policy` says what happens while an
-    earlier start still runs. A schedule that is saved `paused` waits for `resume_schedule`.
+    earlier start still runs. A schedule that is saved `paused` waits for `schedules.resume`.
 
     Instants may be given as ms, datetimes or ISO text, spans as ms, timedeltas or text such as "90s".
     """

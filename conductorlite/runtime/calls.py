@@ -23,7 +23,7 @@ from conductorlite.model.errors import InvalidInput, TaskFailedTerminally
 from conductorlite.model.executions import Task, TaskResult
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import cut, error_text, printable, type_name
-from conductorlite.runtime.context import TaskContext, TaskFace
+from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.registry import Worker
 from conductorlite.runtime.values import plain
 
@@ -96,10 +96,11 @@ class Deferred:
     reports: int = 1
 
 
-def call(worker: Worker, task: Task, face: TaskFace) -> TaskResult | Deferred:
+def call(worker: Worker, context: TaskContext) -> TaskResult | Deferred:
     """Run the function on a polled task and say what to report. (KeyboardInterrupt passes: it may be the user's.)"""
+    task = context.task
     try:
-        arguments = _arguments(worker, task, face)
+        arguments = _arguments(worker, context)
         if isinstance(arguments, TaskResult):
             return arguments
         with carrying_out(task):
@@ -112,10 +113,11 @@ def call(worker: Worker, task: Task, face: TaskFace) -> TaskResult | Deferred:
     return returned if type(returned) is Deferred else returned_value(task, returned)
 
 
-async def call_async(worker: Worker, task: Task, face: TaskFace) -> TaskResult | Deferred:
+async def call_async(worker: Worker, context: TaskContext) -> TaskResult | Deferred:
     """As `call`, for a coroutine function; what ends a loop or cancels passes, and its host makes a report of it."""
+    task = context.task
     try:
-        arguments = _arguments(worker, task, face)
+        arguments = _arguments(worker, context)
         if isinstance(arguments, TaskResult):
             return arguments
         with carrying_out(task):
@@ -126,8 +128,9 @@ async def call_async(worker: Worker, task: Task, face: TaskFace) -> TaskResult |
     return returned if type(returned) is Deferred else returned_value(task, returned)
 
 
-def _arguments(worker: Worker, task: Task, face: TaskFace) -> dict[str, Any] | TaskResult:
+def _arguments(worker: Worker, context: TaskContext) -> dict[str, Any] | TaskResult:
     """Keyword arguments, or the report of what is wrong with the input: trying again would not mend it."""
+    task = context.task
     given = task.input_data
     takes = worker.signature
     missing = sorted(takes.required - given.keys())
@@ -139,7 +142,7 @@ def _arguments(worker: Worker, task: Task, face: TaskFace) -> dict[str, Any] | T
     except InvalidInput as error:
         return _never(task, printable(error, RAW_LENGTH), sep=": ")
     if takes.context is not None:
-        arguments[takes.context] = TaskContext(task, face)
+        arguments[takes.context] = context
     return arguments
 
 

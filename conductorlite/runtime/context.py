@@ -3,38 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
+from conductorlite.engine.verbs import Verbs
 from conductorlite.model.errors import NotFound, Parked
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.handlers import EventExecution
 from conductorlite.model.policies import derive_id
 
-__all__ = ["TaskContext", "TaskFace"]
-
-
-class TaskFace(Protocol):
-    """The part of an engine that a context uses."""
-
-    def extend_lease(self, task: Task) -> bool:
-        """Start the response timeout again."""
-        ...
-
-    def log(self, task: Task, *lines: str) -> None:
-        """Keep lines of text with the task."""
-        ...
-
-    def execution(self, workflow_id: str) -> Workflow:
-        """The execution's own row, without its tasks."""
-        ...
-
-    def task(self, task_id: str) -> Task:
-        """One attempt by its id."""
-        ...
-
-    def publish(self, event: str, payload: Any = None, *, message_id: str | None = None) -> Sequence[EventExecution]:
-        """Hand a message to the event handlers."""
-        ...
+__all__ = ["TaskContext"]
 
 
 class TaskContext:
@@ -44,11 +21,11 @@ class TaskContext:
     service you call, and a repeated call does no harm.
     """
 
-    __slots__ = ("_face", "idempotency_key", "lost", "task")
+    __slots__ = ("_engine", "idempotency_key", "lost", "task")
 
-    def __init__(self, task: Task, face: TaskFace) -> None:
+    def __init__(self, task: Task, engine: Verbs) -> None:
         self.task = task
-        self._face = face
+        self._engine = engine
         self.idempotency_key = derive_id("idempotency", task.workflow_id, task.ref)
         #: Set when the lease was lost: the task timed out or its execution ended, the report will be ignored.
         self.lost = False
@@ -68,7 +45,7 @@ class TaskContext:
         """Id of the attempt of which this one is an automatic retry; its own for the first. Read from the store."""
         task = self.task
         while task.attempt > task.first_attempt and task.retried_task_id is not None:
-            task = self._face.task(task.retried_task_id)
+            task = self._engine.tasks.get(task.retried_task_id)
         return task.task_id
 
     @property
@@ -79,7 +56,7 @@ class TaskContext:
     @property
     def workflow(self) -> Workflow:
         """The execution as it is now: name, version, correlation id, variables …, without its tasks. Read from the store."""
-        return self._face.execution(self.task.workflow_id)
+        return self._engine.core.queries.execution(self.task.workflow_id)
 
     @property
     def attempt(self) -> int:
@@ -97,7 +74,7 @@ class TaskContext:
         False too when the execution was removed; true while it is parked: nothing times out there.
         """
         try:
-            alive = self._face.extend_lease(self.task)
+            alive = self._engine.tasks.extend_lease(self.task)
         except Parked:
             alive = True
         except NotFound:
@@ -106,9 +83,9 @@ class TaskContext:
         return alive
 
     def publish(self, event: str, payload: Any, *, message_id: str) -> Sequence[EventExecution]:
-        """Hand a message to the engine's event handlers, as `Engine.publish` does: once for each `message_id`."""
-        return self._face.publish(event, payload, message_id=message_id)
+        """Hand a message to the engine's event handlers, as `Engine.events.publish` does: once for each `message_id`."""
+        return self._engine.events.publish(event, payload, message_id=message_id)
 
     def log(self, text: str) -> None:
         """Keep a line of text with the task."""
-        self._face.log(self.task, text)
+        self._engine.tasks.log(self.task, text)

@@ -9,32 +9,29 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any
 
-from conductorlite.decide.draft.barriers import Barriers
-from conductorlite.decide.draft.view import Bounds
-from conductorlite.engine.archive import status_of
 from conductorlite.engine.callers import Caller, caller_of, refuse_callers
-from conductorlite.engine.forks import one_process
-from conductorlite.engine.keys import Polls
+from conductorlite.engine.config import EngineConfig
+from conductorlite.engine.keys import Polls, checked_strategy
 from conductorlite.engine.logs import log_definition, log_unserved
-from conductorlite.engine.maintenance import Upkeep
-from conductorlite.engine.metadata import Notice
-from conductorlite.engine.queries import AgendaEntry
+from conductorlite.engine.registry import Notice
+from conductorlite.engine.verbs import Verbs
 from conductorlite.model.clock import Clock, Instant, to_instant
-from conductorlite.model.definitions import IdempotencyStrategy, Semantics, TaskDef, WorkflowDef
+from conductorlite.model.definitions import IdempotencyStrategy, TaskDef, WorkflowDef
 from conductorlite.model.errors import ClockError, InvalidInput, StorageError, WouldDeadlock
 from conductorlite.model.executions import Workflow
+from conductorlite.model.schedules import StartWorkflowRequest
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import Span, to_span
 from conductorlite.plan.names import unserved, worker_types
 from conductorlite.runtime.loop import Driver
 from conductorlite.runtime.registry import Workers
 from conductorlite.runtime.signals import Leaving, failed, late, passes
-from conductorlite.store.ports import Backend, EventSource, IndexDAO, Lock, PayloadCodec, PayloadStorage, SecretProvider
+from conductorlite.store.ports import Backend, IndexDAO, PayloadStorage, SecretProvider
 
 __all__ = ["Engine", "Notices", "Run"]
 
@@ -99,7 +96,7 @@ class Run:
         move it. Inside a worker's function it raises WouldDeadlock when the execution waits for that function, or needs room that
         only functions hold which wait too.
         """
-        return self._engine.wait(self.workflow_id, timeout=timeout)
+        return self._engine.result(self.workflow_id, timeout=timeout)
 
     def __repr__(self) -> str:
         return f"Run({self.workflow_id!r})"
@@ -111,35 +108,24 @@ class Run:
         return hash(self.workflow_id)
 
 
-@one_process
-class Engine(Upkeep):
+class Engine(Verbs):
     """Conductor's engine inside your process.
 
     `store` is a path (SQLite), a `Backend`, or None (memory). `workers` carry out tasks while the engine is driven. `clock` is the
-    machine's, or a `VirtualClock` that moves when you say so. `semantics` decides for new executions where Orkes' and Conductor
-    OSS's documents disagree. `environment` is all that `${NAME}` and `${workflow.env.NAME}` can resolve to: nothing of the
-    process environment ever does. `seed` goes into derived ids and jitter; `ids` makes ids of executions (default: random UUIDs).
-    `lock` saves double work between engines (`conductorlite.store.locks`); with `fencing` a turn is refused when another one has
-    committed since it read. Nothing is lost with the fence, locked or not; without it, only as long as no lease of the lock
-    passes during a turn; with neither, turns may overwrite each other. `bounds` are the limits of one turn. `event_sources`
-    are asked for messages while the engine is driven.
+    machine's, or a `VirtualClock` that moves when you say so. `environment` is all that `${NAME}` and `${workflow.env.NAME}` can
+    resolve to: nothing of the process environment ever does.
 
-    Inputs and outputs past the soft `barriers` lie in the storage `payloads` (a folder, a URL such as `s3://bucket/folder`, or a
-    `PayloadStorage`); by default beside the database (`orders.db.payloads`), for a store in memory in memory.
-    `payload_codec` encrypts or compresses what is put there. Those past the hard barriers are refused. `index` is an
-    `IndexDAO` elsewhere that `search` asks; without one the store's own file has an index, made by the first search.
+    Large inputs and outputs lie in the storage `payloads` (a folder, a URL such as `s3://bucket/folder`, or a `PayloadStorage`); by
+    default beside the database (`orders.db.payloads`), for a store in memory in memory. `index` is an `IndexDAO`
+    elsewhere that `search` asks; without one the store's own file has an index, made by the first search.
 
     `secrets` is asked for what a task's input names as `${workflow.secrets.NAME}` when a worker receives it: a mapping, an
     `EnvironmentSecrets`, or any `SecretProvider`. Without it such a text stays as it is written.
 
-    With `allocation="local"` this engine keeps to itself what it starts, and takes nothing else: only engines of the same `name`
-    take the turns, offer the tasks and start the children of its executions, and drive its schedules. The name must be the same
-    whenever the program is started; see `take_over` for a program that never comes back. By default ("shared") executions belong
-    to all engines on the store.
+    `config` has all other settings: see `EngineConfig`.
 
-    Poll, response and task timeouts that nobody wrote count only time in which some engine drove the store, so that a night
-    without a process times nothing out. With `downtime_counts` they count all time while this engine takes the turns, as on
-    Conductor's server. What is written always does.
+    The everyday verbs are the engine's own; the others stand by noun: `definitions`, `schedules`, `events`, `tasks`, `limits`,
+    `payloads`, and `admin` for the store as a whole.
 
     Nothing runs by itself: no thread is started until the engine is driven by `run_until_idle`, `run_forever`, `Run.result`,
     or, step by step, by `tick`, `settle` and `advance`. Opened in the main thread with a real clock, it answers SIGTERM and SIGHUP
@@ -147,58 +133,36 @@ class Engine(Upkeep):
     the store cannot be opened.
     """
 
-    #: Whether it gives back, when it is opened, what engines had in hand that are gone. Who only looks does not write.
-    _gives_back = True
-
     def __init__(
         self,
         store: str | os.PathLike[str] | Backend | None = None,
         *,
         workers: Workers | None = None,
         clock: Clock | None = None,
-        semantics: Semantics = Semantics.ORKES,
         environment: Mapping[str, str] | None = None,
-        seed: str = "",
-        ids: Callable[[], str] | None = None,
-        lock: Lock | None = None,
-        fencing: bool = True,
-        bounds: Bounds | None = None,
-        event_sources: Iterable[EventSource] = (),
         payloads: str | os.PathLike[str] | PayloadStorage | None = None,
-        payload_codec: PayloadCodec | None = None,
-        barriers: Barriers | None = None,
         index: IndexDAO | None = None,
         secrets: SecretProvider | None = None,
-        name: str | None = None,
-        allocation: Literal["shared", "local"] = "shared",
-        downtime_counts: bool = False,
+        config: EngineConfig | None = None,
     ) -> None:
+        self.workers = Workers() if workers is None else workers
+        config = config or EngineConfig()
         super().__init__(
             store,
             clock=clock,
-            semantics=semantics,
             environment=environment,
-            seed=seed,
-            ids=ids,
-            lock=lock,
-            fencing=fencing,
-            bounds=bounds,
             payloads=payloads,
-            payload_codec=payload_codec,
-            barriers=barriers,
             index=index,
             secrets=secrets,
-            name=name,
-            allocation=allocation,
-            downtime_counts=downtime_counts,
+            config=config,
+            declared=lambda: self.workers.task_defs,
+            running=lambda: self.driver.agenda(),
         )
-        self.workers = workers if workers is not None else Workers()
-        self.declared_task_defs = self.workers.task_defs
-        self.driver = Driver(self, self.workers, event_sources)
-        self._news = Notices(self._notices, self._polls, self.workers)
+        self.driver = Driver(self, self.workers, config.event_sources)
+        self._news = Notices(self._turns.registry.notices, self.core.polling.polls, self.workers)
         self._leaving = Leaving()
-        if self._gives_back:
-            self.holding.look()
+        if config.give_back:
+            self.core.holding.look()
             if not self.clock.virtual:
                 self._leaving.__enter__()
 
@@ -221,23 +185,40 @@ class Engine(Upkeep):
     ) -> Run:
         """Start an execution and return a handle on it, or on the one that holds the idempotency key.
 
-        See `start_workflow` for arguments and errors.
+        `workflow` is a registered name (the highest `version` by default) or a definition. `at` (epoch ms, datetime or ISO text)
+        or `delay` (a timedelta, or text such as "90s") dates the first task. `priority` is 0–99, higher first.
+        `task_to_domain` sends tasks to workers of a domain: task type, or `*` for all, to a domain or a list such as
+        `"a,b,NO_DOMAIN"`, of which the first one that was polled for within 10 s counts, else the last.
+        `idempotency_key` (1 to 255 characters) belongs to one execution of the workflow's name. When another one holds it:
+        FAIL raises KeyTaken, RETURN_EXISTING returns a handle on that one, FAIL_ON_RUNNING raises KeyTaken while it runs or is
+        paused, and else gives the key to the new one.
+        `external_input_payload_storage_path` stands for an input that was uploaded where `payloads.location` said.
+
+        Raises DefinitionNotFound, InvalidDefinition, InvalidInput (input that is not JSON or breaks the inputSchema, something out
+        of range, a path where nothing was uploaded), PayloadTooLarge, AlreadyExists when `workflow_id` is taken, KeyTaken,
+        LimitReached, PayloadUnavailable; then nothing is stored.
         """
-        self.declared_task_defs = self.workers.task_defs
-        workflow_id = self.start_workflow(
-            workflow,
-            input,
+        now = self.clock.now()
+        if at is not None and delay is not None:
+            raise InvalidInput("give `at` or `delay`, not both")
+        request = StartWorkflowRequest(
+            name=workflow if isinstance(workflow, str) else workflow.name,
             version=version,
-            workflow_id=workflow_id,
+            workflow_def=workflow if isinstance(workflow, WorkflowDef) else None,
+            input=input or {},
             correlation_id=correlation_id,
             priority=priority,
-            at=at,
-            delay=delay,
+            task_to_domain=task_to_domain or {},
             created_by=created_by,
-            task_to_domain=task_to_domain,
             idempotency_key=idempotency_key,
-            idempotency_strategy=idempotency_strategy,
-            external_input_payload_storage_path=external_input_payload_storage_path,
+            idempotency_strategy=checked_strategy(idempotency_strategy),
+        )
+        workflow_id = self.core.control.start(
+            request,
+            workflow_id=workflow_id,
+            first=to_instant(at) if at is not None else None if delay is None else now + to_span(delay),
+            now=now,
+            path=external_input_payload_storage_path,
         )
         self._news.tell()
         return Run(self, workflow_id)
@@ -248,18 +229,13 @@ class Engine(Upkeep):
         Raises InvalidDefinition with every error of all of them, and AlreadyExists for a workflow of the same name and version
         when `overwrite` is False. `conductorlite.validate` returns errors and warnings.
         """
-        super().register(*definitions, overwrite=overwrite)
+        self._turns.registry.register(definitions, overwrite=overwrite)
         self._news.tell()
 
     def run(self, workflow_id: str) -> Run:
         """A handle on an execution that exists; raises ExecutionNotFound."""
         self.status(workflow_id)
         return Run(self, workflow_id)
-
-    def status(self, workflow_id: str) -> WorkflowStatus:
-        """Where an execution stands; raises ExecutionNotFound."""
-        with self.backend.reading() as view:
-            return status_of(view, workflow_id)
 
     # ------------------------------------------------------------------ driving
 
@@ -314,14 +290,14 @@ class Engine(Upkeep):
 
     def _alone(self, verb: str) -> AbstractContextManager[bool]:
         """What only one thread has at a time; raises WouldDeadlock inside what the driver itself has called."""
-        refuse_callers(self.turns, verb)
+        refuse_callers(self._turns, verb)
         return self.driver.drive()
 
     def stop(self) -> None:
         """Ask whoever runs `run_forever` or `run_until_idle` in another thread to return."""
         self.driver.stop()
 
-    def wait(self, workflow_id: str, timeout: Span | None = None) -> dict[str, Any]:
+    def result(self, workflow_id: str, timeout: Span | None = None) -> dict[str, Any]:
         """The output of an execution once it has ended; see `Run.result`."""
         deadline = None if timeout is None else self.clock.now() + to_span(timeout)
 
@@ -335,7 +311,7 @@ class Engine(Upkeep):
 
         if not ended():
             self._news.tell(driving=True)
-            caller = caller_of(self.turns)
+            caller = caller_of(self._turns)
             with self.driver.waiting.of(caller, workflow_id) as check:
                 self._wait(workflow_id, lambda: check() or ended(), deadline, inside=caller)
         workflow = self.get(workflow_id)
@@ -360,7 +336,7 @@ class Engine(Upkeep):
 
     def _await_driver(self, workflow_id: str, deadline: int | None) -> None:
         """Another thread drives: sleep until something was committed."""
-        waiter = self.turns.committed.waiter()
+        waiter = self._turns.committed.waiter()
         now = self.clock.now()
         if deadline is not None and now >= deadline:
             raise late(self, workflow_id)
@@ -368,17 +344,12 @@ class Engine(Upkeep):
         if self.clock.virtual:
             waiter.wait(0.05)
 
-    def agenda(self, limit: int = 100) -> list[AgendaEntry]:
-        """The next things that will happen by themselves, soonest first: timers, delays, reports of running workers."""
-        entries = [*super().agenda(limit), *self.driver.agenda()]
-        return sorted(entries, key=lambda entry: (entry.at, entry.workflow_id, entry.ref or "", entry.kind))[:limit]
-
     def close(self) -> None:
         """Stop whoever drives, give back the tasks that its workers have in hand, and release the store; idempotent.
 
         Functions that still run in threads are abandoned: what they return is dropped.
         """
-        refuse_callers(self.turns, "close")
+        refuse_callers(self._turns, "close")
         with self.driver.drive(timeout=0) as driving:
             if driving:
                 return self._close()
@@ -389,7 +360,7 @@ class Engine(Upkeep):
     def _close(self) -> None:
         try:
             self.driver.close()
-            self.holding.leave()
+            self.core.holding.leave()
         finally:
             self._leaving.__exit__(None, None, None)
             super().close()

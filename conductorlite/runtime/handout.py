@@ -13,9 +13,8 @@ from typing import Final, ParamSpec, TypeVar
 
 from conductorlite.engine.callers import Caller, called_by
 from conductorlite.engine.logs import log_store
-from conductorlite.engine.queries import Queries
-from conductorlite.engine.retention import Keeping
-from conductorlite.engine.worker_api import Hand
+from conductorlite.engine.polling import Hand
+from conductorlite.engine.verbs import Verbs
 from conductorlite.model.decisions import Message, MessageKey
 from conductorlite.model.errors import InvalidInput, SourceError, StorageError
 from conductorlite.model.executions import Task
@@ -30,7 +29,7 @@ __all__ = ["Handing", "Listening"]
 class Handing:
     """Takes tasks. One in whose hands processes have died is taken when nothing else runs here, and nothing else beside it."""
 
-    def __init__(self, engine: Keeping, workers: Workers, workshop: Workshop) -> None:
+    def __init__(self, engine: Verbs, workers: Workers, workshop: Workshop) -> None:
         self._engine = engine
         self._workers = workers
         self._workshop = workshop
@@ -44,7 +43,7 @@ class Handing:
     @property
     def worker_id(self) -> str:
         """What tasks show of who has them."""
-        return self._workers.worker_id or self._engine.holding.worker_id
+        return self._workers.worker_id or self._engine.core.holding.worker_id
 
     def take(self, most: int, *, threads: bool = False) -> list[tuple[Worker, Task]]:
         """Up to `most` tasks for workers that may take one more; with `threads`, as many as there is room for."""
@@ -62,7 +61,7 @@ class Handing:
         """The first of those that wait to be alone, if nothing runs."""
         while self._waiting and not len(self._workshop):
             worker, message = self._waiting.pop(next(iter(self._waiting)))
-            self._lone = self._engine.take_alone(message, self.worker_id, self._engine.holding)
+            self._lone = self._engine.core.polling.take_alone(message, self.worker_id, self._engine.core.holding)
             if self._lone is not None:
                 return [(worker, self._lone)]
         return []
@@ -80,9 +79,9 @@ class Handing:
                 free = min(free, limit - len(self._workshop) - len(found))
             if free <= 0:
                 continue
-            hand = Hand(self._engine.holding)
+            hand = Hand(self._engine.core.holding)
             try:
-                tasks = self._engine.take_offered(worker.task_type, self.worker_id, free, worker.domain, hand)
+                tasks = self._engine.core.polling.take_offered(worker.task_type, self.worker_id, free, worker.domain, hand)
             except StorageError:
                 if found:  # what was taken is carried out; the error comes again
                     break
@@ -114,7 +113,7 @@ _REST_MS: Final = 1_000
 class Listening:
     """Asks the sources; at most one thread at a time."""
 
-    def __init__(self, engine: Queries, sources: Iterable[EventSource]) -> None:
+    def __init__(self, engine: Verbs, sources: Iterable[EventSource]) -> None:
         self._engine = engine
         self._sources = list(sources)
         for source in self._sources:
@@ -136,7 +135,7 @@ class Listening:
             if self._resting.get(number, 0) > self._engine.clock.now():
                 continue
             try:
-                with called_by(Caller(turns=self._engine.turns, what="an event source")):
+                with called_by(Caller(turns=self._engine.core.turns, what="an event source")):
                     found = self._handle(self._sources[number], limit)
             except _Failed as failed:
                 log_store(f"event source {type_name(self._sources[number])}", failed.error)
@@ -151,7 +150,7 @@ class Listening:
         messages = _asked(_polled, source, limit)
         for message in messages:
             try:
-                self._engine.publish(message.event, message.payload, message_id=message.message_id)
+                self._engine.events.publish(message.event, message.payload, message_id=message.message_id)
             except InvalidInput as error:
                 _asked(source.reject, message, str(error))
                 log_store(f"message {message.message_id!r} of event {message.event!r} was rejected", error)

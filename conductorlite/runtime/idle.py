@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from conductorlite.engine.callers import Caller
-from conductorlite.engine.queries import Queries
+from conductorlite.engine.verbs import Verbs
 from conductorlite.model.decisions import queue_name
 from conductorlite.model.errors import StorageError, WouldDeadlock
 from conductorlite.model.executions import Task
@@ -40,7 +40,7 @@ _LOOK_MS: Final = 1_000
 class Rest:
     """What a driver knows of the store while it rests. Costs a driver that always has something to do nothing."""
 
-    def __init__(self, engine: Queries, *, asked: bool) -> None:
+    def __init__(self, engine: Verbs, *, asked: bool) -> None:
         self._engine = engine
         #: Sources of messages tell nobody that they have one.
         self._look_ms = GLANCE_MS if asked else _LOOK_MS
@@ -88,7 +88,7 @@ _FAMILY: Final = 100
 class Waiting:
     """Who waits for what; refuses whoever would wait for itself. Thread-safe."""
 
-    def __init__(self, engine: Queries, workers: Workers, workshop: Workshop) -> None:
+    def __init__(self, engine: Verbs, workers: Workers, workshop: Workshop) -> None:
         self._engine = engine
         self._workers = workers
         self._workshop = workshop
@@ -175,7 +175,7 @@ class Waiting:
 
     def _blocked(self, workflow_id: str) -> str | None:
         """The type of a task below an execution that only workers without room could carry out, if nothing else goes on there."""
-        here = {queue_name(worker.task_type, worker.domain, self._engine.owner): worker for worker in self._workers}
+        here = {queue_name(worker.task_type, worker.domain, self._engine.config.owner): worker for worker in self._workers}
         found: str | None = None
         ids, seen = [workflow_id], 0
         with self._engine.backend.reading() as view:
@@ -185,7 +185,7 @@ class Waiting:
                     if task.sub_workflow_id is not None and not task.status.terminal:
                         ids.append(task.sub_workflow_id)
                     elif not (task.status.terminal or task.task_type in _COUNTING or task.task_id in self._waiting):
-                        worker = here.get(queue_name(task.task_type, task.domain, self._engine.owner))
+                        worker = here.get(queue_name(task.task_type, task.domain, self._engine.config.owner))
                         if task.status is not TaskStatus.SCHEDULED or worker is None or not self._has_no_room(worker):
                             return None
                         if self._served_elsewhere(view, task):
@@ -196,5 +196,5 @@ class Waiting:
     def _served_elsewhere(self, view: ReadingTransaction, task: Task) -> bool:
         since = self._engine.clock.now() - _POLLED_MS
         polls = view.poll_data(task.task_type)
-        own = self._workers.worker_id or self._engine.holding.worker_id
+        own = self._workers.worker_id or self._engine.core.holding.worker_id
         return any(poll.worker_id != own and poll.last_poll_time > since for poll in polls)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
+from conductorlite.engine.admin import AgendaEntry
 from conductorlite.engine.logs import log_driver
-from conductorlite.engine.queries import AgendaEntry
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import queue_name
 from conductorlite.model.errors import ClockError, ConductorliteError, EngineClosed, NoThread, StorageError
@@ -65,7 +65,7 @@ class Driver(Work):
 
         With `idle` schedules alone are nothing: they never come to an end.
         """
-        owner = self.engine.owner
+        owner = self.engine.config.owner
         with self.engine.backend.reading() as view:
             event = _later_event(view, owner, self.clock.now()) if self._passed_over else view.next_event(owner)
             only_schedules = idle and event is not None and event[1].startswith(ADDRESS) and _only_schedules(view, owner)
@@ -107,7 +107,7 @@ class Driver(Work):
             return at
         if self._held_since < 0 or self._held_since > now:
             self._held_since = now
-            self.engine.turns.committed.waiter().wait(_MOMENT_S)
+            self.engine.core.turns.committed.waiter().wait(_MOMENT_S)
             return now
         step = now + max(GLANCE_MS, (now - self._held_since) // 8)
         return step if at is None else min(at, step)
@@ -129,14 +129,14 @@ class Driver(Work):
             else:
                 with Leaving():
                     ended = self._run_real(until, deadline, forever)
-            self.engine.driven.look(last=True)
+            self.engine.core.driven.look(last=True)
             return ended
         finally:
-            self.engine.driven.rest()
+            self.engine.core.driven.rest()
 
     def _run_virtual(self, until: Callable[[], bool] | None, deadline: int | None) -> bool:
         clock = self._virtual("run")
-        self.engine.holding.look()
+        self.engine.core.holding.look()
         while True:
             while until is None or not until():
                 if not self.tick():
@@ -158,7 +158,7 @@ class Driver(Work):
     def stop(self) -> None:
         """Ask a driver in another thread to stop: it takes no more tasks, waits for running functions, returns."""
         self._stopping = True
-        self.engine.turns.wake()
+        self.engine.core.turns.wake()
 
     def forget_stop(self) -> None:
         """Take back a `stop` that came when the driver it was meant for had just returned."""
@@ -187,13 +187,13 @@ class Driver(Work):
 
     def _round(self, until: Callable[[], bool] | None, deadline: int | None, forever: bool) -> bool | None:
         """Do what is ready, or sleep until there may be something; what `run` returns, None to go on."""
-        seen = self.engine.turns.commits
+        seen = self.engine.core.turns.commits
         if until is not None and until():
             return True
         now = self.clock.now()
         if deadline is not None and now >= deadline:
             return False
-        if self.engine.holding.look() or self._work():
+        if self.engine.core.holding.look() or self._work():
             self._rest.worked(now)
             return None
         at = self.next_instant(idle=not forever and until is None)
@@ -206,12 +206,12 @@ class Driver(Work):
 
     def _wait_out(self, deadline: int | None) -> None:
         """Wait before the store is tried again; a commit of anybody here says that it can be."""
-        committed, at = self.engine.turns.committed, self.outages.again_at()
+        committed, at = self.engine.core.turns.committed, self.outages.again_at()
         self.clock.wait(committed.waiter(), at if deadline is None or at is None else min(at, deadline))
 
     def _work(self) -> bool:
         """Do what is ready now; whether anything was."""
-        self.engine.driven.look()
+        self.engine.core.driven.look()
         busy = self._collect()
         busy = self._beats_due() or busy
         busy = self._take_turn() or busy
@@ -236,7 +236,7 @@ class Driver(Work):
 
     def _sleep(self, seen: int, until: int | None) -> None:
         """Sleep until there may be something to do: an instant, a commit of anybody, the end of a function, or a while."""
-        turns = self.engine.turns
+        turns = self.engine.core.turns
         while True:
             now = self.clock.now()
             wake_at = now + self._rest.span(now)
@@ -247,7 +247,7 @@ class Driver(Work):
             if turns.commits != seen:
                 return
             now = self.clock.now()
-            if (until is not None and now >= until) or self._passed_over or self.engine.holding.look() or self._rest.over(now):
+            if (until is not None and now >= until) or self._passed_over or self.engine.core.holding.look() or self._rest.over(now):
                 return
 
     def _dispatch(self) -> bool:
@@ -344,7 +344,7 @@ class Driver(Work):
         """Wait for running functions, extending their leases, up to the workers' drain time; then abandon them."""
         deadline = self.clock.now() + self.workers.drain_ms
         while (len(self.workshop) or len(self.reports)) and self.clock.now() < deadline:
-            seen = self.engine.turns.commits
+            seen = self.engine.core.turns.commits
             try:
                 if self._collect() or self._beats_due():
                     continue
@@ -353,14 +353,14 @@ class Driver(Work):
                     raise
                 self._wait_out(deadline)
                 continue
-            waiter = self.engine.turns.committed.waiter()
-            if self.engine.turns.commits == seen:
+            waiter = self.engine.core.turns.committed.waiter()
+            if self.engine.core.turns.commits == seen:
                 self.clock.wait(waiter, min(deadline, self.clock.now() + GLANCE_MS))
         left = [running for running in self.workshop if running.job is None or not running.job.over]  # what has ended stays in hand
         for running in left:
             self._abandon(running)
         with suppress(StorageError):  # else it is given back when the engine is closed
-            self.engine.holding.give_back(running.task for running in left)
+            self.engine.core.holding.give_back(running.task for running in left)
         self._report_once()
 
     def _report_once(self) -> None:

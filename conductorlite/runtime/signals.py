@@ -29,7 +29,7 @@ import attrs
 from conductorlite.engine.causes import causes_of
 from conductorlite.engine.holders import leave_all
 from conductorlite.engine.logs import log_driver
-from conductorlite.engine.queries import Queries
+from conductorlite.engine.verbs import Verbs
 from conductorlite.errors import ResultTimeout, WorkflowFailed
 from conductorlite.model.clock import Clock
 from conductorlite.model.errors import (
@@ -81,12 +81,12 @@ def _leave(number: int, frame: FrameType | None) -> None:
     signal.raise_signal(number)
 
 
-def failed(engine: Queries, workflow: Workflow) -> WorkflowFailed:
+def failed(engine: Verbs, workflow: Workflow) -> WorkflowFailed:
     """The error about an execution that ended otherwise than COMPLETED, with its root causes from below."""
     return WorkflowFailed(workflow, causes_of(workflow, partial(_child, engine)))
 
 
-def late(engine: Queries, workflow_id: str, *, in_time: bool = False) -> ResultTimeout:
+def late(engine: Verbs, workflow_id: str, *, in_time: bool = False) -> ResultTimeout:
     """The error about an execution that has not ended; `in_time` says that nothing was waited for any longer."""
     try:
         workflow = engine.get(workflow_id)
@@ -97,7 +97,7 @@ def late(engine: Queries, workflow_id: str, *, in_time: bool = False) -> ResultT
     if in_time:
         what = "cannot go on by itself" if engine.clock.virtual else "was still open when the engine was told to stop"
     parked = f"; it is parked: {workflow.parked}" if workflow.parked else ""
-    if workflow.owner != engine.owner:
+    if workflow.owner != engine.config.owner:
         owner = f"engine {workflow.owner!r}" if workflow.owner else "all engines, and this one keeps to its own"
         what = f"{what} (it belongs to {owner})"
     text = f"{workflow_id} {what}: {workflow.status}, {', '.join(waiting) or 'no open task'}{parked}"
@@ -107,7 +107,7 @@ def late(engine: Queries, workflow_id: str, *, in_time: bool = False) -> ResultT
     return ResultTimeout(text, causes_of(workflow, partial(_child, engine)), explanation)
 
 
-def _child(engine: Queries, workflow_id: str) -> Workflow | None:
+def _child(engine: Verbs, workflow_id: str) -> Workflow | None:
     try:
         return engine.get(workflow_id)
     except (ExecutionNotFound, StorageError):  # not begun, removed, or not to be read

@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Final
 
 from conductorlite.engine.logs import about_task
-from conductorlite.engine.retention import Keeping
 from conductorlite.engine.turn_types import Taken
+from conductorlite.engine.verbs import Verbs
 from conductorlite.model.decisions import Outcome
 from conductorlite.model.errors import (
     ClockError,
@@ -49,7 +49,7 @@ _TRIES: Final = 4
 class Reports:
     """Reports results to an engine. One that cannot be stored at present is not lost: it goes first when it is tried again."""
 
-    def __init__(self, engine: Keeping) -> None:
+    def __init__(self, engine: Verbs) -> None:
         self._engine = engine
         #: Results, and lines for the logs of tasks.
         self._in_hand: deque[tuple[Task, TaskResult | str, int, bool]] = deque()
@@ -80,7 +80,7 @@ class Reports:
             try:
                 task, said, at, lost = self._in_hand[0]
                 if isinstance(said, str):
-                    self._engine.log(task, said)
+                    self._engine.tasks.log(task, said)
                 else:
                     self.report(task, said, at, lost=lost)
             except (StorageError, EngineClosed):
@@ -107,13 +107,13 @@ class Reports:
                 about_task(task, f"its report is dropped: {error}")
         except InvalidInput as error:
             with suppress(Conflict, InvariantBroken, NotFound):
-                self._engine.report(task, refused(task, result, error), at=at)
+                self._engine.core.reports.report(task, refused(task, result, error), at=at)
 
     def _reported(self, task: Task, result: TaskResult, at: int | None) -> Taken:
         for _ in range(_TRIES - 1):
             with suppress(InvariantBroken):
-                return self._engine.report(task, result, at=at)
-        return self._engine.report(task, result, at=at)
+                return self._engine.core.reports.report(task, result, at=at)
+        return self._engine.core.reports.report(task, result, at=at)
 
 
 #: Deliveries carried out in one write.
@@ -129,7 +129,7 @@ _OTHERS: Final = 64
 class Work:
     """The units of work of one engine, and what they have in common."""
 
-    def __init__(self, engine: Keeping, workers: Workers | None, sources: Iterable[EventSource] = ()) -> None:
+    def __init__(self, engine: Verbs, workers: Workers | None, sources: Iterable[EventSource] = ()) -> None:
         self.engine = engine
         self.clock = engine.clock
         # An empty set is falsy, and functions may still be added to it.
@@ -150,7 +150,7 @@ class Work:
         #: Whether something is due that needs a lock which somebody else has; virtual time: since when (-1: not).
         self._held = False
         self._held_since = -1
-        self._locked = engine.turns.lock is not None
+        self._locked = engine.core.turns.lock is not None
         self._unfed = 0
         self._stopping = False
         #: Executions that ended while functions run or are being handed out, and whether anybody notes them down.
@@ -172,7 +172,7 @@ class Work:
         self._handing_out = False
         self.workshop.mend()
         in_hand = [*(running.task for running in self.workshop), *self.reports.tasks()]
-        self.engine.holding.give_back_all_but({(task.task_id, task.lease) for task in in_hand})
+        self.engine.core.holding.give_back_all_but({(task.task_id, task.lease) for task in in_hand})
         if self.clock.virtual:
             self._timeline.clear()
             for running in self.workshop:
@@ -185,7 +185,7 @@ class Work:
 
         What has changed is indexed when nothing else is ready, and else at every so many units.
         """
-        self.engine.driven.look()
+        self.engine.core.driven.look()
         if self.reports.flush() or (self._feeds() and self._feed()):
             return True
         return self._take_turn() or self.listening.take(1) or self._report_due() or self._run_one() or self._feed()
@@ -197,8 +197,8 @@ class Work:
 
     def _feed(self) -> bool:
         self._unfed = 0
-        feeder = self.engine.feeder
-        return self.engine.own_feeder.feed_when_idle() if feeder is None else feeder.feed()
+        searching = self.engine.core.searching
+        return searching.own_feeder.feed_when_idle() if searching.feeder is None else searching.feeder.feed()
 
     def settle(self) -> int:
         """Do all that is ready now; returns how many units that was."""
@@ -210,7 +210,7 @@ class Work:
     def _take_turn(self) -> bool:
         with self.engine.backend.reading() as view:
             items = view.outbox(_BATCH)
-            due = [] if items else view.due_workflows(self.clock.now(), 1, self.engine.owner)
+            due = [] if items else view.due_workflows(self.clock.now(), 1, self.engine.config.owner)
         if items:
             with self.engine.backend.writing() as tx:
                 tx.deliver(items)
@@ -222,7 +222,7 @@ class Work:
             return True
         # Somebody else takes a turn on it, or it rests: there may be others.
         with self.engine.backend.reading() as view:
-            due = view.due_workflows(self.clock.now(), _OTHERS + self.outages.resting, self.engine.owner)
+            due = view.due_workflows(self.clock.now(), _OTHERS + self.outages.resting, self.engine.config.owner)
         self._passed_over = not any(self._turn(workflow_id) for workflow_id in due[1:])
         return not self._passed_over
 
@@ -245,18 +245,17 @@ class Work:
     def _take(self, address: str) -> bool:
         schedule = name_at(address)
         if schedule is None:
-            return not self.engine.turns.take(address).posted
-        self.engine.declared_task_defs = self.workers.task_defs
-        self.engine.fire_schedule(schedule)
+            return not self.engine.core.turns.take(address).posted
+        self.engine.core.timetable.fire(schedule)
         return True
 
     def _run_one(self) -> bool:
         """Take and run one offered task in this thread; one that fails before it is handed out counts: another may follow."""
-        seen = self.engine.turns.commits
+        seen = self.engine.core.turns.commits
         for worker, task in self.handing.take(1):
             self._run_inline(worker, task)
             return True
-        return self.engine.turns.commits != seen
+        return self.engine.core.turns.commits != seen
 
     def _run_inline(self, worker: Worker, task: Task) -> None:
         try:
@@ -264,7 +263,7 @@ class Work:
                 result = self.workshop.run(worker, task)
         except BaseException:  # interrupted: nobody works at it any more
             with suppress(StorageError):
-                self.engine.holding.give_back([task])
+                self.engine.core.holding.give_back([task])
             raise
         if isinstance(result, Deferred):
             self._defer(worker, task, result)
@@ -348,8 +347,8 @@ class Work:
     def _alive(self, held: Task, at: int | None) -> bool:
         try:
             if at is not None and self.outages.resting:  # it may be late
-                return self.engine.sign_of_life(held, at)
-            return self.engine.extend_lease(held)
+                return self.engine.core.reports.sign_of_life(held, at)
+            return self.engine.tasks.extend_lease(held)
         except Parked:  # nothing times out there, and what the function returns will be kept
             return True
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from conductorlite.engine.callers import Caller, called_by
-from conductorlite.engine.queries import Queries
+from conductorlite.engine.verbs import Verbs
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.executions import Task, TaskResult
 from conductorlite.runtime.calls import Deferred, call, call_async, raised
+from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.coroutines import CoroutineJob, Coroutines
 from conductorlite.runtime.pool import Job, Pool
 from conductorlite.runtime.registry import Worker, Workers
@@ -54,7 +55,7 @@ class Call:
 class Workshop:
     """The calls that run, in the order in which they began, and the threads and the loop that carry them."""
 
-    def __init__(self, engine: Queries, workers: Workers) -> None:
+    def __init__(self, engine: Verbs, workers: Workers) -> None:
         self._engine = engine
         self._workers = workers
         #: There may be as many as a fork is wide.
@@ -62,7 +63,7 @@ class Workshop:
         self._busy: Counter[str] = Counter()
         self._coroutines_busy = 0
         self._pool: Pool[TaskResult | Deferred] | None = None
-        self._loop: Coroutines[TaskResult | Deferred] = Coroutines(engine.turns.wake)
+        self._loop: Coroutines[TaskResult | Deferred] = Coroutines(engine.core.turns.wake)
 
     def __iter__(self) -> Iterator[Call]:
         return iter(tuple(self._calls))
@@ -93,7 +94,7 @@ class Workshop:
             with clock.held() if isinstance(clock, VirtualClock) else nullcontext():
                 if not worker.is_async:
                     with called_by(self._caller(running)):
-                        return call(worker, task, self._engine)
+                        return call(worker, TaskContext(task, self._engine))
                 result = self._loop.run(partial(self._carry_async, running))
         finally:
             self.end(running)
@@ -128,7 +129,7 @@ class Workshop:
             self._loop.start(job)
         else:
             if self._pool is None:
-                self._pool = Pool(self._workers.concurrency or _THREADS, self._engine.turns.wake)
+                self._pool = Pool(self._workers.concurrency or _THREADS, self._engine.core.turns.wake)
             self._pool.start(job)
 
     def mend(self) -> None:
@@ -146,19 +147,19 @@ class Workshop:
 
     def _caller(self, running: Call) -> Caller:
         what = f"worker {running.worker.task_type!r}"
-        return Caller(turns=self._engine.turns, what=what, task=running.task, inline=running.inline)
+        return Caller(turns=self._engine.core.turns, what=what, task=running.task, inline=running.inline)
 
     def _carry(self, running: Call) -> TaskResult | Deferred:
         try:
             with called_by(self._caller(running)):
-                return call(running.worker, running.task, self._engine)
+                return call(running.worker, TaskContext(running.task, self._engine))
         finally:
             running.ended_at = self._engine.clock.now()
 
     async def _carry_async(self, running: Call) -> TaskResult | Deferred:
         try:
             with called_by(self._caller(running)):
-                return await call_async(running.worker, running.task, self._engine)
+                return await call_async(running.worker, TaskContext(running.task, self._engine))
         finally:
             running.ended_at = self._engine.clock.now()
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import attrs
 
+from conductorlite.engine.config import EngineConfig
 from conductorlite.model.canonical import Payload, parse
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Event, Message
@@ -34,7 +35,7 @@ from conductorlite.store.tables import RelayItem, ScheduleRow
 from conductorlite.testing.faults import Crash, FaultyBackend
 from conductorlite.testing.scripted import ScriptedWorkers
 from conductorlite.testing.steps import render_history
-from conductorlite.testing.stores import STORES, CountedIds, Store, StoreKind
+from conductorlite.testing.stores import STORES, Store, StoreKind, counted
 
 __all__ = ["Life", "crash_everywhere", "start_once"]
 
@@ -171,7 +172,7 @@ class _Life(Life):
 
     @property
     def _owner(self) -> str:
-        return str(self._options.get("name", "")) if self._options.get("allocation") == "local" else ""
+        return (self._options.get("config") or EngineConfig()).owner
 
     @property
     def writes(self) -> int:
@@ -214,20 +215,21 @@ class _Life(Life):
         return remember
 
     def _engine(self, backend: Backend, clock: VirtualClock, workers: ScriptedWorkers) -> Engine:
-        return Engine(backend, clock=clock, workers=workers, **{"ids": CountedIds(backend), **self._options})
+        config = counted(backend, self._options.get("config"))
+        return Engine(backend, clock=clock, workers=workers, **{**self._options, "config": config})
 
     def _run(self, backend: Backend, clock: VirtualClock, workers: ScriptedWorkers) -> None:
         with self._engine(backend, clock, workers) as engine:
             self._scenario(engine)
             self.end = _dump(backend)
-            self.findings += [str(finding) for finding in engine.check()]
-            self.histories = {workflow_id: engine.history(workflow_id) for workflow_id in engine.workflow_ids()}
+            self.findings += [str(finding) for finding in engine.admin.check()]
+            self.histories = {workflow_id: engine.history(workflow_id) for workflow_id in engine.admin.workflow_ids()}
 
     def _reopen(self, inner: Backend, clock: VirtualClock, workers: ScriptedWorkers) -> None:
         """Look at what the dead process left, and have the workers repeat what it did not get to report."""
         self.reopened = _dump(inner)
         with self._engine(FaultyBackend(inner, keep_open=True), clock, workers) as engine:
-            self.findings += [f"at reopening: {finding}" for finding in engine.check()]
+            self.findings += [f"at reopening: {finding}" for finding in engine.admin.check()]
         leases = {
             (task.workflow_id, task.ref, task.attempt): (task.lease, task.holder)
             for rows in self.reopened.executions.values()

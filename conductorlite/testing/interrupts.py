@@ -299,10 +299,10 @@ class _Life(Life):
             raise
 
     def _end(self, engine: Engine) -> None:
-        findings = [str(finding) for finding in engine.check()]
+        findings = [str(finding) for finding in engine.admin.check()]
         if findings:
             raise AssertionError("\n".join([f"store {self._kind}, interrupted at {self.where}: laws do not hold", *findings]))
-        for workflow_id in engine.workflow_ids():
+        for workflow_id in engine.admin.workflow_ids():
             workflow = engine.get(workflow_id)
             self.ends[workflow_id] = (str(workflow.status), workflow.output_data)
 

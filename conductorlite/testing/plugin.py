@@ -7,7 +7,7 @@ configure.
 
 A test that uses `engine` runs once in memory and once on SQLite; `@pytest.mark.parametrize("engine_store",
 ["memory"], indirect=True)`, or a fixture `engine_store` of your own that returns a name, chooses. When such a test
-has passed, every law of `Engine.check` is looked at, and one that does not hold fails it; when it has failed, the
+has passed, every law of `Engine.admin.check` is looked at, and one that does not hold fails it; when it has failed, the
 report shows the timeline of each execution.
 """
 
@@ -66,14 +66,15 @@ def make_engine(
     Ids of executions are wf-1, wf-2, … All engines are checked after the test, and closed.
     """
     from conductorlite.runtime.engine import Engine
-    from conductorlite.testing.stores import CountedIds, Store
+    from conductorlite.testing.stores import Store, counted
 
     opened = request.node.stash.setdefault(_ENGINES, [])
     store = Store(engine_store, lambda: request.getfixturevalue("tmp_path"))
 
     def make(**options: Any) -> Engine:
         backend = store.open()
-        made = Engine(backend, **{"clock": clock, "workers": workers, "ids": CountedIds(backend), **options})
+        config = counted(backend, options.pop("config", None))
+        made = Engine(backend, **{"clock": clock, "workers": workers, "config": config, **options})
         opened.append(made)
         return made
 
@@ -96,7 +97,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """After a test with engines: their laws when it passed, their timelines when it failed."""
     try:
         answer = yield
-        broken = [str(finding) for engine in _open(item) for finding in engine.check()]
+        broken = [str(finding) for engine in _open(item) for finding in engine.admin.check()]
         if broken:
             pytest.fail("\n".join(["laws of the engine do not hold after the test:", *broken]), pytrace=False)
     except (Exception, pytest.fail.Exception):
@@ -128,7 +129,7 @@ def _timelines(item: pytest.Item) -> str:
     texts: dict[str, str] = {}
     try:
         for engine in _open(item):
-            for workflow_id in engine.workflow_ids():
+            for workflow_id in engine.admin.workflow_ids():
                 if len(texts) < _SHOWN:
                     texts[workflow_id] = timeline(engine, workflow_id)
     except Exception as error:

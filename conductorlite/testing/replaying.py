@@ -16,19 +16,19 @@ import attrs
 
 from conductorlite.decide.draft.barriers import Barriers
 from conductorlite.decide.draft.view import Bounds
+from conductorlite.engine.config import EngineConfig
 from conductorlite.engine.turn_types import Start
 from conductorlite.model.canonical import canonical, parse
-from conductorlite.model.decisions import Decision, Embedding, Event, EventKind
-from conductorlite.model.definitions import Semantics, WorkflowDef
+from conductorlite.model.decisions import Decision, Event, EventKind
 from conductorlite.model.errors import AlreadyExists, ConductorliteError, ReplayDiverged
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
 from conductorlite.model.exports import Exported, export_from_json, history_line_to_json
 from conductorlite.model.limits import Limit, LimitChange, Member, MemberState
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.engine import Engine
-from conductorlite.store.ports import Backend, ReadingTransaction
+from conductorlite.store.ports import Backend
 from conductorlite.testing.reenacting import Step, as_told, reenacted, steps_of, window_event
-from conductorlite.testing.steps import FreeClock, ToldTurns
+from conductorlite.testing.steps import FreeClock, ToldRegistry, ToldTurns
 
 __all__ = ["Replayed", "replay"]
 
@@ -62,7 +62,7 @@ def replay(
 ) -> Replayed:
     """Live an exported execution again, on an empty store and a virtual clock, and compare every line of its history.
 
-    `document` is what `Engine.export` returned, or its JSON text; `store` is as for an `Engine`; `environment` is what the
+    `document` is what `Engine.admin.export` returned, or its JSON text; `store` is as for an `Engine`; `environment` is what the
     execution's engine had: it is not in the document. Raises InvalidInput naming the place of what is wrong in the document,
     AlreadyExists when the store holds one of the executions, and ReplayDiverged at the first line that differs.
     """
@@ -70,7 +70,8 @@ def replay(
     first = exported.executions[exported.workflow_id]
     clock = FreeClock(first.created_at)
     bounds = Bounds(steps=exported.steps, rows=exported.rows, barriers=Barriers.from_stated(exported.barriers))
-    engine = Engine(store, clock=clock, environment=environment, seed=first.seed, semantics=first.semantics, bounds=bounds)
+    config = EngineConfig(seed=first.seed, semantics=first.semantics, bounds=bounds)
+    engine = Engine(store, clock=clock, environment=environment, config=config)
     ids = tuple(exported.executions)
     with engine.backend.reading() as view:
         taken = [one for one in ids if view.workflow(one) is not None]
@@ -90,12 +91,18 @@ class _Player:
         self.engine = engine
         self.clock = clock
         self.exported = exported
-        plain = engine.turns
-        self.turns = ToldTurns(engine.backend, clock, environment=plain.environment, bounds=plain.bounds, outside=plain.outside)
-        self.turns.known = exported.definitions
+        plain = engine.core.turns
+        self.registry = ToldRegistry(engine.backend, plain.environment, engine.config.semantics, dict)
+        self.registry.known = exported.definitions
+        self.turns = ToldTurns(
+            engine.backend,
+            clock,
+            registry=self.registry,
+            environment=plain.environment,
+            bounds=plain.bounds,
+            outside=plain.outside,
+        )
         self.turns.recorded = exported.executions
-        self.turns.resolve = self.turns.find
-        self.turns.embed = self.embed
         self.steps = {one: steps_of(lines) for one, lines in exported.histories.items()}
         #: By sender and id of an event of another execution: the last line that it led to.
         self.reads = {one: _reads(steps, exported.executions) for one, steps in self.steps.items()}
@@ -157,7 +164,7 @@ class _Player:
         if sender not in self.exported.executions or self.row(sender) is None:
             return False
         self.clock.set(step.clock)
-        self.turns.used, self.turns.admissions = (), ()
+        self.registry.used, self.turns.admissions = (), ()
         with self.engine.backend.reading() as view:
             due = [event for event in view.inbox(sender) if not event.held and event.due_at <= step.clock]
         for event in due:
@@ -186,7 +193,7 @@ class _Player:
             self.pass_while_paused(workflow_id, clock)
         self.clock.set(clock)
         lines = [line for step in turn for line in step.lines]
-        self.turns.used = [hashed for line in lines for hashed in parse(line.cause or "{}").get("used", ())]
+        self.registry.used = [hashed for line in lines for hashed in parse(line.cause or "{}").get("used", ())]
         self.turns.postponed = [line for line in lines if line.kind is HistoryKind.POSTPONED]
         self.act(workflow_id, turn, self.done[workflow_id] + len(lines))
         if steps and steps[0].cause.get("kind") is not None:
@@ -271,7 +278,7 @@ class _Player:
 
     def settle(self, workflow_id: str, following: Step) -> None:
         """Finish what a cut turn has left, when nothing of it leads to a line."""
-        self.turns.used = ()
+        self.registry.used = ()
         self.turns.admissions = ()
         for _ in range(_TURNS):
             with self.engine.backend.reading() as view:
@@ -339,18 +346,6 @@ class _Player:
 
     # ------------------------------------------------------------------ definitions, and the end
 
-    def embed(self, view: ReadingTransaction, definition: object, semantics: Semantics) -> Embedding:
-        """A definition made at run time, as the record embedded it; otherwise what is wrong with it."""
-        wanted = definition.to_json() if isinstance(definition, WorkflowDef) else definition
-        plain = self.engine.embed(view, definition, semantics)
-        texts = self.exported.definitions
-        if plain.digest in self.turns.used:
-            return plain
-        for hashed in self.turns.used:
-            if _bare(parse(texts[hashed])) == _bare(wanted):
-                return Embedding(digest=hashed, texts={hashed: texts[hashed]})
-        return plain
-
     def leave(self) -> None:
         """Leave the executions as they were: running tasks alive, no event to one that is not in the document."""
         known = self.exported.executions
@@ -358,7 +353,7 @@ class _Player:
             for task in self.engine.get(workflow_id).tasks:
                 kept = (workflow_id, task.ref, task.attempt) in self.kept_alive
                 if kept and not task.retried and task.status is TaskStatus.IN_PROGRESS:
-                    self.engine.extend_lease(task)
+                    self.engine.tasks.extend_lease(task)
         self.discard_void()
         self.restore_limits()
         with self.engine.backend.writing() as tx:
@@ -401,7 +396,7 @@ class _Player:
         with self.engine.backend.reading() as view:
             # Who has ended holds nothing, and may be of a definition that the execution has moved away from.
             limited = [(task, task.limit_key) for task in row.tasks if task.limit_key is not None]
-            terms_of = [self.turns.grown(view, row, task.grafts).nodes[task.base_ref].limit for task, _ in limited]
+            terms_of = [self.turns.plans.grown(view, row, task.grafts).nodes[task.base_ref].limit for task, _ in limited]
         for (task, key), terms in zip(limited, terms_of, strict=True):
             waits = task.status is TaskStatus.PENDING
             offered = task.status is TaskStatus.SCHEDULED and terms.rate > 0
@@ -450,14 +445,3 @@ def _timed_out(event: Event, lines: Sequence[HistoryEvent]) -> bool:
 def _names_response(reason: str) -> bool:
     """Whether a reason is that of a response timeout, in Conductor's words or in those of earlier releases."""
     return reason.startswith("responseTimeout: ") or " response timeout: " in reason
-
-
-def _bare(document: Any) -> Any:
-    """A definition without what is put into it when it is embedded."""
-    if isinstance(document, dict):
-        return {
-            key: _bare(value)
-            for key, value in document.items()
-            if key not in ("taskDefinition", "version") and not key.startswith("conductorlite:")
-        }
-    return [_bare(value) for value in document] if isinstance(document, list) else document

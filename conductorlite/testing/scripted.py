@@ -17,8 +17,7 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.model.errors import InvalidInput, TaskFailedTerminally
-from conductorlite.model.executions import Task, TaskResult, Workflow
-from conductorlite.model.handlers import EventExecution
+from conductorlite.model.executions import Task, TaskResult
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import Span, to_span
 from conductorlite.model.threads import Mutex
@@ -194,29 +193,6 @@ class Script:
         return attrs.evolve(_NOTHING_MORE, takes_ms=self._takes_ms)
 
 
-class _Face:
-    """What `call` needs of an engine, by way of the context of the call that is being made."""
-
-    def __init__(self, context: TaskContext) -> None:
-        self._context = context
-
-    def extend_lease(self, task: Task) -> bool:
-        return self._context.heartbeat()
-
-    def log(self, task: Task, *lines: str) -> None:
-        for line in lines:
-            self._context.log(line)
-
-    def execution(self, workflow_id: str) -> Workflow:
-        return self._context.workflow
-
-    def task(self, task_id: str) -> Task:
-        return self._context._face.task(task_id)
-
-    def publish(self, event: str, payload: Any = None, *, message_id: str | None = None) -> Sequence[EventExecution]:
-        return self._context._face.publish(event, payload, message_id=message_id)
-
-
 def _outcome(step: Step, context: TaskContext) -> Any:
     """What the call returns, or the exception it raises."""
     task = context.task
@@ -230,7 +206,7 @@ def _outcome(step: Step, context: TaskContext) -> Any:
         case StepKind.DOES if step.function is not None:
             made = Workers()
             made.add(task.task_type, step.function)
-            return call(next(iter(made)), task, _Face(context))
+            return call(next(iter(made)), context)
         case StepKind.CALLS_BACK:
             status = TaskStatus.IN_PROGRESS
         case _:

@@ -14,19 +14,20 @@ What a scripted worker does, one step per call: plain values, so that tests, str
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
 import attrs
 
-from conductorlite.engine.queries import Queries
 from conductorlite.engine.reader import Cut
+from conductorlite.engine.registry import Registry
 from conductorlite.engine.turn_types import Start
 from conductorlite.engine.turns import Turns
 from conductorlite.model.canonical import parse
 from conductorlite.model.clock import VirtualClock
-from conductorlite.model.decisions import Admission, Event
+from conductorlite.model.decisions import Admission, Embedding, Event
+from conductorlite.model.definitions import Semantics, WorkflowDef
 from conductorlite.model.errors import InvalidInput, NotFound
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
 from conductorlite.runtime.engine import Engine, Run
@@ -78,7 +79,7 @@ class Step:
 _COLUMN = 11
 
 
-def timeline(engine: Queries, workflow_id: str, *, payloads: bool = False, reasons: bool = True) -> str:
+def timeline(engine: Engine, workflow_id: str, *, payloads: bool = False, reasons: bool = True) -> str:
     """What happened to an execution so far, as text; raises ExecutionNotFound.
 
     `payloads` adds inputs and outputs as JSON, `reasons` why something ended as it did.
@@ -138,12 +139,12 @@ def _plain(text: str) -> Iterator[str]:
             yield " ".join(line.split())
 
 
-def _subject(subject: Run | Engine, workflow_id: str | None) -> tuple[Queries, str]:
+def _subject(subject: Run | Engine, workflow_id: str | None) -> tuple[Engine, str]:
     if isinstance(subject, Run):
         return subject._engine, subject.workflow_id
     if workflow_id is not None:
         return subject, workflow_id
-    known = list(subject.workflow_ids())
+    known = list(subject.admin.workflow_ids())
     if len(known) != 1:
         raise InvalidInput(f"the engine holds {len(known)} executions; say which one is meant")
     return subject, known[0]
@@ -157,13 +158,38 @@ class FreeClock(VirtualClock):
         self._now = instant
 
 
+class ToldRegistry(Registry):
+    """A registry that finds the definitions the record found."""
+
+    #: Hashes of the definitions that the step's lines tell of.
+    used: Sequence[str] = ()
+    #: The texts of all definitions of the record, by hash.
+    known: Mapping[str, str] = {}
+
+    def resolve(self, view: ReadingTransaction, name: str, version: int | None) -> tuple[str, Mapping[str, str]]:
+        """The definition of a name that the record found; raises NotFound when it found none."""
+        for hashed in self.used:
+            document = parse(self.known[hashed])
+            if document.get("name") == name and version in (None, document.get("version", 1)):
+                return hashed, {hashed: self.known[hashed]}
+        raise NotFound(f"the record found no definition {name!r}")
+
+    def embed(self, view: ReadingTransaction, definition: object, semantics: Semantics) -> Embedding:
+        """A definition made at run time, as the record embedded it; otherwise what is wrong with it."""
+        wanted = definition.to_json() if isinstance(definition, WorkflowDef) else definition
+        plain = super().embed(view, definition, semantics)
+        if plain.digest in self.used:
+            return plain
+        for hashed in self.used:
+            if _bare(parse(self.known[hashed])) == _bare(wanted):
+                return Embedding(digest=hashed, texts={hashed: self.known[hashed]})
+        return plain
+
+
 class ToldTurns(Turns):
     """Turns that read the events they are told to, and find the definitions the record found."""
 
     events: Sequence[Event] = ()
-    #: Hashes of the definitions that the step's lines tell of.
-    used: Sequence[str] = ()
-    known: Mapping[str, str] = {}
     #: The executions of the record, as they had begun.
     recorded: Mapping[str, Workflow] = {}
     #: Lines of the turn to come that put a default deadline off.
@@ -177,10 +203,11 @@ class ToldTurns(Turns):
         """The events chosen for this turn."""
         return self.events
 
-    def left(self, view: ReadingTransaction, event: Event, now: int) -> int:
-        """How much driven time is left of a deadline, as the lines of the record tell; of others nothing."""
+    def left(self, view: ReadingTransaction, events: Iterable[Event], now: int) -> Mapping[tuple[str, str], int]:
+        """How much driven time is left of deadlines, as the lines of the record tell; of others nothing."""
         told = {(line.status, line.ref, line.attempt): line.number or 0 for line in self.postponed}
-        return told.get((str(event.kind).removeprefix("TASK_").lower(), event.ref, event.attempt), 0)
+        keys = ((event, (str(event.kind).removeprefix("TASK_").lower(), event.ref, event.attempt)) for event in events)
+        return {(event.workflow_id, event.event_id): told[key] for event, key in keys if key in told}
 
     def one(self, workflow_id: str, events: Sequence[Event], started: Start | None = None) -> frozenset[str]:
         """Take one turn and none of those that follow from it; ids of the events it came to."""
@@ -191,10 +218,13 @@ class ToldTurns(Turns):
         # A parent that is resumed writes to a child again, under the name that its task has then.
         return attrs.evolve(row, parent_ref=self.recorded[row.workflow_id].parent_ref)
 
-    def find(self, view: ReadingTransaction, name: str, version: int | None) -> tuple[str, Mapping[str, str]]:
-        """The definition of a name that the record found; raises NotFound when it found none."""
-        for hashed in self.used:
-            document = parse(self.known[hashed])
-            if document.get("name") == name and version in (None, document.get("version", 1)):
-                return hashed, {hashed: self.known[hashed]}
-        raise NotFound(f"the record found no definition {name!r}")
+
+def _bare(document: Any) -> Any:
+    """A definition without what is put into it when it is embedded."""
+    if isinstance(document, dict):
+        return {
+            key: _bare(value)
+            for key, value in document.items()
+            if key not in ("taskDefinition", "version") and not key.startswith("conductorlite:")
+        }
+    return [_bare(value) for value in document] if isinstance(document, list) else document

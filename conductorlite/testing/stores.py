@@ -9,6 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+import attrs
+
+from conductorlite.engine.config import EngineConfig
 from conductorlite.model.errors import InvalidInput
 from conductorlite.store.ports import Backend
 from conductorlite.testing.faults import FaultyBackend
@@ -98,6 +101,12 @@ class Store:
                 shutil.copyfile(f"{before}{suffix}", f"{self._file}{suffix}")
         if Path(f"{before}.payloads").exists():
             shutil.copytree(f"{before}.payloads", f"{self._file}.payloads")
+
+
+def counted(backend: Backend, config: EngineConfig | None) -> EngineConfig:
+    """A configuration whose ids of executions are counted in the store, unless it has others."""
+    config = config or EngineConfig()
+    return attrs.evolve(config, ids=config.ids or CountedIds(backend))
 
 
 class CountedIds:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import attrs
 
+from conductorlite.engine.config import EngineConfig
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Event
 from conductorlite.model.definitions import WorkflowDef
@@ -114,7 +115,7 @@ class World:
         backend = FaultyBackend(inner, keep_open=True)
         clock = _Clock(self)
         own: dict[str, Any] = {"name": f"e{number + 1}", "allocation": "local"} if self._local else {}
-        engine = Engine(backend, clock=clock, seed="world", lock=self._lock, **own)
+        engine = Engine(backend, clock=clock, config=EngineConfig(seed="world", lock=self._lock, **own))
         self._watch(engine)
         if self._setup is not None:
             self._setup(engine)
@@ -122,14 +123,14 @@ class World:
 
     def _watch(self, engine: Engine) -> None:
         """Note events that are read before they are due."""
-        real = engine.turns.due
+        real = engine.core.turns.due
 
         def due(view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
             found = real(view, workflow, now)
             self._seen += [f"{event.event_id} is read {event.due_at - now} ms early" for event in found if event.due_at > now]
             return found
 
-        engine.turns.due = due  # type: ignore[method-assign]
+        engine.core.turns.due = due  # type: ignore[method-assign]
 
     def close(self) -> None:
         """Release the store."""
@@ -213,7 +214,7 @@ class World:
                 break
         after = self._fences_of_others(machine)
         if disturbed == self.counts["meanwhile"] and before != after:
-            self._seen.append(f"{machine.engine.name} took a turn on what is another's: {before} became {after}")
+            self._seen.append(f"{machine.engine.config.name} took a turn on what is another's: {before} became {after}")
 
     def _fences_of_others(self, machine: _Machine) -> dict[str, int]:
         """The fences of executions that an engine with an allocation of its own leaves alone."""
@@ -221,7 +222,7 @@ class World:
             return {}
         with machine.engine.backend.reading() as view:
             rows = [view.workflow(one) for one in view.workflow_ids(None, "", _MANY)]
-        return {row.workflow_id: row.fence for row in rows if row is not None and row.owner != machine.engine.owner}
+        return {row.workflow_id: row.fence for row in rows if row is not None and row.owner != machine.engine.config.owner}
 
     def _queues(self, engine: Engine) -> list[tuple[str | None, str]]:
         """Domains and types of tasks that are offered to anybody."""
@@ -238,16 +239,16 @@ class World:
     def _taken(self, machine: _Machine, tasks: Sequence[Task]) -> None:
         for task in tasks:
             owner = machine.engine.get(task.workflow_id).owner
-            if owner != machine.engine.owner:
-                self._seen.append(f"{machine.engine.name} was offered {task.ref} of {task.workflow_id}, which is {owner}'s")
+            if owner != machine.engine.config.owner:
+                self._seen.append(f"{machine.engine.config.name} was offered {task.ref} of {task.workflow_id}, which is {owner}'s")
             self._leases[task.task_id] = task.lease
             self._held.append(_Held(task, 0))
 
     def _take_over(self, machine: _Machine, a: int, b: int) -> None:
         """One engine holds another one for dead, which it may be or not."""
-        others = [one.engine.name for one in self._machines if one is not machine]
+        others = [one.engine.config.name for one in self._machines if one is not machine]
         if others:
-            machine.engine.take_over(others[a % len(others)])
+            machine.engine.admin.take_over(others[a % len(others)])
 
     def _report(self, machine: _Machine, a: int, b: int) -> None:
         """On any task that was ever given out, however long ago, and as often as it comes."""
@@ -271,7 +272,7 @@ class World:
 
     def _beat(self, machine: _Machine, a: int, b: int) -> None:
         if self._held:
-            machine.engine.extend_lease(self._held[a % len(self._held)].task)
+            machine.engine.tasks.extend_lease(self._held[a % len(self._held)].task)
 
     def _verb(self, machine: _Machine, a: int, b: int) -> None:
         if one := self._any(machine, a):
@@ -293,18 +294,18 @@ class World:
         if one := self._any(machine, a):
             with machine.engine.backend.reading() as view:
                 row = view.workflow(one)
-                refs = [] if row is None else sorted(machine.engine.turns.plan(view, row).nodes)
+                refs = [] if row is None else sorted(machine.engine.core.turns.plans.plan(view, row).nodes)
             if refs:
                 machine.engine.skip_task(one, refs[b % len(refs)])
 
     def _any(self, machine: _Machine, a: int) -> str | None:
         """Some execution, a child or not; None before there is one."""
-        ids = sorted(machine.engine.workflow_ids())
+        ids = sorted(machine.engine.admin.workflow_ids())
         return ids[a % len(ids)] if ids else None
 
     def _wait(self, machine: _Machine, a: int, b: int) -> None:
         """Time passes: a little, or to the next thing that is due."""
-        at = machine.engine.next_wakeup()
+        at = machine.engine.admin.next_wakeup()
         self.now += 1 + a % 900 if at is None or b % 2 else max(0, at - machine.clock.now()) + b % 7
 
     def _skew(self, machine: _Machine, a: int, b: int) -> None:
@@ -315,8 +316,8 @@ class World:
     def problem(self) -> str | None:
         """What is wrong with the store as it lies, or None."""
         engine = self._machines[0].engine
-        found = [*self._seen, *(str(finding) for finding in engine.check())]
-        for workflow_id in engine.workflow_ids():
+        found = [*self._seen, *(str(finding) for finding in engine.admin.check())]
+        for workflow_id in engine.admin.workflow_ids():
             for task in engine.get(workflow_id).tasks:
                 # What was never with a worker puts out what others have.
                 said = task.output_data.get("said") if task.status is TaskStatus.COMPLETED and task.poll_count else None
@@ -333,7 +334,7 @@ class World:
             machine.clock.skew = ahead
         first = self._machines[0].engine
         for _ in range(_PATIENCE):
-            for one in first.workflow_ids():
+            for one in first.admin.workflow_ids():
                 if first.status(one) is WorkflowStatus.PAUSED:
                     with suppress(Conflict):  # its timeout may have passed meanwhile
                         first.resume(one)
@@ -341,7 +342,7 @@ class World:
             moved = [self._work_off(machine) for machine in (self._machines if self._local else self._machines[:1])]
             if None in moved:
                 return
-            due = [at for at in (machine.engine.next_wakeup() for machine in self._machines) if at is not None]
+            due = [at for at in (machine.engine.admin.next_wakeup() for machine in self._machines) if at is not None]
             if not any(moved) and not due and not self._signalled(first):
                 return
             self.now += 0 if any(moved) or not due else max(1, min(due) - first.clock.now())
@@ -349,7 +350,7 @@ class World:
     def _signalled(self, engine: Engine) -> bool:
         """Have all that waits for somebody outside go on; whether anything did."""
         found = False
-        for one in [one for one in engine.workflow_ids() if not engine.status(one).terminal]:
+        for one in [one for one in engine.admin.workflow_ids() if not engine.status(one).terminal]:
             with suppress(*_REFUSED):
                 engine.signal(one)
                 found = True
@@ -379,7 +380,7 @@ class World:
             due = [event for event in view.upcoming_events(20) if event.due_at <= engine.clock.now()]
         if due:
             return f"{due[0].event_id} of {due[0].workflow_id} is due, and no turn takes it"
-        open_ones = [one for one in engine.workflow_ids() if not engine.status(one).terminal]
+        open_ones = [one for one in engine.admin.workflow_ids() if not engine.status(one).terminal]
         if open_ones:
             return f"{open_ones[0]} cannot end: {engine.explain(open_ones[0])}"
         with engine.backend.reading() as view:

@@ -180,7 +180,7 @@ def main() -> int:
     warnings.simplefilter("ignore")  # of the modules that are parsed
 
     with Engine(work / "jobs.db", workers=workers_for(work)) as engine:
-        if JOB not in engine.workflow_ids():
+        if JOB not in engine.admin.workflow_ids():
             source, broken = sysconfig.get_path("stdlib"), str(HERE / "broken")
             definition = WorkflowDef.from_json(HERE / "index_stdlib.json")
             engine.start(definition, {"source": source, "broken": broken, "limit": options.limit}, workflow_id=JOB)

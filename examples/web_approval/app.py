@@ -58,7 +58,7 @@ async def _shown(engine: AsyncEngine, expense: str, wait: float = 0) -> JSONResp
     try:
         if wait:
             with contextlib.suppress(ResultTimeout, WorkflowFailed):
-                await engine.wait(expense, timeout=f"{wait}s")
+                await engine.result(expense, timeout=f"{wait}s")
         workflow = await engine.get(expense)
     except ExecutionNotFound:
         return JSONResponse({"error": f"there is no expense {expense}"}, 404)
@@ -84,7 +84,7 @@ async def show(request: Request) -> JSONResponse:
 
 async def pending(request: Request) -> JSONResponse:
     """GET /expenses: those that wait for somebody, or are being paid"""
-    return JSONResponse({"pending": [one async for one in request.app.state.engine.workflow_ids(WorkflowStatus.RUNNING)]})
+    return JSONResponse({"pending": [one async for one in request.app.state.engine.admin.workflow_ids(WorkflowStatus.RUNNING)]})
 
 
 async def decide(request: Request) -> JSONResponse:

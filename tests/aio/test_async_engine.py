@@ -87,7 +87,7 @@ def test_a_hundred_requests_that_each_start_and_await_five_steps(tmp_path: Path,
                     answers = await asyncio.gather(*requests)
             else:
                 answers = await asyncio.gather(*requests)
-            assert await engine.check() == []
+            assert await engine.admin.check() == []
             return list(answers)
 
     before = threading.active_count()
@@ -273,7 +273,9 @@ def test_virtual_time() -> None:
             assert await third.status is WorkflowStatus.RUNNING
             assert await engine.run_until_idle()
             assert await third.status is WorkflowStatus.COMPLETED
-            assert [one async for one in engine.workflow_ids()] == sorted(handle.workflow_id for handle in (first, second, third))
+            assert [one async for one in engine.admin.workflow_ids()] == sorted(
+                handle.workflow_id for handle in (first, second, third)
+            )
 
     run(main())
 

@@ -16,19 +16,19 @@ def test_every_verb_awaited() -> None:
     async def main() -> None:
         async with AsyncEngine(clock=VirtualClock(T0)) as engine:
             request = StartWorkflowRequest(workflow_def=FLOW)
-            await engine.save_schedule(WorkflowSchedule(name="s", interval_ms="1h", start_workflow_request=request))
-            assert await engine.preview("s", 1) == [T0 + 3_600_000]
+            await engine.schedules.save(WorkflowSchedule(name="s", interval_ms="1h", start_workflow_request=request))
+            assert await engine.schedules.preview("s", 1) == [T0 + 3_600_000]
             await engine.advance("2h")
-            await engine.pause_schedule("s", "why")
-            assert (await engine.schedule("s")).paused_reason == "why"
+            await engine.schedules.pause("s", "why")
+            assert (await engine.schedules.get("s")).paused_reason == "why"
             await engine.advance("2h")
-            assert await engine.backfill("s", T0, T0 + 4 * 3_600_000) == 5
+            assert await engine.schedules.backfill("s", T0, T0 + 4 * 3_600_000) == 5
             await engine.settle()
-            await engine.resume_schedule("s")
-            assert [one.name for one in await engine.schedules()] == ["s"]
-            assert len([one async for one in engine.workflow_ids()]) == 5
-            await engine.remove_schedule("s")
-            assert await engine.schedules() == []
+            await engine.schedules.resume("s")
+            assert [one.name for one in await engine.schedules.all()] == ["s"]
+            assert len([one async for one in engine.admin.workflow_ids()]) == 5
+            await engine.schedules.remove("s")
+            assert await engine.schedules.all() == []
 
     asyncio.run(main())
 
@@ -40,12 +40,12 @@ def test_a_schedule_fires_in_the_background() -> None:
         async with AsyncEngine() as engine, engine.background():
             now = engine.clock.now()
             request = StartWorkflowRequest(workflow_def=FLOW)
-            await engine.save_schedule(WorkflowSchedule(name="s", at=now + 50, start_workflow_request=request))
+            await engine.schedules.save(WorkflowSchedule(name="s", at=now + 50, start_workflow_request=request))
             for _ in range(400):
-                if (await engine.schedule("s")).recent:
+                if (await engine.schedules.get("s")).recent:
                     break
                 await asyncio.sleep(0.05)
-            (run,) = (await engine.schedule("s")).recent
+            (run,) = (await engine.schedules.get("s")).recent
             assert (str(run.outcome), run.scheduled_time) == ("EXECUTED", now + 50)
             assert run.executed_time >= run.scheduled_time
 

@@ -1,64 +1,46 @@
-"""The two faces of the engine have the same verbs with the same signatures, `async` apart."""
+"""The verbs that are awaited are generated from those that are not."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from conductorlite import Engine, Run
-from conductorlite.runtime.aio.engine import AsyncEngine
-from conductorlite.runtime.aio.run import AsyncRun
+from conductorlite.runtime.aio import engine as generated
+from conductorlite.runtime.aio.engine import AsyncEngine, AsyncRun
 
-#: Between the floors of the engine: they take rows and transactions, not what a user holds.
-INSIDE = {
-    "embed",
-    "embedded",
-    "execution",
-    "report",
-    "report_event",
-    "fire_schedule",
-    "resolve",
-    "sign_of_life",
-    "take_alone",
-    "take_message",
-    "take_offered",
-}
+from generate import TARGET, Writer, services, verbs  # isort: skip
 
 #: Where there is an `async` in the words for what is returned.
 TWINS = {"Run": "AsyncRun", "Iterator[str]": "AsyncIterator[str]"}
 
-
-def verbs(face: type) -> dict[str, Callable[..., Any]]:
-    """Public methods by name, without those that only the floors above the engine use."""
-    return {
-        name: method
-        for name, method in inspect.getmembers(face, inspect.isfunction)
-        if not name.startswith("_") and name not in INSIDE
-    }
+FACES = {Engine: AsyncEngine} | {service: getattr(generated, f"Async{service.__name__}") for service in services().values()}
+VERBS = [(face, twin, name) for face, twin in FACES.items() for name in verbs(face)]
 
 
-def test_the_same_verbs() -> None:
-    """Whatever an Engine does, an AsyncEngine does; only `background` is its own."""
-    assert set(verbs(AsyncEngine)) - {"background"} == set(verbs(Engine))
+def test_the_module_is_what_the_generator_writes() -> None:
+    """`python tests/aio/generate.py` changes nothing."""
+    assert TARGET.read_text(encoding="utf-8") == Writer().module()
 
 
-@pytest.mark.parametrize("name", [*sorted(verbs(Engine)), "__init__"])
-def test_the_same_signature(name: str) -> None:
-    """Parameters, defaults and annotations are equal, and what is returned has its asynchronous twin."""
-    sync, awaited = inspect.signature(getattr(Engine, name)), inspect.signature(getattr(AsyncEngine, name))
+@pytest.mark.parametrize(("face", "twin"), FACES.items())
+def test_the_same_verbs(face: type, twin: type) -> None:
+    """Whatever an Engine and its services do, an AsyncEngine and its do; only `background` is its own."""
+    assert set(verbs(twin)) - {"background"} == set(verbs(face))
+
+
+@pytest.mark.parametrize(("face", "twin", "name"), [*VERBS, (Engine, AsyncEngine, "__init__")])
+def test_the_same_signature(face: type, twin: type, name: str) -> None:
+    """Parameters, defaults and annotations are equal, and what is returned has its asynchronous twin; all is awaited."""
+    sync, awaited = inspect.signature(getattr(face, name)), inspect.signature(getattr(twin, name))
     assert list(awaited.parameters.values()) == list(sync.parameters.values())
     assert awaited.return_annotation == TWINS.get(sync.return_annotation, sync.return_annotation)
-
-
-@pytest.mark.parametrize("name", sorted(verbs(Engine)))
-def test_every_verb_is_awaited(name: str) -> None:
-    """Each verb is a coroutine function, or gives an asynchronous iterator."""
-    method = getattr(AsyncEngine, name)
-    returned = inspect.signature(method).return_annotation
-    assert inspect.iscoroutinefunction(method) or returned.startswith("AsyncIterator")
+    assert (
+        name == "__init__"
+        or inspect.iscoroutinefunction(getattr(twin, name))
+        or awaited.return_annotation.startswith("AsyncIterator")
+    )
 
 
 def test_the_same_handle() -> None:
@@ -73,14 +55,3 @@ def test_the_same_handle() -> None:
             one, other = one.fget, other.fget
         if callable(one):
             assert inspect.signature(one) == inspect.signature(other)
-
-
-def test_every_verb_is_one_line() -> None:
-    """A method of AsyncEngine is a docstring and one or two statements: nothing to keep in step with Engine."""
-    import ast
-    import textwrap
-
-    for name in verbs(Engine):
-        (function,) = ast.parse(textwrap.dedent(inspect.getsource(getattr(AsyncEngine, name)))).body
-        assert isinstance(function, ast.AsyncFunctionDef | ast.FunctionDef)
-        assert len(function.body) <= 3, name

@@ -83,12 +83,12 @@ def test_a_full_disk_is_emptied(disk: Path, how: str, kilobytes: int, state: str
         subprocess.run([sys.executable, "-c", script, path], check=False, timeout=20)
     other = engine if state == "open" else Engine(path)
     if how == "prune":
-        assert sorted(other.prune("0s").removed) == sorted(ids)
+        assert sorted(other.admin.prune("0s").removed) == sorted(ids)
     else:
         for workflow_id in ids:
-            (other.remove if how == "remove" else other.archive)(workflow_id)
+            (other.admin.remove if how == "remove" else other.admin.archive)(workflow_id)
     other.terminate(other.start(W, {"text": "x"}, workflow_id="next").workflow_id)
-    assert other.check() == []
+    assert other.admin.check() == []
     other.close()
     engine.close()
     with Engine(path) as again:

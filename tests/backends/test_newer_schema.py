@@ -38,7 +38,7 @@ VERBS: dict[str, Callable[[Engine], object]] = {
     "poll": lambda engine: engine.poll("a"),
     "terminate": lambda engine: engine.terminate("w"),
     "run_until_idle": lambda engine: engine.run_until_idle(),
-    "result": lambda engine: engine.wait("w"),
+    "result": lambda engine: engine.result("w"),
 }
 
 

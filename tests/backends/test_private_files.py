@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from conductorlite import Barriers, Engine, Workers, WorkflowDef
+from conductorlite import Barriers, Engine, EngineConfig, Workers, WorkflowDef
+from conductorlite.decide.draft.view import Bounds
 from conductorlite.store.locks import SQLiteLock
 
 W = WorkflowDef.from_json({"name": "w", "tasks": [{"name": "a", "taskReferenceName": "a"}]})
@@ -35,12 +36,12 @@ def test_every_file_is_private(tmp_path: Path) -> None:
     workers.add("a", lambda: {"text": "y" * 3_000})
     barriers = Barriers(workflow_input_payload_size_threshold=1, task_output_payload_size_threshold=1)
     lock = SQLiteLock(tmp_path / "turns.locks")
-    with Engine(tmp_path / "s.db", workers=workers, lock=lock, barriers=barriers) as engine:
+    with Engine(tmp_path / "s.db", workers=workers, config=EngineConfig(lock=lock, bounds=Bounds(barriers=barriers))) as engine:
         run = engine.start(W, {"text": "x" * 3_000})
         run.result(timeout="20s")
         engine.search("status = COMPLETED")
-        engine.backup(tmp_path / "copy.db")
-        engine.archive(run.workflow_id)
+        engine.admin.backup(tmp_path / "copy.db")
+        engine.admin.archive(run.workflow_id)
         found = modes(tmp_path)
         wide = {name: oct(mode) for name, mode in found.items() if mode != (0o700 if (tmp_path / name).is_dir() else 0o600)}
     assert {"s.db", "s.db-wal", "s.db-shm", "turns.locks", "copy.db"} <= found.keys()

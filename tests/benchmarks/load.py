@@ -27,7 +27,7 @@ from typing import Any, Literal
 
 import attrs
 
-from conductorlite import Engine, VirtualClock, Workers, WorkflowDef
+from conductorlite import Engine, EngineConfig, VirtualClock, Workers, WorkflowDef
 from conductorlite.store.sqlite.backend import SQLiteBackend
 
 #: Tasks of each execution.
@@ -98,7 +98,7 @@ def opened(path: Path, synchronous: Literal["FULL", "NORMAL"]) -> Engine:
     workers.task("step")(lambda x: {"x": x})
     numbers = iter(range(10**9))
     backend = SQLiteBackend(path, synchronous=synchronous)
-    return Engine(backend, workers=workers, clock=VirtualClock(), ids=lambda: f"load-{next(numbers):09d}")
+    return Engine(backend, workers=workers, clock=VirtualClock(), config=EngineConfig(ids=lambda: f"load-{next(numbers):09d}"))
 
 
 def run_batch(engine: Engine, definition: WorkflowDef, size: int) -> tuple[float, float]:
@@ -114,9 +114,9 @@ def run_batch(engine: Engine, definition: WorkflowDef, size: int) -> tuple[float
 
 def prune(engine: Engine, keep: int) -> None:
     """Remove what has ended, all but the newest `keep`."""
-    ids = list(engine.workflow_ids())
+    ids = list(engine.admin.workflow_ids())
     for workflow_id in ids[: len(ids) - keep]:
-        engine.remove(workflow_id)
+        engine.admin.remove(workflow_id)
 
 
 def compact(path: Path) -> None:

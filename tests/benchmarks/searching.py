@@ -121,7 +121,7 @@ def steps(folder: Path, chains: int, *, begun: bool, fed: bool) -> float:
     with Engine(SQLiteBackend(store, synchronous="NORMAL"), workers=workers, clock=VirtualClock()) as engine:
         if begun:
             engine.search()
-            engine.own_feeder.used = fed
+            engine.core.searching.own_feeder.used = fed
         engine.start(definition).result()
         for _ in range(chains):
             engine.start(definition)

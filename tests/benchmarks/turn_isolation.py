@@ -70,13 +70,13 @@ def _engine(job: Job, share: int) -> Engine:
     workers = Workers()
     workers.task(_queue(job, share))(lambda x: {"x": x})
     engine = Engine(SQLiteBackend(job.path, synchronous=job.synchronous), workers=workers, clock=VirtualClock())
-    engine.turns.read_inside = job.inside
+    engine.core.turns.read_inside = job.inside
     return engine
 
 
 def _watch(engine: Engine, tally: Tally) -> None:
     """Count lost turns, and the waits for the write lock."""
-    attempt, writing = engine.turns._decide_and_commit, engine.backend.writing
+    attempt, writing = engine.core.turns._decide_and_commit, engine.backend.writing
 
     def counted(*given: Any, **options: Any) -> Any:
         tally.turns += 1
@@ -97,7 +97,7 @@ def _watch(engine: Engine, tally: Tally) -> None:
                 tally.longest_ms = max(tally.longest_ms, waited)
             yield tx
 
-    vars(engine.turns)["_decide_and_commit"] = counted
+    vars(engine.core.turns)["_decide_and_commit"] = counted
     vars(engine.backend)["writing"] = timed
 
 

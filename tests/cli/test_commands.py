@@ -67,7 +67,7 @@ def test_start_as_json(shell: Shell) -> None:
 def test_start_with_an_uploaded_input(shell: Shell) -> None:
     """`--input-path` names what was uploaded where the engine said; not together with `--input`."""
     with Engine(shell.folder / "conductorlite.db", payloads=shell.folder / "payloads") as engine:
-        found = engine.external_storage_location("", "WRITE", "WORKFLOW_INPUT")
+        found = engine.payloads.location("", "WRITE", "WORKFLOW_INPUT")
         Path(unquote(urlsplit(found.uri).path)).write_text('{"name": "Zoë"}', encoding="utf-8")
     for command in ("start", "run"):
         options = ("--payloads", "payloads", "--workers", "crew:workers") if command == "run" else ("--payloads", "payloads")

@@ -105,8 +105,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         engine.start("waiting", workflow_id="waits")
         for one in ("ended", "archived"):
             engine.start("hello", workflow_id=one).result()
-        engine.archive("archived")
-        engine.save_schedule(WorkflowSchedule.from_json(SCHEDULE))
+        engine.admin.archive("archived")
+        engine.schedules.save(WorkflowSchedule.from_json(SCHEDULE))
     return file
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from conductorlite import Engine, TaskDef, TaskResult, TaskStatus, VirtualClock, Workflow, WorkflowDef, WorkflowTask
+from conductorlite import Engine, EngineConfig, TaskDef, TaskResult, TaskStatus, VirtualClock, Workflow, WorkflowDef, WorkflowTask
 from conductorlite.model.documents import task_to_json, workflow_to_json
 
 T0 = 1_900_000_000_000
@@ -27,7 +27,7 @@ DEFINITION = WorkflowDef(
 
 def _executed() -> Workflow:
     clock = VirtualClock(T0)
-    engine = Engine(clock=clock, ids=lambda: "w1")
+    engine = Engine(clock=clock, config=EngineConfig(ids=lambda: "w1"))
     engine.start(DEFINITION, {"n": None}, correlation_id="corr", priority=3)
     engine.advance("2s")
     (task,) = engine.poll("charge", worker_id="k")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from cli_kit import Shell
 
-from conductorlite import Engine, RateLimitConfig, Semantics, TaskDef, VirtualClock, WorkflowDef, WorkflowTask
+from conductorlite import Engine, EngineConfig, RateLimitConfig, Semantics, TaskDef, VirtualClock, WorkflowDef, WorkflowTask
 from conductorlite.model.documents import task_to_json, workflow_to_json
 
 T0 = 1_900_000_000_000
@@ -85,7 +85,7 @@ def test_a_key_that_is_none(shell: Shell) -> None:
 @pytest.mark.parametrize(("semantics", "status"), [(Semantics.ORKES, "PENDING"), (Semantics.OSS, "SCHEDULED")])
 def test_the_status_of_a_limited_task(semantics: Semantics, status: str) -> None:
     """PENDING is Orkes' status; under OSS a document and an expression say SCHEDULED, and the engine's own rows PENDING."""
-    engine = Engine(clock=VirtualClock(T0), semantics=semantics)
+    engine = Engine(clock=VirtualClock(T0), config=EngineConfig(semantics=semantics))
     fork = WorkflowTask(
         name="f",
         task_reference_name="f",

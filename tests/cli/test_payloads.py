@@ -6,7 +6,8 @@ import json
 
 from cli_kit import Shell
 
-from conductorlite import Barriers, Engine, LocalPayloads, WorkflowDef
+from conductorlite import Barriers, Engine, EngineConfig, LocalPayloads, WorkflowDef
+from conductorlite.decide.draft.view import Bounds
 
 WAITING = WorkflowDef.from_json({"name": "waiting", "tasks": [{"name": "w", "taskReferenceName": "w", "type": "WAIT"}]})
 
@@ -14,7 +15,7 @@ WAITING = WorkflowDef.from_json({"name": "waiting", "tasks": [{"name": "w", "tas
 def large(shell: Shell, **options: object) -> str:
     """An execution with an input of 3,000 characters that lies outside the database; its key."""
     barriers = Barriers(workflow_input_payload_size_threshold=2)
-    with Engine(shell.folder / "conductorlite.db", barriers=barriers, **options) as engine:  # type: ignore[arg-type]
+    with Engine(shell.folder / "conductorlite.db", config=EngineConfig(bounds=Bounds(barriers=barriers)), **options) as engine:  # type: ignore[arg-type]
         engine.start(WAITING, {"x": "y" * 3000}, workflow_id="big")
         external = engine.get("big").input.external
         assert external is not None

@@ -107,9 +107,9 @@ def test_other_ways_to_say_when(shell: Shell, tmp_path: Path) -> None:
         from conductorlite import CronSchedule, StartWorkflowRequest, WorkflowSchedule
 
         request = StartWorkflowRequest(name="w")
-        engine.save_schedule(WorkflowSchedule(name="once", at=86_400_000, start_workflow_request=request))
+        engine.schedules.save(WorkflowSchedule(name="once", at=86_400_000, start_workflow_request=request))
         crons = [CronSchedule(cron_expression="@daily"), CronSchedule(cron_expression="@hourly", zone_id="Asia/Tokyo")]
-        engine.save_schedule(
+        engine.schedules.save(
             WorkflowSchedule(name="two", cron_schedules=crons, schedule_end_time=10**12, start_workflow_request=request)
         )
     lines = shell("schedule", "list").out

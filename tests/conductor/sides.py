@@ -11,7 +11,18 @@ from typing import Any, Final, Generic, TypeVar
 import httpx
 from snapshots import Snapshot, snapshot
 
-from conductorlite import Engine, EventHandler, Semantics, Task, TaskDef, TaskResult, TaskStatus, VirtualClock, WorkflowDef
+from conductorlite import (
+    Engine,
+    EngineConfig,
+    EventHandler,
+    Semantics,
+    Task,
+    TaskDef,
+    TaskResult,
+    TaskStatus,
+    VirtualClock,
+    WorkflowDef,
+)
 from conductorlite.errors import ConductorliteError
 from conductorlite.ext.workers import system_workers
 from conductorlite.model.documents import workflow_to_json
@@ -169,7 +180,7 @@ class Here(_Side[Task]):
     def __init__(self, own: str) -> None:
         super().__init__(own)
         clock = VirtualClock(int(time.time() * 1000))
-        self.engine = Engine(clock=clock, semantics=Semantics.OSS, workers=system_workers())
+        self.engine = Engine(clock=clock, workers=system_workers(), config=EngineConfig(semantics=Semantics.OSS))
 
     def close(self) -> None:
         self.engine.close()
@@ -189,7 +200,7 @@ class Here(_Side[Task]):
                 *(WorkflowDef.from_json(json.dumps(each)) for each in workflows),
             )
             for each in handlers:
-                self.engine.register_event_handler(EventHandler.from_json(json.dumps(each)))
+                self.engine.events.register(EventHandler.from_json(json.dumps(each)))
 
         return self._try(begin)
 
@@ -198,7 +209,7 @@ class Here(_Side[Task]):
         known = {names[key]: value for key, value in options.items()}
 
         def begin() -> None:
-            self.root = self.engine.start_workflow(name, given, **known)
+            self.root = self.engine.start(name, given, **known).workflow_id
 
         return self._try(begin)
 
@@ -249,9 +260,9 @@ class Here(_Side[Task]):
             ),
         }
         if did == "bulk":
-            verbs = {"pause": Engine.pause, "resume": Engine.resume, "terminate": Engine.terminate}
-            verb = {**verbs, "retry": Engine.retry, "restart": Engine.restart}[step["verb"]]
-            report = self.engine.bulk(verb, [workflow_id, "nobody"])
+            verbs = {"pause": self.engine.pause, "resume": self.engine.resume, "terminate": self.engine.terminate}
+            verb = {**verbs, "retry": self.engine.retry, "restart": self.engine.restart}[step["verb"]]
+            report = self.engine.admin.bulk(verb, [workflow_id, "nobody"])
             self.engine.settle()
             failed = {each: f"{type(error).__name__}: {error}" for each, error in report.failed.items()}
             return _bulk(workflow_id, report.succeeded, failed)

@@ -79,7 +79,7 @@ def test_it_is_read_validated_and_written_without_loss(entry: dict[str, Any]) ->
 def settle_waits(engine: Engine) -> bool:
     """Report on whatever waits for somebody, in every execution; whether there was any."""
     found = False
-    for workflow_id in list(engine.workflow_ids()):
+    for workflow_id in list(engine.admin.workflow_ids()):
         for task in engine.get(workflow_id).tasks:
             if (
                 task.status is TaskStatus.IN_PROGRESS
@@ -128,8 +128,8 @@ def test_it_runs_to_its_end(entry: dict[str, Any]) -> None:
             if not settle_waits(engine):
                 break
         assert str(run.status) == entry.get("ends", "COMPLETED"), run.workflow.reason
-        assert all(engine.status(workflow_id).terminal for workflow_id in engine.workflow_ids())
-        assert engine.check() == []
+        assert all(engine.status(workflow_id).terminal for workflow_id in engine.admin.workflow_ids())
+        assert engine.admin.check() == []
 
 
 def test_the_corpus_is_as_large_as_it_says() -> None:

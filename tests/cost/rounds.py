@@ -13,7 +13,7 @@ from pathlib import Path
 import attrs
 from shapes import Json, Meter, looped, simple, workflow
 
-from conductorlite import Engine, VirtualClock, Workers, WorkflowDef, WorkflowStatus
+from conductorlite import Engine, EngineConfig, VirtualClock, Workers, WorkflowDef, WorkflowStatus
 from conductorlite.store.sqlite.backend import SQLiteBackend
 
 #: Rounds that are averaged: a page of the log more or less is no growth.
@@ -130,7 +130,7 @@ def profile(path: Path, definition: WorkflowDef, rounds: int) -> Profile:
         return {"x": "steady"}
 
     workers.task("step")(step)
-    with closing(Engine(backend, workers=workers, clock=VirtualClock(), ids=lambda: "main")) as engine:
+    with closing(Engine(backend, workers=workers, clock=VirtualClock(), config=EngineConfig(ids=lambda: "main"))) as engine:
         with meter.on():
             handle = engine.start(definition, {"x": 1}, workflow_id="main")
             while engine.tick():
@@ -142,5 +142,5 @@ def profile(path: Path, definition: WorkflowDef, rounds: int) -> Profile:
                     meter.counts.statements, meter.read = counted, read
         assert handle.status is WorkflowStatus.COMPLETED, handle.workflow.reason
         assert len(notes) == rounds
-        assert engine.check() == []
+        assert engine.admin.check() == []
     return Profile(notes=notes, rows=rows)

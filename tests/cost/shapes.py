@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from conductorlite import Engine, VirtualClock, Workers, WorkflowDef, WorkflowStatus
+from conductorlite import Engine, EngineConfig, VirtualClock, Workers, WorkflowDef, WorkflowStatus
 from conductorlite.store.sqlite.backend import SQLiteBackend
 
 Json = dict[str, Any]
@@ -197,7 +197,9 @@ def engine_on(path: Path) -> Engine:
     workers = Workers()
     workers.task("step")(step)
     backend = SQLiteBackend(path, synchronous="NORMAL", counting=True)
-    return Engine(backend, workers=workers, clock=VirtualClock(), ids=iter(f"w{n:06}" for n in range(10**6)).__next__)
+    return Engine(
+        backend, workers=workers, clock=VirtualClock(), config=EngineConfig(ids=iter(f"w{n:06}" for n in range(10**6)).__next__)
+    )
 
 
 def run(path: Path, definition: WorkflowDef, tasks: int, *, texts: bool = False, given: Json | None = None) -> Cost:

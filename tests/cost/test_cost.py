@@ -18,7 +18,7 @@ from typing import Final
 import pytest
 from shapes import SHAPES, Cost, Meter, engine_on, forked, looped, run, simple, workflow
 
-from conductorlite import Bounds, Engine, TaskDef, VirtualClock, WorkflowDef, WorkflowStatus
+from conductorlite import Bounds, Engine, EngineConfig, TaskDef, VirtualClock, WorkflowDef, WorkflowStatus
 from conductorlite import decide as decider
 from conductorlite.engine.reader import StoreReader
 from conductorlite.engine.turns import Turns
@@ -147,8 +147,8 @@ def crowded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     path = tmp_path_factory.mktemp("crowded") / "store.db"
     with closing(engine_on(path)) as engine:
         park(engine, request.param)
-        assert sum(1 for _ in engine.workflow_ids()) == request.param
-        assert engine.check("x7parked") == engine.check("x9offered") == []
+        assert sum(1 for _ in engine.admin.workflow_ids()) == request.param
+        assert engine.admin.check("x7parked") == engine.admin.check("x9offered") == []
     yield path
     path.unlink()
 
@@ -198,13 +198,13 @@ def test_cut_turn_reads_all_it_needs_in_few_batches(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(StoreReader, "_read", counted("reads", StoreReader._read))
     monkeypatch.setattr(Turns, "_decided", counted("decisions", Turns._decided))
-    with Engine(clock=VirtualClock(), bounds=Bounds(steps=500, rows=100)) as engine:
+    with Engine(clock=VirtualClock(), config=EngineConfig(bounds=Bounds(steps=500, rows=100))) as engine:
         handle = engine.start(workflow("noops", *forked("fork", "join", branches, refs)))
         engine.run_until_idle()
         assert handle.status is WorkflowStatus.COMPLETED
-        assert engine.turns.commits > 5
-        assert done["decisions"] == engine.turns.commits
-        assert done["reads"] <= 2 * engine.turns.commits
+        assert engine.core.turns.commits > 5
+        assert done["decisions"] == engine.core.turns.commits
+        assert done["reads"] <= 2 * engine.core.turns.commits
 
 
 def pure(kind: str, count: int) -> WorkflowDef:
@@ -234,11 +234,11 @@ def test_what_a_cut_turn_does_is_not_done_for_nothing(kind: str, monkeypatch: py
 
     def steps(bounds: Bounds) -> int:
         taken.clear()
-        with Engine(clock=VirtualClock(), bounds=bounds) as engine:
+        with Engine(clock=VirtualClock(), config=EngineConfig(bounds=bounds)) as engine:
             handle = engine.start(pure(kind, 600))
             engine.run_until_idle()
             assert handle.status is WorkflowStatus.COMPLETED
-            assert bounds == Bounds() or engine.turns.commits > 5
+            assert bounds == Bounds() or engine.core.turns.commits > 5
         return taken.total()
 
     whole, cut = steps(Bounds()), steps(Bounds(steps=500, rows=100))

@@ -21,7 +21,7 @@ FLOW = WorkflowDef(name="flow", tasks=[WorkflowTask(name="w", task_reference_nam
 
 def _counted(engine: Engine, counts: Counts, message_id: str) -> tuple[int, int, int]:
     counts.reset()
-    engine.publish("e", {"n": 1}, message_id=message_id)
+    engine.events.publish("e", {"n": 1}, message_id=message_id)
     return counts.commits, counts.statements, counts.rows_read
 
 
@@ -33,14 +33,14 @@ def test_a_message_costs_the_same_among_many(tmp_path: Path) -> None:
     with Engine(backend, clock=VirtualClock(0)) as engine:
         engine.register(FLOW)
         counts.reset()
-        engine.publish("e", {"n": 1}, message_id="nobody")
+        engine.events.publish("e", {"n": 1}, message_id="nobody")
         assert counts.commits == 0
         action = EventAction(action="start_workflow", start_workflow=StartWorkflow(name="flow"))
-        engine.register_event_handler(EventHandler(name="h", event="e", actions=[action], condition="$.n > 0", active=True))
-        engine.publish("e", {"n": 1}, message_id="first")
+        engine.events.register(EventHandler(name="h", event="e", actions=[action], condition="$.n > 0", active=True))
+        engine.events.publish("e", {"n": 1}, message_id="first")
         early = _counted(engine, counts, "early")
         for number in range(300):
-            engine.publish("e", {"n": 1}, message_id=str(number))
+            engine.events.publish("e", {"n": 1}, message_id=str(number))
         late = _counted(engine, counts, "late")
         assert early == late
         assert late[0] == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductorlite import Engine, TaskDef, TaskResult, TaskStatus, VirtualClock, Workflow, WorkflowDef, WorkflowTask
+from conductorlite import Engine, EngineConfig, TaskDef, TaskResult, TaskStatus, VirtualClock, Workflow, WorkflowDef, WorkflowTask
 
 T0 = 1_900_000_000_000
 
@@ -38,7 +38,7 @@ class Case:
 
     def __init__(self, definition: WorkflowDef, **options: Any) -> None:
         self.clock = VirtualClock(T0)
-        self.engine = Engine(clock=self.clock, ids=lambda: "w1")
+        self.engine = Engine(clock=self.clock, config=EngineConfig(ids=lambda: "w1"))
         self.engine.start(definition, options.pop("input", None), **options)
 
     def at(self, second: float) -> None:

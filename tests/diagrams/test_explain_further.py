@@ -140,7 +140,7 @@ def test_moved_executions() -> None:
     """An execution says that it was moved; a task, that it has another name now, or that it was removed before it ran."""
     case = Case(flow(node("a"), node("b"), node("c")))
     case.at(2)
-    case.engine.migrate("w1", WorkflowDef(name="flow", version=2, tasks=[node("a"), node("cc")]), refs={"c": "cc"})
+    case.engine.definitions.migrate("w1", WorkflowDef(name="flow", version=2, tasks=[node("a"), node("cc")]), refs={"c": "cc"})
     case.at(5)
     assert case.why().startswith("flow (w1) is RUNNING for 5 s. It was moved from version 1 to 2 3 s ago. a waits")
     assert case.why("b") == "b never ran: it is not in the definition the execution was moved to 3 s ago."

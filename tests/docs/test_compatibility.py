@@ -8,6 +8,7 @@ import pytest
 
 from conductorlite import (
     Engine,
+    EngineConfig,
     Run,
     Task,
     TaskDef,
@@ -26,7 +27,7 @@ class _Bench:
     """An engine in memory on a virtual clock, and one execution."""
 
     def __init__(self, *tasks: WorkflowTask, lock: Any = None, **options: Any) -> None:
-        self.engine = Engine(clock=VirtualClock(0), lock=lock)
+        self.engine = Engine(clock=VirtualClock(0), config=EngineConfig(lock=lock))
         self.run: Run = self.engine.start(WorkflowDef(name="w", tasks=tasks), **options)
 
     def take(self, name: str) -> Task:
@@ -149,7 +150,7 @@ def test_every_log_line_is_kept() -> None:
     bench = _Bench(_simple("a"))
     task = bench.take("a")
     bench.report(task, logs=[f"line {n}" for n in range(25)])
-    assert len(bench.engine.task_logs(task.task_id)) == 25
+    assert len(bench.engine.tasks.logs(task.task_id)) == 25
 
 
 def test_an_execution_keeps_its_definition() -> None:

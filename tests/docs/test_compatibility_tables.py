@@ -15,6 +15,7 @@ from test_generated import GENERATOR
 
 import conductorlite
 from conductorlite import Engine, TaskResult, TaskStatus, TaskType, WorkflowStatus
+from conductorlite.engine.config import Service
 from conductorlite.model import definitions, handlers
 from conductorlite.model.decisions import EventKind
 from conductorlite.model.scalars import property_name
@@ -26,21 +27,6 @@ OPERATIONS: Final = "compatibility-operations.md"
 PAGES: Final = ("compatibility.md", FIELDS, OPERATIONS)
 
 VERDICTS: Final = {"works", "works: ignored as there", "differs", "ours", "out of scope"}
-
-#: Methods that the engine's own parts call, and no user.
-INTERNAL: Final = {
-    "execution",
-    "fire_schedule",
-    "report",
-    "report_event",
-    "sign_of_life",
-    "take_alone",
-    "take_message",
-    "take_offered",
-    "embed",
-    "embedded",
-    "resolve",
-}
 
 #: Classes of definitions, each with a section of its name.
 DEFINITIONS: Final = (
@@ -164,15 +150,19 @@ def test_documents_have_the_properties_of_the_page(section: str, function: str) 
     assert sorted(_names(rows)) == sorted(_written(function))
 
 
-def _public(cls: type) -> set[str]:
-    return {name for name, _ in inspect.getmembers(cls, inspect.isfunction) if not name.startswith("_")}
+def _public(engine: Engine) -> set[str]:
+    """The verbs of an engine, and those of its services with their nouns."""
+    owners = {"": engine, **{f"{noun}.": service for noun, service in vars(engine).items() if isinstance(service, Service)}}
+    found = {noun + name for noun, owner in owners.items() for name, _ in inspect.getmembers(type(owner), inspect.isfunction)}
+    return {name for name in found if "._" not in f".{name}"}
 
 
 def test_every_verb_has_a_row() -> None:
     """Each public verb of the engine is somewhere in the tables of operations, and each verb named there exists."""
     text = (DOCS / "reference" / OPERATIONS).read_text(encoding="utf-8")
-    named = set(re.findall(r"`engine\.(\w+)`", text))
-    assert named == _public(Engine) - INTERNAL
+    named = set(re.findall(r"`engine\.([\w.]+)`", text))
+    with Engine() as engine:
+        assert named == _public(engine)
 
 
 def test_every_function_is_named() -> None:

@@ -20,6 +20,7 @@ from witnesses import nodes_of
 
 from conductorlite import AsyncEngine, Engine, Run, TaskContext, Workers
 from conductorlite.cli.commands import program
+from conductorlite.engine.config import Service
 
 PACKAGE: Final = ROOT / "conductorlite"
 
@@ -27,7 +28,7 @@ PACKAGE: Final = ROOT / "conductorlite"
 PRESENT: Final = [page for page in pages() if page.name != "CHANGELOG.md"]
 
 #: What code on a page calls its objects.
-OBJECTS: Final = {"engine": (Engine, AsyncEngine), "run": (Run,), "context": (TaskContext,)}
+OBJECTS: Final = {"run": (Run,), "context": (TaskContext,)}
 
 _CODE: Final = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _FILE: Final = re.compile(r"[\w.*-]+(?:/[\w.*-]+)*\.(?:py|md|toml|yml|sql)")
@@ -131,6 +132,8 @@ def test_dotted_names(page: Path) -> None:
         root, rest = match[1], match[2][1:].split(".")
         if root == "conductorlite":
             found = _resolves("conductorlite", rest) or f'getLogger("{named}")' in _everything()
+        elif root in ("engine", "Engine", "AsyncEngine"):
+            found = _of_engine(rest)
         elif root in OBJECTS:
             found = any(hasattr(kind, rest[0]) for kind in OBJECTS[root])
         elif root in _members():
@@ -142,6 +145,24 @@ def test_dotted_names(page: Path) -> None:
         if not found:
             missing.append(named)
     assert missing == []
+
+
+@cache
+def _engine() -> Engine:
+    with Engine() as engine:
+        return engine
+
+
+def _of_engine(rest: list[str]) -> bool:
+    """Whether an engine has an attribute, or one of its services a verb; what a verb returns has its own names."""
+    found: object = _engine()
+    for name in rest:
+        if not hasattr(found, name):
+            return False
+        found = getattr(found, name)
+        if callable(found):
+            return True
+    return True
 
 
 def _resolves(module: str, rest: list[str]) -> bool:
@@ -228,7 +249,8 @@ def test_paths_in_code() -> None:
 
 
 def _callables(name: str) -> list[object]:
-    owners: list[object] = [importlib.import_module("conductorlite"), Engine, AsyncEngine, Run, TaskContext, Workers]
+    services = [service for service in vars(_engine()).values() if isinstance(service, Service)]
+    owners: list[object] = [importlib.import_module("conductorlite"), Engine, AsyncEngine, Run, TaskContext, Workers, *services]
     return [getattr(owner, name) for owner in owners if callable(getattr(owner, name, None))]
 
 
@@ -238,7 +260,8 @@ def test_arguments(page: Path) -> None:
     missing = []
     for named in _named(page):
         match = re.fullmatch(r"(?:\w+\.)?(\w+)\((.*)\)", named)
-        given = re.findall(r"(?:^|, )(\w+)=", match[2]) if match is not None else []
+        # Arguments of calls within the arguments are those calls'.
+        given = re.findall(r"(?:^|, )(\w+)=", re.sub(r"\([^()]*\)", "", match[2])) if match is not None else []
         found = _callables(match[1]) if match is not None and given else []
         taken: set[str] = set()
         for one in found:

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
+
 from conductorlite import (
-    Bounds,
     Engine,
+    EngineConfig,
     HistoryEvent,
     HistoryKind,
     RetryLogic,
     Run,
-    Semantics,
     Task,
     TaskDef,
     TaskResult,
@@ -118,22 +119,14 @@ class Bench:
         self,
         store: Backend,
         *,
-        semantics: Semantics = Semantics.ORKES,
         workers: Workers | None = None,
-        bounds: Bounds | None = None,
         **options: Any,
     ) -> None:
         self.clock = VirtualClock(T0)
         numbers = iter(range(1, 1_000_000))
-        self.engine = Engine(
-            store,
-            workers=workers or Workers(),
-            clock=self.clock,
-            semantics=semantics,
-            ids=lambda: f"w{next(numbers)}",
-            bounds=bounds,
-            **options,
-        )
+        settings = {name: options.pop(name) for name in attrs.fields_dict(EngineConfig) if name in options}
+        config = EngineConfig(**{"ids": lambda: f"w{next(numbers)}", **settings})
+        self.engine = Engine(store, workers=workers or Workers(), clock=self.clock, config=config, **options)
         self.workflow_id = ""
 
     # -- time ----------------------------------------------------------------------------------------------------------
@@ -231,7 +224,7 @@ class Bench:
     def healthy(self) -> None:
         """Deliver what is on its way; every law must hold."""
         self.engine.settle()
-        assert self.engine.check() == []
+        assert self.engine.admin.check() == []
 
 
 #: Makes benches on stores of their own: the fixture `new_bench`.

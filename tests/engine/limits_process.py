@@ -35,7 +35,7 @@ def _once(engine: Engine, chance: random.Random) -> None:
     if what < 0.25:
         engine.start(chance.choice(DEFINITIONS), {"who": chance.choice("ab")}, priority=chance.randrange(3))
     elif what < 0.35:
-        found = list(engine.workflow_ids())
+        found = list(engine.admin.workflow_ids())
         if found:
             chance.choice(_VERBS)(engine, chance.choice(found))
     else:

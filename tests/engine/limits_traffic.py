@@ -14,6 +14,7 @@ from limits_kit import Broken, definition, keyed, limited, occupied, past_their_
 from conductorlite import (
     Conflict,
     Engine,
+    EngineConfig,
     HistoryEvent,
     NotFound,
     StaleLease,
@@ -106,7 +107,7 @@ class Traffic:
         numbers = iter(range(1, 1_000_000))
         self.engines: list[Engine] = []
         for ahead in (0, skew_ms) if skew_ms else (0,):
-            engine = Engine(store, clock=VirtualClock(begins + ahead), ids=lambda: f"w{next(numbers)}")
+            engine = Engine(store, clock=VirtualClock(begins + ahead), config=EngineConfig(ids=lambda: f"w{next(numbers)}"))
             engine.listen(self._committed)
             self.engines.append(engine)
         self.skew_ms = skew_ms
@@ -167,7 +168,7 @@ class Traffic:
         return self.engines[number % len(self.engines)]
 
     def _one(self, number: int) -> str | None:
-        found = list(self.engines[0].workflow_ids())
+        found = list(self.engines[0].admin.workflow_ids())
         return found[number % len(found)] if found else None
 
     def start(self, a: int, b: int) -> None:
@@ -239,7 +240,7 @@ class Traffic:
 
     def remove(self, a: int, b: int) -> None:
         """Remove an execution."""
-        self._verb(a, b, Engine.remove)
+        self._verb(a, b, lambda engine, one: engine.admin.remove(one))
 
     def retry(self, a: int, b: int) -> None:
         """Retry an execution, its children in place or anew."""
@@ -265,7 +266,7 @@ class Traffic:
     def finish(self) -> None:
         """Have willing workers do all there is to do; then nobody waits, nothing is in use, and the journals tell of no excess."""
         engine = self.engines[-1]
-        for each in list(engine.workflow_ids()):
+        for each in list(engine.admin.workflow_ids()):
             with suppress(Conflict):
                 engine.resume(each)
         self.held.clear()
@@ -286,7 +287,7 @@ class Traffic:
     def _nothing_is_left(self, engine: Engine) -> None:
         if self.broken:
             raise self.broken[0]
-        for each in list(engine.workflow_ids()):
+        for each in list(engine.admin.workflow_ids()):
             run = engine.get(each)
             if not run.status.terminal or run.rate_limited:
                 raise Broken(f"{each} {run.name} is {run.status}, and nothing will move it: {run.tasks}")
@@ -300,11 +301,11 @@ class Traffic:
         found = past_their_limits(offered, beside=self.exact)
         if found:
             raise Broken("\n".join(found))
-        broken = [str(finding) for finding in engine.check()]
+        broken = [str(finding) for finding in engine.admin.check()]
         if broken:
             raise Broken("\n".join(broken))
 
     def completed(self) -> int:
         """How many executions are COMPLETED."""
         engine = self.engines[0]
-        return sum(engine.status(each) is WorkflowStatus.COMPLETED for each in engine.workflow_ids())
+        return sum(engine.status(each) is WorkflowStatus.COMPLETED for each in engine.admin.workflow_ids())

@@ -51,7 +51,7 @@ def child(bench: Bench, *refs: str, of: str | None = None) -> str:
 def offered(bench: Bench) -> list[Task]:
     """Workers' tasks that could be polled now, of every execution."""
     bench.engine.settle()
-    workflows: list[Workflow] = [bench.engine.get(one) for one in bench.engine.workflow_ids()]
+    workflows: list[Workflow] = [bench.engine.get(one) for one in bench.engine.admin.workflow_ids()]
     tasks = [task for workflow in workflows for task in workflow.tasks]
     return [task for task in tasks if task.status == "SCHEDULED" and task.due_at <= bench.clock.now()]
 

@@ -20,7 +20,9 @@ Act = Callable[[Bench], Any]
 
 def _asking(bench: Bench) -> list[tuple[float, str | None]]:
     """When something asks for a slot by itself: the second and the task."""
-    return [((entry.at - bench.clock.now()) / 1000, entry.ref) for entry in bench.engine.agenda() if entry.kind == "ADMISSION"]
+    return [
+        ((entry.at - bench.clock.now()) / 1000, entry.ref) for entry in bench.engine.admin.agenda() if entry.kind == "ADMISSION"
+    ]
 
 
 def _report(status: str, **fields: Any) -> Act:
@@ -124,4 +126,4 @@ def test_slots_of_one_turn_are_replayed_in_their_places(bench: Bench) -> None:
     bench.at(10)
     assert bench.statuses()["c"] == "SCHEDULED"
     bench.healthy()
-    replay(bench.engine.export(bench.workflow_id))  # raises ReplayDiverged at the first line that differs
+    replay(bench.engine.admin.export(bench.workflow_id))  # raises ReplayDiverged at the first line that differs

@@ -12,6 +12,7 @@ import pytest
 from conductorlite import (
     Conflict,
     Engine,
+    EngineConfig,
     InvalidDefinition,
     Semantics,
     TaskDef,
@@ -149,7 +150,7 @@ def test_no_response_timeout_of_what_no_worker_holds(engine: Engine, kind: str, 
     engine.advance("2h")
     assert run.workflow.task("o").status in (TaskStatus.IN_PROGRESS, TaskStatus.SCHEDULED)
     assert str(run.status) == "RUNNING"
-    assert [str(child.status) for child in engine.children(run.workflow_id)] in ([], ["RUNNING"])
+    assert [str(child.status) for child in engine.admin.children(run.workflow_id)] in ([], ["RUNNING"])
 
 
 def test_a_response_timeout_that_an_earlier_version_gave_a_wait_is_void(tmp_path: Path) -> None:
@@ -165,7 +166,7 @@ def test_a_response_timeout_that_an_earlier_version_gave_a_wait_is_void(tmp_path
     with Engine(tmp_path / "a.db", clock=clock) as engine:
         engine.advance("2h")
         task = engine.get(run.workflow_id).task("o")
-        assert (task.status, task.response_timeout_at, engine.check("w")) == (TaskStatus.IN_PROGRESS, None, [])
+        assert (task.status, task.response_timeout_at, engine.admin.check("w")) == (TaskStatus.IN_PROGRESS, None, [])
 
 
 def test_what_was_handed_over_has_no_response_timeout(engine: Engine) -> None:
@@ -203,7 +204,7 @@ def test_timeouts_that_contradict_each_other(engine: Engine, timeouts: dict[str,
 @pytest.mark.parametrize("written", [{}, {"responseTimeoutSeconds": 3600}, {"totalTimeoutSeconds": 20}])
 def test_alert_only_only_alerts(semantics: Semantics, registered: bool, written: dict[str, Any]) -> None:
     """Past its timeout under ALERT_ONLY a task goes on, whoever holds it gives no sign of life, and its report completes it."""
-    with Engine(clock=VirtualClock(T0), semantics=semantics) as engine:
+    with Engine(clock=VirtualClock(T0), config=EngineConfig(semantics=semantics)) as engine:
         definition = {"name": "a", "timeoutSeconds": 30, "timeoutPolicy": "ALERT_ONLY", "retryCount": 0, **written}
         if registered:
             engine.register(TaskDef.from_json(definition))
@@ -237,7 +238,7 @@ def test_a_skipped_task_keeps_its_place(engine: Engine) -> None:
     engine.skip_task(run.workflow_id, "t2")
 
     def rows() -> list[tuple[str, int]]:
-        assert engine.check(run.workflow_id) == []
+        assert engine.admin.check(run.workflow_id) == []
         return [(task.ref, task.seq) for task in run.workflow.tasks]
 
     assert rows() == [("t2", 0), ("t4", 0), ("t1", 1)]
@@ -300,7 +301,7 @@ def test_what_a_terminate_ended_is_not_retried(engine: Engine, ending: str, resu
     assert run.status.terminal
     with pytest.raises(Conflict, match="its TERMINATE task 'stop"):
         engine.retry(run.workflow_id, resume_subworkflow_tasks=resume)
-    for child in engine.children(run.workflow_id):
+    for child in engine.admin.children(run.workflow_id):
         if child.name == "c":  # it goes on by itself, and nobody waits for it
             engine.retry(child.workflow_id)
             engine.run_until_idle()
@@ -347,7 +348,7 @@ def test_a_loop_that_does_not_end_by_itself_keeps_its_rounds(engine: Engine, end
     inner = output["1"]["k"] if end == "nested" else output
     assert (inner["1"], sorted(inner)) == ({"a": {"of": "a__1__1" if end == "nested" else "a__1"}}, ["1", "2", "iteration"])
     assert run.workflow.task("l").output_data == output
-    assert engine.check(run.workflow_id) == []
+    assert engine.admin.check(run.workflow_id) == []
 
 
 def test_a_retried_loop_goes_on_in_its_round(engine: Engine) -> None:

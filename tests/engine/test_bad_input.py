@@ -217,7 +217,7 @@ def test_full_disk_at_start(path: Path) -> None:
     before = dump(path)
     with pytest.raises(StorageFull, match=r"orders\.db"):
         bench.engine.start(flow(simple("a")), {"big": "x" * 200_000})
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
     after = dump(path)
     bench.engine.close()
     assert after == before
@@ -234,7 +234,7 @@ def test_full_disk_while_driven(path: Path) -> None:
     backend._writer.execute(f"PRAGMA max_page_count = {pages + 2}")
     with pytest.raises(StorageFull, match=r"orders\.db"):
         bench.engine.run_until_idle()
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
     backend._writer.execute("PRAGMA max_page_count = 1000000")
     bench.engine.run_until_idle()
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
@@ -300,14 +300,14 @@ def test_read_only_database(path: Path) -> None:
         lambda: engine.pause("w1"),
         lambda: engine.terminate("w1"),
         lambda: bench.report(bench.task("a"), lease=False),
-        lambda: engine.log(bench.task("a"), "text"),
+        lambda: engine.tasks.log(bench.task("a"), "text"),
     ]
     for verb in verbs:
         with pytest.raises(StorageReadOnly, match=r"orders\.db"):
             verb()
     assert dump(path) == before
     assert bench.statuses() == {"a": "SCHEDULED"}
-    assert engine.check() == []
+    assert engine.admin.check() == []
     backend._writer.execute("PRAGMA query_only = 0")
     bench.do("a")
     engine.close()
@@ -331,7 +331,7 @@ def test_two_engines_take_turns(path: Path) -> None:
             # The other engine reports what this one polled.
             (first, second)[turn % 2].report(task, output={"by": turn})
     assert len(handed) == len(set(handed)) == 12
-    assert first.engine.check() == second.engine.check() == []
+    assert first.engine.admin.check() == second.engine.admin.check() == []
     first.engine.close()
     second.engine.close()
 
@@ -360,7 +360,7 @@ def test_two_engines_drive_at_once(path: Path) -> None:
         for thread in threads:
             thread.join(PATIENCE)
     assert sorted(calls) == sorted(f"{ref}{n}" for ref in "ab" for n in range(10))
-    assert engines[0].check() == []
+    assert engines[0].admin.check() == []
     for engine in engines:
         engine.close()
 

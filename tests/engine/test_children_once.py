@@ -50,7 +50,7 @@ def test_the_child_claims_its_key(ready: Bench) -> None:
     assert ready.engine.get(child).idempotency_key == "order-7"
     assert ready.task("c").input_data["idempotencyKey"] == "order-7"
     assert ready.task("c").input_data["idempotencyStrategy"] == "FAIL"
-    again = ready.engine.start_workflow("order", idempotency_key="order-7", idempotency_strategy=EXISTING)
+    again = ready.engine.start("order", idempotency_key="order-7", idempotency_strategy=EXISTING).workflow_id
     assert again == child
 
 
@@ -76,7 +76,7 @@ def test_the_key_of_one_that_runs(ready: Bench, strategy: IdempotencyStrategy | 
     assert f"'k' of workflow 'order' belongs to execution {first.workflow_id!r}, which is RUNNING" in reason
     assert ("one parent" in reason) is (strategy is EXISTING)
     assert (ready.status_of_workflow(), first.status) == (WorkflowStatus.FAILED, WorkflowStatus.RUNNING)
-    assert list(ready.engine.workflow_ids()) == [first.workflow_id, ready.workflow_id]
+    assert list(ready.engine.admin.workflow_ids()) == [first.workflow_id, ready.workflow_id]
     assert first.workflow_id in str(ready.engine.explain(ready.workflow_id))
 
 
@@ -91,7 +91,7 @@ def test_the_result_of_one_that_has_ended_is_taken_over(ready: Bench, size: int)
     assert ready.task("c").output_data == {"subWorkflowId": first.workflow_id, "paid": "x" * size}
     ready.do("z")
     assert ready.status_of_workflow() is WorkflowStatus.COMPLETED
-    assert list(ready.engine.workflow_ids()) == [first.workflow_id, ready.workflow_id]
+    assert list(ready.engine.admin.workflow_ids()) == [first.workflow_id, ready.workflow_id]
     assert ready.engine.get(first.workflow_id).parent_workflow_id is None
 
 
@@ -117,7 +117,7 @@ def test_the_key_of_one_that_has_ended(ready: Bench, strategy: str, begins: bool
     ready.do("a")
     ready.start(below(strategy))
     ready.healthy()
-    holder = ready.engine.start_workflow("order", idempotency_key="k", idempotency_strategy=EXISTING)
+    holder = ready.engine.start("order", idempotency_key="k", idempotency_strategy=EXISTING).workflow_id
     assert ready.task("c").status is (TaskStatus.IN_PROGRESS if begins else TaskStatus.FAILED)
     assert holder == (ready.task("c").sub_workflow_id if begins else first.workflow_id)
 
@@ -179,7 +179,7 @@ def test_restarted_its_child_is_the_one_it_had(ready: Bench) -> None:
     ready.healthy()
     assert ready.task("c").output_data == {"subWorkflowId": child, "paid": 1}
     assert ready.statuses() == {"c": "COMPLETED", "z": "SCHEDULED"}
-    assert set(ready.engine.workflow_ids()) == {child, ready.workflow_id}
+    assert set(ready.engine.admin.workflow_ids()) == {child, ready.workflow_id}
 
 
 def test_removed_the_key_is_free(ready: Bench) -> None:
@@ -188,11 +188,11 @@ def test_removed_the_key_is_free(ready: Bench) -> None:
     ready.engine.terminate(first.workflow_id)
     ready.start(below("FAIL", retries=1))
     ready.healthy()
-    ready.engine.remove(first.workflow_id)
+    ready.engine.admin.remove(first.workflow_id)
     ready.at(5)
     ready.do("a")
     assert ready.statuses() == {"c": "COMPLETED", "z": "SCHEDULED"}
-    assert ready.engine.check() == []
+    assert ready.engine.admin.check() == []
 
 
 @pytest.mark.parametrize("strategy", ["FAIL", EXISTING])
@@ -217,7 +217,7 @@ def test_terminated_before_its_child_was_to_begin(ready: Bench) -> None:
     ready.engine.terminate(ready.workflow_id)
     ready.at(6)
     ready.healthy()
-    assert list(ready.engine.workflow_ids()) == [ready.workflow_id]
+    assert list(ready.engine.admin.workflow_ids()) == [ready.workflow_id]
     ready.engine.start("order", idempotency_key="k")
 
 

@@ -381,7 +381,7 @@ def test_a_child_that_still_runs_is_terminated_as_it_is(bench: Bench) -> None:
     bench.do("c")
     bench.do("b", "FAILED")
     assert bench.status_of_workflow() is WorkflowStatus.FAILED
-    (row,) = (bench.engine.get(one) for one in bench.engine.workflow_ids() if one != bench.workflow_id)
+    (row,) = (bench.engine.get(one) for one in bench.engine.admin.workflow_ids() if one != bench.workflow_id)
     assert (row.status, [task.ref for task in row.tasks]) == (WorkflowStatus.TERMINATED, ["c", "slow"])
 
 

@@ -10,6 +10,7 @@ import pytest
 from crash_kit import STORES
 
 from conductorlite import Bounds, Engine, TaskContext, TaskDef, VirtualClock, WorkflowDef, WorkflowStatus, WorkflowTask
+from conductorlite.engine.config import EngineConfig
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, start_once
 
 SAGA_ID = "saga-8"
@@ -92,7 +93,7 @@ def test_the_undisturbed_saga(failing: str) -> None:
         _scenario(engine)
         assert world.ledger == _wanted(failing)
         assert engine.status(SAGA_ID) is WorkflowStatus.FAILED
-        assert engine.check() == []
+        assert engine.admin.check() == []
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,9 @@ def test_killed_at_every_write(store: str, every: int, failing: str, rows: int, 
         worlds.append(World())
         _script(worlds[-1], workers, failing)
 
-    points = crash_everywhere(_scenario, script, stores=[store], same_order=True, every=every, bounds=Bounds(rows=rows))
+    points = crash_everywhere(
+        _scenario, script, stores=[store], same_order=True, every=every, config=EngineConfig(bounds=Bounds(rows=rows))
+    )
     with capsys.disabled():
         print(f" [{points} crash points on {store}]", end="")
     assert len(worlds) == points + 1

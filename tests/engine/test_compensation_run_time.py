@@ -183,11 +183,11 @@ def test_no_verb_disturbs_it(bench: Bench) -> None:
         lambda: engine.restart(it),
         lambda: engine.skip_task(it, "fail"),
         lambda: engine.rerun(it, from_task="a"),
-        lambda: engine.migrate(it, workflow(step("a"), version=2)),
+        lambda: engine.definitions.migrate(it, workflow(step("a"), version=2)),
     ):
         with pytest.raises(Conflict):
             verb()
-    plan = engine.migrate(it, workflow(step("a"), version=2), dry_run=True)
+    plan = engine.definitions.migrate(it, workflow(step("a"), version=2), dry_run=True)
     assert plan.blocked
     engine.pause(it)
     bench.do("undo")
@@ -230,7 +230,7 @@ def test_its_failure_workflow_runs_each_time(bench: Bench) -> None:
         told = bench.engine.get(mourning.workflow_id).input_data["failedWorkflow"]["tasks"]
         assert {"b", "undo_b", "fail"} <= {task["referenceTaskName"] for task in told}
         bench.engine.restart(bench.workflow_id)
-    assert len(list(bench.engine.workflow_ids())) == 3
+    assert len(list(bench.engine.admin.workflow_ids())) == 3
 
 
 def test_a_child_that_is_reopened(bench: Bench) -> None:

@@ -51,7 +51,7 @@ def test_unregistered(bench: Bench) -> None:
     bench.start(flow(simple("a"), name="loose"))
     bench.do("a")
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
-    assert list(bench.engine.workflow_defs()) == []
+    assert list(bench.engine.definitions.workflows()) == []
     with pytest.raises(DefinitionNotFound, match="loose"):
         bench.engine.start("loose")
 
@@ -121,23 +121,23 @@ def test_a_hundred_starts_store_one_definition() -> None:
     for number in range(100):
         bench.start("flow" if number % 2 else WorkflowDef.from_json(flow(simple("a")).to_json()), {"n": number})
     assert len(backend._store.definitions) == 1
-    hashes = {bench.engine.get(workflow_id).definition_hash for workflow_id in bench.engine.workflow_ids()}
+    hashes = {bench.engine.get(workflow_id).definition_hash for workflow_id in bench.engine.admin.workflow_ids()}
     assert hashes == set(backend._store.definitions)
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
 
 
 def test_versions(bench: Bench) -> None:
     """Without a version the highest is started, at registration order's expense; every version stays."""
     for version in (1, 10, 2):
         bench.engine.register(flow(simple(f"v{version}"), version=version))
-    assert list(bench.engine.workflow_defs()) == [("flow", 1), ("flow", 2), ("flow", 10)]
+    assert list(bench.engine.definitions.workflows()) == [("flow", 1), ("flow", 2), ("flow", 10)]
     bench.start("flow")
     assert (bench.workflow.version, list(bench.statuses())) == (10, ["v10"])
     bench.start("flow", version=2)
     assert (bench.workflow.version, list(bench.statuses())) == (2, ["v2"])
     with pytest.raises(DefinitionNotFound, match="'flow' version 3"):
         bench.engine.start("flow", version=3)
-    assert bench.engine.workflow_def("flow").version == 10
+    assert bench.engine.definitions.workflow("flow").version == 10
 
 
 def test_register_without_overwriting(bench: Bench) -> None:
@@ -145,7 +145,7 @@ def test_register_without_overwriting(bench: Bench) -> None:
     bench.engine.register(flow(simple("a")))
     with pytest.raises(AlreadyExists, match="'flow' version 1"):
         bench.engine.register(flow(simple("n"), name="new"), flow(simple("b")), overwrite=False)
-    assert list(bench.engine.workflow_defs()) == [("flow", 1)]
+    assert list(bench.engine.definitions.workflows()) == [("flow", 1)]
 
 
 def test_register_is_all_or_nothing(bench: Bench) -> None:
@@ -155,8 +155,8 @@ def test_register_is_all_or_nothing(bench: Bench) -> None:
     with pytest.raises(InvalidDefinition) as caught:
         bench.engine.register(flow(simple("ok"), name="good"), bad, worse)
     assert len(caught.value.problems) >= 2
-    assert list(bench.engine.workflow_defs()) == []
-    assert list(bench.engine.task_defs()) == []
+    assert list(bench.engine.definitions.workflows()) == []
+    assert list(bench.engine.definitions.tasks()) == []
 
 
 def test_definitions_survive_reopening(new_bench: NewBench) -> None:

@@ -29,7 +29,7 @@ def queue_of(bench: Bench, domains: dict[str, str], definition: WorkflowDef = ON
     """Queues in which a new execution's tasks are offered."""
     bench.start(definition, task_to_domain=domains)
     bench.engine.settle()
-    sizes = bench.engine.queue_sizes()
+    sizes = bench.engine.tasks.queue_sizes()
     bench.engine.terminate(bench.workflow_id)
     return sorted(sizes)
 
@@ -62,7 +62,7 @@ def test_a_clock_at_its_beginning(store: Backend) -> None:
     engine = Engine(store, clock=VirtualClock(0))
     engine.start(ONE, task_to_domain={"a": "eu,us"})
     engine.settle()
-    assert engine.queue_sizes() == {"us:a": 1}
+    assert engine.tasks.queue_sizes() == {"us:a": 1}
     engine.close()
 
 
@@ -125,7 +125,7 @@ def test_types_of_the_server_have_no_domain(bench: Bench) -> None:
         task = WorkflowTask(name="n", task_reference_name="t", type=kind, sink="conductor", input_parameters=inputs)
         bench.start(flow(task), task_to_domain={"*": "eu"})
     bench.engine.settle()
-    assert sorted(bench.engine.queue_sizes()) == sorted([*kinds[:3], "eu:USER_DEFINED", "eu:MY_OWN"])
+    assert sorted(bench.engine.tasks.queue_sizes()) == sorted([*kinds[:3], "eu:USER_DEFINED", "eu:MY_OWN"])
 
 
 def test_a_family_inherits_its_domains(bench: Bench) -> None:
@@ -139,7 +139,7 @@ def test_a_family_inherits_its_domains(bench: Bench) -> None:
     bench.start(flow(child("s1"), name="outer"), task_to_domain={"a": "eu"})
     bench.start(flow(child("s2", task_to_domain={"*": "us"}), name="outer"), task_to_domain={"a": "eu"})
     bench.engine.settle()
-    assert bench.engine.queue_sizes() == {"eu:a": 1, "us:a": 1}
+    assert bench.engine.tasks.queue_sizes() == {"eu:a": 1, "us:a": 1}
 
 
 def test_workers_of_a_domain_take_its_tasks(new_bench: NewBench) -> None:
@@ -184,9 +184,9 @@ def test_polls_are_recorded(bench: Bench) -> None:
         PollData(queue_name="a", domain="eu", worker_id="w2", last_poll_time=T0 + 1_000),
         PollData(queue_name="b", last_poll_time=T0 + 2_000),
     ]
-    assert list(bench.engine.poll_data()) == known
-    assert list(bench.engine.poll_data("a")) == known[:2]
-    assert list(bench.engine.poll_data("c")) == []
+    assert list(bench.engine.tasks.poll_data()) == known
+    assert list(bench.engine.tasks.poll_data("a")) == known[:2]
+    assert list(bench.engine.tasks.poll_data("c")) == []
 
 
 def polls_written(backend: FaultyBackend) -> int:
@@ -220,7 +220,7 @@ def test_polls_that_waited_are_written_with_the_next(store: Backend) -> None:
     engine.poll("a")
     clock.move_to(T0 + 1_500)
     engine.poll("b")
-    assert [poll.last_poll_time - T0 for poll in engine.poll_data()] == [900, 1_500]
+    assert [poll.last_poll_time - T0 for poll in engine.tasks.poll_data()] == [900, 1_500]
     engine.close()
 
 
@@ -241,7 +241,7 @@ def test_a_busy_store_does_not_spoil_a_poll(store: Backend) -> None:
     backend = FaultyBackend(store, fail_before=1, error=StorageBusy("somebody else"))
     engine = Engine(backend, clock=VirtualClock(T0))
     assert engine.poll("a") == []
-    assert engine.poll_data() == []
+    assert engine.tasks.poll_data() == []
     assert engine.poll("a") == []
-    assert [poll.queue_name for poll in engine.poll_data()] == ["a"]
+    assert [poll.queue_name for poll in engine.tasks.poll_data()] == ["a"]
     engine.close()

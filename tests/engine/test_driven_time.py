@@ -12,7 +12,7 @@ from engine_kit import T0, flow, simple, task_def
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conductorlite import Engine, HistoryKind, TaskStatus, VirtualClock, Workers, WorkflowDef, WorkflowStatus
+from conductorlite import Engine, EngineConfig, HistoryKind, TaskStatus, VirtualClock, Workers, WorkflowDef, WorkflowStatus
 from conductorlite.engine.driven_time import Driven, measured
 from conductorlite.errors import StorageBusy
 from conductorlite.model.canonical import EMPTY
@@ -87,13 +87,13 @@ def test_a_night_times_nothing_out(store: Backend, kind: str) -> None:
         engine.settle()
         told = [line for line in engine.history("w") if line.kind is HistoryKind.POSTPONED]
         assert (kind, "t", length - 100_000) in [(line.status, line.ref, line.number) for line in told]
-        assert engine.check() == []
+        assert engine.admin.check() == []
         engine.advance(f"{length - 100_001}ms")
         assert timed_out_at(engine) is None
         engine.advance(f"{1}ms")
         assert timed_out_at(engine) == T0 + 8 * HOUR + length - 100_000
-        assert engine.check() == []
-        document = engine.export("w")
+        assert engine.admin.check() == []
+        document = engine.admin.export("w")
         lines = len(engine.history("w"))
     again = replay(document)
     assert again.lines == lines
@@ -140,7 +140,7 @@ def test_downtime_counts_if_asked(store: Backend) -> None:
     with Engine(kept_open(store), clock=clock) as engine:
         begun(engine, "poll_timeout")
     clock.move_to(T0 + 8 * HOUR)
-    with Engine(kept_open(store), clock=clock, downtime_counts=True) as engine:
+    with Engine(kept_open(store), clock=clock, config=EngineConfig(downtime_counts=True)) as engine:
         assert "overdue" in str(engine.explain("w"))
         engine.settle()
         assert timed_out_at(engine) == T0 + 8 * HOUR
@@ -172,7 +172,7 @@ def test_a_paused_execution_is_put_off_when_resumed(store: Backend) -> None:
         engine.resume("w")
         engine.settle()
         assert timed_out_at(engine) is None
-        assert engine.check() == []
+        assert engine.admin.check() == []
         engine.advance(f"{HOUR}ms")
         assert timed_out_at(engine) == T0 + 9 * HOUR
 
@@ -351,7 +351,7 @@ def test_only_its_own_engine_drives_what_is_kept_to_itself(store: Backend) -> No
     clock = VirtualClock(T0)
 
     def named(name: str) -> Engine:
-        return Engine(kept_open(store), clock=clock, name=name, allocation="local")
+        return Engine(kept_open(store), clock=clock, config=EngineConfig(name=name, allocation="local"))
 
     with named("a") as engine:
         begun(engine, "poll_timeout")
@@ -362,7 +362,7 @@ def test_only_its_own_engine_drives_what_is_kept_to_itself(store: Backend) -> No
         assert timed_out_at(engine) is None
     with named("b") as other:
         other.advance(f"{8 * HOUR}ms")
-        other.take_over("a")
+        other.admin.take_over("a")
         other.settle()
         assert timed_out_at(other) is None
         other.advance(f"{HOUR}ms")
@@ -376,7 +376,7 @@ def test_it_is_kept_in_the_file(tmp_path: Path) -> None:
         begun(engine, "poll_timeout")
         engine.advance(f"{HOUR // 2}ms")
     with Engine(tmp_path / "w.db", clock=clock) as engine:
-        engine.backup(tmp_path / "copy.db")
+        engine.admin.backup(tmp_path / "copy.db")
     clock.move_to(T0 + 8 * HOUR)
     with Engine(SQLiteBackend(tmp_path / "copy.db"), clock=clock) as engine:
         engine.run_until_idle()

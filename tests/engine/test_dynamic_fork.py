@@ -29,7 +29,7 @@ def finish(bench: Bench, *names: str) -> None:
 def _report_last(bench: Bench, name: str) -> bool:
     task = next(t for t in bench.workflow.tasks if t.task_type == name and t.status is TaskStatus.IN_PROGRESS)
     bench.report(task, output={"x": task.ref})
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
     return True
 
 
@@ -296,7 +296,7 @@ def test_a_branch_that_fails_for_good(bench: Bench) -> None:
     bench.do("a", "FAILED")
     assert bench.statuses() == {"f": "COMPLETED", "a": "FAILED", "c": "CANCELED", "j": "CANCELED"}
     bench.engine.retry(bench.workflow_id)
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
     finish(bench, "a", "b", "c", "z")
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
     assert set(bench.task("j").output_data) == {"b", "c"}
@@ -336,7 +336,7 @@ def test_pause_and_resume_in_the_middle(bench: Bench) -> None:
     bench.do("a")
     bench.do("c")
     assert "b" not in bench.statuses()
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
     bench.engine.resume(bench.workflow_id)
     bench.do("b")
     assert bench.statuses()["z"] == "SCHEDULED"

@@ -27,7 +27,7 @@ def killed(path: Path) -> bool:
         try:
             events.is_true = lambda _: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment, return-value]
             with Engine(path, clock=VirtualClock(0)) as engine:
-                engine.publish("e", {}, message_id="m")
+                engine.events.publish("e", {}, message_id="m")
         finally:
             os._exit(0)
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
@@ -39,19 +39,19 @@ def test_the_third_death_is_the_last(tmp_path: Path, deaths: int) -> None:
     path = tmp_path / "a.db"
     with Engine(path, clock=VirtualClock(0)) as engine:
         engine.register(WorkflowDef.from_json({"name": "w", "tasks": [{"name": "n", "taskReferenceName": "n", "type": "NOOP"}]}))
-        engine.register_event_handler(handler("first", "true"))
-        engine.register_event_handler(handler("then", ""))
+        engine.events.register(handler("first", "true"))
+        engine.events.register(handler("then", ""))
     for _ in range(deaths):
         assert killed(path)
     with Engine(path, clock=VirtualClock(0)) as engine:
-        done = {one.name: one for one in engine.publish("e", {}, message_id="m")}
+        done = {one.name: one for one in engine.events.publish("e", {}, message_id="m")}
         if deaths == 3:
             assert str(done["first"].status) == "FAILED"
             assert "three times running" in str(done["first"].output.value)
         else:
             assert str(done["first"].status) == "COMPLETED"
         assert str(done["then"].status) == "COMPLETED"
-        assert {one.name: one.status for one in engine.publish("e", {}, message_id="m")} == {
+        assert {one.name: one.status for one in engine.events.publish("e", {}, message_id="m")} == {
             name: one.status for name, one in done.items()
         }
     assert not Path(f"{path}.marks").exists()

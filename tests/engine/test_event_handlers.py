@@ -60,8 +60,8 @@ def test_a_workflow_is_started(bench: Bench) -> None:
     engine.register(flow(simple("a"), version=1), flow(simple("b"), version=2))
     inputs = {"id": "${order.id}", "all": "${$.order}", "text": "no ${order.id}", "none": "${nothing}", "n": 1}
     action = start(version=1, correlation_id="c-${order.id}", input=inputs, task_to_domain={"a": "eu"})
-    engine.register_event_handler(handler(action))
-    (done,) = engine.publish(EVENT, {"order": {"id": 7}}, message_id="m1")
+    engine.events.register(handler(action))
+    (done,) = engine.events.publish(EVENT, {"order": {"id": 7}}, message_id="m1")
     assert (done.status, done.action, done.created, done.name, done.event) == ("COMPLETED", "start_workflow", T0, "h", EVENT)
     workflow = engine.get(done.output_data["workflowId"])
     assert workflow.input_data == {
@@ -71,15 +71,15 @@ def test_a_workflow_is_started(bench: Bench) -> None:
     assert (workflow.version, workflow.correlation_id, workflow.event) == (1, "c-7", EVENT)
     assert workflow.task_to_domain.value == {"a": "eu"}
     assert [task.ref for task in workflow.tasks] == ["a"]
-    assert engine.check() == []
+    assert engine.admin.check() == []
 
 
 def test_domains_of_the_payload(bench: Bench) -> None:
     """Without domains of its own the action takes the payload's `taskToDomain`, if it is one."""
     bench.engine.register(flow(simple("a")))
-    bench.engine.register_event_handler(handler(start()))
+    bench.engine.events.register(handler(start()))
     for payload, expected in (({"taskToDomain": {"a": "x"}}, {"a": "x"}), ({"taskToDomain": [1]}, {}), ([1], {})):
-        (done,) = bench.engine.publish(EVENT, payload)
+        (done,) = bench.engine.events.publish(EVENT, payload)
         assert bench.engine.get(done.output_data["workflowId"]).task_to_domain.value == expected
 
 
@@ -88,28 +88,28 @@ def test_a_task_is_completed_and_failed(bench: Bench) -> None:
     """By id or by reference; its output is what the action says, and which message it was."""
     run = bench.start(flow(wait("w"), simple("a", {"retry_count": 0})))
     by_ref = {"workflow_id": "${wf}", "task_ref_name": "${ref}", "output": {"x": "${x}"}}
-    bench.engine.register_event_handler(handler(complete(**by_ref), condition="$.ok"))
+    bench.engine.events.register(handler(complete(**by_ref), condition="$.ok"))
     by_id = handler(fail(task_id="${id}", output={"x": 2}, reason_for_incompletion="said ${x}"), name="g", condition="!$.ok")
-    bench.engine.register_event_handler(by_id)
-    first, second = bench.engine.publish(EVENT, {"ok": True, "wf": run.workflow_id, "ref": "w", "x": 5}, message_id="m1")
+    bench.engine.events.register(by_id)
+    first, second = bench.engine.events.publish(EVENT, {"ok": True, "wf": run.workflow_id, "ref": "w", "x": 5}, message_id="m1")
     assert (first.status, second.status) == (EventStatus.SKIPPED, EventStatus.COMPLETED)
     assert second.output_data == {"workflowId": run.workflow_id, "taskRefName": "w", "taskId": bench.task("w").task_id}
     told_of = {"conductor.event.messageId": "m1", "conductor.event.name": EVENT}
     assert bench.task("w").output_data == {"x": 5, **told_of}
-    bench.engine.publish(EVENT, {"ok": False, "id": bench.task("a").task_id, "x": 6}, message_id="m2")
+    bench.engine.events.publish(EVENT, {"ok": False, "id": bench.task("a").task_id, "x": 6}, message_id="m2")
     task = bench.task("a")
     assert (str(task.status), task.reason, task.output_data["x"]) == ("FAILED", "said 6", 2)
     assert bench.status_of_workflow() is WorkflowStatus.FAILED
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
 
 
 def test_the_last_round_is_meant(bench: Bench) -> None:
     """A reference inside a loop means the round that was scheduled last; a printed one its own."""
     run = bench.start(flow(rounds("loop", [wait("w")], times=3)))
-    bench.engine.register_event_handler(handler(complete(workflow_id=run.workflow_id, task_ref_name="${ref}")))
-    assert bench.engine.publish(EVENT, {"ref": "w"})[0].output_data["taskRefName"] == "w__1"
-    assert bench.engine.publish(EVENT, {"ref": "w"})[0].output_data["taskRefName"] == "w__2"
-    again = bench.engine.publish(EVENT, {"ref": "w__1"})[0].output_data
+    bench.engine.events.register(handler(complete(workflow_id=run.workflow_id, task_ref_name="${ref}")))
+    assert bench.engine.events.publish(EVENT, {"ref": "w"})[0].output_data["taskRefName"] == "w__1"
+    assert bench.engine.events.publish(EVENT, {"ref": "w"})[0].output_data["taskRefName"] == "w__2"
+    again = bench.engine.events.publish(EVENT, {"ref": "w__1"})[0].output_data
     assert again["error"] == "task 'w__1' is COMPLETED already"
     assert bench.statuses() == {"loop": "IN_PROGRESS", "w__1": "COMPLETED", "w__2": "COMPLETED", "w__3": "IN_PROGRESS"}
 
@@ -129,8 +129,8 @@ def test_what_is_not_there_is_told(bench: Bench) -> None:
             update_workflow_variables=UpdateWorkflowVariables(workflow_id="${wf}", variables={"a": 1}),
         ),
     ]
-    bench.engine.register_event_handler(handler(*actions))
-    done = bench.engine.publish(EVENT, {"wf": run.workflow_id})
+    bench.engine.events.register(handler(*actions))
+    done = bench.engine.events.publish(EVENT, {"wf": run.workflow_id})
     assert {str(one.status) for one in done} == {"COMPLETED"}
     assert [one.output_data["error"] for one in done] == [
         "task 'w' is CANCELED already",
@@ -146,8 +146,8 @@ def test_an_execution_is_terminated(bench: Bench) -> None:
     """With the reason of the payload."""
     run = bench.start(flow(wait("w")))
     body = TerminateWorkflow(workflow_id="${wf}", termination_reason="because of ${why}")
-    bench.engine.register_event_handler(handler(EventAction(action="terminate_workflow", terminate_workflow=body)))
-    bench.engine.publish(EVENT, {"wf": run.workflow_id, "why": 3})
+    bench.engine.events.register(handler(EventAction(action="terminate_workflow", terminate_workflow=body)))
+    bench.engine.events.publish(EVENT, {"wf": run.workflow_id, "why": 3})
     assert (bench.workflow.status, bench.workflow.reason) == (WorkflowStatus.TERMINATED, "because of 3")
 
 
@@ -157,15 +157,15 @@ def test_variables_are_set_and_appended_to(bench: Bench) -> None:
     for name, append in (("set", False), ("append", True)):
         body = UpdateWorkflowVariables(workflow_id=run.workflow_id, variables={"list": "${x}"}, append_array=append)
         action = EventAction(action="update_workflow_variables", update_workflow_variables=body)
-        bench.engine.register_event_handler(handler(action, name=name, event=name))
-    bench.engine.publish("append", {"x": [2]})
-    bench.engine.publish("append", {"x": [3, 4]})
+        bench.engine.events.register(handler(action, name=name, event=name))
+    bench.engine.events.publish("append", {"x": [2]})
+    bench.engine.events.publish("append", {"x": [3, 4]})
     assert bench.workflow.variables.value == {"list": [1, 2, 3, 4], "kept": True}
-    bench.engine.publish("append", {"x": "no list"})
+    bench.engine.events.publish("append", {"x": "no list"})
     assert bench.workflow.variables.value == {"list": "no list", "kept": True}
-    bench.engine.publish("set", {"x": [9]})
+    bench.engine.events.publish("set", {"x": [9]})
     assert bench.workflow.variables.value == {"list": [9], "kept": True}
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
 
 
 @pytest.mark.trap("core-47")
@@ -189,9 +189,9 @@ def test_variables_are_set_and_appended_to(bench: Bench) -> None:
 def test_conditions(bench: Bench, condition: str, evaluator: str | None, holds: bool) -> None:
     """A boolean as it is, a number when above 0; JSON in texts is read, in lists too; nothing means always."""
     bench.engine.register(flow(wait("w")))
-    bench.engine.register_event_handler(handler(start(), condition=condition, evaluator_type=evaluator))
+    bench.engine.events.register(handler(start(), condition=condition, evaluator_type=evaluator))
     payload = {"n": 5, "text": "x", "inline": '{"a": 1}', "list": ['{"b": 2}']}
-    (done,) = bench.engine.publish(EVENT, payload, message_id="m")
+    (done,) = bench.engine.events.publish(EVENT, payload, message_id="m")
     assert done.status is (EventStatus.COMPLETED if holds else EventStatus.SKIPPED)
     if not holds:
         assert (done.id, done.action, done.output_data["condition"]) == ("m_0", None, condition)
@@ -201,10 +201,10 @@ def test_conditions(bench: Bench, condition: str, evaluator: str | None, holds: 
 def test_a_condition_that_breaks_is_failed(bench: Bench) -> None:
     """What a script raises is told, nothing is done, and a message that comes again is not asked about again."""
     bench.engine.register(flow(wait("w")))
-    bench.engine.register_event_handler(handler(start(), condition="$.a.b.c"))
-    (done,) = bench.engine.publish(EVENT, {}, message_id="m")
+    bench.engine.events.register(handler(start(), condition="$.a.b.c"))
+    (done,) = bench.engine.events.publish(EVENT, {}, message_id="m")
     assert (done.status, done.output_data["exception"].partition(":")[0]) == (EventStatus.FAILED, "ExpressionFailed")
-    assert bench.engine.publish(EVENT, {"a": {"b": {"c": 1}}}, message_id="m") == [done]
+    assert bench.engine.events.publish(EVENT, {"a": {"b": {"c": 1}}}, message_id="m") == [done]
 
 
 def test_inline_json_is_expanded_when_asked_for(bench: Bench) -> None:
@@ -212,10 +212,10 @@ def test_inline_json_is_expanded_when_asked_for(bench: Bench) -> None:
     bench.engine.register(flow(wait("w")))
     for expand in (False, True):
         action = start(input={"id": "${order.id}", "list": "${list}"}, expand_inline_json=expand)
-        bench.engine.register_event_handler(handler(action, name=f"h{expand}", event=f"e:{expand}"))
+        bench.engine.events.register(handler(action, name=f"h{expand}", event=f"e:{expand}"))
     payload = {"order": '{"id": 7}', "list": ["[1]", "{no json"]}
     inputs = [
-        bench.engine.get(bench.engine.publish(f"e:{expand}", payload)[0].output_data["workflowId"]).input_data
+        bench.engine.get(bench.engine.events.publish(f"e:{expand}", payload)[0].output_data["workflowId"]).input_data
         for expand in (False, True)
     ]
     assert [(one["id"], one["list"]) for one in inputs] == [(None, ["[1]", "{no json"]), (7, [[1], "{no json"])]
@@ -225,18 +225,18 @@ def test_order_failures_and_others(bench: Bench) -> None:
     """Handlers by name, actions in order; a failure keeps no other from being done; only active ones of the event are asked."""
     bench.engine.register(flow(wait("w")))
     actions = start("nobody"), complete(workflow_id="${n}", task_ref_name="w"), start()
-    bench.engine.register_event_handler(handler(*actions, name="b"))
-    bench.engine.register_event_handler(handler(start(), name="a"))
-    bench.engine.register_event_handler(handler(start(), name="c", active=False))
-    bench.engine.register_event_handler(handler(start(), name="d", event="sqs:other"))
-    done = bench.engine.publish(EVENT, {"n": 5}, message_id="m")
+    bench.engine.events.register(handler(*actions, name="b"))
+    bench.engine.events.register(handler(start(), name="a"))
+    bench.engine.events.register(handler(start(), name="c", active=False))
+    bench.engine.events.register(handler(start(), name="d", event="sqs:other"))
+    done = bench.engine.events.publish(EVENT, {"n": 5}, message_id="m")
     assert [(one.name, one.number, str(one.status)) for one in done] == [
         ("a", 0, "COMPLETED"), ("b", 0, "FAILED"), ("b", 1, "FAILED"), ("b", 2, "COMPLETED")
     ]  # fmt: skip
     assert done[1].output_data == {"exception": "DefinitionNotFound: no workflow 'nobody' is registered"}
     assert done[2].output_data == {"exception": "InvalidInput: workflowId is '5', not a text"}
     bench.engine.register(flow(wait("w"), name="nobody"))
-    assert bench.engine.publish(EVENT, {"n": 5}, message_id="m") == done  # FAILED counts as done
+    assert bench.engine.events.publish(EVENT, {"n": 5}, message_id="m") == done  # FAILED counts as done
     assert len(bench.engine.executions()) == 2
 
 
@@ -244,56 +244,56 @@ def test_records_are_listed_and_removed(bench: Bench) -> None:
     """Newest first, of a handler or a message, page by page; and deleted by age."""
     bench.engine.register(flow(wait("w")))
     for name in ("a", "b"):
-        bench.engine.register_event_handler(handler(start(), name=name))
+        bench.engine.events.register(handler(start(), name=name))
     for number in range(3):
         bench.at(number)
-        bench.engine.publish(EVENT, {}, message_id=f"m{number}")
-    listed = bench.engine.event_executions()
+        bench.engine.events.publish(EVENT, {}, message_id=f"m{number}")
+    listed = bench.engine.events.executions()
     assert [(one.message_id, one.name) for one in listed] == [(f"m{n}", name) for n in (2, 1, 0) for name in ("b", "a")]
-    assert bench.engine.event_executions(limit=2) + bench.engine.event_executions(after=listed[1]) == listed
-    assert told(bench.engine.event_executions("a", message_id="m1")) == [("m1_0", "COMPLETED", "start_workflow")]
-    assert [one.name for one in bench.engine.event_executions(message_id="m1")] == ["b", "a"]
-    assert [one.message_id for one in bench.engine.event_executions("b", limit=2)] == ["m2", "m1"]
+    assert bench.engine.events.executions(limit=2) + bench.engine.events.executions(after=listed[1]) == listed
+    assert told(bench.engine.events.executions("a", message_id="m1")) == [("m1_0", "COMPLETED", "start_workflow")]
+    assert [one.name for one in bench.engine.events.executions(message_id="m1")] == ["b", "a"]
+    assert [one.message_id for one in bench.engine.events.executions("b", limit=2)] == ["m2", "m1"]
     assert listed[0].to_json() == {
         "id": "m2_0", "messageId": "m2", "name": "b", "event": EVENT, "created": T0 + 2000, "status": "COMPLETED",
         "action": "start_workflow", "output": listed[0].output_data,
     }  # fmt: skip
-    assert bench.engine.remove_event_executions(T0 + 2000) == 4
-    assert bench.engine.event_executions() == listed[:2]
-    again = bench.engine.publish(EVENT, {}, message_id="m0")
+    assert bench.engine.events.remove_executions(T0 + 2000) == 4
+    assert bench.engine.events.executions() == listed[:2]
+    again = bench.engine.events.publish(EVENT, {}, message_id="m0")
     assert {one.created for one in again} == {T0 + 2000}
     assert len(bench.engine.executions()) == 6  # what was started is known by its id
     with pytest.raises(InvalidInput):
-        bench.engine.event_executions(limit=0)
+        bench.engine.events.executions(limit=0)
 
 
 def test_handlers_are_registered(bench: Bench) -> None:
     """By name; listed by event and activity; replaced, or refused; deleted."""
     engine = bench.engine
-    engine.register_event_handler(handler(start(), name="b"))
-    engine.register_event_handler(handler(start(), name="a", active=False))
-    engine.register_event_handler(handler(start(), name="c", event="x"))
-    assert [one.name for one in engine.event_handlers()] == ["a", "b", "c"]
-    assert [one.name for one in engine.event_handlers(EVENT)] == ["a", "b"]
-    assert [one.name for one in engine.event_handlers(EVENT, active_only=True)] == ["b"]
+    engine.events.register(handler(start(), name="b"))
+    engine.events.register(handler(start(), name="a", active=False))
+    engine.events.register(handler(start(), name="c", event="x"))
+    assert [one.name for one in engine.events.all()] == ["a", "b", "c"]
+    assert [one.name for one in engine.events.all(EVENT)] == ["a", "b"]
+    assert [one.name for one in engine.events.all(EVENT, active_only=True)] == ["b"]
     with pytest.raises(AlreadyExists):
-        engine.register_event_handler(handler(start(), name="b"), overwrite=False)
-    engine.register_event_handler(handler(start(), name="b", active=False))
-    assert engine.event_handler("b").active is False
-    engine.unregister_event_handler("b")
-    for verb in (engine.event_handler, engine.unregister_event_handler):
+        engine.events.register(handler(start(), name="b"), overwrite=False)
+    engine.events.register(handler(start(), name="b", active=False))
+    assert engine.events.get("b").active is False
+    engine.events.unregister("b")
+    for verb in (engine.events.get, engine.events.unregister):
         with pytest.raises(DefinitionNotFound):
             verb("b")
-    assert engine.publish(EVENT, {}) == []
+    assert engine.events.publish(EVENT, {}) == []
 
 
 def test_a_parked_execution_keeps_the_report(bench: Bench) -> None:
     """What is written to a parked execution is held with the rest of its inbox until it is resumed."""
     run = bench.start(flow(wait("w")))
-    bench.engine.register_event_handler(handler(complete(workflow_id=run.workflow_id, task_ref_name="w")))
+    bench.engine.events.register(handler(complete(workflow_id=run.workflow_id, task_ref_name="w")))
     with bench.engine.backend.writing() as tx:
         tx.park(run.workflow_id, 3, "broken")
-    (done,) = bench.engine.publish(EVENT, {})
+    (done,) = bench.engine.events.publish(EVENT, {})
     assert "error" not in done.output_data
     bench.engine.settle()
     assert bench.statuses() == {"w": "IN_PROGRESS"}
@@ -305,9 +305,9 @@ def test_a_parked_execution_keeps_the_report(bench: Bench) -> None:
 def test_any_json_is_a_payload(bench: Bench, payload: Any) -> None:
     """A payload that is no object is `$.value` to a condition, and the document of `${…}`."""
     bench.engine.register(flow(wait("w")))
-    bench.engine.register_event_handler(handler(start(input={"x": "${a}", "y": "${$[0].a}"}), condition="'value' in $ || true"))
-    bench.engine.register_event_handler(handler(start(), name="i", condition="$.value === 5"))
-    one, other = bench.engine.publish(EVENT, payload)
+    bench.engine.events.register(handler(start(input={"x": "${a}", "y": "${$[0].a}"}), condition="'value' in $ || true"))
+    bench.engine.events.register(handler(start(), name="i", condition="$.value === 5"))
+    one, other = bench.engine.events.publish(EVENT, payload)
     given = bench.engine.get(one.output_data["workflowId"]).input_data
     assert (given["x"], given["y"]) == (None, 1 if isinstance(payload, list) else None)
     assert (other.status is EventStatus.COMPLETED) == (payload == 5 and payload is not True)
@@ -323,8 +323,8 @@ def test_any_json_is_a_payload(bench: Bench, payload: Any) -> None:
 def test_bad_messages(bench: Bench, event: Any, payload: Any, message_id: Any) -> None:
     """A message without a name or an id, or whose payload is no JSON, is refused with nothing done."""
     with pytest.raises(InvalidInput):
-        bench.engine.publish(event, payload, message_id=message_id)
-    assert bench.engine.event_executions() == []
+        bench.engine.events.publish(event, payload, message_id=message_id)
+    assert bench.engine.events.executions() == []
 
 
 @pytest.mark.parametrize(
@@ -375,8 +375,8 @@ def test_what_is_wrong_with_a_handler(bench: Bench, document: dict[str, Any], pr
     errors = [str(found) for found in validate_event_handler(wrong)]
     assert "; ".join(errors).startswith(problem), errors
     with pytest.raises(InvalidDefinition):
-        bench.engine.register_event_handler(wrong)
-    assert bench.engine.event_handlers() == []
+        bench.engine.events.register(wrong)
+    assert bench.engine.events.all() == []
 
 
 def test_warnings() -> None:
@@ -430,15 +430,15 @@ def test_json_goes_through_unharmed() -> None:
 def test_what_a_handler_did_can_be_replayed(bench: Bench) -> None:
     """An execution that messages started, appended to and completed is exported, and lives again line by line."""
     bench.engine.register(flow(wait("w"), variables={"list": [1]}))
-    bench.engine.register_event_handler(handler(start(input={"n": "${n}"}, correlation_id="c")))
-    (done,) = bench.engine.publish(EVENT, {"n": 1})
+    bench.engine.events.register(handler(start(input={"n": "${n}"}, correlation_id="c")))
+    (done,) = bench.engine.events.publish(EVENT, {"n": 1})
     wf = done.output_data["workflowId"]
     body = UpdateWorkflowVariables(workflow_id=wf, variables={"list": [2]}, append_array=True)
     append = EventAction(action="update_workflow_variables", update_workflow_variables=body)
     ending = complete(workflow_id=wf, task_ref_name="w", output={"x": 1})
-    bench.engine.register_event_handler(handler(append, ending, name="i", event="other"))
-    bench.engine.publish("other", {})
-    replayed = replay(bench.engine.export(wf))
+    bench.engine.events.register(handler(append, ending, name="i", event="other"))
+    bench.engine.events.publish("other", {})
+    replayed = replay(bench.engine.admin.export(wf))
     assert replayed.engine.history(wf) == bench.engine.history(wf)
     assert replayed.engine.get(wf).variables.value == {"list": [1, 2]}
     assert replayed.engine.get(wf).event == EVENT

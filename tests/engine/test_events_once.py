@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from conductorlite import (
     Engine,
+    EngineConfig,
     EventAction,
     EventHandler,
     EventMessage,
@@ -73,8 +74,8 @@ PAYLOAD = {"order": "o7", "amount": 12}
 def _prepare(engine: Engine) -> None:
     engine.register(PAY)
     for handler in (HANDLER, OTHER):
-        if handler not in engine.event_handlers():
-            engine.register_event_handler(handler)
+        if handler not in engine.events.all():
+            engine.events.register(handler)
     start_once(engine, BASKET, workflow_id="basket")
 
 
@@ -88,7 +89,7 @@ def test_delivered_three_times_with_a_crash_at_every_write(store: str, every: in
     def scenario(engine: Engine) -> None:
         _prepare(engine)
         for _ in range(3):
-            done = engine.publish("shop:order", PAYLOAD, message_id="m1")
+            done = engine.events.publish("shop:order", PAYLOAD, message_id="m1")
             assert [(one.name, one.number, str(one.status)) for one in done] == [
                 ("on_order", 0, "COMPLETED"), ("on_order", 1, "COMPLETED"), ("on_order", 2, "COMPLETED"), ("other", 0, "SKIPPED"),
             ]  # fmt: skip
@@ -98,7 +99,7 @@ def test_delivered_three_times_with_a_crash_at_every_write(store: str, every: in
         basket = engine.get("basket")
         assert basket.variables.value == {"seen": ["o7"]}
         assert basket.task("paid").output_data["by"] == "o7"
-        assert len(engine.event_executions()) == 4
+        assert len(engine.events.executions()) == 4
 
     points = crash_everywhere(scenario, lambda workers: workers.charge.returns({}), stores=[store], every=every)
     assert points > 30 // every
@@ -132,17 +133,17 @@ def test_an_event_task_and_a_handler_are_exactly_once() -> None:
 
     def scenario(engine: Engine) -> None:
         engine.register(flow(wait("w", duration="2s"), name="ship"))
-        if not engine.event_handlers():
-            engine.register_event_handler(handler)
+        if not engine.events.all():
+            engine.events.register(handler)
         run = start_once(engine, flow(fork, join, name="order"), {"order": 7}, workflow_id="order-7")
         engine.run_until_idle()
         assert run.workflow.status is WorkflowStatus.COMPLETED
         (shipment,) = engine.executions("ship")
         assert engine.get(shipment.workflow_id).input_data["order"] == 7
-        assert [one.status for one in engine.event_executions()] == [EventStatus.COMPLETED] * 2
+        assert [one.status for one in engine.events.executions()] == [EventStatus.COMPLETED] * 2
         tell = run.workflow.task("tell")
         first = next(task for task in run.workflow.tasks if task.ref == "tell" and task.attempt == 0)
-        assert {one.message_id for one in engine.event_executions()} == {first.task_id}
+        assert {one.message_id for one in engine.events.executions()} == {first.task_id}
         assert tell.status is TaskStatus.COMPLETED
 
     def script(workers: ScriptedWorkers) -> None:
@@ -162,7 +163,7 @@ def _killed_everywhere(scenario: Any, script: Any, store: str) -> int:
         engine = Engine(opened, workers=workers, clock=clock)
         try:
             scenario(engine)
-            assert engine.check() == []
+            assert engine.admin.check() == []
         finally:
             engine.close()
 
@@ -195,18 +196,18 @@ def test_a_store_that_is_busy_is_asked_again() -> None:
             faulty = FaultyBackend(backend.inner, fail_before=number, error=StorageBusy("busy"))
             with Engine(faulty, clock=engine.clock) as other:
                 try:
-                    other.publish("shop:order", PAYLOAD, message_id="m")
+                    other.events.publish("shop:order", PAYLOAD, message_id="m")
                 except StorageBusy:
                     failed = True
                 else:
                     failed = False
                     other.driver.settle()
-                other.publish("shop:order", PAYLOAD, message_id="m")
+                other.events.publish("shop:order", PAYLOAD, message_id="m")
                 other.settle()
-                assert [one.status for one in other.event_executions("on_order")] == [EventStatus.COMPLETED] * 3
+                assert [one.status for one in other.events.executions("on_order")] == [EventStatus.COMPLETED] * 3
                 assert len(other.executions("pay")) == 1
                 assert other.get("basket").variables.value == {"seen": ["o7"]}
-                assert other.check() == []
+                assert other.admin.check() == []
             if not failed:
                 assert number > 5
                 return
@@ -223,7 +224,7 @@ def test_two_engines_on_one_file(tmp_path: Path) -> None:
         try:
             with Engine(path) as mine:
                 for number in range(8):
-                    mine.publish("shop:order", {"order": number, "amount": 12}, message_id=f"m{number}")
+                    mine.events.publish("shop:order", {"order": number, "amount": 12}, message_id=f"m{number}")
         except BaseException as error:
             errors.append(error)
 
@@ -248,17 +249,17 @@ def test_any_deliveries_in_any_order_act_once_a_message(deliveries: list[int], c
     for place, number in enumerate(deliveries):
         if place == cut:
             engine = Engine(backend, clock=clock)
-        engine.publish("shop:order", {"order": number, "amount": 12}, message_id=str(number))
+        engine.events.publish("shop:order", {"order": number, "amount": 12}, message_id=str(number))
     assert sorted(row.input_data["order"] for row in engine.executions("pay")) == sorted(set(deliveries))
     assert sorted(engine.get("basket").variables.value["seen"]) == sorted(set(deliveries))
-    assert engine.check() == []
+    assert engine.admin.check() == []
 
 
 # ---------------------------------------------------------------------- sources
 
 
 def _listening(*sources: Any, **options: Any) -> Engine:
-    engine = Engine(clock=VirtualClock(T0), event_sources=sources, **options)
+    engine = Engine(clock=VirtualClock(T0), config=EngineConfig(event_sources=sources), **options)
     _prepare(engine)
     return engine
 
@@ -292,13 +293,13 @@ def test_a_message_without_acknowledgement_comes_again() -> None:
             super().ack(message)
 
     queue, backend, clock = Forgetful(), MemoryBackend(), VirtualClock(T0)
-    engine = Engine(backend, clock=clock, event_sources=[queue])
+    engine = Engine(backend, clock=clock, config=EngineConfig(event_sources=[queue]))
     _prepare(engine)
     queue.publish("shop:order", PAYLOAD, message_id="m1")
     with pytest.raises(Crash):
         engine.settle()
     assert len(queue.messages) == 1
-    again = Engine(backend, clock=clock, event_sources=[queue])
+    again = Engine(backend, clock=clock, config=EngineConfig(event_sources=[queue]))
     again.settle()
     assert queue.messages == ()
     assert len(again.executions("pay")) == 1
@@ -351,7 +352,7 @@ def test_sources_take_turns() -> None:
         assert engine.driver.listening.take(1)
     assert [len(queue.messages) for queue in queues] == [3, 3]
     engine.settle()
-    seen = [one.message_id for one in engine.event_executions("on_order", limit=100)]
+    seen = [one.message_id for one in engine.events.executions("on_order", limit=100)]
     assert len(seen) == 24
     assert queues[0].messages == queues[1].messages == ()
 
@@ -361,10 +362,10 @@ def test_in_real_time(tmp_path: Path) -> None:
     queue = MemoryQueue()
     workers = system_workers(sinks={"conductor": queue})
     event = WorkflowTask(name="e", task_reference_name="e", type="EVENT", sink="conductor:x", input_parameters={"order": 1})
-    with Engine(tmp_path / "s.db", workers=workers, event_sources=[queue]) as engine:
+    with Engine(tmp_path / "s.db", workers=workers, config=EngineConfig(event_sources=[queue])) as engine:
         engine.register(WorkflowDef(name="ship", tasks=[WorkflowTask(name="n", task_reference_name="n", type="NOOP")]))
         action = EventAction(action="start_workflow", start_workflow=StartWorkflow(name="ship", input={"order": "${order}"}))
-        engine.register_event_handler(EventHandler(name="h", event="conductor:flow:x", actions=[action], active=True))
+        engine.events.register(EventHandler(name="h", event="conductor:flow:x", actions=[action], active=True))
         engine.start(flow(event)).result(timeout="20s")
         assert engine.run_until_idle("20s")
         (row,) = engine.executions("ship")
@@ -377,6 +378,6 @@ def test_a_full_queue_refuses() -> None:
     queue.publish("e", {}, message_id="1")
     with pytest.raises(SinkError):
         queue.publish("e", {}, message_id="2")
-    for build in (lambda: MemoryQueue(capacity=0), lambda: Engine(event_sources=[object()])):  # type: ignore[list-item]
+    for build in (lambda: MemoryQueue(capacity=0), lambda: Engine(config=EngineConfig(event_sources=[object()]))):  # type: ignore[list-item]
         with pytest.raises(InvalidInput):
             build()

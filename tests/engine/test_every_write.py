@@ -33,6 +33,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
+from conductorlite.engine.config import EngineConfig
 from conductorlite.testing import ScriptedWorkers, assert_history, crash_everywhere, crashes, start_once
 
 ORDER_ID = "order-7"
@@ -188,7 +189,9 @@ def test_the_scenario_takes_every_way_it_should() -> None:
 @pytest.mark.parametrize("store", ["memory", "relay", "sqlite"])
 def test_a_crash_at_any_write_loses_nothing(store: str, rows: int, every: int, capsys: pytest.CaptureFixture[str]) -> None:
     """Killed before and after each write, it ends with the same history, and nothing is half-written in between."""
-    points = crash_everywhere(scenario, script, stores=[store], same_order=True, every=every, bounds=Bounds(rows=rows))
+    points = crash_everywhere(
+        scenario, script, stores=[store], same_order=True, every=every, config=EngineConfig(bounds=Bounds(rows=rows))
+    )
     with capsys.disabled():
         print(f" [{points} crash points on {store}]", end="")
     # At least one transaction, with a change and its commit, for each of the journal's turns.
@@ -314,7 +317,7 @@ def test_the_family_takes_every_way_it_should() -> None:
     family_script(workers)
     with Engine(clock=VirtualClock(), workers=workers) as engine:
         family_scenario(engine)
-        found = [engine.get(workflow_id) for workflow_id in engine.workflow_ids()]
+        found = [engine.get(workflow_id) for workflow_id in engine.admin.workflow_ids()]
         assert sorted((one.name, str(one.status)) for one in found) == [
             ("endless", "TERMINATED"),
             ("family", "FAILED"),
@@ -335,7 +338,7 @@ def test_the_family_takes_every_way_it_should() -> None:
         assert [one.created_at - late[one.workflow_id] for one in found if one.name == "leaf"] == [3_000, 3_000]
         (mourned,) = (one for one in found if one.name == "mourn")
         assert mourned.output_data["of"] == FAMILY_ID
-        assert engine.check() == []
+        assert engine.admin.check() == []
 
 
 def _strict_by_family(calm: Any, shaken: Any, workflow_id: str, where: str, same_order: bool) -> None:
@@ -382,7 +385,7 @@ def test_a_family_survives_a_crash_at_any_write(
 
     monkeypatch.setattr(crashes, "_compare_histories", compare)
     points = crash_everywhere(
-        family_scenario, family_script, stores=[store], same_order=True, every=every, bounds=Bounds(rows=rows)
+        family_scenario, family_script, stores=[store], same_order=True, every=every, config=EngineConfig(bounds=Bounds(rows=rows))
     )
     with capsys.disabled():
         print(f" [{points} crash points on {store}]", end="")

@@ -13,6 +13,7 @@ from crash_kit import STORES
 from run_time_kit import Json, dynamic, forked, loop, node, starting
 
 from conductorlite import Bounds, Engine, VirtualClock, WorkflowDef, WorkflowStatus
+from conductorlite.engine.config import EngineConfig
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, start_once
 
 MAIN_ID = "main-7"
@@ -65,7 +66,7 @@ def test_the_scenario_takes_every_way_it_should() -> None:
         main = engine.get(MAIN_ID)
         refs = {task.ref for task in main.tasks}
         assert refs == {"s", "f", "a", "b", "l", "c__1", "c__2", "g", "x", "w", "y", "k", "e", "j", "d"}
-        assert {str(engine.status(one)) for one in engine.workflow_ids()} == {WorkflowStatus.COMPLETED}
+        assert {str(engine.status(one)) for one in engine.admin.workflow_ids()} == {WorkflowStatus.COMPLETED}
         assert set(main.output_data["joined"]) == {"b", "l", "e"}
         assert main.output_data["last"] == {"by": "d"}
 
@@ -74,7 +75,9 @@ def test_the_scenario_takes_every_way_it_should() -> None:
 @pytest.mark.parametrize(("store", "every"), STORES)
 def test_a_crash_at_any_write_loses_nothing(store: str, every: int, rows: int, capsys: pytest.CaptureFixture[str]) -> None:
     """Killed before and after each write, both executions end with the same history."""
-    points = crash_everywhere(scenario, script, stores=[store], same_order=False, every=every, bounds=Bounds(rows=rows))
+    points = crash_everywhere(
+        scenario, script, stores=[store], same_order=False, every=every, config=EngineConfig(bounds=Bounds(rows=rows))
+    )
     with capsys.disabled():
         print(f" [{points} crash points on {store}]", end="")
     assert points >= 80 // every

@@ -26,6 +26,7 @@ from conductorlite import (
     WorkflowDef,
     WorkflowStatus,
 )
+from conductorlite.engine.config import EngineConfig
 from conductorlite.testing import ScriptedWorkers, start_once
 
 IT = "main-7"
@@ -91,10 +92,10 @@ def holding(engine: Engine) -> None:
     start_once(engine, definition, workflow_id=IT, **options)
     once(engine, "VARIABLES", lambda: engine.update_variables(IT, {"by": "me"}))
     once(engine, "SKIP", lambda: engine.skip_task(IT, "s", output={"skipped": 1}))
-    once(engine, "PAUSED", lambda: engine.bulk(Engine.pause, [IT]))
+    once(engine, "PAUSED", lambda: engine.admin.bulk(engine.pause, [IT]))
     if engine.status(IT) is WorkflowStatus.PAUSED:
         answer(engine)
-        engine.bulk(Engine.resume, [IT])
+        engine.admin.bulk(engine.resume, [IT])
     once(engine, "TERMINATED", lambda: engine.terminate(IT, "enough"))
     once(engine, "RUNNING", lambda: engine.retry(IT), times=3)
     answer(engine, 1, "late")
@@ -123,7 +124,7 @@ def restarting(engine: Engine) -> None:
     start_once(engine, "main", {"n": 2}, workflow_id="gone", version=1)
     once(engine, "TERMINATED", lambda: engine.terminate("gone"), workflow_id="gone")
     with suppress(ExecutionNotFound):
-        engine.remove("gone")
+        engine.admin.remove("gone")
     once(engine, "TERMINATED", lambda: engine.terminate(IT))
     once(engine, "RESTART", lambda: engine.restart(IT))
     answer(engine)
@@ -158,7 +159,7 @@ def family_rerunning(engine: Engine) -> None:
     start_once(engine, a_family("work"), workflow_id=IT)
     once(engine, "CHILD_REOPENED", lambda: engine.rerun(IT, from_task=deep_task(engine)))
     answer(engine)
-    once(engine, "CHILD_REOPENED", lambda: engine.restart(engine.children(IT)[0].workflow_id), times=2)
+    once(engine, "CHILD_REOPENED", lambda: engine.restart(engine.admin.children(IT)[0].workflow_id), times=2)
     once(engine, "RERUN", lambda: engine.rerun(IT, from_task="c"))
     once(engine, "TERMINATED", lambda: engine.terminate(IT))
     once(engine, "RERUN", lambda: engine.rerun(IT, from_task="c"), times=2)
@@ -177,7 +178,7 @@ def made_at_run_time(engine: Engine) -> None:
     once(engine, "RERUN", lambda: engine.rerun(IT, from_task="d"), times=3)
     engine.run_until_idle()
     if not any(line.kind is HistoryKind.MIGRATED for line in engine.history(IT)):
-        engine.migrate(IT, of(*tasks, work("z"), version=2))
+        engine.definitions.migrate(IT, of(*tasks, work("z"), version=2))
     answer(engine)
 
 
@@ -213,11 +214,11 @@ def test_the_undisturbed_run(name: str) -> None:
     script(workers)
     with Engine(clock=VirtualClock(), workers=workers) as engine:
         SCENARIOS[name](engine)
-        before = {one: engine.history(one) for one in engine.workflow_ids()}
+        before = {one: engine.history(one) for one in engine.admin.workflow_ids()}
         SCENARIOS[name](engine)
-        assert {one: engine.history(one) for one in engine.workflow_ids()} == before, "done again it does nothing"
-        assert sorted(str(engine.status(one)) for one in engine.workflow_ids()) == ENDS[name]
-        assert engine.check() == []
+        assert {one: engine.history(one) for one in engine.admin.workflow_ids()} == before, "done again it does nothing"
+        assert sorted(str(engine.status(one)) for one in engine.admin.workflow_ids()) == ENDS[name]
+        assert engine.admin.check() == []
 
 
 #: What is killed in CI, every thirteenth time; the other stores, and turns cut at one row, are deep.
@@ -241,7 +242,7 @@ FAST = {*((name, "memory") for name in SCENARIOS), ("family_retrying", "relay"),
 )
 def test_a_crash_at_any_write(name: str, store: str, rows: int, every: int, capsys: pytest.CaptureFixture[str]) -> None:
     """Killed before and after each write, every execution ends with the same outcome and history."""
-    points = crash_families(SCENARIOS[name], script, stores=[store], every=every, bounds=Bounds(rows=rows))
+    points = crash_families(SCENARIOS[name], script, stores=[store], every=every, config=EngineConfig(bounds=Bounds(rows=rows)))
     with capsys.disabled():
         print(f" [{points} crash points on {store}]", end="")
     assert points >= 40 // every

@@ -72,7 +72,7 @@ def test_a_child_runs_and_its_output_is_the_tasks(bench: Bench) -> None:
     bench.engine.settle()
     assert bench.task("c").output_data == {"subWorkflowId": child.workflow_id, "answer": 42}
     assert bench.statuses() == {"c": "COMPLETED", "z": "SCHEDULED"}
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
 
 
 @pytest.mark.trap("tasks-38")
@@ -107,7 +107,7 @@ def test_what_cannot_be_started(bench: Bench) -> None:
     bench.engine.register(flow(sub("b", "ring_b"), name="ring_a"), flow(sub("a", "ring_a"), name="ring_b"))
     with pytest.raises(InvalidDefinition, match=r"ring_a\.1 → ring_b\.1 → ring_a\.1"):
         bench.engine.start("ring_a")
-    assert list(bench.engine.workflow_ids()) == []
+    assert list(bench.engine.admin.workflow_ids()) == []
 
 
 @pytest.mark.trap("tasks-41")
@@ -157,7 +157,7 @@ def test_the_end_of_the_parent_ends_the_family(bench: Bench) -> None:
         assert bench.engine.status(one) is WorkflowStatus.TERMINATED
         assert "Parent workflow has been terminated with reason: " in (bench.engine.get(one).reason or "")
     assert bench.engine.poll("work") == []
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
 
 
 def test_a_task_that_times_out_ends_its_child(bench: Bench) -> None:
@@ -170,7 +170,7 @@ def test_a_task_that_times_out_ends_its_child(bench: Bench) -> None:
     assert bench.statuses() == {"c": "SCHEDULED"}
     bench.engine.terminate(bench.workflow_id)
     bench.at(100)
-    assert sorted(bench.engine.workflow_ids()) == sorted([bench.workflow_id, child.workflow_id])
+    assert sorted(bench.engine.admin.workflow_ids()) == sorted([bench.workflow_id, child.workflow_id])
 
 
 def test_an_optional_child(bench: Bench) -> None:
@@ -230,7 +230,7 @@ def test_a_failure_workflow_that_is_not_there_is_told(bench: Bench, name: str) -
     bench.engine.settle()
     assert bench.status_of_workflow() is WorkflowStatus.FAILED
     assert str(bench.workflow.output_data["conductor.failure_workflow"]).startswith("Error: ")
-    assert list(bench.engine.workflow_ids()) == [bench.workflow_id]
+    assert list(bench.engine.admin.workflow_ids()) == [bench.workflow_id]
 
 
 @pytest.mark.trap("core-43", "tasks-45")
@@ -241,7 +241,7 @@ def test_who_is_not_compensated(bench: Bench) -> None:
     bench.start(flow(sub("c", child), failure_workflow="mourn"))
     bench.engine.terminate(bench.workflow_id)
     bench.engine.settle()
-    assert len(list(bench.engine.workflow_ids())) == 2
+    assert len(list(bench.engine.admin.workflow_ids())) == 2
     assert bench.engine.poll("mourn") == []
 
 
@@ -317,7 +317,7 @@ def test_keep_last_n(bench: Bench) -> None:
     assert "only_once__1" not in refs
     output = bench.task("l").output_data
     assert (sorted(output), output["4"]["p"]) == (["4", "5", "iteration"], {"n": 3})
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
 
 
 def test_async_complete(bench: Bench) -> None:
@@ -327,7 +327,7 @@ def test_async_complete(bench: Bench) -> None:
     bench.start(flow(task, simple("z")))
     bench.do("CALL", output={"ticket": 7})
     assert bench.statuses() == {"it": "IN_PROGRESS"}
-    assert [entry.kind for entry in bench.engine.agenda()] == ["TASK_TIMEOUT"]
+    assert [entry.kind for entry in bench.engine.admin.agenda()] == ["TASK_TIMEOUT"]
     bench.at(3000)
     assert bench.statuses() == {"it": "IN_PROGRESS"}
     it = bench.task("it")

@@ -6,6 +6,7 @@ in `tests/processes/test_dead_holders.py`.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -78,7 +79,7 @@ def test_what_is_closed_gives_back(world: World) -> None:
         assert given.poll_timeout_at is not None
         told = other.history("w")[-1]
         assert (told.status, told.reason) == ("SCHEDULED", "given back: worker 'conductorlite' stopped before it was done")
-        assert other.check() == []
+        assert other.admin.check() == []
         other.settle()
         (task,) = other.poll("work")
         assert task.lease > held.lease
@@ -96,7 +97,7 @@ def test_what_a_dead_process_had_is_given_back_by_who_opens_the_store(world: Wor
         given = third.get("w").task("work")
         assert (given.status, given.attempt, given.deaths, given.holder) == (TaskStatus.SCHEDULED, 0, 1, None)
         assert other.history("w")[-1].reason == "given back: the process of worker 'conductorlite' died"
-        assert third.check() == []
+        assert third.admin.check() == []
     with world.engine() as last:
         assert last.run("w").result() == {"done": True}
         assert [task.attempt for task in last.get("w").tasks] == [0]
@@ -147,22 +148,22 @@ def test_a_slot_is_kept(world: World) -> None:
     with world.engine() as other:
         assert other.get("w").task("work").status is TaskStatus.SCHEDULED
         assert other.get("v").task("work").status is TaskStatus.PENDING
-        assert other.check() == []
+        assert other.admin.check() == []
         other.run_until_idle()
         assert {other.status(one) for one in "vw"} == {WorkflowStatus.COMPLETED}
 
 
-@pytest.mark.parametrize("verb", ["pause", "terminate", "remove"])
+@pytest.mark.parametrize("verb", ["pause", "terminate", "admin.remove"])
 def test_whatever_became_of_its_execution(world: World, verb: str) -> None:
     """It is paused: the task is offered. It has ended, or is gone: there is nothing to give back."""
     with world.engine() as engine:
         engine.start(ONE, workflow_id="w")
         world.hold(engine)
-        if verb == "remove":
+        if verb == "admin.remove":
             engine.terminate("w")
-        getattr(engine, verb)("w")
+        attrgetter(verb)(engine)("w")
     with world.engine() as other:
-        assert other.check() == []
+        assert other.admin.check() == []
         if verb == "pause":
             assert other.get("w").task("work").status is TaskStatus.SCHEDULED
             other.resume("w")
@@ -183,8 +184,8 @@ def test_a_task_that_kills_its_process_ends(world: World) -> None:
         assert task.reason == "Task 'work' (work): its worker's process died 3 times, the last time while it ran alone"
         assert other.status("w") is WorkflowStatus.TIMED_OUT
         assert "died 3 times" in str(other.explain("w"))
-        assert other.check() == []
-        again = replay(other.export("w"))
+        assert other.admin.check() == []
+        again = replay(other.admin.export("w"))
         assert again.lines == len(other.history("w"))
         assert again.engine.get("w").task("work").deaths == 3
 
@@ -273,7 +274,7 @@ def test_it_keeps_its_place(world: World) -> None:
     with world.engine(workers=False) as other:
         given = other.get("w").task("work")
         assert given.poll_timeout_at == world.clock.now() + 3_600_000
-        assert other.check() == []
+        assert other.admin.check() == []
         other.settle()
         assert [task.workflow_id for task in other.poll("work", count=2)] == ["w", "later-0"]
 
@@ -288,6 +289,6 @@ def test_after_its_response_timeout(world: World) -> None:
     with world.engine() as other:
         given = other.get("w").task("work")
         assert (given.status, given.attempt, given.deaths) == (TaskStatus.SCHEDULED, 0, 1)
-        assert other.check() == []
+        assert other.admin.check() == []
         assert other.run("w").result() == {"done": True}
-        assert replay(other.export("w")).lines == len(other.history("w"))
+        assert replay(other.admin.export("w")).lines == len(other.history("w"))

@@ -39,9 +39,9 @@ def _statuses(bench: Bench, ids: str) -> list[str]:
 def _whole(bench: Bench) -> None:
     """Every law, of limits too, and each execution lived again from its export."""
     verify(bench.engine.backend, bench.clock.now())
-    assert bench.engine.check() == []
-    for one in bench.engine.workflow_ids():
-        replay(bench.engine.export(one)).engine.close()
+    assert bench.engine.admin.check() == []
+    for one in bench.engine.admin.workflow_ids():
+        replay(bench.engine.admin.export(one)).engine.close()
 
 
 def test_a_backlog_begins_as_the_window_allows(bench: Bench) -> None:
@@ -69,7 +69,7 @@ def test_the_window_begins_at_the_take(bench: Bench) -> None:
     bench.at(63.999)
     assert _statuses(bench, "w3") == ["PENDING"]
     bench.at(64)
-    assert (_taken(bench), bench.engine.limit("task:a").admitted_at) == (["w3"], (T0 + 4_500, T0 + 64_000))
+    assert (_taken(bench), bench.engine.limits.get("task:a").admitted_at) == (["w3"], (T0 + 4_500, T0 + 64_000))
     _whole(bench)
 
 
@@ -83,11 +83,11 @@ def test_workers_that_are_not_there_hold_up_nobody(bench: Bench) -> None:
     assert _statuses(bench, "d1 w1") == ["SCHEDULED", "PENDING"]
     bench.at(5)
     assert (_statuses(bench, "d1 d2 d3"), _taken(bench)) == (["PENDING"] * 3, ["w1", "w2"])
-    assert bench.engine.limit("task:a").unpolled == ("dead:a",)
+    assert bench.engine.limits.get("task:a").unpolled == ("dead:a",)
     bench.at(65)
     assert _statuses(bench, "d1 w3") == ["PENDING", "SCHEDULED"]
     assert _taken(bench, domain="dead") == ["d1"]
-    assert [member.workflow_id for member in bench.engine.limit("task:a").line] == ["d2", "d3", "d4"]
+    assert [member.workflow_id for member in bench.engine.limits.get("task:a").line] == ["d2", "d3", "d4"]
     assert _taken(bench) == ["w3"]
     _whole(bench)
 
@@ -100,7 +100,7 @@ def test_what_nobody_took_has_its_old_place(bench: Bench) -> None:
     _started(bench, definition, "w2")
     _started(bench, definition, "high", priority=5)
     assert _statuses(bench, "w1 w2 high") == ["PENDING"] * 3
-    assert [member.workflow_id for member in bench.engine.limit("task:a").line] == ["high", "w1", "w2"]
+    assert [member.workflow_id for member in bench.engine.limits.get("task:a").line] == ["high", "w1", "w2"]
     order = []
     for minute in range(3):
         bench.at(20 + 60 * minute)
@@ -116,7 +116,7 @@ def test_both_limits(bench: Bench) -> None:
     _started(bench, definition, "w1 w2")
     bench.at(5)
     assert (_statuses(bench, "d1 w1 w2"), _taken(bench)) == (["PENDING", "SCHEDULED", "PENDING"], ["w1"])
-    limit = bench.engine.limit("task:a")
+    limit = bench.engine.limits.get("task:a")
     assert (limit.in_use, limit.reserved, limit.admitted_at) == (1, 0, (T0 + 5_000,))
     bench.report(bench.engine.get("w1").task("a"))
     bench.engine.settle()
@@ -127,7 +127,7 @@ def test_both_limits(bench: Bench) -> None:
 def _given_back(bench: Bench, task: Task, why: str = "died") -> None:
     event = new_event(task.workflow_id, EventKind.GIVE_BACK, bench.clock.now(), {"lease": task.lease, "why": why})
     about = {"ref": task.ref, "attempt": task.attempt, "generation": task.generation}
-    bench.engine.turns.take(task.workflow_id, [attrs.evolve(event, **about)])
+    bench.engine.core.turns.take(task.workflow_id, [attrs.evolve(event, **about)])
     bench.engine.settle()
 
 
@@ -172,7 +172,7 @@ def test_paused_while_it_is_offered(bench: Bench) -> None:
     _started(bench, flow(limited("a", rate=1, per_s=60)), "w1 w2")
     bench.engine.pause("w1")
     bench.at(5)
-    limit = bench.engine.limit("task:a")
+    limit = bench.engine.limits.get("task:a")
     assert (_statuses(bench, "w1 w2"), [one.workflow_id for one in limit.line]) == (["PENDING", "SCHEDULED"], [])
     assert _taken(bench) == ["w2"]
     bench.engine.resume("w1")
@@ -212,25 +212,25 @@ MOVES: dict[str, Callable[[], WorkflowDef]] = {
 def test_moved_to_another_definition_while_it_is_offered(bench: Bench, name: str) -> None:
     """It begins by the new one, and holds no place of the old one any more."""
     _started(bench, flow(limited("a", rate=1, per_s=60)), "w1 w2")
-    bench.engine.migrate("w1", MOVES[name]())
+    bench.engine.definitions.migrate("w1", MOVES[name]())
     bench.engine.settle()
     assert _taken(bench, 1) == ["w1"]
     bench.at(5)
     begun = {"without a limit": (), "with slots only": (T0 + 5_000,), "with a limit": (T0,)}
-    assert (bench.engine.limit("task:a").reserved, bench.engine.limit("task:a").admitted_at) == (0, begun[name])
-    assert bench.engine.check() == []
+    assert (bench.engine.limits.get("task:a").reserved, bench.engine.limits.get("task:a").admitted_at) == (0, begun[name])
+    assert bench.engine.admin.check() == []
 
 
 def test_moved_from_a_definition_without_a_limit(bench: Bench) -> None:
     """It asks when it is polled."""
     _started(bench, flow(limited("a", rate=1, per_s=60)), "w1")
     bench.engine.start(flow(simple("a", {"retry_count": 0})), workflow_id="w2")
-    bench.engine.migrate("w2", flow(limited("a", rate=1, per_s=60), version=2))
+    bench.engine.definitions.migrate("w2", flow(limited("a", rate=1, per_s=60), version=2))
     bench.engine.settle()
     assert (_taken(bench), _statuses(bench, "w2")) == (["w1"], ["PENDING"])
     bench.at(60)
     assert _taken(bench) == ["w2"]
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
 
 
 def test_a_lost_event_is_found_and_written_again(bench: Bench) -> None:
@@ -240,9 +240,9 @@ def test_a_lost_event_is_found_and_written_again(bench: Bench) -> None:
         row = tx.workflow("w1")
         assert row is not None
         tx.apply(Decision(workflow=row, cancelled=("OFFER_ENDS:a",)))
-    assert [finding.law for finding in bench.engine.check()] == ["slots_are_those_of_the_rows"]
-    bench.engine.repair("w1")
-    assert bench.engine.check() == []
+    assert [finding.law for finding in bench.engine.admin.check()] == ["slots_are_those_of_the_rows"]
+    bench.engine.admin.repair("w1")
+    assert bench.engine.admin.check() == []
     bench.at(6)
     assert _statuses(bench, "w1") == ["PENDING"]
 
@@ -256,7 +256,9 @@ def test_a_driver_with_busy_workers_loses_nothing() -> None:
         for number in range(4):
             engine.start(flow(simple("a", None)), workflow_id=f"w{number}")
         engine.run_until_idle()
-        lines = [line for one in engine.workflow_ids() for line in engine.history(one) if line.status == TaskStatus.IN_PROGRESS]
+        lines = [
+            line for one in engine.admin.workflow_ids() for line in engine.history(one) if line.status == TaskStatus.IN_PROGRESS
+        ]
         assert sorted((line.at - T0) / 1000 for line in lines) == [0, 0, 0, 20]
 
 
@@ -319,7 +321,7 @@ def test_a_clock_that_jumps_ends_no_window(jump: int, tmp_path: Path) -> None:
         engine.start(flow(limited("a", rate=1, per_s=3_600)), workflow_id="w3")
         engine.settle()
         assert engine.poll("a", count=9) == []
-        (begun,) = engine.limit("task:a").admitted_at
+        (begun,) = engine.limits.get("task:a").admitted_at
         assert abs(begun - jump - task.updated_at) < 60_000
 
 

@@ -121,7 +121,7 @@ def test_a_dynamic_task_is_limited(bench: Bench) -> None:
         engine.start(flow(dynamic), workflow_id=one)
         engine.settle()
     assert _statuses(engine, "w1", "w2") == ["SCHEDULED", "PENDING"]
-    assert engine.limit("task:a").waiting == 1
+    assert engine.limits.get("task:a").waiting == 1
 
 
 def test_an_operator_is_not_limited(bench: Bench) -> None:
@@ -131,7 +131,7 @@ def test_an_operator_is_not_limited(bench: Bench) -> None:
     for one in ("w1", "w2"):
         engine.start(flow(waits), workflow_id=one)
     assert _statuses(engine, "w1", "w2") == ["IN_PROGRESS", "IN_PROGRESS"]
-    assert engine.limits() == []
+    assert engine.limits.all() == []
 
 
 @pytest.mark.trap("core-50")
@@ -156,9 +156,9 @@ def test_keys_are_constant_or_expressions(bench: Bench) -> None:
         engine.start(_keyed("${workflow.input.who}"), {"who": who}, workflow_id=one)
     assert _statuses(engine, "w1", "w2", "w3") == ["SCHEDULED", "SCHEDULED", "PENDING"]
     engine.start(_keyed("${workflow.correlationId}", name="other"), workflow_id="w4", correlation_id="x")
-    assert (_statuses(engine, "w4"), engine.limit("workflow:x").waiting) == (["PENDING"], 2)
+    assert (_statuses(engine, "w4"), engine.limits.get("workflow:x").waiting) == (["PENDING"], 2)
     engine.start(_keyed(None), workflow_id="w5")
-    assert engine.limit("workflow:flow").in_use == 1
+    assert engine.limits.get("workflow:flow").in_use == 1
 
 
 def test_a_key_that_yields_nothing_limits_nothing(bench: Bench) -> None:
@@ -167,7 +167,7 @@ def test_a_key_that_yields_nothing_limits_nothing(bench: Bench) -> None:
     for one, given in (("w1", {}), ("w2", {}), ("w3", {"who": ""}), ("w4", {"who": ""})):
         engine.start(_keyed("${workflow.input.who}"), given, workflow_id=one)
     assert _statuses(engine, "w1", "w2", "w3", "w4") == ["SCHEDULED"] * 4
-    assert (engine.limits(), engine.get("w1").rate_limit_key) == ([], None)
+    assert (engine.limits.all(), engine.get("w1").rate_limit_key) == ([], None)
 
 
 def test_reject(bench: Bench) -> None:
@@ -196,7 +196,7 @@ def test_a_child_that_needs_its_parents_slot_fails(bench: Bench) -> None:
     assert failed.status is WorkflowStatus.FAILED
     reason = "it needs a slot of 'workflow:k', which an execution above it holds until this one has ended"
     assert reason in str(failed.tasks[0].reason)
-    assert engine.limit("workflow:k").in_use == 0
+    assert engine.limits.get("workflow:k").in_use == 0
 
 
 @pytest.mark.parametrize("verb", ["retry", "rerun"])
@@ -222,7 +222,7 @@ def test_a_workflow_times_out_while_it_waits_for_its_slot(bench: Bench) -> None:
     engine.start(_keyed(), workflow_id="w1")
     engine.start(definition, workflow_id="w2")
     bench.at(60)
-    assert (engine.status("w2"), engine.limit("workflow:k").waiting) == (WorkflowStatus.TIMED_OUT, 0)
+    assert (engine.status("w2"), engine.limits.get("workflow:k").waiting) == (WorkflowStatus.TIMED_OUT, 0)
     definition = flow(_limited("a", "b", concurrent_exec_limit=1, poll_timeout_s=5))
     for one in ("w3", "w4"):
         engine.start(definition, workflow_id=one)
@@ -241,7 +241,7 @@ def test_a_paused_execution_holds_up_nobody(new_bench: NewBench) -> None:
         engine.start(flow(_limited("a", concurrent_exec_limit=1)), workflow_id=one)
         engine.advance("1s")
     engine.pause("w2")
-    assert [member.workflow_id for member in engine.limit("task:a").line] == ["w3"]
+    assert [member.workflow_id for member in engine.limits.get("task:a").line] == ["w3"]
     engine.resume("w2")
     engine.settle()
-    assert [member.workflow_id for member in engine.limit("task:a").line] == ["w3", "w2"]
+    assert [member.workflow_id for member in engine.limits.get("task:a").line] == ["w3", "w2"]

@@ -77,20 +77,22 @@ def test_the_scenarios_take_every_way_they_should() -> None:
 
         def look(*_: object) -> None:
             nonlocal waited
-            first = engine.get("crowd-0") if "crowd-0" in engine.workflow_ids() else None
+            first = engine.get("crowd-0") if "crowd-0" in engine.admin.workflow_ids() else None
             waited += first is not None and first.status.terminal and first.rate_limited
 
         engine.listen(look)
         scenario(engine)
         assert waited
         assert [str(engine.status(f"crowd-{number}")) for number in range(3)] == ["COMPLETED", "TERMINATED", "COMPLETED"]
-        told = [str(line.status) for each in engine.workflow_ids() for line in engine.history(each) if line.ref == "b"]
+        told = [str(line.status) for each in engine.admin.workflow_ids() for line in engine.history(each) if line.ref == "b"]
         assert "PENDING" in told
     workers = ScriptedWorkers()
     beat(workers)
     with Engine(clock=VirtualClock(), workers=workers) as engine:
         windows(engine)
-        instants = sorted(line.at for each in engine.workflow_ids() for line in engine.history(each) if line.status == "SCHEDULED")
+        instants = sorted(
+            line.at for each in engine.admin.workflow_ids() for line in engine.history(each) if line.status == "SCHEDULED"
+        )
         assert [later - earlier for earlier, later in pairwise(instants)] == [5_000] * 3
 
 

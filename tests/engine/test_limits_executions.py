@@ -152,7 +152,7 @@ def test_a_start_that_is_rejected_stores_nothing(laws: Bench) -> None:
     for _ in range(2):
         with pytest.raises(LimitReached, match="'workflow:p' has all its 1 slots in use"):
             laws.start(PICKY, workflow_id="second", idempotency_key="once")
-    assert list(laws.engine.workflow_ids()) == ["first"]
+    assert list(laws.engine.admin.workflow_ids()) == ["first"]
     assert _in_use(laws, "workflow:p") == (1, 0)
     laws.do("one")
     laws.start(PICKY, workflow_id="second", idempotency_key="once")
@@ -197,7 +197,7 @@ def test_a_child_cannot_wait_for_what_its_parent_holds(laws: Bench, policy: str)
     assert run.status is WorkflowStatus.FAILED
     told = "it needs a slot of 'workflow:own', which an execution above it holds until this one has ended"
     assert told in str(run.workflow.reason)
-    child = laws.engine.children(laws.engine.children(run.workflow_id)[0].workflow_id)[0]
+    child = laws.engine.admin.children(laws.engine.admin.children(run.workflow_id)[0].workflow_id)[0]
     with pytest.raises(Conflict, match="it needs a slot of 'workflow:own'"):
         laws.engine.retry(child.workflow_id)
     assert _in_use(laws, "workflow:own") == (0, 0)
@@ -212,7 +212,7 @@ def test_a_parent_that_waits_to_be_reopened_hears_of_the_end_of_its_child(laws: 
     laws.do("one", "FAILED")
     assert run.status is WorkflowStatus.FAILED
     laws.start(flow(simple("two"), name="other", rate_limit_config=keyed(1, "k")))
-    laws.engine.retry(laws.engine.children("parent")[0].workflow_id)
+    laws.engine.retry(laws.engine.admin.children("parent")[0].workflow_id)
     laws.engine.settle()
     assert (run.status, run.workflow.rate_limited) == (WorkflowStatus.FAILED, True)
     laws.do("one")
@@ -325,7 +325,7 @@ def test_terminating_leaves_the_line(waiting: Bench, paused: bool) -> None:
     assert (waiting.workflow.rate_limited, waiting.workflow.rate_limit_key) == (False, None)
     assert _in_use(waiting, "workflow:k") == (1, 0)
     waiting.engine.settle()
-    waiting.engine.remove("late")
+    waiting.engine.admin.remove("late")
     _free(waiting)
     assert _in_use(waiting, "workflow:k") == (0, 0)
 
@@ -340,7 +340,7 @@ def test_terminating_by_a_clock_that_is_behind_leaves_nothing(waiting: Bench, re
     if resumed:
         other.resume("late")
     other.terminate("late")
-    assert other.check() == []
+    assert other.admin.check() == []
 
 
 def test_the_timeout_of_an_execution_runs_while_it_waits(laws: Bench) -> None:
@@ -373,7 +373,7 @@ def test_a_rerun_of_one_that_waits_gets_it_no_slot(waiting: Bench) -> None:
 def test_migrated_while_it_waits_it_begins_on_the_new_definition(waiting: Bench) -> None:
     """The PENDING first task takes its new name; let in, that is what is scheduled."""
     moved = flow(simple("uno"), simple("two"), name="w", version=2, rate_limit_config=keyed(1, "k"))
-    waiting.engine.migrate("late", moved, refs={"one": "uno"})
+    waiting.engine.definitions.migrate("late", moved, refs={"one": "uno"})
     assert waiting.statuses() == {"uno": "PENDING"}
     _free(waiting)
     waiting.do("uno")
@@ -384,7 +384,7 @@ def test_migrated_while_it_waits_it_begins_on_the_new_definition(waiting: Bench)
 def test_migrated_while_paused_to_a_definition_without_a_limit_it_begins_when_resumed(waiting: Bench) -> None:
     """It is in no line, and the new definition knows of none."""
     waiting.engine.pause("late")
-    waiting.engine.migrate("late", flow(simple("one"), simple("two"), name="w", version=2))
+    waiting.engine.definitions.migrate("late", flow(simple("one"), simple("two"), name="w", version=2))
     waiting.engine.resume("late")
     waiting.engine.settle()
     assert waiting.statuses() == {"one": "SCHEDULED"}
@@ -398,7 +398,7 @@ def test_a_task_that_was_renamed_in_its_line_gets_its_slot(laws: Bench) -> None:
     old = flow(fork("f", [limited("a", "work", k=1)], [limited("b", "work", k=1)]), join("j", "a", "b"), name="m")
     new = flow(fork("f", [limited("a", "work", k=1)], [limited("c", "work", k=1)]), join("j", "a", "c"), name="m", version=2)
     laws.start(old, workflow_id="m")
-    laws.engine.migrate("m", new, refs={"b": "c"})
+    laws.engine.definitions.migrate("m", new, refs={"b": "c"})
     assert laws.do("work").ref == "a"
     assert laws.do("work").ref == "c"
     assert laws.status_of_workflow() is WorkflowStatus.COMPLETED
@@ -451,7 +451,7 @@ def test_one_that_waits_to_go_on_is_not_removed_and_may_be_terminated(failed: Be
     """Removed, it would take a slot with it; terminated, it stays FAILED, waits no more, and can be removed."""
     failed.engine.retry("late")
     with pytest.raises(Conflict, match="it waits for a slot to go on and cannot be removed; terminate it first"):
-        failed.engine.remove("late")
+        failed.engine.admin.remove("late")
     failed.engine.terminate("late")
     assert (failed.status_of_workflow(), failed.workflow.rate_limited) == (WorkflowStatus.FAILED, False)
     with pytest.raises(Conflict, match="cannot be terminated"):
@@ -459,7 +459,7 @@ def test_one_that_waits_to_go_on_is_not_removed_and_may_be_terminated(failed: Be
     _free(failed)
     assert failed.status_of_workflow() is WorkflowStatus.FAILED
     assert _in_use(failed, "workflow:k") == (0, 0)
-    failed.engine.remove("late")
+    failed.engine.admin.remove("late")
 
 
 def test_two_verbs_wait_together_and_one_of_them_goes_on(failed: Bench) -> None:

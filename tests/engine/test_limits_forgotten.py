@@ -42,12 +42,12 @@ def test_nothing_is_left(store: Backend) -> None:
     for number in range(30):
         engine.start(PER_CUSTOMER, {"customer": f"c{number % 10}"})
     assert rows(store) == [f"workflow:c{number}" for number in range(10)]
-    assert engine.limit("workflow:c3").waiting == 2
+    assert engine.limits.get("workflow:c3").waiting == 2
     engine.run_until_idle()
     assert engine.executions("w", status=WorkflowStatus.COMPLETED, limit=100).__len__() == 30
     assert rows(store) == []
-    assert engine.limit("workflow:c3").in_use == 0
-    assert engine.check() == []
+    assert engine.limits.get("workflow:c3").in_use == 0
+    assert engine.admin.check() == []
     engine.close()
 
 
@@ -60,14 +60,14 @@ def test_every_way_to_give_back(verb: str, store: Backend) -> None:
         engine.terminate(workflow_id)
         engine.settle()
         if verb == "remove":
-            engine.remove(workflow_id)
+            engine.admin.remove(workflow_id)
     assert rows(store) == []
     if verb == "fail":
         engine.retry(ids[0])
         assert rows(store) == ["workflow:c"]
         engine.terminate(ids[0])
         assert rows(store) == []
-    assert engine.check() == []
+    assert engine.admin.check() == []
     engine.close()
 
 
@@ -86,10 +86,10 @@ def test_an_asker_that_read_it_before_it_went(store: Backend) -> None:
     engine.register(PER_CUSTOMER)
     backend.on_writing = meanwhile
     second = engine.start("w", {"customer": "c"})
-    assert engine.limit("workflow:c").holders[0].workflow_id == second.workflow_id
-    assert engine.limit("workflow:c").waiting == 0
+    assert engine.limits.get("workflow:c").holders[0].workflow_id == second.workflow_id
+    assert engine.limits.get("workflow:c").waiting == 0
     assert [str(task.status) for task in second.workflow.tasks] == ["SCHEDULED"]
-    assert engine.check() == []
+    assert engine.admin.check() == []
     engine.close()
 
 
@@ -136,10 +136,10 @@ def test_what_an_earlier_version_left(store: Backend) -> None:
     with store.writing() as tx:
         tx.put_limit(LimitChange(limit=Limit(key="workflow:old", fence=1, in_use=1, number=1)))
     engine = Engine(store, clock=VirtualClock(0))
-    assert any(finding.workflow_id == "workflow:old" for finding in engine.repair().done)
+    assert any(finding.workflow_id == "workflow:old" for finding in engine.admin.repair().done)
     assert rows(store) == ["task:a"]
-    assert engine.check() == []
-    assert engine.repair().done == ()
+    assert engine.admin.check() == []
+    assert engine.admin.repair().done == ()
     engine.close()
 
 

@@ -23,7 +23,7 @@ ASKERS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.booleans())
 def _offered(bench: Bench) -> list[str]:
     """Executions whose task is offered or with a worker, in the order in which that was told."""
     found = []
-    for each in bench.engine.workflow_ids():
+    for each in bench.engine.admin.workflow_ids():
         line = [line for line in bench.engine.history(each) if line.status == "SCHEDULED"]
         found += [(line[-1].at, each)] if line else []
     return [each for _, each in sorted(found)]

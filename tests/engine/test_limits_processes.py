@@ -71,7 +71,7 @@ def _finished(store: SQLiteBackend) -> dict[str, Any]:
     engine = traffic.engines[0]
     with engine.backend.reading() as view:
         held = sum(limit.in_use for limit in view.limits("", 100))
-    for each in list(engine.workflow_ids()):
+    for each in list(engine.admin.workflow_ids()):
         traffic.names[each] = engine.get(each).name
         traffic.histories[each] = list(engine.history(each))
     traffic.every = 50

@@ -1,4 +1,4 @@
-"""How limits stand, as `Engine.limits` and `Engine.limit` tell it, on every store."""
+"""How limits stand, as `Engine.limits` and `Engine.limits.get` tell it, on every store."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_slots_that_are_held_and_the_line(new_bench: NewBench) -> None:
     engine.advance("1s")
     _started(engine, definition, "w4")
     _started(engine, definition, "w5", priority=7)
-    found = engine.limit("task:pay")
+    found = engine.limits.get("task:pay")
     assert (found.key, found.in_use, found.waiting, found.admitted_at, found.window_moves_at) == ("task:pay", 2, 3, (), None)
     assert sorted(member.workflow_id for member in found.holders) == ["w1", "w2"]
     assert _line(found) == ["w5", "w3", "w4"]
@@ -43,7 +43,7 @@ def test_slots_that_are_held_and_the_line(new_bench: NewBench) -> None:
     (task,) = engine.poll("pay")
     engine.update_task(TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, status=TaskStatus.COMPLETED))
     engine.settle()
-    after = engine.limit("task:pay")
+    after = engine.limits.get("task:pay")
     assert (after.in_use, after.waiting, _line(after)) == (2, 2, ["w3", "w4"])
 
 
@@ -52,21 +52,21 @@ def test_a_window(new_bench: NewBench) -> None:
     engine = new_bench().engine
     definition = flow(_limited("sms", rate_limit_per_frequency=2, rate_limit_frequency_s=60))
     _started(engine, definition, "w1")
-    found = engine.limit("task:sms")
+    found = engine.limits.get("task:sms")
     assert (found.in_use, found.reserved, found.admitted_at, [one.workflow_id for one in found.holders]) == (0, 1, (), ["w1"])
     engine.poll("sms")
     engine.advance("10s")
     _started(engine, definition, "w2 w3")
     engine.poll("sms", count=9)
-    found = engine.limit("task:sms")
+    found = engine.limits.get("task:sms")
     assert (found.in_use, found.waiting, found.holders) == (0, 1, ())
     assert (found.admitted_at, found.window_moves_at) == ((T0, T0 + 10_000), T0 + 60_000)
     engine.advance("50s")
     assert engine.get("w3").tasks[0].status is TaskStatus.SCHEDULED
-    found = engine.limit("task:sms")
+    found = engine.limits.get("task:sms")
     assert (found.waiting, found.reserved, found.admitted_at, found.window_moves_at) == (0, 1, (T0 + 10_000,), None)
     engine.advance("5s")
-    found = engine.limit("task:sms")
+    found = engine.limits.get("task:sms")
     assert (found.waiting, found.reserved, found.unpolled) == (1, 0, ("sms",))
 
 
@@ -79,10 +79,10 @@ def test_limits_of_executions(new_bench: NewBench) -> None:
         for one in ids.split():
             engine.start(definition, {"who": who}, workflow_id=one)
     engine.settle()
-    found = engine.limits()
+    found = engine.limits.all()
     assert [(one.key, one.in_use, one.waiting) for one in found] == [("workflow:x", 1, 0), ("workflow:y", 1, 1)]
     assert [(one.holders, one.line) for one in found] == [((), ()), ((), ())]
-    (waiter,) = engine.limit("workflow:y").line
+    (waiter,) = engine.limits.get("workflow:y").line
     assert (waiter.workflow_id, waiter.ref, waiter.task_id) == ("w2", None, None)
 
 
@@ -91,21 +91,21 @@ def test_pages(new_bench: NewBench) -> None:
     engine = new_bench().engine
     for name in "cab":
         _started(engine, flow(_limited(name, concurrent_exec_limit=3)), " ".join(f"{name}{n}" for n in range(8)))
-    assert [one.key for one in engine.limits(limit=2)] == ["task:a", "task:b"]
-    assert [one.key for one in engine.limits(limit=2, after="task:b")] == ["task:c"]
-    found = engine.limit("task:a", limit=2)
+    assert [one.key for one in engine.limits.all(limit=2)] == ["task:a", "task:b"]
+    assert [one.key for one in engine.limits.all(limit=2, after="task:b")] == ["task:c"]
+    found = engine.limits.get("task:a", limit=2)
     assert (found.in_use, len(found.holders), found.waiting, _line(found)) == (3, 2, 5, ["a3", "a4"])
 
 
 def test_what_nobody_has_asked(new_bench: NewBench) -> None:
     """A limit that nobody has asked has nothing in use; a text that can be no key is refused."""
     engine = new_bench().engine
-    assert engine.limits() == []
-    assert engine.limit("task:pay") == LimitUse(key="task:pay", in_use=0, waiting=0)
+    assert engine.limits.all() == []
+    assert engine.limits.get("task:pay") == LimitUse(key="task:pay", in_use=0, waiting=0)
     for key in ("pay", "task:", "queue:pay", ""):
         with pytest.raises(InvalidInput, match="is no limit"):
-            engine.limit(key)
+            engine.limits.get(key)
     with pytest.raises(InvalidInput, match="below 1"):
-        engine.limit("task:pay", limit=0)
+        engine.limits.get("task:pay", limit=0)
     with pytest.raises(InvalidInput, match="below 1"):
-        engine.limits(limit=0)
+        engine.limits.all(limit=0)

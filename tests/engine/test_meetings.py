@@ -41,12 +41,12 @@ def test_a_dynamic_fork_in_progress_does_not_move(bench: Bench) -> None:
     new = workflow(*forked(), node("y"), node("z"), version=2)
     bench.start(old, branches([node("a"), node("b")]))
     bench.do("a")
-    plan = bench.engine.migrate(bench.workflow_id, new, dry_run=True)
+    plan = bench.engine.definitions.migrate(bench.workflow_id, new, dry_run=True)
     assert plan.verdict is Verdict.BLOCKED
     with pytest.raises(Conflict):
-        bench.engine.migrate(bench.workflow_id, new)
+        bench.engine.definitions.migrate(bench.workflow_id, new)
     bench.do("b")
-    bench.engine.migrate(bench.workflow_id, new)
+    bench.engine.definitions.migrate(bench.workflow_id, new)
     bench.healthy()
     bench.engine.rerun(bench.workflow_id, from_task="b")
     bench.healthy()
@@ -62,7 +62,7 @@ def test_what_was_made_at_run_time_may_be_read_after_a_move(bench: Bench) -> Non
     bench.start(workflow(*forked(), node("y"), z), branches([node("a"), node("b")]))
     bench.do("a")
     bench.do("b", output={"n": 7})
-    plan = bench.engine.migrate(bench.workflow_id, workflow(*forked(), node("y"), z, version=2))
+    plan = bench.engine.definitions.migrate(bench.workflow_id, workflow(*forked(), node("y"), z, version=2))
     assert plan.verdict is Verdict.SAFE
     bench.do("y")
     bench.healthy()
@@ -74,9 +74,9 @@ def test_what_was_skipped_ahead_moves(bench: Bench) -> None:
     bench.start(workflow(node("a"), node("b"), node("c")))
     bench.engine.skip_task(bench.workflow_id, "b", output={"n": 1})
     new = workflow(node("a"), node("bb", name="b"), node("c", inputParameters={"n": "${bb.output.n}"}), version=2)
-    plan = bench.engine.migrate(bench.workflow_id, new, refs={"b": "bb"}, dry_run=True)
+    plan = bench.engine.definitions.migrate(bench.workflow_id, new, refs={"b": "bb"}, dry_run=True)
     assert not plan.blocked, plan
-    bench.engine.migrate(bench.workflow_id, new, refs={"b": "bb"})
+    bench.engine.definitions.migrate(bench.workflow_id, new, refs={"b": "bb"})
     bench.healthy()
     bench.do("a")
     bench.healthy()
@@ -88,9 +88,9 @@ def test_what_was_skipped_ahead_is_no_more(bench: Bench) -> None:
     bench.start(workflow(node("a"), node("b"), node("c")))
     bench.engine.skip_task(bench.workflow_id, "b")
     new = workflow(node("a"), node("c"), version=2)
-    plan = bench.engine.migrate(bench.workflow_id, new, dry_run=True)
+    plan = bench.engine.definitions.migrate(bench.workflow_id, new, dry_run=True)
     if not plan.blocked:
-        bench.engine.migrate(bench.workflow_id, new)
+        bench.engine.definitions.migrate(bench.workflow_id, new)
     bench.do("a")
     bench.healthy()
     bench.do("c")
@@ -103,7 +103,7 @@ def test_reopened_after_a_task_is_gone(bench: Bench, verb: str) -> None:
     """Rows whose reference the definition has no more stay as history; every verb that reopens passes them by."""
     bench.start(workflow(node("gone"), node("a"), tried("b")))
     bench.do("gone")
-    bench.engine.migrate(bench.workflow_id, workflow(node("a"), tried("b"), version=2))
+    bench.engine.definitions.migrate(bench.workflow_id, workflow(node("a"), tried("b"), version=2))
     bench.healthy()
     bench.do("a")
     bench.do("b", "FAILED")
@@ -134,7 +134,7 @@ def test_a_renamed_start_workflow_is_answered(bench: Bench, taken: bool) -> None
         bench.engine.start("order", idempotency_key="k")
     bench.start(workflow(starting(request, startDelay=5), node("z")))
     new = workflow(starting(request, ref="other", startDelay=5), node("z"), version=2)
-    bench.engine.migrate(bench.workflow_id, new, refs={"s": "other"})
+    bench.engine.definitions.migrate(bench.workflow_id, new, refs={"s": "other"})
     bench.healthy()
     bench.at(6)
     bench.healthy()
@@ -179,10 +179,10 @@ def test_a_key_stays_with_a_restarted_execution(bench: Bench) -> None:
     ):
         verb()
         bench.healthy()
-        assert bench.engine.start_workflow(order, idempotency_key="k", idempotency_strategy=existing) == run.workflow_id
+        assert bench.engine.start(order, idempotency_key="k", idempotency_strategy=existing).workflow_id == run.workflow_id
         bench.do("work", "FAILED")
-    bench.engine.remove(run.workflow_id)
-    assert bench.engine.start_workflow(order, idempotency_key="k") != run.workflow_id
+    bench.engine.admin.remove(run.workflow_id)
+    assert bench.engine.start(order, idempotency_key="k").workflow_id != run.workflow_id
     bench.healthy()
 
 
@@ -192,12 +192,12 @@ def test_a_key_that_moved_on_and_its_first_execution(bench: Bench) -> None:
     first = bench.start(order, idempotency_key="k")
     bench.do("work")
     over = IdempotencyStrategy.FAIL_ON_RUNNING
-    second = bench.engine.start_workflow(order, idempotency_key="k", idempotency_strategy=over)
+    second = bench.engine.start(order, idempotency_key="k", idempotency_strategy=over).workflow_id
     bench.engine.restart(first.workflow_id)
     bench.healthy()
     bench.engine.terminate(first.workflow_id)
-    bench.engine.remove(first.workflow_id)
-    again = bench.engine.start_workflow(order, idempotency_key="k", idempotency_strategy=IdempotencyStrategy.RETURN_EXISTING)
+    bench.engine.admin.remove(first.workflow_id)
+    again = bench.engine.start(order, idempotency_key="k", idempotency_strategy=IdempotencyStrategy.RETURN_EXISTING).workflow_id
     assert again == second
 
 
@@ -290,7 +290,7 @@ def test_a_poll_that_comes_too_late_leaves_the_new_message(bench: Bench) -> None
     with bench.engine.backend.reading() as view:
         (seen,) = view.offered("a", bench.engine.clock.now(), 1)
     bench.engine.rerun(bench.workflow_id, from_task="a")
-    assert bench.engine.take_message(seen, "late") is None
+    assert bench.engine.core.polling.take_message(seen, "late") is None
     bench.healthy()
     bench.do("a")
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
@@ -310,4 +310,4 @@ def test_an_end_dated_before_the_beginning() -> None:
         tx.post([end])
     engine.settle()
     assert engine.status(beginning.workflow_id) is WorkflowStatus.TERMINATED
-    assert engine.check() == []
+    assert engine.admin.check() == []

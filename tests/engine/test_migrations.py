@@ -1,4 +1,4 @@
-"""Engine.migrate: running executions go on with another definition, on every kind of store."""
+"""Engine.definitions.migrate: running executions go on with another definition, on every kind of store."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_what_follows_is_the_new_definitions(bench: Bench) -> None:
     """New tasks behind what is live run, one that stands before never does, and a removed one that had not begun is gone."""
     bench.start(flow(simple("a"), simple("b"), simple("c")))
     bench.do("a")
-    plan = bench.engine.migrate(
+    plan = bench.engine.definitions.migrate(
         bench.workflow_id, version_2(simple("early"), simple("a"), simple("b"), simple("late"), output_parameters={"v": 2})
     )
     assert plan.verdict is Verdict.SAFE
@@ -69,7 +69,7 @@ def test_the_journal_tells_of_it(bench: Bench) -> None:
     """One line MIGRATED with both versions and hashes and what was renamed."""
     bench.start(flow(simple("a")))
     before = bench.workflow.definition_hash
-    bench.engine.migrate(bench.workflow_id, version_2(simple("b")), refs={"a": "b"})
+    bench.engine.definitions.migrate(bench.workflow_id, version_2(simple("b")), refs={"a": "b"})
     lines = [line for line in bench.engine.history(bench.workflow_id) if line.kind is HistoryKind.MIGRATED]
     assert [line.payload and line.payload.value for line in lines] == [
         {
@@ -85,8 +85,11 @@ def test_a_dry_run_changes_nothing(bench: Bench) -> None:
     """The plan is returned, also a blocked one, and neither row nor journal moves."""
     bench.start(flow(simple("a")))
     before = (bench.workflow, bench.journal())
-    assert bench.engine.migrate(bench.workflow_id, version_2(simple("a"), simple("b")), dry_run=True).verdict is Verdict.SAFE
-    blocked = bench.engine.migrate(bench.workflow_id, version_2(simple("b")), dry_run=True)
+    assert (
+        bench.engine.definitions.migrate(bench.workflow_id, version_2(simple("a"), simple("b")), dry_run=True).verdict
+        is Verdict.SAFE
+    )
+    blocked = bench.engine.definitions.migrate(bench.workflow_id, version_2(simple("b")), dry_run=True)
     assert str(blocked) == (
         "w1: BLOCKED\n  blocked: a: is SCHEDULED, and the new definition has no 'a'; `refs` says if it was renamed"
     )
@@ -98,7 +101,7 @@ def test_blocked_is_a_conflict_with_the_reasons(bench: Bench) -> None:
     bench.start(flow(simple("a")))
     before = bench.workflow
     with pytest.raises(Conflict, match="w1: a: is SCHEDULED, and the new definition has no 'a'"):
-        bench.engine.migrate(bench.workflow_id, version_2(simple("b")))
+        bench.engine.definitions.migrate(bench.workflow_id, version_2(simple("b")))
     assert bench.workflow == before
 
 
@@ -107,7 +110,7 @@ def test_a_definition_that_reads_what_it_does_not_have_is_refused(bench: Bench) 
     bench.start(flow(simple("a"), simple("c", input_parameters={"x": "${a.output.x}"})))
     before = bench.workflow
     with pytest.raises(InvalidDefinition, match="names neither the workflow nor a task"):
-        bench.engine.migrate(bench.workflow_id, version_2(simple("c", input_parameters={"x": "${a.output.x}"})))
+        bench.engine.definitions.migrate(bench.workflow_id, version_2(simple("c", input_parameters={"x": "${a.output.x}"})))
     assert bench.workflow == before
 
 
@@ -116,35 +119,35 @@ def test_an_ended_execution_does_not_move(bench: Bench) -> None:
     bench.start(flow(simple("a")))
     bench.do("a")
     with pytest.raises(Conflict, match=r"has ended \(COMPLETED\); restart it"):
-        bench.engine.migrate(bench.workflow_id, version_2(simple("a"), simple("b")))
+        bench.engine.definitions.migrate(bench.workflow_id, version_2(simple("a"), simple("b")))
 
 
 def test_of_another_workflow(bench: Bench) -> None:
     """A definition of another name is refused."""
     bench.start(flow(simple("a")))
     with pytest.raises(Conflict, match="an execution of 'flow', not of 'other'"):
-        bench.engine.migrate(bench.workflow_id, flow(simple("a"), name="other"))
+        bench.engine.definitions.migrate(bench.workflow_id, flow(simple("a"), name="other"))
 
 
 def test_registered_versions(bench: Bench) -> None:
     """A number is a registered version, None the highest; what is not there raises."""
     bench.engine.register(flow(simple("a")), version_2(simple("a"), simple("b")), flow(simple("a"), simple("c"), version=3))
     bench.start("flow", version=1)
-    bench.engine.migrate(bench.workflow_id, 2)
+    bench.engine.definitions.migrate(bench.workflow_id, 2)
     assert bench.workflow.version == 2
-    bench.engine.migrate(bench.workflow_id)
+    bench.engine.definitions.migrate(bench.workflow_id)
     assert bench.workflow.version == 3
     with pytest.raises(DefinitionNotFound, match="version 9"):
-        bench.engine.migrate(bench.workflow_id, 9)
+        bench.engine.definitions.migrate(bench.workflow_id, 9)
     with pytest.raises(ExecutionNotFound):
-        bench.engine.migrate("nobody")
+        bench.engine.definitions.migrate("nobody")
 
 
 def test_the_same_definition_changes_nothing(bench: Bench) -> None:
     """Moving to the definition it is on writes nothing."""
     bench.start(flow(simple("a")))
     before = (bench.workflow, bench.journal())
-    assert not bench.engine.migrate(bench.workflow_id, flow(simple("a"))).blocked
+    assert not bench.engine.definitions.migrate(bench.workflow_id, flow(simple("a"))).blocked
     assert (bench.workflow, bench.journal()) == before
 
 
@@ -156,15 +159,15 @@ def test_a_renamed_task_keeps_its_lease(bench: Bench) -> None:
     bench.start(flow(simple("a"), simple("c", input_parameters={"x": "${a.output.x}"})))
     held = bench.take("a")
     after = simple("c", input_parameters={"x": "${b.output.x}"})
-    plan = bench.engine.migrate(bench.workflow_id, version_2(simple("b"), after), refs={"a": "b"})
+    plan = bench.engine.definitions.migrate(bench.workflow_id, version_2(simple("b"), after), refs={"a": "b"})
     assert plan.verdict is Verdict.SAFE_WITH_MAP
     assert plan.live == {"a": "IN_PROGRESS, becomes b, what changed holds from the next attempt on"}
     assert bench.task("b").task_id == held.task_id
-    assert bench.engine.extend_lease(held)
+    assert bench.engine.tasks.extend_lease(held)
     result = TaskResult(
         workflow_id=held.workflow_id, task_id=held.task_id, status=TaskStatus.COMPLETED, output_data={"x": 7}, lease=held.lease
     )
-    bench.engine.report(held, result)
+    bench.engine.core.reports.report(held, result)
     assert bench.task("b").status is TaskStatus.COMPLETED
     assert bench.task("c").input_data == {"x": 7}
 
@@ -173,11 +176,11 @@ def test_a_renamed_task_is_offered_and_times_out(bench: Bench) -> None:
     """A queued task is polled, and a polled one times out and is retried, under its new name and at its old instant."""
     policy = {"retry_count": 1, "retry_delay_s": 0, "timeout_s": 10, "response_timeout_s": 4, "poll_timeout_s": 100}
     bench.start(flow(simple("a", policy)))
-    bench.engine.migrate(bench.workflow_id, version_2(simple("b", policy)), refs={"a": "b"})
+    bench.engine.definitions.migrate(bench.workflow_id, version_2(simple("b", policy)), refs={"a": "b"})
     held = bench.take("a")
     assert held.ref == "b"
     bench.at(1)
-    bench.engine.migrate(bench.workflow_id, flow(simple("c", policy), version=3), refs={"b": "c"})
+    bench.engine.definitions.migrate(bench.workflow_id, flow(simple("c", policy), version=3), refs={"b": "c"})
     bench.at(4)
     assert [task.attempt for task in bench.workflow.tasks] == [0, 1]
     assert bench.task("c", 0).status is TaskStatus.TIMED_OUT
@@ -188,8 +191,8 @@ def test_a_renamed_task_is_offered_and_times_out(bench: Bench) -> None:
 def test_a_name_may_come_back(bench: Bench) -> None:
     """A later version gives the old name to another task: its attempts have ids of their own."""
     bench.start(flow(simple("a")))
-    bench.engine.migrate(bench.workflow_id, version_2(simple("b")), refs={"a": "b"})
-    bench.engine.migrate(bench.workflow_id, flow(simple("b"), simple("a"), version=3))
+    bench.engine.definitions.migrate(bench.workflow_id, version_2(simple("b")), refs={"a": "b"})
+    bench.engine.definitions.migrate(bench.workflow_id, flow(simple("b"), simple("a"), version=3))
     bench.report(bench.take("a"))
     bench.do("a")
     assert len({task.task_id for task in bench.workflow.tasks}) == 2
@@ -202,7 +205,7 @@ def test_a_renamed_wait_and_loop(bench: Bench) -> None:
     bench.at(7)
     assert [task.ref for task in bench.workflow.tasks] == ["l", "w__1", "w__2"]
     new = rounds("m", [wait("v", duration="5 seconds"), noop("n")], 3, loop_condition="$.m['iteration'] < 3")
-    bench.engine.migrate(bench.workflow_id, version_2(new), refs={"l": "m", "w": "v"})
+    bench.engine.definitions.migrate(bench.workflow_id, version_2(new), refs={"l": "m", "w": "v"})
     bench.at(30)
     assert bench.order() == ["m", "v__1", "v__2", "n__2", "v__3", "n__3"]
     assert bench.task("v__2").ended_at == bench.task("v__3").scheduled_at
@@ -213,7 +216,7 @@ def test_a_renamed_sub_workflow_hears_of_its_child(bench: Bench) -> None:
     """The child's event is addressed to the old name, and ends the task under the new one."""
     bench.start(flow(child("s", simple("inner"))))
     bench.engine.settle()
-    bench.engine.migrate(bench.workflow_id, version_2(child("t", simple("inner")), simple("after")), refs={"s": "t"})
+    bench.engine.definitions.migrate(bench.workflow_id, version_2(child("t", simple("inner")), simple("after")), refs={"s": "t"})
     bench.do("inner", output={"x": 1})
     assert bench.task("t").status is TaskStatus.COMPLETED
     bench.do("after")
@@ -226,7 +229,7 @@ def test_what_is_held_moves_too(bench: Bench) -> None:
     held = bench.take("a")
     bench.engine.pause(bench.workflow_id)
     bench.report(held)
-    plan = bench.engine.migrate(bench.workflow_id, version_2(simple("b"), simple("new"), simple("c")), refs={"a": "b"})
+    plan = bench.engine.definitions.migrate(bench.workflow_id, version_2(simple("b"), simple("new"), simple("c")), refs={"a": "b"})
     assert plan.live == {"a": "COMPLETED, with what follows still to come, becomes b"}
     assert bench.status_of_workflow() is WorkflowStatus.PAUSED
     bench.engine.resume(bench.workflow_id)
@@ -241,7 +244,7 @@ def test_a_deadline_held_while_paused_fires_under_the_new_name(bench: Bench) -> 
     bench.start(flow(simple("a", policy)))
     bench.engine.pause(bench.workflow_id)
     bench.at(6)
-    bench.engine.migrate(bench.workflow_id, version_2(simple("b", policy)), refs={"a": "b"})
+    bench.engine.definitions.migrate(bench.workflow_id, version_2(simple("b", policy)), refs={"a": "b"})
     bench.at(8)
     bench.engine.resume(bench.workflow_id)
     bench.engine.settle()
@@ -258,9 +261,9 @@ def test_a_branch_grows_while_its_join_waits(bench: Bench) -> None:
     bench.do("b")
     new = version_2(fork("f", [simple("a"), simple("a2")], [simple("b")]), join("j", "a2", "b"))
     with pytest.raises(Conflict, match="j: joins 'a', which has begun"):
-        bench.engine.migrate(bench.workflow_id, new)
+        bench.engine.definitions.migrate(bench.workflow_id, new)
     grown = version_2(fork("f", [simple("a"), simple("a2")], [simple("b")]), join("j", "a", "a2", "b"))
-    assert bench.engine.migrate(bench.workflow_id, grown).waiting == {"j": 2}
+    assert bench.engine.definitions.migrate(bench.workflow_id, grown).waiting == {"j": 2}
     bench.do("a")
     assert bench.task("j").status is TaskStatus.IN_PROGRESS
     bench.do("a2")
@@ -271,7 +274,7 @@ def test_a_join_waits_for_what_has_not_begun_under_another_name(bench: Bench) ->
     """The end of a branch that has not begun may be another task in the new definition."""
     bench.start(flow(fork("f", [simple("a"), simple("a2")], [simple("b")]), join("j", "a2", "b")))
     new = version_2(fork("f", [simple("a"), simple("a3")], [simple("b")]), join("j", "a3", "b"))
-    bench.engine.migrate(bench.workflow_id, new)
+    bench.engine.definitions.migrate(bench.workflow_id, new)
     for name in ("b", "a", "a3"):
         bench.do(name)
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
@@ -282,7 +285,7 @@ def test_a_rounds_end_is_the_new_definitions(bench: Bench) -> None:
     bench.start(flow(rounds("l", [simple("a"), simple("b")], 2)))
     bench.do("a")
     new = version_2(rounds("l", [simple("first"), simple("a"), simple("b"), simple("last")], 2))
-    plan = bench.engine.migrate(bench.workflow_id, new)
+    plan = bench.engine.definitions.migrate(bench.workflow_id, new)
     assert plan.notes == ("first: is new and runs from the next round on", "last: is new and will run")
     for name in ("b", "last", "first", "a", "b", "last"):
         bench.do(name)
@@ -358,7 +361,7 @@ def test_blocked(bench: Bench, old: WorkflowDef, done: Sequence[str], new: Workf
     for name in done:
         bench.do(name)
     with pytest.raises(Conflict, match=reason):
-        bench.engine.migrate(bench.workflow_id, new)
+        bench.engine.definitions.migrate(bench.workflow_id, new)
     for _ in range(12):
         for name in ("a", "a2", "b", "c"):
             if (task := bench.poll(name)) is not None:
@@ -380,7 +383,7 @@ def test_a_map_that_cannot_be(bench: Bench, refs: dict[str, str], reason: str) -
     """A map is refused that names what is not there, or would put two references under one name."""
     bench.start(flow(simple("a"), simple("a2"), simple("keep")))
     with pytest.raises(Conflict, match=reason):
-        bench.engine.migrate(bench.workflow_id, version_2(simple("b"), simple("keep")), refs=refs)
+        bench.engine.definitions.migrate(bench.workflow_id, version_2(simple("b"), simple("keep")), refs=refs)
 
 
 def test_a_permitted_failure_must_stay(bench: Bench) -> None:
@@ -390,8 +393,8 @@ def test_a_permitted_failure_must_stay(bench: Bench) -> None:
     bench.do("ok")
     bench.do("a", "FAILED", reason="no")
     with pytest.raises(Conflict, match="a: ended FAILED, which counts when the execution ends"):
-        bench.engine.migrate(bench.workflow_id, version_2(simple("b")))
-    bench.engine.migrate(bench.workflow_id, version_2(simple("a", never, permissive=True), simple("b")))
+        bench.engine.definitions.migrate(bench.workflow_id, version_2(simple("b")))
+    bench.engine.definitions.migrate(bench.workflow_id, version_2(simple("a", never, permissive=True), simple("b")))
     bench.do("b")
     assert bench.status_of_workflow() is WorkflowStatus.FAILED
     bench.engine.retry(bench.workflow_id)
@@ -408,7 +411,7 @@ def test_the_next_attempt_is_the_new_definitions(bench: Bench) -> None:
     held = bench.take("a")
     policy = task_def("a_new", retry_count=1, retry_delay_s=0)
     changed = attrs.evolve(simple("a", input_parameters={"v": 2}), name="a_new", task_definition=policy)
-    plan = bench.engine.migrate(bench.workflow_id, version_2(changed))
+    plan = bench.engine.definitions.migrate(bench.workflow_id, version_2(changed))
     assert plan.live == {"a": "IN_PROGRESS, what changed holds from the next attempt on"}
     assert bench.task("a").input_data == {"v": 1}
     bench.report(held, "FAILED")
@@ -419,9 +422,9 @@ def test_a_response_timeout_that_is_no_more(bench: Bench) -> None:
     """A sign of life after the move to a definition without response timeout ends the deadline, not the task."""
     bench.start(flow(simple("a", {"response_timeout_s": 5})))
     held = bench.take("a")
-    bench.engine.migrate(bench.workflow_id, version_2(simple("a", {"response_timeout_s": 0})))
+    bench.engine.definitions.migrate(bench.workflow_id, version_2(simple("a", {"response_timeout_s": 0})))
     bench.at(3)
-    assert bench.engine.extend_lease(held)
+    assert bench.engine.tasks.extend_lease(held)
     bench.at(60)
     assert bench.task("a").status is TaskStatus.IN_PROGRESS
     assert bench.task("a").response_timeout_at is None
@@ -430,18 +433,18 @@ def test_a_response_timeout_that_is_no_more(bench: Bench) -> None:
 def test_a_cut_turn_is_finished_first(new_bench: Callable[..., Bench]) -> None:
     """A turn cut in the middle of a fork and held by a pause: the branches to come are known by their new names, or block."""
     bench = new_bench(bounds=Bounds(rows=2))
-    bench.engine.turns.take = _one_turn(bench)  # type: ignore[method-assign]
+    bench.engine.core.turns.take = _one_turn(bench)  # type: ignore[method-assign]
     bench.start(flow(fork("f", [simple("a")], [simple("b")], [simple("c")]), join("j", "a", "b", "c")))
-    del bench.engine.turns.take
-    bench.engine.turns._take(bench.workflow_id, [new_event(bench.workflow_id, EventKind.PAUSE, bench.clock.now())], None)
+    del bench.engine.core.turns.take
+    bench.engine.core.turns._take(bench.workflow_id, [new_event(bench.workflow_id, EventKind.PAUSE, bench.clock.now())], None)
     bench.engine.settle()
     begun = set(bench.statuses())
     assert begun < {"f", "j", "a", "b", "c"}
     lost = version_2(fork("f", [simple("a")], [simple("b")]), join("j", "a", "b"))
     with pytest.raises(Conflict, match=r"f: is scheduling its branches|about to be scheduled"):
-        bench.engine.migrate(bench.workflow_id, lost)
+        bench.engine.definitions.migrate(bench.workflow_id, lost)
     new = version_2(fork("f2", [simple("a")], [simple("b2")], [simple("c2")]), join("j2", "a", "b2", "c2"))
-    bench.engine.migrate(bench.workflow_id, new, refs={"f": "f2", "b": "b2", "c": "c2", "j": "j2"})
+    bench.engine.definitions.migrate(bench.workflow_id, new, refs={"f": "f2", "b": "b2", "c": "c2", "j": "j2"})
     bench.engine.resume(bench.workflow_id)
     bench.engine.settle()
     for _ in range(3):
@@ -454,7 +457,7 @@ def test_a_cut_turn_is_finished_first(new_bench: Callable[..., Bench]) -> None:
 
 def _one_turn(bench: Bench) -> Callable[..., Any]:
     """Turns without those that follow."""
-    return lambda workflow_id, events=(), *, started=None: bench.engine.turns._take(workflow_id, events, started)
+    return lambda workflow_id, events=(), *, started=None: bench.engine.core.turns._take(workflow_id, events, started)
 
 
 def test_the_turn_looks_again(bench: Bench) -> None:
@@ -462,11 +465,11 @@ def test_the_turn_looks_again(bench: Bench) -> None:
     bench.start(flow(simple("a"), simple("b")))
     stale = version_2(simple("a"))
     with bench.engine.backend.reading() as view:
-        row, target = view.workflow(bench.workflow_id), bench.engine.embedded(view, stale, None)
+        row, target = view.workflow(bench.workflow_id), bench.engine.core.turns.registry.embedded(view, stale, None)
     assert row is not None
     bench.do("a")
     with pytest.raises(Conflict, match="b: is SCHEDULED"):
-        bench.engine._move(row, target, {})
+        bench.engine.definitions._move(row, target, {})
     assert bench.workflow.version == 1
 
 
@@ -476,11 +479,11 @@ def test_an_event_that_had_to_wait(bench: Bench) -> None:
     held = bench.take("a")
     new = version_2(simple("a"), simple("b"), simple("d"))
     with bench.engine.backend.reading() as view:
-        target = bench.engine.embedded(view, new, None)
+        target = bench.engine.core.turns.registry.embedded(view, new, None)
     now = bench.clock.now()
     data = {"definitionHash": target.digest, "version": 2, "refs": {}}
     event = new_event(bench.workflow_id, EventKind.MIGRATE, now, data)
-    done = bench.engine.report_event(
+    done = bench.engine.core.reports.report_event(
         held, TaskResult(workflow_id=held.workflow_id, task_id=held.task_id, status=TaskStatus.COMPLETED, lease=held.lease)
     )
     with bench.engine.backend.writing() as tx:
@@ -504,16 +507,16 @@ def test_a_parked_execution(bench: Bench) -> None:
     with bench.engine.backend.writing() as tx:
         tx.park(bench.workflow_id, 3, "a law")
     with pytest.raises(Conflict, match=r"is parked \(a law\)"):
-        bench.engine.migrate(bench.workflow_id, version_2(simple("a"), simple("b")))
+        bench.engine.definitions.migrate(bench.workflow_id, version_2(simple("a"), simple("b")))
     bench.engine.resume(bench.workflow_id)
-    bench.engine.migrate(bench.workflow_id, version_2(simple("a"), simple("b")))
+    bench.engine.definitions.migrate(bench.workflow_id, version_2(simple("a"), simple("b")))
     assert bench.workflow.version == 2
 
 
 def test_before_its_first_task(bench: Bench) -> None:
     """An execution that begins later begins with the new definition's first task."""
     bench.start(flow(simple("a")), delay="10s")
-    bench.engine.migrate(bench.workflow_id, version_2(simple("b")))
+    bench.engine.definitions.migrate(bench.workflow_id, version_2(simple("b")))
     bench.at(10)
     assert bench.order() == ["b"]
 
@@ -531,14 +534,14 @@ def test_all_of_a_version(bench: Bench) -> None:
         task = engine.get(one).task("a")
         engine.update_task(TaskResult(workflow_id=one, task_id=task.task_id, status=TaskStatus.COMPLETED))
     engine.terminate(ended)
-    engine.migrate(other, 2)
-    dry = engine.migrate_all("flow", 1, 2, dry_run=True)
+    engine.definitions.migrate(other, 2)
+    dry = engine.definitions.migrate_all("flow", 1, 2, dry_run=True)
     assert {one: found.verdict if isinstance(found, MigrationPlan) else found for one, found in dry.items()} == {
         first: Verdict.SAFE, paused: Verdict.SAFE, beyond: Verdict.BLOCKED,
     }  # fmt: skip
-    found = engine.migrate_all("flow", 1)
+    found = engine.definitions.migrate_all("flow", 1)
     assert {one for one, plan in found.items() if isinstance(plan, MigrationPlan)} == {first, paused}
     assert "b: is SCHEDULED, and the new definition has no 'b'" in str(found[beyond])
     assert [engine.get(one).version for one in (first, paused, beyond, ended, other)] == [2, 2, 1, 1, 2]
     with pytest.raises(DefinitionNotFound):
-        engine.migrate_all("flow", 1, 9)
+        engine.definitions.migrate_all("flow", 1, 9)

@@ -9,6 +9,7 @@ import pytest
 from crash_kit import STORES
 
 from conductorlite import Bounds, Engine, HistoryKind, SubWorkflowParams, TaskDef, VirtualClock, WorkflowDef, WorkflowTask
+from conductorlite.engine.config import EngineConfig
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, start_once
 
 PLACE = "order-9"
@@ -55,7 +56,7 @@ def scenario(engine: Engine) -> None:
     while not any(task.base_ref in ("pause", "rest") for task in run.workflow.tasks):
         engine.advance("1s")
     if run.workflow.version == 1:
-        engine.migrate(PLACE, NEW, refs={"pause": "rest", "first": "second"})
+        engine.definitions.migrate(PLACE, NEW, refs={"pause": "rest", "first": "second"})
     engine.run_until_idle()
 
 
@@ -73,4 +74,7 @@ def test_the_scenario_moves() -> None:
 @pytest.mark.parametrize(("store", "every"), STORES)
 def test_a_crash_around_a_migration(store: str, every: int, rows: int) -> None:
     """Killed before and after each write, it ends with the same history, row by row."""
-    assert crash_everywhere(scenario, script, stores=[store], every=every, bounds=Bounds(rows=rows)) >= 40 // every
+    assert (
+        crash_everywhere(scenario, script, stores=[store], every=every, config=EngineConfig(bounds=Bounds(rows=rows)))
+        >= 40 // every
+    )

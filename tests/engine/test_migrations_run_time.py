@@ -1,4 +1,4 @@
-"""Engine.migrate, of executions that have made tasks at run time: by a DYNAMIC or a FORK_JOIN_DYNAMIC."""
+"""Engine.definitions.migrate, of executions that have made tasks at run time: by a DYNAMIC or a FORK_JOIN_DYNAMIC."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ def test_a_live_dynamic_keeps_its_name(bench: Bench) -> None:
     """What it stands for is told by name in a definition of its own; under its name it goes on, and is tried again."""
     bench.start(version(1, dynamic("d", "one"), node("z")), {})
     with pytest.raises(Conflict, match="d: is SCHEDULED and was made at run time by a DYNAMIC"):
-        bench.engine.migrate(bench.workflow_id, version(2, dynamic("e", "one"), node("z")), refs={"d": "e"})
-    bench.engine.migrate(bench.workflow_id, version(2, dynamic("d", "two"), node("z")))
+        bench.engine.definitions.migrate(bench.workflow_id, version(2, dynamic("e", "one"), node("z")), refs={"d": "e"})
+    bench.engine.definitions.migrate(bench.workflow_id, version(2, dynamic("d", "two"), node("z")))
     bench.do("one", status=TaskStatus.FAILED_WITH_TERMINAL_ERROR)
     bench.engine.retry(bench.workflow_id)
     assert bench.do("one").ref == "d"
     bench.do("z")
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
 
 
 def test_an_ended_dynamic_is_renamed_and_run_again(bench: Bench) -> None:
     """Its row has the new name; run again it is what the new definition has there."""
     bench.start(version(1, dynamic("d", "one"), node("z")), {})
     bench.do("one")
-    bench.engine.migrate(bench.workflow_id, version(2, dynamic("e", "two"), node("z")), refs={"d": "e"})
-    assert bench.engine.check() == []
+    bench.engine.definitions.migrate(bench.workflow_id, version(2, dynamic("e", "two"), node("z")), refs={"d": "e"})
+    assert bench.engine.admin.check() == []
     bench.engine.rerun(bench.workflow_id, from_task="e")
     assert bench.do("two").ref == "e"
     bench.do("z")
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
 
 
 def test_an_ended_dynamic_is_gone(bench: Bench) -> None:
     """Its row stays as it is, and may not be run again."""
     bench.start(version(1, dynamic("d", "one"), node("z")), {})
     bench.do("one")
-    bench.engine.migrate(bench.workflow_id, version(2, node("z")))
-    assert bench.engine.check() == []
+    bench.engine.definitions.migrate(bench.workflow_id, version(2, node("z")))
+    assert bench.engine.admin.check() == []
     with pytest.raises((Conflict, TaskNotFound)):
         bench.engine.rerun(bench.workflow_id, from_task="d")
     bench.do("z")
@@ -64,11 +64,11 @@ def test_an_ended_dynamic_fork_is_gone_or_renamed(bench: Bench, renamed: bool) -
     bench.do("x")
     bench.do("y")
     after = forked("e", "k", [node("x"), node("y")]) if renamed else []
-    bench.engine.migrate(bench.workflow_id, version(2, *after, node("z")), refs={"d": "e", "j": "k"} if renamed else {})
-    assert bench.engine.check() == []
+    bench.engine.definitions.migrate(bench.workflow_id, version(2, *after, node("z")), refs={"d": "e", "j": "k"} if renamed else {})
+    assert bench.engine.admin.check() == []
     with pytest.raises((Conflict, TaskNotFound)):
         bench.engine.rerun(bench.workflow_id, from_task="x")
     bench.do("z")
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
     assert "x" in str(bench.engine.explain(bench.workflow_id, "x"))

@@ -152,7 +152,7 @@ def test_a_sub_workflow_that_is_not_there(engine: Engine, version: dict[str, int
     else:
         run = engine.start(flow(child))
         engine.settle()
-        assert engine.children(run.workflow_id)[0].version == 2
+        assert engine.admin.children(run.workflow_id)[0].version == 2
 
 
 @pytest.mark.parametrize(

@@ -633,14 +633,14 @@ def test_bad_starts(bench: Bench) -> None:
     for options in ({"at": T0, "delay": 1}, {"priority": 100}, {"priority": -1}, {"at": "soon"}, {"delay": -5}):
         with pytest.raises(InvalidInput):
             bench.engine.start(flow(*s("t")), **options)
-    assert list(bench.engine.workflow_ids()) == []
+    assert list(bench.engine.admin.workflow_ids()) == []
 
 
 def test_empty_definition_is_refused(bench: Bench) -> None:
     """What cannot be a workflow is refused before anything is stored."""
     with pytest.raises(Exception, match="tasks"):
         bench.engine.start(WorkflowDef(name="empty"))
-    assert list(bench.engine.workflow_ids()) == []
+    assert list(bench.engine.admin.workflow_ids()) == []
 
 
 def test_output_parameters(bench: Bench) -> None:

@@ -20,6 +20,7 @@ import pytest
 from conductorlite import (
     Engine,
     EngineClosed,
+    EngineConfig,
     ResultTimeout,
     TaskContext,
     TaskResult,
@@ -193,17 +194,16 @@ class Program:
             self.backend,
             clock=self.clock,
             workers=workers,
-            event_sources=[self.queue],
             index=MemoryIndex(),
-            ids=self._ids().__next__,
+            config=EngineConfig(event_sources=[self.queue], ids=self._ids().__next__),
         )
         self.clock.engine = self.engine
         self.engine.register(MAIN, SMALL)
         action = EventAction(action="start_workflow", start_workflow=StartWorkflow(name="small"))
-        self.engine.register_event_handler(EventHandler(name="h", event="q:e", actions=[action], active=True))
+        self.engine.events.register(EventHandler(name="h", event="q:e", actions=[action], active=True))
         request = StartWorkflowRequest(name="small", version=1)
         ends = {"schedule_start_time": T0, "schedule_end_time": T0 + 2_000}
-        self.engine.save_schedule(WorkflowSchedule(name="s", interval_ms=2_000, start_workflow_request=request, **ends))
+        self.engine.schedules.save(WorkflowSchedule(name="s", interval_ms=2_000, start_workflow_request=request, **ends))
         self.queue.publish("q:e", {}, message_id="m")
         self.run = self.engine.start(MAIN)
 
@@ -221,9 +221,9 @@ class Program:
     def end(self) -> dict[str, Any]:
         """What became of it; nothing is left to do and no law is broken."""
         assert self.engine.run_until_idle("1h")
-        assert self.engine.check() == []
+        assert self.engine.admin.check() == []
         ends = {}
-        for workflow_id in self.engine.workflow_ids():
+        for workflow_id in self.engine.admin.workflow_ids():
             row = self.engine.get(workflow_id)
             ends[row.name] = (str(row.status), {one.ref: str(one.status) for one in row.tasks})
         assert self.queue.messages == ()
@@ -388,14 +388,14 @@ def test_one_that_cannot_go_on_keeps_nobody_else() -> None:
     engine, _, _ = small(Hasty(), lambda: None)
     waits = WorkflowDef.from_json({"name": "waits", "tasks": [task("w", type="WAIT", inputParameters={"duration": "1 s"})]})
     bad, good = engine.start(waits, workflow_id="a"), engine.start(waits, workflow_id="b")
-    take = engine.turns.take
+    take = engine.core.turns.take
 
     def partly(workflow_id: str, *args: Any, **options: Any) -> Any:
         if workflow_id == "a" and engine.clock.now() < T0 + 30_000:
             raise PayloadUnavailable("the bucket is away")
         return take(workflow_id, *args, **options)
 
-    engine.turns.take = partly  # type: ignore[method-assign]
+    engine.core.turns.take = partly  # type: ignore[method-assign]
     assert not engine.run_until_idle("20s")
     assert (str(bad.status), str(good.status)) == ("RUNNING", "COMPLETED")
     assert good.workflow.ended_at == T0 + 1_000
@@ -415,6 +415,6 @@ def test_lines_of_a_report_are_stored_with_it() -> None:
     )
     engine.update_task(done)
     assert backend.journal.count("commit") == before + 1
-    assert [line.text for line in engine.task_logs(held.task_id)] == ["a", "b"]
+    assert [line.text for line in engine.tasks.logs(held.task_id)] == ["a", "b"]
     engine.update_task(done)
-    assert len(engine.task_logs(held.task_id)) == 2, "a late report leaves no lines"
+    assert len(engine.tasks.logs(held.task_id)) == 2, "a late report leaves no lines"

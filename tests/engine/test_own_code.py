@@ -17,6 +17,7 @@ from conductorlite import (
     Barriers,
     Engine,
     EngineClosed,
+    EngineConfig,
     EventAction,
     EventHandler,
     EventMessage,
@@ -26,6 +27,7 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
+from conductorlite.decide.draft.view import Bounds
 from conductorlite.errors import StorageCorrupt, WouldDeadlock
 from conductorlite.ext.sinks import MemoryQueue
 from conductorlite.store.locks import InProcessLock
@@ -144,7 +146,7 @@ def goes_on(clock: VirtualClock | None, **options: Any) -> None:
     with Engine(workers=workers, clock=clock, **options) as engine:
         run = engine.start(flow(simple("a"), simple("b", input_parameters={"large": "${a.output.large}"})))
         assert engine.run_until_idle("1m")
-        assert (str(run.status), called, engine.check()) == ("COMPLETED", ["a", "x"], [])
+        assert (str(run.status), called, engine.admin.check()) == ("COMPLETED", ["a", "x"], [])
 
 
 @CLOCKS
@@ -186,10 +188,10 @@ def test_a_source(method: str, error: Exception, told: list[str]) -> None:
     """It is left alone for a second; its messages act once, and those of others come meanwhile."""
     queue, other = MemoryQueue(), MemoryQueue()
     source = Source(queue, method, (error,) * TIMES)
-    with Engine(clock=VirtualClock(0), event_sources=[source, other]) as engine:
+    with Engine(clock=VirtualClock(0), config=EngineConfig(event_sources=[source, other])) as engine:
         engine.register(LATER)
         action = EventAction(action="start_workflow", start_workflow=StartWorkflow(name="later", input={}))
-        engine.register_event_handler(EventHandler(name="h", event="e", actions=[action], active=True))
+        engine.events.register(EventHandler(name="h", event="e", actions=[action], active=True))
         queue.publish("e", {}, message_id="")
         queue.publish("e", {}, message_id="m1")
         other.publish("e", {}, message_id="m2")
@@ -210,7 +212,7 @@ def test_a_source_of_something_else(told: list[str]) -> None:
         def poll(self, limit: int) -> Any:
             return [{"event": "e"}]
 
-    with Engine(clock=VirtualClock(0), event_sources=[Odd()]) as engine:
+    with Engine(clock=VirtualClock(0), config=EngineConfig(event_sources=[Odd()])) as engine:
         engine.settle()
     assert "poll() gave a dict among its messages, not an EventMessage" in told[0]
 
@@ -227,7 +229,7 @@ def test_an_index(clock: VirtualClock | None, error: Exception) -> None:
 def test_a_lock(clock: VirtualClock | None, method: str) -> None:
     """Turns are taken under the fence."""
     errors = tuple(error for error in ERRORS if not isinstance(error, EngineClosed)) * TIMES
-    goes_on(clock, lock=Raising(InProcessLock(), method, errors))
+    goes_on(clock, config=EngineConfig(lock=Raising(InProcessLock(), method, errors)))
 
 
 SMALL = Barriers(task_input_payload_size_threshold=1, task_output_payload_size_threshold=1)
@@ -239,12 +241,13 @@ PASSING = tuple(error for error in ERRORS if isinstance(error, ZeroDivisionError
 @pytest.mark.parametrize("method", ["put", "get"])
 def test_a_payload_storage(method: str) -> None:
     """It is asked again as long as it says nothing that lasts."""
-    goes_on(None, payloads=Raising(MemoryPayloads(), method, PASSING), barriers=SMALL)
+    goes_on(None, payloads=Raising(MemoryPayloads(), method, PASSING), config=EngineConfig(bounds=Bounds(barriers=SMALL)))
 
 
 def test_a_payload_codec() -> None:
     """The same when a document cannot be encoded."""
-    goes_on(None, payloads=MemoryPayloads(), payload_codec=Raising(Codec(), "encode", PASSING), barriers=SMALL)
+    config = EngineConfig(payload_codec=Raising(Codec(), "encode", PASSING), bounds=Bounds(barriers=SMALL))
+    goes_on(None, payloads=MemoryPayloads(), config=config)
 
 
 @CLOCKS
@@ -280,7 +283,7 @@ def test_a_handler_of_logging(clock: VirtualClock | None, kind: str) -> None:
     try:
         lock = Raising(InProcessLock(), "try_acquire", (ZeroDivisionError(),))
         source = Source(MemoryQueue(), "poll", (ZeroDivisionError(),))
-        goes_on(clock, lock=lock, event_sources=[source])
+        goes_on(clock, config=EngineConfig(lock=lock, event_sources=[source]))
     finally:
         remove(what)
         logger.setLevel(level)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from engine_kit import T0
 
 from conductorlite import (
     Engine,
+    EngineConfig,
     EventHandler,
     InvalidInput,
     ResultTimeout,
@@ -64,8 +65,9 @@ def new_engine(store: Backend) -> Callable[..., Engine]:
     clock = VirtualClock(T0)
 
     def make(name: str | None = None, backend: Backend | None = None, **options: Any) -> Engine:
-        allocation = "shared" if name is None else "local"
-        options = {"workers": workers(), "clock": clock, "name": name, "allocation": allocation} | options
+        allocation: Literal["shared", "local"] = "shared" if name is None else "local"
+        config = EngineConfig(name=name, allocation=allocation)
+        options = {"workers": workers(), "clock": clock, "config": config} | options
         engine = Engine(backend or FaultyBackend(store, keep_open=True), **options)
         engine.register(CHAIN, FAMILY)
         return engine
@@ -90,11 +92,11 @@ def test_an_execution_and_its_tasks_are_only_for_the_engine_that_started_it(new_
     for engine in (other, shared):
         assert engine.poll("a") == []
         assert engine.run_until_idle()
-        assert engine.next_wakeup() is None
-    assert mine.next_wakeup() is not None
+        assert engine.admin.next_wakeup() is None
+    assert mine.admin.next_wakeup() is not None
     assert run.result() == {}
     assert mine.get(run.workflow_id).owner == "one"
-    assert mine.check() == []
+    assert mine.admin.check() == []
 
 
 def test_what_is_everybodys_is_not_for_those_who_keep_to_themselves(new_engine: NewEngine) -> None:
@@ -111,17 +113,17 @@ def test_the_result_of_anothers_execution_says_whose_it_is(new_engine: NewEngine
     mine, shared = new_engine("one"), new_engine()
     run = mine.start("chain")
     with pytest.raises(ResultTimeout, match="belongs to engine 'one'"):
-        shared.wait(run.workflow_id)
+        shared.result(run.workflow_id)
     theirs = shared.start("chain")
     with pytest.raises(ResultTimeout, match="belongs to all engines"):
-        mine.wait(theirs.workflow_id)
+        mine.result(theirs.workflow_id)
 
 
 def test_the_name_is_what_is_kept(new_engine: NewEngine) -> None:
     """An engine that comes back under its name finds its executions."""
     run = new_engine("one").start("family")
     again = new_engine("one")
-    assert again.wait(run.workflow_id) == {}
+    assert again.result(run.workflow_id) == {}
     assert again.clock.now() == T0 + 10_000
 
 
@@ -133,10 +135,10 @@ def test_children_belong_to_the_engine_of_their_parent(new_engine: NewEngine) ->
     other.resume(run.workflow_id)
     assert other.run_until_idle()
     assert relayed(other, "a") == []
-    assert mine.wait(run.workflow_id) == {}
-    (child,) = mine.children(run.workflow_id)
+    assert mine.result(run.workflow_id) == {}
+    (child,) = mine.admin.children(run.workflow_id)
     assert child.owner == "one"
-    assert mine.check() == []
+    assert mine.admin.check() == []
 
 
 def test_verbs_and_reports_through_any_engine_count(new_engine: NewEngine) -> None:
@@ -149,35 +151,35 @@ def test_verbs_and_reports_through_any_engine_count(new_engine: NewEngine) -> No
     assert [t.ref for t in relayed(mine, "b")] == ["b"]
     other.terminate(run.workflow_id)
     assert mine.status(run.workflow_id) is WorkflowStatus.TERMINATED
-    assert mine.check() == []
+    assert mine.admin.check() == []
 
 
 def test_what_a_handler_starts_belongs_to_who_published(new_engine: NewEngine) -> None:
     """The starter of a handler's execution is the engine that was given the message."""
     mine = new_engine("one")
     action = {"action": "start_workflow", "start_workflow": {"name": "chain"}}
-    mine.register_event_handler(EventHandler.from_json({"name": "h", "event": "e", "active": True, "actions": [action]}))
-    (done,) = mine.publish("e", {})
+    mine.events.register(EventHandler.from_json({"name": "h", "event": "e", "active": True, "actions": [action]}))
+    (done,) = mine.events.publish("e", {})
     workflow_id = done.output.value["workflowId"]
     assert mine.get(workflow_id).owner == "one"
-    assert mine.wait(workflow_id) == {}
+    assert mine.result(workflow_id) == {}
 
 
 def test_a_schedule_belongs_to_who_saved_it(new_engine: NewEngine) -> None:
     """Its instants are started by that engine, and what it starts is that engine's; a take-over takes it along."""
     mine, other = new_engine("one"), new_engine("two")
     request = StartWorkflowRequest(name="chain")
-    mine.save_schedule(WorkflowSchedule(name="s", cron_expression="0 * * * * *", zone_id="UTC", start_workflow_request=request))
+    mine.schedules.save(WorkflowSchedule(name="s", cron_expression="0 * * * * *", zone_id="UTC", start_workflow_request=request))
     other.advance("90s")
-    assert list(other.workflow_ids()) == []
+    assert list(other.admin.workflow_ids()) == []
     mine.settle()
-    assert [other.get(one).owner for one in other.workflow_ids()] == ["one"]
-    assert other.take_over("one") == 1
+    assert [other.get(one).owner for one in other.admin.workflow_ids()] == ["one"]
+    assert other.admin.take_over("one") == 1
     other.advance("60s")
     mine.settle()
-    assert {other.get(one).owner for one in other.workflow_ids()} == {"two"}
-    assert len(list(other.workflow_ids())) == 2
-    assert [share.name for share in other.engines()] == ["two"]
+    assert {other.get(one).owner for one in other.admin.workflow_ids()} == {"two"}
+    assert len(list(other.admin.workflow_ids())) == 2
+    assert [share.name for share in other.admin.engines()] == ["two"]
 
 
 def test_engines_are_listed_with_what_they_own(new_engine: NewEngine) -> None:
@@ -187,7 +189,7 @@ def test_engines_are_listed_with_what_they_own(new_engine: NewEngine) -> None:
     mine.start("chain")
     other.start("chain", delay="5s")
     shared.start("chain")
-    assert {(share.name, share.open, share.ended, share.events) for share in shared.engines()} == {
+    assert {(share.name, share.open, share.ended, share.events) for share in shared.admin.engines()} == {
         ("one", 1, 1, 1),
         ("two", 1, 0, 1),
     }
@@ -198,15 +200,15 @@ def test_a_take_over_brings_everything_along(new_engine: NewEngine) -> None:
     dead, heir = new_engine("dead", workers=Workers()), new_engine("heir")
     runs = [dead.start("family"), dead.start("chain"), dead.start("chain", delay="5s")]
     (task,) = relayed(dead, "a")
-    moved = heir.take_over("dead")
+    moved = heir.admin.take_over("dead")
     assert moved >= 3
-    assert heir.take_over("dead") == 0
-    assert [share.name for share in heir.engines()] == ["heir"]
+    assert heir.admin.take_over("dead") == 0
+    assert [share.name for share in heir.admin.engines()] == ["heir"]
     heir.update_task(TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, status=TaskStatus.COMPLETED, lease=task.lease))
     for run in runs:
-        assert heir.wait(run.workflow_id) == {}
+        assert heir.result(run.workflow_id) == {}
     assert dead.run_until_idle()
-    assert heir.check() == []
+    assert heir.admin.check() == []
 
 
 def test_a_zombie_is_fenced_out(store: Backend, new_engine: NewEngine) -> None:
@@ -219,15 +221,15 @@ def test_a_zombie_is_fenced_out(store: Backend, new_engine: NewEngine) -> None:
 
     def taken_over() -> None:
         faulty.on_writing = None
-        assert heir.take_over("dead") == 1
+        assert heir.admin.take_over("dead") == 1
 
     faulty.on_writing = taken_over
     dead.update_task(TaskResult(workflow_id=run.workflow_id, task_id=task.task_id, status=TaskStatus.COMPLETED, lease=task.lease))
     assert faulty.journal[before:].count("apply REPORT") == 2
     assert heir.get(run.workflow_id).owner == "heir"
     assert dead.poll("b") == []
-    assert heir.wait(run.workflow_id) == {}
-    assert heir.check() == []
+    assert heir.result(run.workflow_id) == {}
+    assert heir.admin.check() == []
 
 
 def test_a_child_that_begins_while_it_is_taken_over(store: Backend, new_engine: NewEngine) -> None:
@@ -242,48 +244,48 @@ def test_a_child_that_begins_while_it_is_taken_over(store: Backend, new_engine: 
         nonlocal writes
         writes += 1
         if writes == 2:
-            heir.take_over("dead")
+            heir.admin.take_over("dead")
 
     faulty.on_writing = second
     run = dead.start("family")
     faulty.on_writing = None
-    assert {heir.get(one).owner for one in heir.workflow_ids()} == {"heir"}
-    assert heir.wait(run.workflow_id) == {}
-    assert heir.check() == []
+    assert {heir.get(one).owner for one in heir.admin.workflow_ids()} == {"heir"}
+    assert heir.result(run.workflow_id) == {}
+    assert heir.admin.check() == []
 
 
 def test_from_one_to_all_and_back(new_engine: NewEngine) -> None:
     """A shared engine that takes over makes it everybody's; None takes over what is everybody's."""
     mine, shared = new_engine("one"), new_engine()
     run = mine.start("chain")
-    assert shared.take_over("one") == 1
-    assert shared.engines() == []
+    assert shared.admin.take_over("one") == 1
+    assert shared.admin.engines() == []
     assert [task.ref for task in relayed(shared, "a")] == ["a"]
-    assert mine.take_over(None) == 1
+    assert mine.admin.take_over(None) == 1
     assert mine.get(run.workflow_id).owner == "one"
-    assert mine.check() == []
+    assert mine.admin.check() == []
 
 
 def test_more_than_one_page_is_taken_over(new_engine: NewEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many there are, all of them go, a page in each commit."""
-    monkeypatch.setattr("conductorlite.engine.maintenance._PAGE", 2)
+    monkeypatch.setattr("conductorlite.engine.admin._PAGE", 2)
     dead, heir = new_engine("dead"), new_engine("heir")
     for _ in range(5):
         dead.start("chain")
-    assert heir.take_over("dead") == 5
+    assert heir.admin.take_over("dead") == 5
     heir.run_until_idle()
-    assert {heir.status(one) for one in heir.workflow_ids()} == {WorkflowStatus.COMPLETED}
+    assert {heir.status(one) for one in heir.admin.workflow_ids()} == {WorkflowStatus.COMPLETED}
 
 
 def test_names(store: Backend) -> None:
     """A local engine needs a name that can be kept; and nobody takes over from itself."""
     for options in ({"allocation": "local"}, {"name": "a/b"}, {"name": ""}, {"name": "x" * 101}, {"allocation": "mine"}):
         with pytest.raises(InvalidInput):
-            Engine(store, **options)  # type: ignore[arg-type]
-    engine = Engine(store, name="one", allocation="local")
+            EngineConfig(**options)  # type: ignore[arg-type]
+    engine = Engine(store, config=EngineConfig(name="one", allocation="local"))
     with pytest.raises(InvalidInput, match="already"):
-        engine.take_over("one")
+        engine.admin.take_over("one")
     with pytest.raises(InvalidInput, match="name"):
-        engine.take_over("no name")
+        engine.admin.take_over("no name")
     with pytest.raises(InvalidInput, match="already"):
-        Engine(store).take_over(None)
+        Engine(store).admin.take_over(None)

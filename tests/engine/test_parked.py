@@ -24,8 +24,8 @@ PARKED_VERBS: dict[str, Callable[[Engine, str], object]] = {
     "skip_task": lambda engine, one: engine.skip_task(one, "next"),
     "update_variables": lambda engine, one: engine.update_variables(one, {"x": 1}),
     "signal": lambda engine, one: engine.signal(one, task="bad"),
-    "migrate": lambda engine, one: engine.migrate(one, flow(simple("bad"), version=2)),
-    "decide": Engine.decide,
+    "migrate": lambda engine, one: engine.definitions.migrate(one, flow(simple("bad"), version=2)),
+    "decide": lambda engine, one: engine.admin.decide(one),
 }
 
 
@@ -64,7 +64,7 @@ def test_the_worker_of_a_parked_execution_goes_on(bench: Bench) -> None:
     with bench.engine.backend.writing() as tx:
         tx.park(bench.workflow_id, 3, "a law")
     with pytest.raises(Parked, match="a law"):
-        bench.engine.extend_lease(task)
+        bench.engine.tasks.extend_lease(task)
     assert TaskContext(task, bench.engine).heartbeat()
     assert bench.report(task).status == "IN_PROGRESS"
     bench.engine.resume(bench.workflow_id)

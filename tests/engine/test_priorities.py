@@ -89,4 +89,4 @@ def test_out_of_range(bench: Bench, priority: int) -> None:
     """A priority below 0 or above 99 is refused and nothing is started."""
     with pytest.raises(InvalidInput, match=f"priority {priority} is not between 0 and 99"):
         start(bench, "w", priority)
-    assert list(bench.engine.workflow_ids()) == []
+    assert list(bench.engine.admin.workflow_ids()) == []

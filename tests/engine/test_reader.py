@@ -146,9 +146,9 @@ def test_a_turn_reads_little_in_few_batches_and_decides_once(what: str, seen: li
     def most(length: int) -> dict[tuple[EventKind, ...], int]:
         seen.clear()
         with Engine(clock=VirtualClock(1_900_000_000_000)) as engine:
-            commits = engine.turns.commits
+            commits = engine.core.turns.commits
             live(engine, behind(length, what), "x" if what == "retries" else "")
-            assert len(seen) <= engine.turns.commits - commits
+            assert len(seen) <= engine.core.turns.commits - commits
         found: dict[tuple[EventKind, ...], int] = {}
         for turn in seen:
             found[turn.kinds] = max(found.get(turn.kinds, 0), turn.rows)
@@ -263,7 +263,7 @@ def test_nobody_waits_for_the_store_while_a_script_is_carried_out(
         assert len(others) == number
 
     asked = carried_out(monkeypatch, meanwhile)
-    engine.turns.read_inside = where == "inside"
+    engine.core.turns.read_inside = where == "inside"
     if where == "in a plan that seems to have none":
         monkeypatch.setattr(compiling, "runs_foreign_code", lambda *given, **options: False)
     run = engine.start(flow(simple("a"), inline("i", "[1].map(Number)[0]"), inline("k", "[2].map(Number)[0]")))

@@ -115,8 +115,8 @@ def test_children_of_what_has_ended(bench: Bench, end: str) -> None:
     else:
         bench.engine.terminate(bench.workflow_id, "enough" if end == "terminated" else None)
     bench.engine.settle()
-    (child,) = bench.engine.children(bench.workflow_id)
-    (grandchild,) = bench.engine.children(child.workflow_id)
+    (child,) = bench.engine.admin.children(bench.workflow_id)
+    (grandchild,) = bench.engine.admin.children(child.workflow_id)
     words, given = "Parent workflow has been terminated with", bench.workflow.reason
     told = f"{words} reason: {given}" if given else f"{words} status TERMINATED"
     assert (child.reason, grandchild.reason) == (told, f"{words} reason: {told}")
@@ -159,7 +159,7 @@ def test_a_child_that_was_terminated(bench: Bench, reason: str | None, told: str
     """Without a reason of its own its task says null, as in Conductor."""
     bench.start(flow(sub("c", WorkflowDef(name="one", tasks=[simple("t", PATIENT)]))))
     bench.engine.settle()
-    (run,) = bench.engine.children(bench.workflow_id)
+    (run,) = bench.engine.admin.children(bench.workflow_id)
     bench.engine.terminate(run.workflow_id, reason)
     bench.engine.settle()
     assert bench.task("c").reason == f"Sub workflow one.1/{run.workflow_id} failure reason: {told}"
@@ -172,5 +172,5 @@ def test_a_child_that_failed(bench: Bench) -> None:
     bench.engine.settle()
     bench.do("t", "FAILED", reason="no paper")
     bench.engine.settle()
-    (run,) = bench.engine.children(bench.workflow_id)
+    (run,) = bench.engine.admin.children(bench.workflow_id)
     assert bench.task("c").reason == f"Sub workflow one.1/{run.workflow_id} failure reason: {run.reason}"

@@ -64,9 +64,9 @@ def test_correlated(bench: Bench) -> None:
         bench.start(definition, correlation_id="c")
     bench.engine.terminate("w1")
     bench.engine.pause("w2")
-    assert names(bench.engine.correlated("one", "c")) == ["w3"]
-    assert names(bench.engine.correlated("one", "c", include_closed=True)) == ["w3", "w2", "w1"]
-    assert bench.engine.correlated("one", "other", include_closed=True) == []
+    assert names(bench.engine.admin.correlated("one", "c")) == ["w3"]
+    assert names(bench.engine.admin.correlated("one", "c", include_closed=True)) == ["w3", "w2", "w1"]
+    assert bench.engine.admin.correlated("one", "other", include_closed=True) == []
 
 
 def test_children(bench: Bench) -> None:
@@ -83,10 +83,10 @@ def test_children(bench: Bench) -> None:
     (task,) = [task for task in bench.engine.poll("a", count=2) if task.workflow_id != "w2"]
     bench.report(task)
     parent = bench.engine.get("w1")
-    assert names(bench.engine.children("w1")) == [parent.task("s1").sub_workflow_id, parent.task("s2").sub_workflow_id]
-    assert bench.engine.children("w2") == []
+    assert names(bench.engine.admin.children("w1")) == [parent.task("s1").sub_workflow_id, parent.task("s2").sub_workflow_id]
+    assert bench.engine.admin.children("w2") == []
     with pytest.raises(ExecutionNotFound, match="nobody"):
-        bench.engine.children("nobody")
+        bench.engine.admin.children("nobody")
 
 
 # ---------------------------------------------------------------------- remove
@@ -102,17 +102,17 @@ def test_an_execution_that_has_ended_is_removed(bench: Bench) -> None:
     bench.start(ONE, {"x": "y" * 5_000}, idempotency_key="k", correlation_id="c")
     engine.settle()
     (task,) = [task for task in engine.poll("a", count=2) if task.workflow_id == bench.workflow_id]
-    engine.log(task, "a line")
+    engine.tasks.log(task, "a line")
     bench.report(task)
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
-    engine.remove(bench.workflow_id)
+    engine.admin.remove(bench.workflow_id)
     engine.settle()
-    for look in (engine.get, engine.history, engine.status, engine.explain, engine.remove, engine.retry):
+    for look in (engine.get, engine.history, engine.status, engine.explain, engine.admin.remove, engine.retry):
         with pytest.raises(ExecutionNotFound, match=bench.workflow_id):
             look(bench.workflow_id)
     with pytest.raises(TaskNotFound):
-        engine.task(task.task_id)
-    assert engine.task_logs(task.task_id) == []
+        engine.tasks.get(task.task_id)
+    assert engine.tasks.logs(task.task_id) == []
     with engine.backend.reading() as view:
         after = dump(view)
     for parts in (before, after):
@@ -125,17 +125,17 @@ def test_what_has_not_ended_is_not_removed(bench: Bench) -> None:
     """RUNNING, PAUSED and parked executions are a Conflict; once terminated they can go."""
     bench.start(ONE)
     with pytest.raises(Conflict, match="RUNNING workflow cannot be removed"):
-        bench.engine.remove("w1")
+        bench.engine.admin.remove("w1")
     bench.engine.pause("w1")
     with pytest.raises(Conflict, match="PAUSED workflow cannot be removed"):
-        bench.engine.remove("w1")
+        bench.engine.admin.remove("w1")
     with bench.engine.backend.writing() as tx:
         tx.park("w1", 3, "broken")
     with pytest.raises(Conflict, match="PAUSED and parked"):
-        bench.engine.remove("w1")
+        bench.engine.admin.remove("w1")
     bench.engine.terminate("w1")
-    bench.engine.remove("w1")
-    assert list(bench.engine.workflow_ids()) == []
+    bench.engine.admin.remove("w1")
+    assert list(bench.engine.admin.workflow_ids()) == []
 
 
 def test_late_words_about_a_removed_execution(bench: Bench) -> None:
@@ -147,19 +147,19 @@ def test_late_words_about_a_removed_execution(bench: Bench) -> None:
         events = view.inbox("w1")
     assert events
     engine.terminate("w1")
-    engine.remove("w1")
+    engine.admin.remove("w1")
     result = TaskResult(workflow_id="w1", task_id=task.task_id, status=TaskStatus.COMPLETED, lease=task.lease)
     with pytest.raises(TaskNotFound, match=task.task_id):
         engine.update_task(result)
     with pytest.raises(ExecutionNotFound):
-        engine.report(task, result)
+        engine.core.reports.report(task, result)
     with pytest.raises(TaskNotFound):
-        engine.extend_lease(task)
-    engine.log(task, "too late")
+        engine.tasks.extend_lease(task)
+    engine.tasks.log(task, "too late")
     with engine.backend.writing() as tx:
         tx.post(events)
     bench.at(7_200)
-    assert engine.task_logs(task.task_id) == []
+    assert engine.tasks.logs(task.task_id) == []
     with engine.backend.reading() as view:
         assert view.inbox("w1") == []
         assert view.next_event_at() is None
@@ -172,8 +172,8 @@ def test_a_removed_child_is_not_missed(bench: Bench) -> None:
     task = WorkflowTask(name="s", task_reference_name="s", type="SUB_WORKFLOW", sub_workflow_param=params)
     bench.start(flow(task, simple("b")))
     bench.do("a", output={"x": 1})
-    (child,) = bench.engine.children("w1")
-    bench.engine.remove(child.workflow_id)
+    (child,) = bench.engine.admin.children("w1")
+    bench.engine.admin.remove(child.workflow_id)
     bench.do("b")
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
     assert bench.task("s").output_data == {"subWorkflowId": child.workflow_id, "x": 1}
@@ -185,7 +185,7 @@ def test_a_removed_execution_gives_its_key_back_only_if_it_has_it(bench: Bench) 
     bench.engine.terminate("w1")
     options: dict[str, Any] = {"idempotency_key": "k", "idempotency_strategy": IdempotencyStrategy.FAIL_ON_RUNNING}
     second = bench.start(ONE, **options)
-    bench.engine.remove("w1")
+    bench.engine.admin.remove("w1")
     options["idempotency_strategy"] = IdempotencyStrategy.RETURN_EXISTING
     assert bench.engine.start(ONE, **options) == second
 
@@ -198,7 +198,7 @@ def test_the_driver_survives_a_removal_in_virtual_time(new_bench: NewBench) -> N
     def remove_me(context: TaskContext) -> None:
         if context.task.workflow_id == "w1":
             bench.engine.terminate("w1")
-            bench.engine.remove("w1")
+            bench.engine.admin.remove("w1")
             context.log("nobody reads this")
 
     bench = new_bench(workers=workers)
@@ -245,7 +245,7 @@ def test_the_driver_survives_a_removal_in_real_time(new_store: Callable[[], Back
         try:
             assert running.wait(PATIENCE)
             engine.terminate(gone.workflow_id)
-            engine.remove(gone.workflow_id)
+            engine.admin.remove(gone.workflow_id)
             removed.set()
             assert engine.start(flow(simple("b"))).result(timeout="20s") == {}
             assert driver.is_alive()
@@ -260,7 +260,7 @@ def test_removing_wakes_who_waits(bench: Bench) -> None:
     """Whoever looks at an execution that is gone is told so."""
     run = bench.start(ONE)
     bench.engine.terminate("w1")
-    bench.engine.remove("w1")
+    bench.engine.admin.remove("w1")
     with pytest.raises(ExecutionNotFound):
         run.result()
     assert bench.clock.now() == T0

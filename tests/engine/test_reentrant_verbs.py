@@ -14,6 +14,7 @@ import pytest
 from conductorlite import (
     AsyncEngine,
     Engine,
+    EngineConfig,
     EventMessage,
     TaskContext,
     VirtualClock,
@@ -62,7 +63,7 @@ def engine_with(asks: Callable[..., object], clock: str, store: object = None, c
 
 def attempts(engine: Engine, workflow_id: str) -> list[tuple[str, int, str]]:
     """What became of each attempt; no law is broken."""
-    assert engine.check() == []
+    assert engine.admin.check() == []
     return [(task.ref, task.attempt, str(task.status)) for task in engine.get(workflow_id).tasks]
 
 
@@ -167,7 +168,7 @@ def test_two_that_wait_for_each_other() -> None:
         if context.attempt:
             return {}
         both.wait(20)
-        return engine.wait(ids[context.workflow_id == "one"])
+        return engine.result(ids[context.workflow_id == "one"])
 
     engine = engine_with(asks, "real", concurrency=4)
     runs = [engine.start(MAIN, workflow_id=one) for one in ids]
@@ -210,7 +211,7 @@ def test_in_a_source(verb: str, caplog: pytest.LogCaptureFixture) -> None:
 
         def reject(self, message: EventMessage, reason: str) -> None: ...
 
-    engine = Engine(clock=VirtualClock(0), event_sources=[Source()])
+    engine = Engine(clock=VirtualClock(0), config=EngineConfig(event_sources=[Source()]))
     with caplog.at_level(logging.WARNING, logger="conductorlite.store"):
         assert not engine.tick()
     assert "WouldDeadlock" in caplog.text

@@ -183,14 +183,14 @@ def test_a_resumed_child_that_was_removed(bench: Bench) -> None:
     bench.start(TOP)
     bench.engine.terminate(bench.workflow_id)
     top, middle, inner = levels(bench)
-    bench.engine.remove(middle)
+    bench.engine.admin.remove(middle)
     bench.engine.retry(top, resume_subworkflow_tasks=True)
     bench.engine.settle()
     assert [str(bench.engine.status(one)) for one in (top, middle, inner)] == ["TERMINATED"] * 3
     bench.engine.retry(top)
     work(bench)
     assert bench.status_of_workflow() == "COMPLETED"
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
 
 
 def test_a_running_parent_takes_its_child_back(bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""`Engine.repair`: each damage is planted, found by `check`, set right, told; the execution then ends as it would have."""
+"""`Engine.admin.repair`: each damage is planted, found by `check`, set right, told; the execution then ends as it would have."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from engine_kit import T0, fork, join, simple
 
 from conductorlite import (
     Engine,
+    EngineConfig,
     ExecutionNotFound,
     TaskStatus,
     VirtualClock,
@@ -145,25 +146,25 @@ def test_each_damage_is_set_right_and_told(engine: Engine, row: Workflow, name: 
     """`check` finds it and changes nothing; `repair` says what it did; then the execution ends well."""
     damage, law, told = DAMAGES[name]
     damage(engine, row)
-    found = engine.check("w")
+    found = engine.admin.check("w")
     assert law in {finding.law for finding in found}
-    assert engine.check("w") == found
-    report = engine.repair()
+    assert engine.admin.check("w") == found
+    report = engine.admin.repair()
     settle(engine.backend)
     assert any(told in finding.text for finding in report.done), report
-    assert engine.check() == []
-    assert engine.repair().done == ()
+    assert engine.admin.check() == []
+    assert engine.admin.repair().done == ()
     engine.run_until_idle()
     assert engine.status("w") is WorkflowStatus.COMPLETED
-    assert engine.check() == []
+    assert engine.admin.check() == []
 
 
 def test_a_healthy_store_is_left_alone(engine: Engine, row: Workflow) -> None:
     """Nothing is done where nothing is found, and nothing is written."""
-    before = engine.execution("w")
-    report = engine.repair()
+    before = engine.core.queries.execution("w")
+    report = engine.admin.repair()
     assert (report.done, report.left) == ((), ())
-    assert engine.execution("w") == before
+    assert engine.core.queries.execution("w") == before
 
 
 def test_a_join_that_was_forgotten_goes_on(engine: Engine, row: Workflow) -> None:
@@ -171,7 +172,7 @@ def test_a_join_that_was_forgotten_goes_on(engine: Engine, row: Workflow) -> Non
     plant(engine, row, updated=(attrs.evolve(row.task("join"), waiting=5),))
     engine.run_until_idle(timeout="300s")
     assert engine.get("w").task("join").status is TaskStatus.IN_PROGRESS
-    report = engine.repair("w")
+    report = engine.admin.repair("w")
     assert [finding.text for finding in report.done] == ["join: waits for 0, it had 3"]
     engine.run_until_idle()
     assert engine.status("w") is WorkflowStatus.COMPLETED
@@ -188,30 +189,30 @@ def test_what_has_ended_holds_nothing(engine: Engine, row: Workflow) -> None:
         timers=(event("WORKFLOW_TIMEOUT", 2**60, "w", kind=EventKind.WORKFLOW_TIMEOUT),),
         outgoing=Outgoing(put=(message("c", 0, "w", queue="c", task_id=done.task("c").task_id),)),
     )
-    assert {finding.law for finding in engine.check()} >= {"nothing_of_the_ended"}
-    report = engine.repair()
+    assert {finding.law for finding in engine.admin.check()} >= {"nothing_of_the_ended"}
+    report = engine.admin.repair()
     settle(engine.backend)
     assert len(report.done) == 3
-    assert engine.check() == []
+    assert engine.admin.check() == []
 
 
 def test_events_of_the_wrong_owner_are_put_right(store: Backend) -> None:
     """A timer that only another engine would find is its execution's again."""
-    engine = Engine(store, clock=VirtualClock(T0), name="one", allocation="local")
+    engine = Engine(store, clock=VirtualClock(T0), config=EngineConfig(name="one", allocation="local"))
     engine.start(FORKED, workflow_id="w")
     settle(store)
     with store.writing() as tx:
         moved = tx.change_owner("one", "two", "", 9)
         assert moved
         tx.change_owner("two", "one", "", 9)
-    assert engine.check() == []
+    assert engine.admin.check() == []
     with store.reading() as view:
         events = [attrs.evolve(event, owner="two") for event in view.inbox("w")]
     misplace(store, "w", events[0].event_id)
-    assert {finding.law for finding in engine.check()} == {"events_are_the_owners"}
-    report = engine.repair()
+    assert {finding.law for finding in engine.admin.check()} == {"events_are_the_owners"}
+    report = engine.admin.repair()
     assert [finding.law for finding in report.done] == ["events_are_the_owners"]
-    assert engine.check() == []
+    assert engine.admin.check() == []
 
 
 def misplace(store: Any, workflow_id: str, event_id: str) -> None:
@@ -236,13 +237,13 @@ def test_counts_of_a_limit(engine: Engine) -> None:
     with engine.backend.writing() as tx:
         limit = tx.line("task:l", 9).limit
         tx.put_limit(LimitChange(limit=attrs.evolve(limit, in_use=4)))
-    assert {finding.law for finding in engine.check()} == {"slots_are_counted_and_used"}
-    report = engine.repair()
+    assert {finding.law for finding in engine.admin.check()} == {"slots_are_counted_and_used"}
+    report = engine.admin.repair()
     assert [finding.text for finding in report.done] == ["counts 1 in use and 0 reserved, it had 4 and 0"]
     assert report.left == ()
     engine.run_until_idle()
     assert {engine.status(one) for one in "xy"} == {WorkflowStatus.COMPLETED}
-    assert engine.check() == []
+    assert engine.admin.check() == []
 
 
 def test_places_of_executions_that_are_gone(engine: Engine) -> None:
@@ -255,29 +256,29 @@ def test_places_of_executions_that_are_gone(engine: Engine) -> None:
         tx.remove(held.workflow_id)
         limit = tx.line("task:l", 9).limit
         tx.put_limit(LimitChange(limit=limit, put=(held,)))
-    assert any("is gone" in finding.text for finding in engine.check())
-    report = engine.repair()
+    assert any("is gone" in finding.text for finding in engine.admin.check())
+    report = engine.admin.repair()
     assert any("gives its place back" in finding.text for finding in report.done)
     engine.run_until_idle()
     assert engine.status("y") is WorkflowStatus.COMPLETED
-    assert engine.check() == []
+    assert engine.admin.check() == []
 
 
 def test_messages_of_tasks_that_are_gone(engine: Engine, row: Workflow) -> None:
     """They are found although no execution leads to them, and taken out."""
     plant(engine, row, outgoing=Outgoing(put=(message("z", 0, "gone"),)))
-    assert any("a task that is gone" in finding.text for finding in engine.check())
-    report = engine.repair()
+    assert any("a task that is gone" in finding.text for finding in engine.admin.check())
+    report = engine.admin.repair()
     assert [finding.workflow_id for finding in report.done] == ["gone"]
-    assert engine.check() == []
+    assert engine.admin.check() == []
 
 
 def test_what_cannot_be_set_right_stays_told(engine: Engine, row: Workflow) -> None:
     """The journal and the rows contradict each other: nobody can know which is true. Nothing is touched, and it is told."""
     plant(engine, row, updated=(attrs.evolve(row.task("a"), worker_id="w", status=TaskStatus.SCHEDULED),))
     with pytest.raises(ExecutionNotFound):
-        engine.repair("nobody")
-    report = engine.repair()
+        engine.admin.repair("nobody")
+    report = engine.admin.repair()
     assert "the_journal_replays_to_the_rows" in {finding.law for finding in report.left}
     assert engine.get("w").task("a").status is TaskStatus.SCHEDULED
 
@@ -293,9 +294,9 @@ def test_an_index_that_lost_a_row(tmp_path: Path) -> None:
         engine.start(FORKED, workflow_id="lost")
     _redefine(path, index, "")
     with Engine(path, clock=VirtualClock(T0)) as engine:
-        assert {finding.law for finding in engine.check()} == {"the_store_is_sound"}
+        assert {finding.law for finding in engine.admin.check()} == {"the_store_is_sound"}
         assert [row.workflow_id for row in engine.executions()] == ["w"]
-        report = engine.repair()
+        report = engine.admin.repair()
         assert "made anew" in report.done[0].text
         assert report.left == ()
         assert {row.workflow_id for row in engine.executions()} == {"w", "lost"}
@@ -324,10 +325,10 @@ def test_an_execution_that_waited_for_a_free_slot_begins(engine: Engine) -> None
     assert engine.get("y").task("c").status is TaskStatus.PENDING
     engine.run_until_idle()
     assert engine.get("y").task("c").status is TaskStatus.PENDING
-    engine.repair()
+    engine.admin.repair()
     engine.run_until_idle()
     assert engine.status("y") is WorkflowStatus.COMPLETED
-    assert engine.check() == []
+    assert engine.admin.check() == []
 
 
 def test_a_retry_that_nothing_begins(engine: Engine) -> None:
@@ -339,13 +340,13 @@ def test_a_retry_that_nothing_begins(engine: Engine) -> None:
     put_off = engine.get("w").task("h")
     offered = message("h", 1, "w", queue="HUMAN", task_id=put_off.task_id)
     plant(engine, engine.get("w"), cancelled=("ADMISSION:h",), outgoing=Outgoing(put=(offered,)))
-    assert {finding.text for finding in engine.check()} == {
+    assert {finding.text for finding in engine.admin.check()} == {
         "h is SCHEDULED, and nothing begins it",
         "h is SCHEDULED, and is offered",
     }
-    report = engine.repair("w")
+    report = engine.admin.repair("w")
     settle(engine.backend)
     assert len(report.done) == 2
-    assert engine.check() == []
+    assert engine.admin.check() == []
     engine.advance("9s")
     assert engine.get("w").task("h").status is TaskStatus.IN_PROGRESS

@@ -17,7 +17,7 @@ def assert_ignored(bench: Bench, task: Task, status: str = "COMPLETED", *, lease
     assert bench.workflow == before
     assert bench.journal() == journal
     assert stored == next(row for row in before.tasks if row.task_id == task.task_id)
-    assert bench.engine.task_logs(task.task_id) == []
+    assert bench.engine.tasks.logs(task.task_id) == []
 
 
 @pytest.mark.trap("core-14")
@@ -78,7 +78,7 @@ def test_stale_lease(bench: Bench) -> None:
     with pytest.raises(StaleLease, match="'t'"):
         bench.report(first, "COMPLETED", logs=["from the first"])
     assert bench.workflow == before
-    assert bench.engine.task_logs(first.task_id) == []
+    assert bench.engine.tasks.logs(first.task_id) == []
     bench.report(second)
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
 
@@ -193,7 +193,7 @@ def test_unknown_task(bench: Bench) -> None:
     with pytest.raises(TaskNotFound, match=task.task_id):
         bench.engine.update_task(TaskResult(workflow_id="w99", task_id=task.task_id, status=TaskStatus.COMPLETED))
     with pytest.raises(TaskNotFound, match="nobody"):
-        bench.engine.task("nobody")
+        bench.engine.tasks.get("nobody")
     assert bench.statuses() == {"t": "SCHEDULED"}
 
 
@@ -217,11 +217,11 @@ def test_logs(bench: Bench) -> None:
     """Log lines are kept with the attempt, in order, with their instants."""
     bench.start(flow(simple("t", QUIET)))
     task = bench.take("t")
-    bench.engine.log(task, "one")
+    bench.engine.tasks.log(task, "one")
     bench.at(2)
     bench.report(task, "IN_PROGRESS", logs=["two", "three"])
     start = bench.clock.now() - 2_000
-    assert [(line.at - start, line.text) for line in bench.engine.task_logs(task.task_id)] == [
+    assert [(line.at - start, line.text) for line in bench.engine.tasks.logs(task.task_id)] == [
         (0, "one"),
         (2_000, "two"),
         (2_000, "three"),
@@ -261,7 +261,7 @@ def test_on_a_wait(bench: Bench, status: str) -> None:
     bench.start(flow(wait("w", duration="1h"), simple("z")))
     bench.report(bench.task("w"), status, {"who": "me"}, lease=False)
     assert bench.task("w").output_data == {"who": "me"}
-    assert not [entry for entry in bench.engine.agenda() if entry.ref == "w"]
+    assert not [entry for entry in bench.engine.admin.agenda() if entry.ref == "w"]
 
 
 def test_in_progress_on_a_wait(bench: Bench) -> None:

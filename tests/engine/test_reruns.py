@@ -83,7 +83,7 @@ def test_rerun_with_another_input(bench: Bench) -> None:
     bench.engine.rerun(bench.workflow_id, input={"n": 6}, correlation_id="c2")
     assert (bench.workflow.input_data, bench.workflow.correlation_id) == ({"n": 6, "m": 2}, "c2")
     assert bench.task("a").input_data["n"] == 6
-    assert [row.workflow_id for row in bench.engine.correlated("flow", "c2")] == [bench.workflow_id]
+    assert [row.workflow_id for row in bench.engine.admin.correlated("flow", "c2")] == [bench.workflow_id]
     work(bench)
 
 

@@ -64,7 +64,7 @@ def step(bench: Bench, chance: Random, *, fail: bool = False) -> bool:
     """Do one of the things that are to be done; whether there was one."""
     people = [
         task
-        for one in bench.engine.workflow_ids()
+        for one in bench.engine.admin.workflow_ids()
         for task in bench.engine.get(one).tasks
         if task.task_type == "HUMAN" and not task.status.terminal
     ]

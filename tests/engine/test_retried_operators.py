@@ -42,7 +42,7 @@ def test_the_delay_holds(bench: Bench, kind: str) -> None:
     told = workflow_to_json(bench.workflow)["tasks"][1]
     assert (told["callbackAfterSeconds"], told["startDelayInSeconds"], told["startTime"]) == (10, 10, 0)
     assert "due for retry" in str(bench.engine.explain(bench.workflow_id))
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
     bench.at(ended + 9.999)
     assert bench.task("o").status is TaskStatus.SCHEDULED
     bench.at(ended + 10)
@@ -56,7 +56,7 @@ def test_the_delay_holds(bench: Bench, kind: str) -> None:
     assert bench.status_of_workflow() in (WorkflowStatus.TIMED_OUT, WorkflowStatus.FAILED)
     first, second = bench.workflow.tasks
     assert (second.attempt, second.retried_task_id, second.seq) == (1, first.task_id, 2)
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
 
 
 @pytest.mark.parametrize("kind", ["WAIT", "HUMAN", "SUB_WORKFLOW", "START_WORKFLOW"])
@@ -70,7 +70,7 @@ def test_a_pause_holds_what_is_put_off(bench: Bench, kind: str) -> None:
     bench.engine.resume(bench.workflow_id)
     bench.engine.settle()
     assert bench.task("o").status is (TaskStatus.IN_PROGRESS if ended else TaskStatus.FAILED)
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
 
 
 @pytest.mark.parametrize("kind", OPERATORS)
@@ -80,8 +80,8 @@ def test_the_end_of_the_execution_takes_it_back(bench: Bench, kind: str) -> None
     bench.engine.terminate(bench.workflow_id)
     bench.at(100)
     assert bench.task("o").status is TaskStatus.CANCELED
-    assert bench.engine.agenda() == []
-    assert bench.engine.check() == []
+    assert bench.engine.admin.agenda() == []
+    assert bench.engine.admin.check() == []
     bench.engine.retry(bench.workflow_id)
     assert bench.task("o", 2).scheduled_at == bench.clock.now()
     lasts = bench.task("o").attempt == 2  # else it has failed already, and the next is put off
@@ -96,7 +96,7 @@ def test_what_is_put_off_is_signaled(bench: Bench, kind: str) -> None:
     assert bench.statuses() == {"o": "COMPLETED", "z": "SCHEDULED"}
     bench.at(50)
     assert bench.task("o", 1).output_data == {"by": "hand"}
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
 
 
 def test_a_wait_waits_for_the_same_instant(bench: Bench) -> None:
@@ -117,7 +117,7 @@ def test_a_wait_whose_instant_passes_while_it_is_put_off(bench: Bench) -> None:
     assert bench.statuses() == {"w": "SCHEDULED"}
     bench.at(7)
     assert bench.statuses() == {"w": "COMPLETED", "z": "SCHEDULED"}
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
 
 
 def test_the_total_timeout_runs_meanwhile(bench: Bench) -> None:
@@ -140,4 +140,4 @@ def test_other_verbs_leave_it_waiting(bench: Bench) -> None:
     assert bench.statuses()["o"] == "SCHEDULED"
     bench.at(12)
     assert bench.statuses()["o"] == "IN_PROGRESS"
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []

@@ -361,7 +361,7 @@ def test_poll_timeout(bench: Bench, end: str) -> None:
     bench.at(10)
     ended = {"poll timeout": "TIMED_OUT: a TIMED_OUT", "terminate": "TERMINATED: a CANCELED"}
     assert stand(bench) == ended[end]
-    assert bench.engine.queue_sizes() == {}
+    assert bench.engine.tasks.queue_sizes() == {}
     assert bench.poll("a") is None
     bench.engine.retry(bench.workflow_id)
     assert stand(bench) == "RUNNING: a#1 SCHEDULED"

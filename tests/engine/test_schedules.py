@@ -43,12 +43,12 @@ def every(seconds: int = 60, workflow: Any = QUICK, name: str = "s", **fields: A
 
 def starts(bench: Bench) -> list[float]:
     """The seconds at which executions were created, in order."""
-    return sorted((bench.engine.get(one).created_at - T0) / 1000 for one in bench.engine.workflow_ids())
+    return sorted((bench.engine.get(one).created_at - T0) / 1000 for one in bench.engine.admin.workflow_ids())
 
 
 def told(bench: Bench, name: str = "s") -> list[tuple[float, str]]:
     """What became of instants: the second, and the outcome."""
-    recent = bench.engine.schedule(name).recent
+    recent = bench.engine.schedules.get(name).recent
     return [((run.scheduled_time - T0) / 1000, str(run.outcome)) for run in recent]
 
 
@@ -62,14 +62,14 @@ def asleep(bench: Bench, until: float) -> None:
 
 def test_a_schedule_starts_its_workflow_at_each_instant(bench: Bench) -> None:
     """From the first instant after it was saved, each at its own instant."""
-    saved = bench.engine.save_schedule(every(60))
+    saved = bench.engine.schedules.save(every(60))
     assert (saved.next_run_time, saved.create_time, saved.paused) == (T0 + 60_000, T0, False)
     bench.at(59)
     assert starts(bench) == []
     bench.at(200)
     assert starts(bench) == [60, 120, 180]
     assert told(bench) == [(60, "EXECUTED"), (120, "EXECUTED"), (180, "EXECUTED")]
-    assert bench.engine.schedule("s").next_run_time == T0 + 240_000
+    assert bench.engine.schedules.get("s").next_run_time == T0 + 240_000
 
 
 def test_what_an_execution_is_told(bench: Bench) -> None:
@@ -82,11 +82,11 @@ def test_what_an_execution_is_told(bench: Bench) -> None:
         task_to_domain={"*": "d"},
         created_by="ann",
     )
-    bench.engine.save_schedule(
+    bench.engine.schedules.save(
         WorkflowSchedule(name="nightly", cron_expression="0 0 18 * * *", zone_id="Europe/Berlin", start_workflow_request=request)
     )
     bench.engine.advance(to="2030-03-18T17:00:01Z")
-    (row,) = [bench.engine.get(one) for one in bench.engine.workflow_ids()]
+    (row,) = [bench.engine.get(one) for one in bench.engine.admin.workflow_ids()]
     assert row.workflow_id == "nightly-20300318T170000Z"
     assert (row.name, row.correlation_id, row.priority, row.created_by) == ("told", "c-${scheduledTime}", 7, "ann")
     assert (row.event, row.task("a").domain) == ("schedule:nightly", "d")
@@ -105,62 +105,62 @@ def test_one_instant_comes_once(bench: Bench) -> None:
     later = WorkflowSchedule(name="later", at=T0 + 5_000, start_workflow_request=StartWorkflowRequest(workflow_def=QUICK))
     now = attrs.evolve(later, name="now", at=T0)
     for schedule in (later, now):
-        bench.engine.save_schedule(schedule)
+        bench.engine.schedules.save(schedule)
     bench.at(10)
     assert starts(bench) == [0, 5]
-    assert [one.next_run_time for one in bench.engine.schedules()] == [None, None]
-    bench.engine.save_schedule(later)
+    assert [one.next_run_time for one in bench.engine.schedules.all()] == [None, None]
+    bench.engine.schedules.save(later)
     bench.at(20)
     assert starts(bench) == [0, 5]
-    assert bench.engine.agenda() == []
+    assert bench.engine.admin.agenda() == []
 
 
 def test_the_registered_definition_is_looked_up_at_each_start(bench: Bench) -> None:
     """By name the highest version counts; one that is not registered fails that start alone."""
-    bench.engine.save_schedule(every(60, request=StartWorkflowRequest(name="f")))
+    bench.engine.schedules.save(every(60, request=StartWorkflowRequest(name="f")))
     bench.at(61)
     bench.engine.register(flow(noop("n"), name="f", version=1))
     bench.at(121)
     bench.engine.register(flow(noop("n"), name="f", version=2))
     bench.at(181)
-    assert [bench.engine.get(one).version for one in sorted(bench.engine.workflow_ids())] == [1, 2]
+    assert [bench.engine.get(one).version for one in sorted(bench.engine.admin.workflow_ids())] == [1, 2]
     assert told(bench) == [(60, "FAILED"), (120, "EXECUTED"), (180, "EXECUTED")]
-    failed = bench.engine.schedule("s").recent[0]
+    failed = bench.engine.schedules.get("s").recent[0]
     assert (failed.reason, failed.workflow_id) == ("no workflow 'f' is registered", None)
     with pytest.raises(DefinitionNotFound):
-        bench.engine.workflow_def("g")
+        bench.engine.definitions.workflow("g")
 
 
 def test_a_definition_that_needs_what_is_missing_fails_the_start(bench: Bench) -> None:
     """An invalid inline definition is told, and the schedule goes on."""
-    bench.engine.save_schedule(every(60, workflow=flow(simple("a"), simple("a"), name="twice")))
+    bench.engine.schedules.save(every(60, workflow=flow(simple("a"), simple("a"), name="twice")))
     bench.at(121)
     assert told(bench) == [(60, "FAILED"), (120, "FAILED")]
-    assert "taskReferenceName" in (bench.engine.schedule("s").recent[0].reason or "")
+    assert "taskReferenceName" in (bench.engine.schedules.get("s").recent[0].reason or "")
 
 
 def test_idempotency_keys(bench: Bench) -> None:
     """A key that is taken refuses the start, or stands for the one that exists."""
     for name, strategy in (("fails", IdempotencyStrategy.FAIL), ("returns", IdempotencyStrategy.RETURN_EXISTING)):
         request = StartWorkflowRequest(workflow_def=flow(noop("n"), name=name), idempotency_key="k", idempotency_strategy=strategy)
-        bench.engine.save_schedule(every(60, name=name, request=request))
+        bench.engine.schedules.save(every(60, name=name, request=request))
     bench.at(121)
     assert told(bench, "fails") == [(60, "EXECUTED"), (120, "FAILED")]
     assert told(bench, "returns") == [(60, "EXECUTED"), (120, "EXECUTED")]
-    one, two = bench.engine.schedule("returns").recent
+    one, two = bench.engine.schedules.get("returns").recent
     assert one.workflow_id == two.workflow_id
     assert len(starts(bench)) == 2
 
 
 def test_an_execution_of_that_id_stands_for_the_start(bench: Bench) -> None:
     """A second start for an instant is harmless, whoever made the first."""
-    bench.engine.save_schedule(every(60))
-    (instant,) = bench.engine.preview("s", 1)
+    bench.engine.schedules.save(every(60))
+    (instant,) = bench.engine.schedules.preview("s", 1)
     assert instant == T0 + 60_000
     bench.start(QUICK, workflow_id="s-20300317T174740Z")
     bench.at(61)
     assert starts(bench) == [0]
-    (run,) = bench.engine.schedule("s").recent
+    (run,) = bench.engine.schedules.get("s").recent
     assert (str(run.outcome), run.reason, run.workflow_id) == ("EXECUTED", "existed already", "s-20300317T174740Z")
 
 
@@ -174,14 +174,14 @@ def test_workers_of_the_engine_carry_out_what_is_started(new_store: Callable[[],
     """Task definitions of decorators count, also of functions added after the engine was made."""
     engine = Engine(new_store(), clock=VirtualClock(T0))
     with engine:
-        engine.save_schedule(every(60, workflow=flow(simple("late"), name="f")))
+        engine.schedules.save(every(60, workflow=flow(simple("late"), name="f")))
 
         @engine.workers.task("late", retry_count=1, retry_delay_seconds=1)
         def late(_scheduledTime: int = 0) -> dict[str, int]:  # noqa: N803
             return {"n": 1}
 
         engine.advance("90s")
-        (row,) = [engine.get(one) for one in engine.workflow_ids()]
+        (row,) = [engine.get(one) for one in engine.admin.workflow_ids()]
         assert (row.status, row.definition is not None) == (WorkflowStatus.COMPLETED, True)
         definition = row.definition.tasks[0].task_definition if row.definition else None
         assert isinstance(definition, TaskDef)
@@ -203,51 +203,51 @@ def test_workers_of_the_engine_carry_out_what_is_started(new_store: Callable[[],
 )
 def test_overlaps(bench: Bench, policy: str, expected: list[float], outcomes: str) -> None:
     """Every minute a workflow that takes two and a half, five times; then the schedule ends."""
-    bench.engine.save_schedule(every(60, workflow=LONG, overlap_policy=policy, schedule_end_time=T0 + 300_000))
+    bench.engine.schedules.save(every(60, workflow=LONG, overlap_policy=policy, schedule_end_time=T0 + 300_000))
     bench.at(2_000)
     assert starts(bench) == expected
     assert "".join(outcome[0] for _, outcome in told(bench)) == outcomes
-    ended = {bench.engine.status(one) for one in list(bench.engine.workflow_ids())[:-1]}
+    ended = {bench.engine.status(one) for one in list(bench.engine.admin.workflow_ids())[:-1]}
     assert ended == {WorkflowStatus.TERMINATED if policy == "TERMINATE_OTHER" else WorkflowStatus.COMPLETED}
-    status = bench.engine.schedule("s")
+    status = bench.engine.schedules.get("s")
     assert (status.running, status.buffered, status.next_run_time) == ((), (), None)
-    assert bench.engine.agenda() == []
+    assert bench.engine.admin.agenda() == []
 
 
 def test_what_is_terminated_says_why(bench: Bench) -> None:
     """The reason names the schedule."""
-    bench.engine.save_schedule(every(60, workflow=LONG, overlap_policy=OverlapPolicy.TERMINATE_OTHER))
+    bench.engine.schedules.save(every(60, workflow=LONG, overlap_policy=OverlapPolicy.TERMINATE_OTHER))
     bench.at(121)
-    first, second = sorted(bench.engine.workflow_ids())
+    first, second = sorted(bench.engine.admin.workflow_ids())
     assert bench.engine.get(first).reason == "schedule 's' has started the next one"
-    assert bench.engine.schedule("s").running == (second,)
+    assert bench.engine.schedules.get("s").running == (second,)
 
 
 def test_a_buffered_start_waits_for_the_end_however_it_comes(bench: Bench) -> None:
     """The end of the running one, by a verb of another engine or a failure, starts the next at once."""
     work = flow(simple("a"), name="f")
-    bench.engine.save_schedule(every(60, workflow=work, overlap_policy="BUFFER_ONE", schedule_end_time=T0 + 180_000))
+    bench.engine.schedules.save(every(60, workflow=work, overlap_policy="BUFFER_ONE", schedule_end_time=T0 + 180_000))
     bench.at(130)
-    status = bench.engine.schedule("s")
+    status = bench.engine.schedules.get("s")
     assert (len(status.running), status.buffered) == (1, (T0 + 120_000,))
     bench.engine.terminate(status.running[0])
     assert bench.engine.settle() > 0
     assert starts(bench)[-1] == bench.second
-    status = bench.engine.schedule("s")
+    status = bench.engine.schedules.get("s")
     assert status.buffered == ()
-    bench.engine.remove(sorted(bench.engine.workflow_ids())[0])
-    assert bench.engine.schedule("s").running == status.running
+    bench.engine.admin.remove(sorted(bench.engine.admin.workflow_ids())[0])
+    assert bench.engine.schedules.get("s").running == status.running
 
 
 def test_the_buffer_is_bounded(bench: Bench) -> None:
     """Under BUFFER_ALL a thousand instants wait; what comes then is dropped, and told."""
     work = flow(simple("a"), name="f")
     fields = {"overlap_policy": "BUFFER_ALL", "run_catchup_schedule_instances": True}
-    bench.engine.save_schedule(every(1, workflow=work, **fields))
+    bench.engine.schedules.save(every(1, workflow=work, **fields))
     bench.at(1_003)
-    assert len(bench.engine.schedule("s").buffered) == 1_000
+    assert len(bench.engine.schedules.get("s").buffered) == 1_000
     assert told(bench)[-1] == (1_003, "SKIPPED")
-    bench.engine.remove_schedule("s")
+    bench.engine.schedules.remove("s")
 
 
 # --------------------------------------------------------------------------------------------------- what was not in time
@@ -255,12 +255,12 @@ def test_the_buffer_is_bounded(bench: Bench) -> None:
 
 def test_after_downtime_the_last_instant_is_made_up_for(bench: Bench) -> None:
     """Without catch-up: one start, for the last of those that were due."""
-    bench.engine.save_schedule(every(60))
+    bench.engine.schedules.save(every(60))
     asleep(bench, 330)
     bench.engine.settle()
     assert told(bench) == [(60, "MISSED"), (300, "EXECUTED")]
     assert starts(bench) == [330]
-    (row,) = [bench.engine.get(one) for one in bench.engine.workflow_ids()]
+    (row,) = [bench.engine.get(one) for one in bench.engine.admin.workflow_ids()]
     assert (row.workflow_id, row.input_data["_scheduledTime"], row.input_data["_executedTime"]) == (
         "s-20300317T175140Z",
         T0 + 300_000,
@@ -272,7 +272,7 @@ def test_after_downtime_the_last_instant_is_made_up_for(bench: Bench) -> None:
 
 def test_with_catch_up_each_instant_is_made_up_for(bench: Bench) -> None:
     """In order, one start a turn."""
-    bench.engine.save_schedule(every(60, run_catchup_schedule_instances=True))
+    bench.engine.schedules.save(every(60, run_catchup_schedule_instances=True))
     asleep(bench, 330)
     for count in range(1, 6):
         assert bench.engine.tick()
@@ -286,7 +286,7 @@ def test_with_catch_up_each_instant_is_made_up_for(bench: Bench) -> None:
 def test_nothing_is_started_that_is_too_late(bench: Bench, catch_up: bool, expected: list[float]) -> None:
     """Twenty-one seconds late with a grace of twenty; the next one comes in time."""
     schedule = every(60, run_catchup_schedule_instances=catch_up, misfire_grace_ms="20s")
-    bench.engine.save_schedule(schedule)
+    bench.engine.schedules.save(schedule)
     asleep(bench, 321)
     bench.engine.settle()
     assert starts(bench) == expected
@@ -297,8 +297,8 @@ def test_nothing_is_started_that_is_too_late(bench: Bench, catch_up: bool, expec
 
 def test_within_the_grace_it_is_started(bench: Bench) -> None:
     """Exactly as late as may be; with catch-up those that are older are passed over at once."""
-    bench.engine.save_schedule(every(60, name="last", misfire_grace_ms=20_000))
-    bench.engine.save_schedule(every(60, name="each", misfire_grace_ms=80_000, run_catchup_schedule_instances=True))
+    bench.engine.schedules.save(every(60, name="last", misfire_grace_ms=20_000))
+    bench.engine.schedules.save(every(60, name="each", misfire_grace_ms=80_000, run_catchup_schedule_instances=True))
     asleep(bench, 320)
     bench.engine.settle()
     assert told(bench, "last") == [(60, "MISSED"), (300, "EXECUTED")]
@@ -307,7 +307,7 @@ def test_within_the_grace_it_is_started(bench: Bench) -> None:
 
 def test_years_of_downtime_are_passed_over_in_one_turn(bench: Bench) -> None:
     """Every second for ten years: three turns, not three hundred million."""
-    bench.engine.save_schedule(
+    bench.engine.schedules.save(
         WorkflowSchedule(name="s", cron_expression="* * * * * *", start_workflow_request=StartWorkflowRequest(workflow_def=QUICK))
     )
     asleep(bench, 10 * 31_536_000)
@@ -320,16 +320,16 @@ def test_years_of_downtime_are_passed_over_in_one_turn(bench: Bench) -> None:
 
 def test_a_paused_schedule_starts_nothing(bench: Bench) -> None:
     """What comes due in the pause is passed over; afterwards it goes on from then."""
-    bench.engine.save_schedule(every(60))
+    bench.engine.schedules.save(every(60))
     bench.at(61)
-    bench.engine.pause_schedule("s", "holiday")
-    status = bench.engine.schedule("s")
+    bench.engine.schedules.pause("s", "holiday")
+    status = bench.engine.schedules.get("s")
     assert (status.paused, status.paused_reason, status.next_run_time) == (True, "holiday", T0 + 120_000)
-    assert bench.engine.agenda() == []
+    assert bench.engine.admin.agenda() == []
     bench.at(200)
-    bench.engine.resume_schedule("s")
-    bench.engine.resume_schedule("s")
-    assert bench.engine.schedule("s").paused is False
+    bench.engine.schedules.resume("s")
+    bench.engine.schedules.resume("s")
+    assert bench.engine.schedules.get("s").paused is False
     bench.at(241)
     assert starts(bench) == [60, 240]
     assert told(bench) == [(60, "EXECUTED"), (240, "EXECUTED")]
@@ -337,59 +337,59 @@ def test_a_paused_schedule_starts_nothing(bench: Bench) -> None:
 
 def test_a_buffered_start_outlives_a_pause(bench: Bench) -> None:
     """It was accepted before; it begins when the pause is over."""
-    bench.engine.save_schedule(every(60, workflow=LONG, overlap_policy="BUFFER_ONE", schedule_end_time=T0 + 120_000))
+    bench.engine.schedules.save(every(60, workflow=LONG, overlap_policy="BUFFER_ONE", schedule_end_time=T0 + 120_000))
     bench.at(121)
-    bench.engine.pause_schedule("s")
+    bench.engine.schedules.pause("s")
     bench.at(400)
     assert starts(bench) == [60]
-    bench.engine.resume_schedule("s")
+    bench.engine.schedules.resume("s")
     bench.at(401)
     assert starts(bench) == [60, 400]
 
 
 def test_saving_again(bench: Bench) -> None:
     """The same schedule: nothing changes, a pause stays. Another one: it goes on from now, and a pause still stays."""
-    bench.engine.save_schedule(every(60))
+    bench.engine.schedules.save(every(60))
     bench.at(61)
-    bench.engine.pause_schedule("s", "by hand")
-    before = bench.engine.schedule("s")
-    assert bench.engine.save_schedule(every(60)) == before
-    changed = bench.engine.save_schedule(every(50, description="new"))
+    bench.engine.schedules.pause("s", "by hand")
+    before = bench.engine.schedules.get("s")
+    assert bench.engine.schedules.save(every(60)) == before
+    changed = bench.engine.schedules.save(every(50, description="new"))
     assert (changed.paused, changed.paused_reason, changed.next_run_time) == (True, "by hand", T0 + 100_000)
     assert (changed.create_time, changed.updated_time, changed.recent) == (T0, T0 + 61_000, before.recent)
-    bench.engine.resume_schedule("s")
-    bench.engine.save_schedule(every(50, paused=True, paused_reason="as written"))
-    assert bench.engine.schedule("s").paused_reason == "as written"
-    bench.engine.save_schedule(every(50))
+    bench.engine.schedules.resume("s")
+    bench.engine.schedules.save(every(50, paused=True, paused_reason="as written"))
+    assert bench.engine.schedules.get("s").paused_reason == "as written"
+    bench.engine.schedules.save(every(50))
     bench.at(101)
     assert starts(bench) == [60, 100]
 
 
 def test_saved_paused(bench: Bench) -> None:
     """It waits for `resume_schedule`."""
-    bench.engine.save_schedule(every(60, paused=True, paused_reason="not yet"))
+    bench.engine.schedules.save(every(60, paused=True, paused_reason="not yet"))
     bench.at(100)
-    bench.engine.resume_schedule("s")
+    bench.engine.schedules.resume("s")
     bench.at(121)
     assert starts(bench) == [120]
 
 
 def test_removing(bench: Bench) -> None:
     """It is gone, with its timer; what it has started goes on."""
-    bench.engine.save_schedule(every(60, workflow=LONG))
+    bench.engine.schedules.save(every(60, workflow=LONG))
     bench.at(61)
-    bench.engine.remove_schedule("s")
-    assert bench.engine.schedules() == []
+    bench.engine.schedules.remove("s")
+    assert bench.engine.schedules.all() == []
     bench.at(400)
     assert starts(bench) == [60]
-    assert bench.engine.status(next(bench.engine.workflow_ids())) is WorkflowStatus.COMPLETED
+    assert bench.engine.status(next(bench.engine.admin.workflow_ids())) is WorkflowStatus.COMPLETED
     calls: list[Callable[[], object]] = [
-        lambda: bench.engine.schedule("s"),
-        lambda: bench.engine.pause_schedule("s"),
-        lambda: bench.engine.resume_schedule("s"),
-        lambda: bench.engine.remove_schedule("s"),
-        lambda: bench.engine.preview("s"),
-        lambda: bench.engine.backfill("s", T0, T0),
+        lambda: bench.engine.schedules.get("s"),
+        lambda: bench.engine.schedules.pause("s"),
+        lambda: bench.engine.schedules.resume("s"),
+        lambda: bench.engine.schedules.remove("s"),
+        lambda: bench.engine.schedules.preview("s"),
+        lambda: bench.engine.schedules.backfill("s", T0, T0),
     ]
     for call in calls:
         with pytest.raises(ScheduleNotFound, match="no schedule 's'"):
@@ -399,58 +399,60 @@ def test_removing(bench: Bench) -> None:
 def test_an_invalid_schedule_is_refused_whole(bench: Bench) -> None:
     """All problems at once, and nothing is stored."""
     with pytest.raises(InvalidDefinition) as caught:
-        bench.engine.save_schedule(every(0, name="a b"))
+        bench.engine.schedules.save(every(0, name="a b"))
     assert [problem.path for problem in caught.value.problems] == ["$.name", "$.intervalSeconds"]
     with pytest.raises(InvalidInput, match=r"(?i)nan"):
-        bench.engine.save_schedule(every(60, request=StartWorkflowRequest(name="w", input={"x": float("nan")})))
-    assert bench.engine.schedules() == []
+        bench.engine.schedules.save(every(60, request=StartWorkflowRequest(name="w", input={"x": float("nan")})))
+    assert bench.engine.schedules.all() == []
 
 
 def test_schedules_of_a_workflow(bench: Bench) -> None:
     """In order of names; by the workflow they start, inline or registered."""
-    bench.engine.save_schedule(every(60, name="c"))
-    bench.engine.save_schedule(every(60, name="a", request=StartWorkflowRequest(name="other")))
-    bench.engine.save_schedule(every(60, name="b"))
-    assert [one.name for one in bench.engine.schedules()] == ["a", "b", "c"]
-    assert [one.name for one in bench.engine.schedules("quick")] == ["b", "c"]
-    assert [one.name for one in bench.engine.schedules("other")] == ["a"]
+    bench.engine.schedules.save(every(60, name="c"))
+    bench.engine.schedules.save(every(60, name="a", request=StartWorkflowRequest(name="other")))
+    bench.engine.schedules.save(every(60, name="b"))
+    assert [one.name for one in bench.engine.schedules.all()] == ["a", "b", "c"]
+    assert [one.name for one in bench.engine.schedules.all("quick")] == ["b", "c"]
+    assert [one.name for one in bench.engine.schedules.all("other")] == ["a"]
 
 
 def test_preview(bench: Bench) -> None:
     """The next instants of a stored schedule, of one that is not, and of an expression; nothing is stored or started."""
-    bench.engine.save_schedule(every(60, paused=True))
-    assert bench.engine.preview("s", 2) == [T0 + 60_000, T0 + 120_000]
-    assert bench.engine.preview(every(60, schedule_end_time=T0 + 70_000), 2) == [T0 + 60_000]
-    assert bench.engine.preview("0 0 9 * * *", 1, zone_id="Asia/Tokyo", after=T0) == bench.engine.preview("0 0 0 * * *", 1)
-    assert bench.engine.preview("@daily", 1, after="2030-01-01") == [1_893_542_400_000]
+    bench.engine.schedules.save(every(60, paused=True))
+    assert bench.engine.schedules.preview("s", 2) == [T0 + 60_000, T0 + 120_000]
+    assert bench.engine.schedules.preview(every(60, schedule_end_time=T0 + 70_000), 2) == [T0 + 60_000]
+    assert bench.engine.schedules.preview("0 0 9 * * *", 1, zone_id="Asia/Tokyo", after=T0) == bench.engine.schedules.preview(
+        "0 0 0 * * *", 1
+    )
+    assert bench.engine.schedules.preview("@daily", 1, after="2030-01-01") == [1_893_542_400_000]
     with pytest.raises(InvalidInput, match="count 0"):
-        bench.engine.preview("s", 0)
+        bench.engine.schedules.preview("s", 0)
     with pytest.raises(InvalidDefinition, match="not between 0 and 59"):
-        bench.engine.preview("99 * * * *")
+        bench.engine.schedules.preview("99 * * * *")
     assert starts(bench) == []
 
 
 def test_backfill(bench: Bench) -> None:
     """Instants of the past, each once: those that were started already are not started again."""
-    bench.engine.save_schedule(every(60))
+    bench.engine.schedules.save(every(60))
     bench.at(125)
-    bench.engine.pause_schedule("s")
+    bench.engine.schedules.pause("s")
     bench.at(300)
-    assert bench.engine.backfill("s", T0 + 120_000, T0 + 240_000) == 3
+    assert bench.engine.schedules.backfill("s", T0 + 120_000, T0 + 240_000) == 3
     assert starts(bench) == [60, 120]
     bench.engine.settle()
     assert starts(bench) == [60, 120, 300, 300]
-    assert [run.reason for run in bench.engine.schedule("s").recent] == [None, None, "existed already", None, None]
-    assert bench.engine.schedule("s").backfills == ()
-    assert bench.engine.backfill("s", T0 + 61_000, T0 + 62_000) == 0
+    assert [run.reason for run in bench.engine.schedules.get("s").recent] == [None, None, "existed already", None, None]
+    assert bench.engine.schedules.get("s").backfills == ()
+    assert bench.engine.schedules.backfill("s", T0 + 61_000, T0 + 62_000) == 0
     assert bench.engine.settle() == 0
 
 
 def test_a_backfill_one_after_another(bench: Bench) -> None:
     """With a policy of its own: each waits for the one before, and none is dropped."""
-    bench.engine.save_schedule(every(60, workflow=LONG, paused=True))
+    bench.engine.schedules.save(every(60, workflow=LONG, paused=True))
     bench.at(300)
-    bench.engine.backfill("s", T0 + 60_000, T0 + 180_000, overlap_policy=OverlapPolicy.BUFFER_ALL)
+    bench.engine.schedules.backfill("s", T0 + 60_000, T0 + 180_000, overlap_policy=OverlapPolicy.BUFFER_ALL)
     bench.engine.settle()
     assert starts(bench) == [300]
     bench.at(2_000)
@@ -459,20 +461,20 @@ def test_a_backfill_one_after_another(bench: Bench) -> None:
 
 def test_a_backfill_under_the_schedules_own_policy(bench: Bench) -> None:
     """SKIP drops all but the first; that is told."""
-    bench.engine.save_schedule(every(60, workflow=LONG, paused=True, overlap_policy="SKIP"))
+    bench.engine.schedules.save(every(60, workflow=LONG, paused=True, overlap_policy="SKIP"))
     bench.at(300)
-    bench.engine.backfill("s", T0 + 60_000, T0 + 180_000)
+    bench.engine.schedules.backfill("s", T0 + 60_000, T0 + 180_000)
     bench.at(301)
     assert told(bench) == [(60, "EXECUTED"), (120, "SKIPPED"), (180, "SKIPPED")]
 
 
 def test_backfills_are_bounded(bench: Bench) -> None:
     """Neither too many, nor backwards, nor ahead of time."""
-    bench.engine.save_schedule(every(1, paused=True))
+    bench.engine.schedules.save(every(1, paused=True))
     bench.at(20_000)
     for start, end, problem in ((1, 20_000, "more than 10000"), (9, 8, "before the start"), (0, 20_001, "in the future")):
         with pytest.raises(InvalidInput, match=problem):
-            bench.engine.backfill("s", T0 + start * 1000, T0 + end * 1000)
+            bench.engine.schedules.backfill("s", T0 + start * 1000, T0 + end * 1000)
 
 
 # -------------------------------------------------------------------------------------------------------------- driving
@@ -480,16 +482,16 @@ def test_backfills_are_bounded(bench: Bench) -> None:
 
 def test_the_next_start_is_on_the_agenda(bench: Bench) -> None:
     """With the schedule's name and its inbox; the driver wakes for it."""
-    bench.engine.save_schedule(every(60))
-    (entry,) = bench.engine.agenda()
+    bench.engine.schedules.save(every(60))
+    (entry,) = bench.engine.admin.agenda()
     assert (entry.at, entry.kind, entry.workflow_id, entry.ref) == (T0 + 60_000, "SCHEDULE", "schedule:s", "s")
-    assert bench.engine.next_wakeup() == T0 + 60_000
+    assert bench.engine.admin.next_wakeup() == T0 + 60_000
 
 
 def test_schedules_alone_do_not_keep_an_engine_busy(bench: Bench) -> None:
     """`run_until_idle` ends when all that was started has; until then schedules fire on the way."""
     for n in range(20):  # more than are looked at in one go
-        bench.engine.save_schedule(every(60, name=f"s{n}", schedule_end_time=T0 + 3_600_000 if n else None))
+        bench.engine.schedules.save(every(60, name=f"s{n}", schedule_end_time=T0 + 3_600_000 if n else None))
     assert bench.engine.run_until_idle() is True
     assert bench.second == 0
     bench.start(LONG)
@@ -502,7 +504,7 @@ def test_schedules_alone_do_not_keep_an_engine_busy(bench: Bench) -> None:
 
 def test_a_result_that_never_comes_is_told_beside_a_schedule(bench: Bench) -> None:
     """Waiting for a task that nobody does is given up, though the schedule could go on for ever."""
-    bench.engine.save_schedule(every(60))
+    bench.engine.schedules.save(every(60))
     run = bench.start(flow(wait("w", duration="90s"), WorkflowTask(name="h", task_reference_name="h", type="HUMAN")))
     with pytest.raises(ResultTimeout, match="cannot go on by itself"):
         run.result()
@@ -513,79 +515,79 @@ def test_everything_survives_a_restart(new_store: Callable[[], Backend], store: 
     """Another engine on the same store goes on: the timer, the buffer, what runs, the pause."""
     clock = VirtualClock(T0)
     first = Engine(store, clock=clock)
-    first.save_schedule(every(60, workflow=LONG, overlap_policy="BUFFER_ALL", schedule_end_time=T0 + 180_000))
-    first.save_schedule(every(60, name="paused", paused=True))
+    first.schedules.save(every(60, workflow=LONG, overlap_policy="BUFFER_ALL", schedule_end_time=T0 + 180_000))
+    first.schedules.save(every(60, name="paused", paused=True))
     first.advance("130s")
     second = Engine(store, clock=clock)
-    assert second.schedules() == first.schedules()
+    assert second.schedules.all() == first.schedules.all()
     second.advance("2000s")
-    ids = list(second.workflow_ids())
+    ids = list(second.admin.workflow_ids())
     assert [(second.get(one).created_at - T0) / 1000 for one in ids] == [60, 210, 360]
-    assert second.check() == []
+    assert second.admin.check() == []
     second.close()
 
 
 def test_a_schedule_that_changes_under_a_verb(bench: Bench) -> None:
     """A verb that is fenced out reads again; after many times it says so."""
-    bench.engine.save_schedule(every(60))
+    bench.engine.schedules.save(every(60))
     other = Engine(bench.engine.backend, clock=bench.clock)
-    keep = bench.engine._keep
+    keep = bench.engine.core.timetable.keep
     left = 3
 
     def overtaken(*arguments: Any) -> Any:
         nonlocal left
         if left > 0:
             left -= 1
-            other.pause_schedule("s", f"other {left}")
+            other.schedules.pause("s", f"other {left}")
         return keep(*arguments)
 
-    bench.engine._keep = overtaken  # type: ignore[method-assign]
-    bench.engine.pause_schedule("s", "at last")
-    assert bench.engine.schedule("s").paused_reason == "at last"
+    bench.engine.core.timetable.keep = overtaken  # type: ignore[method-assign]
+    bench.engine.schedules.pause("s", "at last")
+    assert bench.engine.schedules.get("s").paused_reason == "at last"
     left = 100
     with pytest.raises(Conflict, match="others changed it 8 times"):
-        bench.engine.pause_schedule("s", "never")
+        bench.engine.schedules.pause("s", "never")
 
 
 def test_two_engines_start_each_instant_once(store: Backend) -> None:
     """Both see the instant due, one commits; the other stores nothing. With a lock likewise."""
     clock = VirtualClock(T0)
     engines = [Engine(store, clock=clock) for _ in range(2)]
-    engines[0].save_schedule(every(60))
+    engines[0].schedules.save(every(60))
     begun: list[str] = []
     for number, engine in enumerate(engines):
         engine.listen(lambda workflow, _, number=number: begun.append(f"{number} {workflow.workflow_id}"))  # type: ignore[misc]
     late = engines[1]
-    begin = late._begin_for
+    begin = late.core.timetable._begin_for
 
     def overtaken(*arguments: Any) -> None:
         engines[0].settle()
         begin(*arguments)
 
-    late._begin_for = overtaken  # type: ignore[method-assign]
+    late.core.timetable._begin_for = overtaken  # type: ignore[method-assign]
     clock.move_to(T0 + 60_000)
     late.settle()
     assert begun == ["0 s-20300317T174740Z"]
-    assert [str(run.outcome) for run in late.schedule("s").recent] == ["EXECUTED"]
-    assert late.agenda()[0].at == T0 + 120_000
+    assert [str(run.outcome) for run in late.schedules.get("s").recent] == ["EXECUTED"]
+    assert late.admin.agenda()[0].at == T0 + 120_000
 
 
 def test_a_zone_that_is_not_known_any_more_pauses_the_schedule(bench: Bench) -> None:
     """Say, on another machine: the driver goes on, and the schedule says why it does not."""
     request = StartWorkflowRequest(workflow_def=QUICK)
-    bench.engine.save_schedule(WorkflowSchedule(name="s", cron_expression="* * * * *", start_workflow_request=request))
+    bench.engine.schedules.save(WorkflowSchedule(name="s", cron_expression="* * * * *", start_workflow_request=request))
     with bench.engine.backend.writing() as tx:
         row = tx.schedule("s")
         assert row is not None
         text = row.text.replace('"cronExpression"', '"zoneId":"Mars/Base","cronExpression"')
         tx.put_schedule(attrs.evolve(row, text=text), [], [])
     bench.at(120)
-    assert bench.engine.schedule("s").paused_reason == "cannot be computed: there is no time zone 'Mars/Base'"
+    assert bench.engine.schedules.get("s").paused_reason == "cannot be computed: there is no time zone 'Mars/Base'"
 
 
 def test_nothing_of_it_costs_an_engine_without_schedules() -> None:
     """No event, no row, and the library that computes times is not even imported."""
     engine = Engine(MemoryBackend(), clock=VirtualClock(T0))
     engine.start(QUICK).result()
-    assert engine.schedules() == []
-    assert engine.agenda() == []
+    assert engine.schedules.all() == []
+    assert engine.admin.agenda() == []

@@ -28,7 +28,7 @@ def started(bench: Bench, ref: str = "s") -> Workflow:
 def others(bench: Bench) -> list[str]:
     """Executions besides the one under test."""
     bench.engine.settle()
-    return [one for one in bench.engine.workflow_ids() if one != bench.workflow_id]
+    return [one for one in bench.engine.admin.workflow_ids() if one != bench.workflow_id]
 
 
 # -- START_WORKFLOW ----------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def test_executions_that_start_each_other(bench: Bench) -> None:
     bench.engine.register(workflow(starting({"name": "flow"})))
     bench.start("flow")
     bench.engine.run_until_idle()
-    everyone = [bench.engine.get(one) for one in bench.engine.workflow_ids()]
+    everyone = [bench.engine.get(one) for one in bench.engine.admin.workflow_ids()]
     assert len(everyone) == 51
     [last] = [one for one in everyone if one.status is WorkflowStatus.FAILED]
     assert (last.depth, "nested deeper than 50" in (last.reason or "")) == (50, True)
@@ -237,6 +237,6 @@ def test_a_workflow_that_is_its_own_child(bench: Bench) -> None:
     bench.engine.register(workflow(sub({"name": "${workflow.input.who}"}, inputParameters={"who": "${workflow.input.who}"})))
     bench.start("flow", {"who": "flow"})
     bench.engine.run_until_idle()
-    everyone = [bench.engine.get(one) for one in bench.engine.workflow_ids()]
+    everyone = [bench.engine.get(one) for one in bench.engine.admin.workflow_ids()]
     assert (len(everyone), {one.status for one in everyone}) == (51, {WorkflowStatus.FAILED})
     assert "executions are nested deeper than 50" in (bench.workflow.reason or "")

@@ -13,6 +13,7 @@ from engine_kit import T0, Bench, flow, simple
 from conductorlite import (
     AlreadyExists,
     Engine,
+    EngineConfig,
     IdempotencyStrategy,
     InvalidInput,
     KeyTaken,
@@ -37,7 +38,7 @@ ANSWER = {"ref": "begin", "attempt": 2, "generation": 1}
 
 def ids(bench: Bench) -> list[str]:
     """Every execution there is."""
-    return list(bench.engine.workflow_ids())
+    return list(bench.engine.admin.workflow_ids())
 
 
 def test_a_second_start_is_refused(bench: Bench) -> None:
@@ -58,7 +59,7 @@ def test_the_existing_execution_is_returned(bench: Bench) -> None:
     first = bench.start(ORDER, {"n": 1}, idempotency_key="k")
     assert bench.engine.start(ORDER, {"n": 2}, idempotency_key="k", idempotency_strategy=EXISTING) == first
     bench.do("a")
-    again = bench.engine.start_workflow(ORDER, idempotency_key="k", idempotency_strategy=EXISTING)
+    again = bench.engine.start(ORDER, idempotency_key="k", idempotency_strategy=EXISTING).workflow_id
     assert (again, ids(bench)) == (first.workflow_id, [first.workflow_id])
     assert bench.workflow.input_data == {"n": 1}
 
@@ -120,7 +121,7 @@ def test_of_many_at_once_one_begins(tmp_path: Path, kind: str) -> None:
 
     def begin(engine: Engine) -> None:
         gate.wait()
-        found.append(engine.start_workflow(ORDER, idempotency_key="k", idempotency_strategy=EXISTING))
+        found.append(engine.start(ORDER, idempotency_key="k", idempotency_strategy=EXISTING).workflow_id)
 
     threads = [threading.Thread(target=begin, args=(engines[n % 2],)) for n in range(12)]
     for thread in threads:
@@ -128,9 +129,9 @@ def test_of_many_at_once_one_begins(tmp_path: Path, kind: str) -> None:
     for thread in threads:
         thread.join()
     assert len(found) == 12
-    assert set(found) == set(engines[0].workflow_ids())
+    assert set(found) == set(engines[0].admin.workflow_ids())
     assert len(set(found)) == 1
-    assert engines[0].check() == []
+    assert engines[0].admin.check() == []
     for engine in engines:
         engine.close()
 
@@ -144,14 +145,16 @@ def test_a_crash_at_any_write_leaves_one_or_none(new_store: Callable[[], Backend
             clock = VirtualClock(T0)
             numbers = iter(range(1, 9))
             try:
-                Engine(faulty, clock=clock, ids=lambda n=numbers: f"w{next(n)}").start(ORDER, idempotency_key="k")
+                Engine(faulty, clock=clock, config=EngineConfig(ids=lambda n=numbers: f"w{next(n)}")).start(
+                    ORDER, idempotency_key="k"
+                )
                 crashed = False
             except Crash:
                 crashed = True
-            engine = Engine(inner, clock=clock, ids=lambda n=numbers: f"w{next(n)}")
+            engine = Engine(inner, clock=clock, config=EngineConfig(ids=lambda n=numbers: f"w{next(n)}"))
             run = engine.start(ORDER, idempotency_key="k", idempotency_strategy=EXISTING)
-            assert list(engine.workflow_ids()) == [run.workflow_id], (side, number)
-            assert engine.check() == []
+            assert list(engine.admin.workflow_ids()) == [run.workflow_id], (side, number)
+            assert engine.admin.check() == []
             assert [task.ref for task in run.workflow.tasks] == ["a"]
             engine.close()
             if not crashed:
@@ -199,7 +202,7 @@ def test_a_start_workflow_claims_its_key(bench: Bench) -> None:
     bench.engine.settle()
     begun = bench.task("begin").output_data["workflowId"]
     assert bench.engine.get(begun).idempotency_key == "k"
-    assert bench.engine.start_workflow("order", idempotency_key="k", idempotency_strategy=EXISTING) == begun
+    assert bench.engine.start("order", idempotency_key="k", idempotency_strategy=EXISTING).workflow_id == begun
     for _ in range(2):
         bench.start(asker(key=""))
         bench.engine.settle()
@@ -266,8 +269,8 @@ def test_a_key_that_is_taken_between_reading_and_writing(store: Backend) -> None
     clock = VirtualClock(T0)
     other = Engine(store, clock=clock)
     engine = Engine(Overtaken(store, lambda: other.start(ORDER, workflow_id="first", idempotency_key="k")), clock=clock)  # type: ignore[arg-type]
-    assert engine.start_workflow(ORDER, idempotency_key="k", idempotency_strategy=EXISTING) == "first"
-    assert list(engine.workflow_ids()) == ["first"]
+    assert engine.start(ORDER, idempotency_key="k", idempotency_strategy=EXISTING).workflow_id == "first"
+    assert list(engine.admin.workflow_ids()) == ["first"]
 
 
 def test_an_event_whose_key_is_taken_meanwhile(store: Backend) -> None:
@@ -278,7 +281,7 @@ def test_an_event_whose_key_is_taken_meanwhile(store: Backend) -> None:
     bench.engine.terminate(bench.workflow_id)
     event_to(bench, "child", idempotencyKey="k", idempotencyStrategy="RETURN_EXISTING", answer=ANSWER)
     late = Overtaken(store, lambda: bench.engine.start(asker(key=""), workflow_id="first", idempotency_key="k"))
-    taken = Engine(late, clock=bench.clock).turns.take("child")  # type: ignore[arg-type]
+    taken = Engine(late, clock=bench.clock).core.turns.take("child")  # type: ignore[arg-type]
     assert (taken.decision, taken.answered) == (None, ("asker",))
     with store.reading() as view:
         assert view.workflow("child") is None

@@ -145,14 +145,14 @@ def test_the_timeline_is_on_the_agenda(bench: Bench) -> None:
     definition = {"response_timeout_s": 20, "timeout_s": 30, "poll_timeout_s": 60, "retry_delay_s": 5}
     bench.start(flow(simple("t1", definition)))
     start = bench.clock.now()
-    assert [(entry.kind, entry.at - start) for entry in bench.engine.agenda()] == [("POLL_TIMEOUT", 60_000)]
+    assert [(entry.kind, entry.at - start) for entry in bench.engine.admin.agenda()] == [("POLL_TIMEOUT", 60_000)]
     bench.take("t1")
-    assert [(entry.kind, entry.at - start) for entry in bench.engine.agenda()] == [
+    assert [(entry.kind, entry.at - start) for entry in bench.engine.admin.agenda()] == [
         ("RESPONSE_TIMEOUT", 20_000),
         ("TASK_TIMEOUT", 30_000),
     ]
     bench.at(20)
-    assert [(entry.kind, entry.at - start) for entry in bench.engine.agenda()] == [
+    assert [(entry.kind, entry.at - start) for entry in bench.engine.admin.agenda()] == [
         ("OFFERED", 25_000),
         ("POLL_TIMEOUT", 85_000),
     ]

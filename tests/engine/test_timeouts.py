@@ -11,6 +11,8 @@ from engine_kit import T0, Bench, NewBench, flow, fork, join, noop, rounds, simp
 from rerun_kit import sub
 
 from conductorlite import Semantics, StaleLease, TaskStatus, WorkflowStatus, WorkflowTimeoutPolicy
+from conductorlite.engine.config import EngineConfig
+from conductorlite.runtime.engine import Engine
 
 #: Per timeout: its option, and what is done at second 0 for it to be running; each is set to 20 s.
 KINDS: dict[str, tuple[str, Callable[[Bench], object]]] = {
@@ -98,7 +100,7 @@ def test_alert_only(bench: Bench, kind: str, name: str) -> None:
     begin(bench, kind, "ALERT_ONLY")
     bench.at(200)
     for _ in range(3):
-        bench.engine.decide(bench.workflow_id)
+        bench.engine.admin.decide(bench.workflow_id)
     assert [line for line in bench.journal() if "ALERT" in line] == [f"20 t ALERT {name}"]
     if kind == "poll":
         bench.do("t")
@@ -262,13 +264,13 @@ def test_extend_lease(bench: Bench) -> None:
     task = bench.take("t")
     for second in (15, 30, 45):
         bench.at(second)
-        assert bench.engine.extend_lease(task) is True
+        assert bench.engine.tasks.extend_lease(task) is True
     assert bench.journal()[-1] == "0 t IN_PROGRESS"
     bench.at(49.999)
     assert bench.statuses() == {"t": "IN_PROGRESS"}
     bench.at(50)
     assert bench.statuses() == {"t": "TIMED_OUT"}
-    assert bench.engine.extend_lease(task) is False
+    assert bench.engine.tasks.extend_lease(task) is False
 
 
 def test_extend_lease_once(bench: Bench) -> None:
@@ -276,7 +278,7 @@ def test_extend_lease_once(bench: Bench) -> None:
     bench.start(flow(simple("t", {"response_timeout_s": 20, "retry_count": 0})))
     task = bench.take("t")
     bench.at(19.999)
-    assert bench.engine.extend_lease(task)
+    assert bench.engine.tasks.extend_lease(task)
     bench.at(39.998)
     assert bench.statuses() == {"t": "IN_PROGRESS"}
     bench.at(39.999)
@@ -288,10 +290,10 @@ def test_extend_lease_of_another(bench: Bench) -> None:
     bench.start(flow(simple("t", {"response_timeout_s": 20})))
     mine = bench.take("t")
     bench.report(mine, "IN_PROGRESS")
-    assert bench.engine.extend_lease(mine) is False
+    assert bench.engine.tasks.extend_lease(mine) is False
     bench.take("t")
     with pytest.raises(StaleLease, match="'t'"):
-        bench.engine.extend_lease(mine)
+        bench.engine.tasks.extend_lease(mine)
 
 
 # -- the workflow's own timeout ------------------------------------------------------------------------------
@@ -384,7 +386,7 @@ def test_workflow_timeout_of_an_ended_workflow(bench: Bench) -> None:
     """The clock of a workflow that ended is taken down with it."""
     bench.start(timed(simple("t", PATIENT)))
     bench.do("t")
-    assert bench.engine.agenda() == []
+    assert bench.engine.admin.agenda() == []
 
 
 # -- while paused --------------------------------------------------------------------------------------------
@@ -399,7 +401,7 @@ def test_task_timeouts_wait_for_resume(bench: Bench, kind: str) -> None:
     bench.engine.pause(bench.workflow_id)
     bench.at(50)
     assert bench.statuses()["t"] in ("SCHEDULED", "IN_PROGRESS")
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
     bench.engine.resume(bench.workflow_id)
     bench.engine.settle()
     assert bench.journal()[-2:] == ["50 t TIMED_OUT", "50 workflow TIMED_OUT"]
@@ -451,14 +453,14 @@ def test_zero_means_never(new_bench: NewBench, semantics: Semantics) -> None:
     bench = new_bench(semantics=semantics)
     bench.start(flow(simple("t", PATIENT)))
     bench.take("t")
-    assert bench.engine.agenda() == []
+    assert bench.engine.admin.agenda() == []
 
 
 def test_semantics_stay_with_the_execution(new_bench: NewBench) -> None:
     """An execution keeps the semantics it was started with, also under an engine that has others."""
     bench = new_bench(semantics=Semantics.OSS)
     bench.start(flow(simple("t", {"retry_delay_s": 10, "retry_logic": "EXPONENTIAL_BACKOFF", "backoff_scale_factor": 5})))
-    bench.engine.semantics = Semantics.ORKES
+    bench.engine = Engine(bench.engine.backend, clock=bench.clock, config=EngineConfig(semantics=Semantics.ORKES))
     bench.do("t", "FAILED")
     assert bench.task("t").due_at == bench.clock.now() + 10_000
 
@@ -468,7 +470,7 @@ def test_operators_never_time_out_by_themselves(bench: Bench) -> None:
     """Without a definition of their name operators have no timers but the end of a WAIT, whatever the semantics."""
     tasks = [noop("n"), switch("s", {"x": [noop("in")]}), rounds("l", [noop("body")], 2), wait("w")]
     bench.start(flow(fork("f", [noop("a")], tasks), join("j", "a", "w")), {"case": "x"})
-    assert bench.engine.agenda() == []
+    assert bench.engine.admin.agenda() == []
     assert bench.statuses()["w"] == "IN_PROGRESS"
 
 
@@ -509,7 +511,10 @@ def test_a_task_that_is_put_back_has_no_deadline_but_its_poll(bench: Bench, poll
     task = bench.take("t") if polled else bench.task("t")
     bench.at(5)
     bench.report(task, "IN_PROGRESS", callback_s=20, lease=polled)
-    assert [(entry.kind, entry.at) for entry in bench.engine.agenda()] == [("OFFERED", T0 + 25_000), ("POLL_TIMEOUT", T0 + 125_000)]
+    assert [(entry.kind, entry.at) for entry in bench.engine.admin.agenda()] == [
+        ("OFFERED", T0 + 25_000),
+        ("POLL_TIMEOUT", T0 + 125_000),
+    ]
     bench.at(24)
     assert bench.poll("t") is None
     bench.at(25)
@@ -528,6 +533,6 @@ def test_what_was_put_back_is_nobodys(bench: Bench) -> None:
     with pytest.raises(StaleLease):
         bench.report(task)
     with pytest.raises(StaleLease):
-        bench.engine.extend_lease(task)
+        bench.engine.tasks.extend_lease(task)
     bench.report(other)
     assert bench.task("t").status is TaskStatus.COMPLETED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -78,7 +79,7 @@ def test_end_while_paused(bench: Bench) -> None:
     bench.engine.pause(bench.workflow_id)
     bench.do("a")
     assert bench.status_of_workflow() is WorkflowStatus.PAUSED
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
     bench.engine.resume(bench.workflow_id)
     bench.engine.settle()
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
@@ -163,7 +164,7 @@ def test_pause_in_the_middle_of_long_work(new_bench: NewBench) -> None:
     assert paused
     assert bench.status_of_workflow() is WorkflowStatus.PAUSED
     assert len(bench.workflow.tasks) < 32
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
     bench.engine.resume(bench.workflow_id)
     bench.engine.settle()
     assert bench.order() == ["f", *refs, "j"]
@@ -187,7 +188,7 @@ def test_terminate_in_the_middle_of_long_work(new_bench: NewBench, then: str) ->
     bench.engine.settle()
     bench.engine.terminate(bench.workflow_id)
     bench.engine.settle()
-    assert bench.engine.agenda() == []
+    assert bench.engine.admin.agenda() == []
     with bench.engine.backend.reading() as view:
         assert list(view.inbox(bench.workflow_id)) == []
     if then == "retry":
@@ -230,7 +231,7 @@ def test_terminate(bench: Bench, paused: bool) -> None:
     workflow = bench.workflow
     assert (workflow.status, workflow.reason) == (WorkflowStatus.TERMINATED, "enough")
     assert (workflow.failed_task_id, workflow.failed_refs) == (None, ())
-    assert bench.engine.agenda() == []
+    assert bench.engine.admin.agenda() == []
     assert bench.poll("a") is None
     assert bench.report(held).status == "CANCELED"
 
@@ -330,12 +331,12 @@ def test_terminate_twice(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", ["pause", "resume", "terminate", "retry", "decide", "get", "history", "status", "run", "check", "wait"]
+    "verb", ["pause", "resume", "terminate", "retry", "admin.decide", "get", "history", "status", "run", "admin.check", "result"]
 )
 def test_unknown_executions(bench: Bench, verb: str) -> None:
     """Every verb names the id that no execution has."""
     with pytest.raises(ExecutionNotFound, match="nobody"):
-        getattr(bench.engine, verb)("nobody")
+        attrgetter(verb)(bench.engine)("nobody")
 
 
 def test_id_is_taken(bench: Bench) -> None:
@@ -354,7 +355,7 @@ def test_decide_changes_nothing_by_itself(bench: Bench, state: Callable[[Bench],
     bench.engine.settle()
     before = bench.workflow
     for _ in range(3):
-        bench.engine.decide(bench.workflow_id)
+        bench.engine.admin.decide(bench.workflow_id)
     assert bench.workflow == before
 
 
@@ -655,7 +656,7 @@ def test_old_timers_and_messages_are_void(bench: Bench) -> None:
     bench.engine.retry(bench.workflow_id)
     bench.at(54.999)
     assert bench.statuses() == {"a": "SCHEDULED"}
-    assert bench.engine.extend_lease(first) is False
+    assert bench.engine.tasks.extend_lease(first) is False
     second = bench.take("a")
     assert bench.poll("a") is None
     bench.report(first)
@@ -826,7 +827,7 @@ def test_a_good_turn_resets_the_count(bench: Bench, broken: Callable[[bool], Non
     for _ in range(3):
         with pytest.raises(InvariantBroken):
             bench.report(task, "FAILED")
-        assert bench.engine.extend_lease(task)
+        assert bench.engine.tasks.extend_lease(task)
     assert (bench.workflow.parked, bench.workflow.broken_turns) == (None, 0)
     bench.report(task)
 

@@ -93,11 +93,11 @@ class Scene:
 
     def _removed(self) -> None:
         self.engine.terminate(self.one)
-        self.engine.remove(self.one)
+        self.engine.admin.remove(self.one)
 
     def _archived(self) -> None:
         self.engine.terminate(self.one)
-        self.engine.archive(self.one)
+        self.engine.admin.archive(self.one)
 
     def state(self) -> object:
         """All that is stored of the execution."""
@@ -161,9 +161,9 @@ def poll(scene: Scene) -> str:
 def log(scene: Scene) -> str:
     """Keep a line with `a`."""
     before = scene.state()
-    scene.engine.log(scene.task, "a line")
+    scene.engine.tasks.log(scene.task, "a line")
     assert scene.state() == before
-    return "done" if scene.engine.task_logs(scene.task.task_id) else "nothing"
+    return "done" if scene.engine.tasks.logs(scene.task.task_id) else "nothing"
 
 
 VERBS: dict[str, Callable[[Scene], str]] = {
@@ -177,23 +177,23 @@ VERBS: dict[str, Callable[[Scene], str]] = {
     "`skip_task`": changes(lambda x: x.engine.skip_task(x.one, "z")),
     "`signal`": changes(lambda x: x.engine.signal(x.one)),
     "`update_variables`": changes(lambda x: x.engine.update_variables(x.one, {"x": 1})),
-    "`migrate`": changes(lambda x: x.engine.migrate(x.one, definition(version=2, description="another"))),
-    "`decide`": changes(lambda x: x.engine.decide(x.one)),
-    "`remove`": changes(lambda x: x.engine.remove(x.one)),
-    "`archive`": changes(lambda x: x.engine.archive(x.one)),
+    "`migrate`": changes(lambda x: x.engine.definitions.migrate(x.one, definition(version=2, description="another"))),
+    "`decide`": changes(lambda x: x.engine.admin.decide(x.one)),
+    "`remove`": changes(lambda x: x.engine.admin.remove(x.one)),
+    "`archive`": changes(lambda x: x.engine.admin.archive(x.one)),
     "`poll`": poll,
     "`update_task`": update_task,
-    "`extend_lease`": lambda x: "yes" if x.engine.extend_lease(x.task) else "no",
+    "`extend_lease`": lambda x: "yes" if x.engine.tasks.extend_lease(x.task) else "no",
     "`log`": log,
     "`get`": answers(lambda x: x.engine.get(x.one)),
-    "`execution`, `status`": answers(lambda x: (x.engine.execution(x.one), x.engine.status(x.one))),
+    "`execution`, `status`": answers(lambda x: (x.engine.core.queries.execution(x.one), x.engine.status(x.one))),
     "`history`": answers(lambda x: x.engine.history(x.one)),
-    "`children`": answers(lambda x: x.engine.children(x.one)),
+    "`children`": answers(lambda x: x.engine.admin.children(x.one)),
     "`explain`": answers(lambda x: x.engine.explain(x.one)),
-    "`export`": answers(lambda x: x.engine.export(x.one)),
-    "`check`, `repair`": answers(lambda x: (x.engine.check(x.one), x.engine.repair(x.one))),
-    "`task`": answers(lambda x: x.engine.task(x.task.task_id)),
-    "`task_logs`": answers(lambda x: x.engine.task_logs(x.task.task_id)),
+    "`export`": answers(lambda x: x.engine.admin.export(x.one)),
+    "`check`, `repair`": answers(lambda x: (x.engine.admin.check(x.one), x.engine.admin.repair(x.one))),
+    "`task`": answers(lambda x: x.engine.tasks.get(x.task.task_id)),
+    "`task_logs`": answers(lambda x: x.engine.tasks.logs(x.task.task_id)),
 }
 
 

@@ -37,7 +37,7 @@ def engine_on(store: Backend, workers: Workers) -> Iterator[Engine]:
     with Engine(store, workers=workers) as engine:
         yield engine
         engine.settle()
-        assert engine.check() == []
+        assert engine.admin.check() == []
 
 
 @contextmanager
@@ -219,7 +219,7 @@ def test_context(store: Backend) -> None:
         for run in runs:
             run.result(timeout=TIMEOUT)
             for task in run.workflow.tasks:
-                assert [line.text for line in engine.task_logs(task.task_id)] == [f"attempt {task.attempt}"]
+                assert [line.text for line in engine.tasks.logs(task.task_id)] == [f"attempt {task.attempt}"]
     assert sorted(attempt for attempt, _, _ in seen) == [0, 0, 1, 1, 2, 2]
     assert len({task_id for _, task_id, _ in seen}) == 6
     assert len({key for _, _, key in seen}) == 2
@@ -336,7 +336,7 @@ def test_a_function_that_never_returns(store: Backend) -> None:
             assert run.result(timeout=TIMEOUT) == {"attempt": 1}
             first = run.workflow.tasks[0]
             assert first.status is TaskStatus.TIMED_OUT
-            texts = [line.text for line in engine.task_logs(first.task_id)]
+            texts = [line.text for line in engine.tasks.logs(first.task_id)]
             assert texts[0] == "entered"
             assert any("abandoned" in text for text in texts)
     finally:
@@ -360,7 +360,7 @@ def test_a_slow_function_with_a_task_timeout(store: Backend) -> None:
             first = run.workflow.tasks[0]
             assert first.status is TaskStatus.TIMED_OUT
             assert "Task timed out after" in (first.reason or "")
-            assert any("abandoned" in line.text for line in engine.task_logs(first.task_id))
+            assert any("abandoned" in line.text for line in engine.tasks.logs(first.task_id))
     finally:
         release.set()
 
@@ -393,7 +393,7 @@ def test_leases_are_extended(store: Backend) -> None:
         return {"heard": beats.wait(PATIENCE)}
 
     with engine_on(store, workers) as engine:
-        extend = engine.extend_lease
+        extend = engine.tasks.extend_lease
 
         def counted(task: Any) -> bool:
             nonlocal count
@@ -402,7 +402,7 @@ def test_leases_are_extended(store: Backend) -> None:
                 beats.set()
             return extend(task)
 
-        engine.extend_lease = counted  # type: ignore[method-assign]
+        engine.tasks.extend_lease = counted  # type: ignore[method-assign]
         run = engine.start(flow(simple("t")))
         assert run.result(timeout=TIMEOUT) == {"heard": True}
         assert [task.status for task in run.workflow.tasks] == ["COMPLETED"]
@@ -503,7 +503,7 @@ def test_two_engines_in_one_process(new_store: Callable[[], Backend]) -> None:
     with engine_on(new_store(), sets[0]) as one, engine_on(new_store(), sets[1]) as two, driven(one), driven(two):
         runs = [engine.start(flow(simple("t"))) for engine in (one, two, one, two)]
         assert [run.result(timeout=TIMEOUT) for run in runs] == [{"engine": n} for n in (0, 1, 0, 1)]
-        assert len(list(one.workflow_ids())) == len(list(two.workflow_ids())) == 2
+        assert len(list(one.admin.workflow_ids())) == len(list(two.admin.workflow_ids())) == 2
 
 
 def test_long_poll_is_woken_by_a_start(store: Backend) -> None:
@@ -577,6 +577,6 @@ def test_a_late_poll_leaves_the_next_attempt_in_its_queue(bench: Bench) -> None:
         message = view.message((bench.workflow_id, "a"))
     assert message is not None
     bench.do("a", "FAILED")
-    assert bench.engine.take_message(message, "late") is None
+    assert bench.engine.core.polling.take_message(message, "late") is None
     bench.healthy()
     assert bench.take("a").attempt == 1

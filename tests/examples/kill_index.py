@@ -92,9 +92,9 @@ def tables(work: Path) -> list[list[tuple[object, ...]]]:
 
 
 def laws(work: Path) -> list[str]:
-    """What `Engine.check` finds; nothing, it is hoped."""
+    """What `Engine.admin.check` finds; nothing, it is hoped."""
     with Engine(work / "jobs.db") as engine:
-        return [str(finding) for finding in engine.check()]
+        return [str(finding) for finding in engine.admin.check()]
 
 
 def killed_after(work: Path, count: int) -> bool:

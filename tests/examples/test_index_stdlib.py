@@ -70,7 +70,7 @@ def test_a_job_may_be_gone_on_with_days_later(tmp_path: Path) -> None:
     workers = load("index_stdlib/index_stdlib.py").workers_for(tmp_path)
     with Engine(tmp_path / "jobs.db", workers=workers, clock=VirtualClock(datetime.now(UTC) + timedelta(days=3))) as engine:
         engine.run(JOB).result()
-        assert engine.check() == []
+        assert engine.admin.check() == []
     assert called_again(tmp_path, left)[0] == []
     modules, _, broken = tables(tmp_path)
     assert (len(modules), [row[0] for row in broken]) == (FILES, [file for file, _, _ in BROKEN])

@@ -37,7 +37,7 @@ def test_every_night_begins_at_two(engine: Engine, clock: VirtualClock, tmp_path
     _sales(tmp_path, *(f"2030-01-0{n}" for n in range(1, 8)))
     assert BATCH.go_through(engine, FIRST, 7, tmp_path) == 0
     assert _time(clock.now()) == "2030-01-08 02:00"
-    begun = [_time(engine.get(name).task("collect").started_at) for name in engine.workflow_ids()]
+    begun = [_time(engine.get(name).task("collect").started_at) for name in engine.admin.workflow_ids()]
     assert begun == [f"2030-01-0{n} 02:00" for n in range(2, 9)]
     assert json.loads((tmp_path / "report-2030-01-07.json").read_text()) == {
         "day": "2030-01-07",

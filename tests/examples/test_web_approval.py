@@ -27,7 +27,7 @@ def client(tmp_path: Path) -> Iterator[TestClient]:
     """The application, started and stopped."""
     with TestClient(APP.create_app(tmp_path / "expenses.db")) as client:
         yield client
-        check = client.app.state.engine.check
+        check = client.app.state.engine.admin.check
         assert client.portal is not None
         assert client.portal.call(check) == []
 
@@ -113,7 +113,7 @@ def test_a_hundred_requests_that_await_five_steps(tmp_path: Path) -> None:
         ):
             requests = (client.post("/quotes", json={"amount": 100 + number}) for number in range(100))
             answers = await asyncio.gather(*requests)
-            assert await app.state.engine.check() == []
+            assert await app.state.engine.admin.check() == []
             return answers
 
     answers = asyncio.run(ask())

@@ -59,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
         path = Path(folder) / "golden.db"
         with Engine(SQLiteBackend(path), clock=VirtualClock(STARTS_AT)) as engine:
             begin(engine, VERSION)
-            findings = engine.check()
+            findings = engine.admin.check()
         if findings:
             print("\n".join(map(str, findings)), file=sys.stderr)
             return 1

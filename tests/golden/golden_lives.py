@@ -177,7 +177,7 @@ def _begin_limited(engine: Engine) -> None:
 def _polled(engine: Engine, workflow_id: str) -> None:
     start(engine, workflow_id)
     task = take(engine, workflow_id)
-    engine.log(task, "began", "half done")
+    engine.tasks.log(task, "began", "half done")
 
 
 def _offered(engine: Engine, workflow_id: str) -> None:
@@ -231,7 +231,9 @@ def _undoing(engine: Engine, workflow_id: str) -> None:
 def _moved(engine: Engine, workflow_id: str) -> None:
     start(engine, workflow_id)
     document, _ = own(workflow_id)
-    engine.migrate(workflow_id, WorkflowDef.from_json({**document, "version": 2, "tasks": [*document["tasks"], node("c")]}))
+    engine.definitions.migrate(
+        workflow_id, WorkflowDef.from_json({**document, "version": 2, "tasks": [*document["tasks"], node("c")]})
+    )
 
 
 def _again(engine: Engine, workflow_id: str) -> None:
@@ -300,16 +302,16 @@ _BRINGING: Final[dict[str, Callable[[Engine, str], None]]] = {
 
 def finish(engine: Engine) -> None:
     """Bring every execution to its end: resume, retry what failed, report on what is with workers, answer what waits."""
-    for workflow_id in sorted(engine.workflow_ids()):
-        row = engine.execution(workflow_id)
+    for workflow_id in sorted(engine.admin.workflow_ids()):
+        row = engine.core.queries.execution(workflow_id)
         if row.status is WorkflowStatus.PAUSED or row.parked is not None:
             engine.resume(workflow_id)
     engine.retry("failed")
     engine.restart("terminated")
-    while any(not engine.status(workflow_id).terminal for workflow_id in engine.workflow_ids()):
+    while any(not engine.status(workflow_id).terminal for workflow_id in engine.admin.workflow_ids()):
         engine.settle()
         if not _work(engine):
-            due = engine.next_wakeup()
+            due = engine.admin.next_wakeup()
             if due is None:
                 raise AssertionError("nothing will move any more")
             engine.advance(to=due)
@@ -318,7 +320,7 @@ def finish(engine: Engine) -> None:
 def _work(engine: Engine) -> int:
     """Report on everything that is held, answer everything that waits, take everything that is offered; how much that was."""
     done = 0
-    for workflow_id in sorted(engine.workflow_ids()):
+    for workflow_id in sorted(engine.admin.workflow_ids()):
         for task in engine.get(workflow_id).tasks:
             if task.status is TaskStatus.IN_PROGRESS and task.lease:
                 report(engine, task)
@@ -326,7 +328,7 @@ def _work(engine: Engine) -> int:
             elif task.status is TaskStatus.IN_PROGRESS and task.task_type in ("HUMAN", "WAIT") and task.wait_until is None:
                 engine.signal(workflow_id, {"said": "yes"}, task=task.ref)
                 done += 1
-    for queue in sorted(engine.queue_sizes()):
+    for queue in sorted(engine.tasks.queue_sizes()):
         domain, _, task_type = queue.rpartition(":")
         for task in engine.poll(task_type, worker_id="golden", domain=domain or None, count=100):
             report(engine, task)

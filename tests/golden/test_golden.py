@@ -105,41 +105,41 @@ def test_it_is_migrated_to_the_present_schema(schema: int, path: Path, tmp_path:
 
 def test_it_stands_as_it_was_left(engine: Engine, schema: int) -> None:
     """No law is broken, and each execution stands as one does that was begun today."""
-    assert engine.check() == []
+    assert engine.admin.check() == []
     with Engine(MemoryBackend(), clock=VirtualClock(STARTS_AT)) as today:
         begin(today, schema)
-        ids = list(today.workflow_ids())
-        assert list(engine.workflow_ids()) == ids
+        ids = list(today.admin.workflow_ids())
+        assert list(engine.admin.workflow_ids()) == ids
         for workflow_id in ids:
             assert in_todays_words(outcome(engine, workflow_id)) == outcome(today, workflow_id)
 
 
 def test_it_comes_to_the_same_ends(engine: Engine, schema: int) -> None:
     """Gone on with, every execution ends like one that never saw another schema, and keeps the journal it had."""
-    told = {workflow_id: list(engine.history(workflow_id)) for workflow_id in engine.workflow_ids()}
+    told = {workflow_id: list(engine.history(workflow_id)) for workflow_id in engine.admin.workflow_ids()}
     with Engine(MemoryBackend(), clock=VirtualClock(STARTS_AT)) as today:
         begin(today, schema)
         finish(today)
         finish(engine)
-        assert list(engine.workflow_ids()) == list(today.workflow_ids())
-        for workflow_id in today.workflow_ids():
+        assert list(engine.admin.workflow_ids()) == list(today.admin.workflow_ids())
+        for workflow_id in today.admin.workflow_ids():
             assert engine.status(workflow_id).terminal
             assert in_todays_words(outcome(engine, workflow_id)) == outcome(today, workflow_id)
     for workflow_id, lines in told.items():
         assert list(engine.history(workflow_id))[: len(lines)] == lines
-    assert engine.check() == []
+    assert engine.admin.check() == []
 
 
 def test_what_stands_beside_executions_is_kept(engine: Engine) -> None:
     """Registry, idempotency keys, logs, polls, large payloads, events that are held, tasks of a domain."""
-    assert engine.workflow_defs() == [("keyed", 1), ("mourn", 1)]
+    assert engine.definitions.workflows() == [("keyed", 1), ("mourn", 1)]
     held = engine.start("keyed", idempotency_key=KEY, idempotency_strategy=IdempotencyStrategy.RETURN_EXISTING)
     assert held.workflow_id == "keyed"
     polled = engine.get("polled")
     assert polled.input.fresh() == {"x": LARGE}
-    assert [line.text for line in engine.task_logs(polled.task("a").task_id)] == ["began", "half done"]
-    assert "work_polled" in {poll.queue_name for poll in engine.poll_data()}
-    assert engine.queue_sizes()["mars:far"] == 1
+    assert [line.text for line in engine.tasks.logs(polled.task("a").task_id)] == ["began", "half done"]
+    assert "work_polled" in {poll.queue_name for poll in engine.tasks.poll_data()}
+    assert engine.tasks.queue_sizes()["mars:far"] == 1
     with engine.backend.reading() as view:
         assert any(event.held for event in view.inbox("paused"))
         assert all(event.held for event in view.inbox("parked"))
@@ -147,12 +147,12 @@ def test_what_stands_beside_executions_is_kept(engine: Engine) -> None:
 
 def test_it_has_something_of_everything(engine: Engine, schema: int) -> None:
     """Every status, but PENDING before there were limits; and, once gone on with, every type of task the decider knows."""
-    rows = [engine.get(workflow_id) for workflow_id in engine.workflow_ids()]
+    rows = [engine.get(workflow_id) for workflow_id in engine.admin.workflow_ids()]
     assert {row.status for row in rows} == set(WorkflowStatus)
     missing = set(TaskStatus) - {task.status for row in rows for task in row.tasks}
     assert missing == ({TaskStatus.PENDING} if schema < LIMITED else set())
     finish(engine)
-    came_by = {task.base_ref for workflow_id in engine.workflow_ids() for task in engine.get(workflow_id).tasks}
+    came_by = {task.base_ref for workflow_id in engine.admin.workflow_ids() for task in engine.get(workflow_id).tasks}
     nodes = [found.groups() for found in _NODE.finditer(json.dumps(FLOWS))]
     assert {kind for _, kind in nodes} >= {str(one) for one in OPERATOR_TYPES}
     assert {ref for ref, kind in nodes if kind in OPERATOR_TYPES} <= came_by
@@ -167,10 +167,10 @@ def test_a_dump_is_the_store(path: Path, tmp_path: Path) -> None:
 
 def test_it_is_searched(engine: Engine) -> None:
     """The first search makes the index; it finds what looking at every execution finds, and goes on with it."""
-    ids = sorted([*engine.workflow_ids(), *engine.archived_ids()])
+    ids = sorted([*engine.admin.workflow_ids(), *engine.admin.archived_ids()])
     for _ in range(2):
         assert sorted(row.workflow_id for row in engine.search(size=1_000).results) == ids
         running = engine.search("status = RUNNING", size=0).total_hits
-        assert running == sum(engine.status(one) is WorkflowStatus.RUNNING for one in engine.workflow_ids())
-        assert [finding for finding in engine.check() if finding.law == "the_index_agrees"] == []
+        assert running == sum(engine.status(one) is WorkflowStatus.RUNNING for one in engine.admin.workflow_ids())
+        assert [finding for finding in engine.admin.check() if finding.law == "the_index_agrees"] == []
         engine.run_until_idle()

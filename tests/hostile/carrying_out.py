@@ -72,7 +72,7 @@ def carry_out(name: str, folder: Path) -> dict[str, Any]:
         normal = engine.start(WorkflowDef.from_json({**flow(given("normal")), "name": "normal"}))
         engine.run_until_idle()
         after = str(normal.status)
-        broken += [str(finding)[:200] for finding in engine.check(normal.workflow_id)]
+        broken += [str(finding)[:200] for finding in engine.admin.check(normal.workflow_id)]
     peak = _peak()
     outcome = " ".join(outcome.encode("utf-8", "backslashreplace").decode().split()).replace(str(folder), "…")
     measured = {"seconds": seconds, "cpu": used, "slower": slower, "mb": peak, "after": after, "broken": broken}

@@ -46,7 +46,7 @@ def good_store() -> Files:
             definition = WorkflowDef.from_json({"name": "large", "tasks": [nothing]})
             for workflow_id in ("large", "gone"):
                 engine.start(definition, {"x": f"{workflow_id} " * 10_000}, workflow_id=workflow_id)
-            engine.remove("gone")
+            engine.admin.remove("gone")
         return {"": path.read_bytes()}
 
 
@@ -242,19 +242,19 @@ CORRUPTED: dict[str, Spoil] = {
 def _uses(engine: Engine) -> Iterator[tuple[str, Callable[[], object]]]:
     """Every way to read, and some to write."""
     ids: list[str] = []
-    yield "list", lambda: ids.extend(engine.workflow_ids())
+    yield "list", lambda: ids.extend(engine.admin.workflow_ids())
     ids = ids or ["polled", "looping", "family", "large"]
     yield "find", lambda: engine.executions("polled") + engine.executions(correlation_id="customer 1")
-    yield "queues", lambda: (engine.queue_sizes(), engine.poll_data(), engine.agenda())
+    yield "queues", lambda: (engine.tasks.queue_sizes(), engine.tasks.poll_data(), engine.admin.agenda())
     for workflow_id in ids:
         yield (
             "get",
             lambda one=workflow_id: [  # type: ignore[misc]
-                (task.input_data, task.output_data, engine.task_logs(task.task_id)) for task in engine.get(one).tasks
+                (task.input_data, task.output_data, engine.tasks.logs(task.task_id)) for task in engine.get(one).tasks
             ],
         )
         yield "tell", lambda one=workflow_id: (engine.get(one).input_data, engine.history(one), engine.explain(one))  # type: ignore[misc]
-        yield "check", lambda one=workflow_id: engine.check(one)  # type: ignore[misc]
+        yield "check", lambda one=workflow_id: engine.admin.check(one)  # type: ignore[misc]
     yield "poll", lambda: [engine.poll(kind, count=5) for kind in ("work_polled", "work_again", "HTTP", "work_spread")]
     yield "start", lambda: engine.start(WorkflowDef.from_json({"name": "new", "tasks": [{"name": "n", "taskReferenceName": "n"}]}))
     for workflow_id in ids[:8]:

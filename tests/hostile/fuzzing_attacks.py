@@ -80,11 +80,11 @@ def _each(documents: Callable[[], Iterator[Any]]) -> Callable[[Engine], Run]:
 
 def _tried(engine: Engine, document: Any, workflow_id: str) -> str:
     """Start one, take it a few steps and end it; what has become of it."""
-    count = sum(1 for _ in engine.workflow_ids())
+    count = sum(1 for _ in engine.admin.workflow_ids())
     try:
         run = engine.start(WorkflowDef.from_json(json.dumps(document)), {"x": 1}, workflow_id=workflow_id)
     except ConductorliteError as error:
-        if sum(1 for _ in engine.workflow_ids()) != count:
+        if sum(1 for _ in engine.admin.workflow_ids()) != count:
             raise AssertionError(f"refused, and stored: {error}") from error
         return type(error).__name__
     for _ in range(5):
@@ -92,7 +92,7 @@ def _tried(engine: Engine, document: Any, workflow_id: str) -> str:
             break
     if not run.status.terminal:
         engine.terminate(workflow_id)
-    broken = engine.check(workflow_id)
+    broken = engine.admin.check(workflow_id)
     if broken:
         raise AssertionError(str(broken))
     return str(run.status)

@@ -60,7 +60,7 @@ def _everywhere(text: str) -> Callable[[Engine], Run]:
         _look_up(engine, text)
         if engine.get(normal.workflow_id) != before:
             raise AssertionError("another execution was touched")
-        broken = engine.check()
+        broken = engine.admin.check()
         if broken:
             raise AssertionError(str(broken))
         if refused == list(_PLACES):
@@ -84,7 +84,7 @@ def _by_id(engine: Engine, text: str) -> None:
     if engine.get(text).workflow_id != text or run.workflow_id != text:
         raise AssertionError("not found by its id")
     engine.terminate(text, text)
-    engine.remove(text)
+    engine.admin.remove(text)
     try:
         engine.get(text)
     except NotFound:
@@ -97,7 +97,7 @@ def _correlated(engine: Engine, text: str) -> None:
     run = engine.start(WorkflowDef.from_json(document), correlation_id=text, created_by=text, idempotency_key=text[:255])
     if [one.workflow_id for one in engine.executions(correlation_id=text)] != [run.workflow_id]:
         raise AssertionError("not found by its correlation id")
-    if [one.workflow_id for one in engine.correlated("correlated", text)] != [run.workflow_id]:
+    if [one.workflow_id for one in engine.admin.correlated("correlated", text)] != [run.workflow_id]:
         raise AssertionError("not found with its name")
 
 
@@ -105,12 +105,12 @@ def _worked_on(engine: Engine, text: str) -> None:
     tasks: list[J] = [{**node("t", inputParameters={text: text}), "name": text}]
     run = start(engine, {**flow(*tasks), "name": "worked on"}, {text: [text]})
     (task,) = engine.poll(text, worker_id=text)
-    engine.log(task, text)
+    engine.tasks.log(task, text)
     done = TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, status=TaskStatus.COMPLETED,
                       output_data={text: text}, reason=text, lease=task.lease)  # fmt: skip
     engine.update_task(done)
     row = engine.get(run.workflow_id)
-    (line,) = [line.text for line in engine.task_logs(task.task_id)]
+    (line,) = [line.text for line in engine.tasks.logs(task.task_id)]
     # A line of the log is for people: cut when it is long, and without what no terminal takes.
     logged = f" … {len(text)} characters in all … " in line or line == text.replace("\0", "\N{REPLACEMENT CHARACTER}")
     if row.input_data != {text: [text]} or row.tasks[0].output_data != {text: text} or not logged:
@@ -149,11 +149,11 @@ _PLACES: dict[str, Callable[[Engine, str], None]] = {
 
 
 def _taken(engine: Engine, place: str, text: str) -> bool:
-    count = sum(1 for _ in engine.workflow_ids())
+    count = sum(1 for _ in engine.admin.workflow_ids())
     try:
         _PLACES[place](engine, text)
     except ConductorliteError as error:
-        if sum(1 for _ in engine.workflow_ids()) != count:
+        if sum(1 for _ in engine.admin.workflow_ids()) != count:
             raise AssertionError(f"refused as {place}, and stored: {error}") from error
         return False
     return True
@@ -162,7 +162,15 @@ def _taken(engine: Engine, place: str, text: str) -> bool:
 def _look_up(engine: Engine, text: str) -> None:
     """Ask for what does not exist by the text, in every verb that takes one; and for a text that only looks like it."""
     like = f"{text} "
-    for ask in (engine.get, engine.explain, engine.task, engine.workflow_def, engine.task_def, engine.resume, engine.export):
+    for ask in (
+        engine.get,
+        engine.explain,
+        engine.tasks.get,
+        engine.definitions.workflow,
+        engine.definitions.task,
+        engine.resume,
+        engine.admin.export,
+    ):
         try:
             ask(like)
         except ConductorliteError:
@@ -170,7 +178,7 @@ def _look_up(engine: Engine, text: str) -> None:
         raise AssertionError(f"{ask.__name__} found {like!r}")
     if engine.executions(like) or engine.executions(correlation_id=like) or engine.executions(parent_workflow_id=text):
         raise AssertionError("found what was never stored")
-    if engine.poll(like) or engine.task_logs(like) or engine.poll_data(f"{like} "):
+    if engine.poll(like) or engine.tasks.logs(like) or engine.tasks.poll_data(f"{like} "):
         raise AssertionError("found what was never offered")
 
 

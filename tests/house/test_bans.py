@@ -116,7 +116,7 @@ def test_the_interpreter_is_not_asked_for_its_threads() -> None:
 
 def test_nothing_is_drawn_by_chance() -> None:
     """Ids and jitter are derived: only the id of a top-level start and the path of an upload may be random, and who holds what."""
-    drawn = (PACKAGE / "engine" / "core.py", PACKAGE / "engine" / "holders.py", PACKAGE / "store" / "locks.py")
+    drawn = (*(PACKAGE / "engine" / f"{name}.py" for name in ("control", "uploads", "holders")), PACKAGE / "store" / "locks.py")
     found = [
         f"{named(path)}:{line} imports {name}"
         for path in python_files()

@@ -53,7 +53,7 @@ def engine(store: Any, index: Any = None, clock: VirtualClock | None = None) -> 
 def place(engine: Engine, first: int, last: int) -> None:
     """Start orders by number, unless they are there."""
     for n in range(first, last):
-        known = set(engine.workflow_ids())
+        known = set(engine.admin.workflow_ids())
         if f"o{n}" not in known:
             data = {"amount": n * 50, "city": ("Köln", "Oslo", "Rome")[n % 3], "note": "x" * 2_000}
             engine.start(ORDER, data, workflow_id=f"o{n}", correlation_id=f"customer-{n}")
@@ -62,26 +62,26 @@ def place(engine: Engine, first: int, last: int) -> None:
 def answers(engine: Engine, *, looking: bool = False) -> list[Any]:
     """All that the questions find, of executions and of tasks; with `looking` without an index."""
     if looking:
-        engine.feeder, feeder = None, engine.feeder
-        engine._own_found = lambda ask, look: look()  # type: ignore[method-assign]
+        engine.core.searching.feeder, feeder = None, engine.core.searching.feeder
+        engine.core.searching._own_found = lambda ask, look: look()  # type: ignore[method-assign]
         try:
             return answers(engine)
         finally:
-            engine.feeder = feeder
-            del engine._own_found
+            engine.core.searching.feeder = feeder
+            del engine.core.searching._own_found
     found: list[Any] = []
     for query, words in QUESTIONS:
         result = engine.search(query, free_text=words, sort="workflowId:ASC")
         found.append((result.total_hits, result.results))
     for query in ("", "status = COMPLETED AND workflowType = order", "input.to = 'Köln'", "referenceTaskName = charge"):
-        tasks = engine.search_tasks(query)
+        tasks = engine.tasks.search(query)
         found.append((tasks.total_hits, tasks.results))
-    found.append(engine.search_by_tasks("status = FAILED_WITH_TERMINAL_ERROR", sort="workflowId").results)
+    found.append(engine.tasks.search_workflows("status = FAILED_WITH_TERMINAL_ERROR", sort="workflowId").results)
     return found
 
 
 def agrees(engine: Engine) -> None:
     """The index is complete, not behind, and answers as the store does."""
     assert answers(engine) == answers(engine, looking=True)
-    health = engine.index_health()
+    health = engine.admin.index_health()
     assert health is None or (health.complete, health.behind, health.error) == (True, 0, None)

@@ -35,23 +35,23 @@ def test_an_archived_execution_is_the_one_that_was_stored(store: Backend) -> Non
         one.start(ORDER, {"amount": 7, "city": "x" * 5_000, "big": 10**400}, workflow_id="o7", task_to_domain=None)
         one.run_until_idle()
         before = {name: (one.get(name), list(one.history(name)), str(one.explain(name))) for name in ("refused", "o7")}
-        one.archive("refused")
-        one.archive("o7")
+        one.admin.archive("refused")
+        one.admin.archive("o7")
         after = {name: (one.get(name), list(one.history(name)), str(one.explain(name))) for name in ("refused", "o7")}
         assert after == {name: (row, lines, f"{text} It is archived.") for name, (row, lines, text) in before.items()}
-        assert [list(one.workflow_ids()), list(one.archived_ids()), one.executions()] == [[], ["o7", "refused"], []]
-        kinds = one.size_report().kinds
+        assert [list(one.admin.workflow_ids()), list(one.admin.archived_ids()), one.executions()] == [[], ["o7", "refused"], []]
+        kinds = one.admin.size_report().kinds
         assert {kind for kind, size in kinds.items() if size.rows} == {"archive", "definitions"}
         again = one.start(ORDER, {"amount": 1, "city": "Rome"}, idempotency_key="k", idempotency_strategy=IdempotencyStrategy.FAIL)
         assert again.workflow_id != "refused"
-        for verb in (one.retry, one.restart, one.pause, one.archive):
+        for verb in (one.retry, one.restart, one.pause, one.admin.archive):
             with pytest.raises(ExecutionArchived):
                 verb("refused")
-        one.remove("refused")
+        one.admin.remove("refused")
         with pytest.raises(ExecutionNotFound):
             one.get("refused")
         with pytest.raises(ExecutionNotFound):
-            one.remove("refused")
+            one.admin.remove("refused")
 
 
 def test_what_has_not_ended_is_not_archived(store: Backend) -> None:
@@ -60,9 +60,9 @@ def test_what_has_not_ended_is_not_archived(store: Backend) -> None:
         place(one, 1, 2)
         one.pause("o1")
         with pytest.raises(Conflict, match="PAUSED workflow cannot be archived"):
-            one.archive("o1")
+            one.admin.archive("o1")
         with pytest.raises(ExecutionNotFound):
-            one.archive("nobody")
+            one.admin.archive("nobody")
         assert one.status("o1") is WorkflowStatus.PAUSED
 
 
@@ -75,17 +75,17 @@ def test_prune_by_age_status_and_name(store: Backend) -> None:
             one.run_until_idle()
             clock.move_to(1_000 + (n + 1) * 86_400_000)
         with pytest.raises(InvalidInput):
-            one.prune("1d", limit=0)
+            one.admin.prune("1d", limit=0)
         with pytest.raises(InvalidInput):
-            one.prune(timedelta(seconds=-5))
-        assert one.prune("1h", name="another") == one.prune("30d") == one.prune("1000d")
-        assert one.prune("4d", keep_failed=True).removed == ("o1",)
-        assert sorted(one.prune("3d").removed) == ["o0", "o2", "o3"]
+            one.admin.prune(timedelta(seconds=-5))
+        assert one.admin.prune("1h", name="another") == one.admin.prune("30d") == one.admin.prune("1000d")
+        assert one.admin.prune("4d", keep_failed=True).removed == ("o1",)
+        assert sorted(one.admin.prune("3d").removed) == ["o0", "o2", "o3"]
         agrees(one)
-        assert one.prune("0s", archive=True, limit=1).archived == ("o5",)
-        assert list(one.archived_ids()) == ["o5"]
+        assert one.admin.prune("0s", archive=True, limit=1).archived == ("o5",)
+        assert list(one.admin.archived_ids()) == ["o5"]
         agrees(one)
-        assert one.prune("0s", name="order").removed == ("o4",)
+        assert one.admin.prune("0s", name="order").removed == ("o4",)
         agrees(one)
         assert one.search().total_hits == 1
 
@@ -103,12 +103,12 @@ def test_prune_keeps_children_of_what_goes_on(store: Backend) -> None:
     with engine(store) as one:
         one.start(WorkflowDef(name="parent", tasks=[child, last]), workflow_id="parent")
         one.settle()
-        (row,) = one.children("parent")
+        (row,) = one.admin.children("parent")
         assert row.status is WorkflowStatus.COMPLETED
-        report = one.prune("0s")
+        report = one.admin.prune("0s")
         assert (report.removed, report.kept) == ((), (row.workflow_id,))
         one.terminate("parent")
-        assert set(one.prune("0s").removed) == {"parent", row.workflow_id}
+        assert set(one.admin.prune("0s").removed) == {"parent", row.workflow_id}
 
 
 def test_prune_of_many(tmp_path: Path) -> None:
@@ -120,17 +120,17 @@ def test_prune_of_many(tmp_path: Path) -> None:
         with one.backend.writing() as tx:
             tx._execute("DELETE FROM texts WHERE workflow_id = 'o17'")  # type: ignore[attr-defined]
     with engine(SQLiteBackend(path, synchronous="NORMAL")) as one:
-        report = one.prune("0s", archive=True)
+        report = one.admin.prune("0s", archive=True)
         assert len(report.archived) == 249
         assert [type(error) for error in report.failed.values()] == [StorageCorrupt]
-        assert list(report.failed) == list(one.workflow_ids()) == ["o17"]
-        sizes = one.size_report()
+        assert list(report.failed) == list(one.admin.workflow_ids()) == ["o17"]
+        sizes = one.admin.size_report()
         assert sizes.kinds["archive"].rows == 249
         assert sizes.executions["order", "COMPLETED"].rows == 1
         before = sizes.file_bytes
         assert sizes.free_bytes > 0
-        one.compact()
-        sizes = one.size_report()
+        one.admin.compact()
+        sizes = one.admin.size_report()
         assert sizes.free_bytes == 0
         assert sizes.file_bytes < before
         assert one.get("o16").status is WorkflowStatus.FAILED
@@ -141,7 +141,7 @@ def test_sizes_are_the_same_on_every_store(store: Backend) -> None:
     with engine(store) as one:
         place(one, 0, 3)
         one.run_until_idle()
-        sizes = one.size_report()
+        sizes = one.admin.size_report()
         assert {kind: size.rows for kind, size in sizes.kinds.items()} == {
             "executions": 3, "tasks": 4, "history": 18, "texts": 3, "logs": 0, "events": 0, "messages": 0, "definitions": 1,
             "archive": 0, "changes": 0,
@@ -151,7 +151,7 @@ def test_sizes_are_the_same_on_every_store(store: Backend) -> None:
             sizes.kinds[kind].bytes for kind in ("executions", "tasks", "history", "texts", "logs", "events")
         )
         assert sizes.kinds["texts"].bytes > 6_000
-        one.compact()
+        one.admin.compact()
 
 
 def test_an_archived_document_that_cannot_be_read(store: Backend) -> None:
@@ -159,7 +159,7 @@ def test_an_archived_document_that_cannot_be_read(store: Backend) -> None:
     with engine(store) as one:
         place(one, 1, 2)
         one.run_until_idle()
-        one.archive("o1")
+        one.admin.archive("o1")
         with one.backend.writing() as tx:
             found = tx.archived("o1")
             assert found is not None
@@ -180,7 +180,7 @@ def test_an_archived_document_that_cannot_be_read(store: Backend) -> None:
             unpacked(b"")
         assert one.search().total_hits == 0
         agrees(one)
-        one.remove("o1")
+        one.admin.remove("o1")
 
 
 def test_nothing_is_deleted_by_itself() -> None:
@@ -188,4 +188,4 @@ def test_nothing_is_deleted_by_itself() -> None:
     with Engine(clock=VirtualClock(1_000)) as one:
         one.start(WorkflowDef.from_json({"name": "w", "tasks": [{"name": "n", "taskReferenceName": "n", "type": "NOOP"}]}))
         one.advance("36500d")
-        assert len(list(one.workflow_ids())) == 1
+        assert len(list(one.admin.workflow_ids())) == 1

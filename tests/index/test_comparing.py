@@ -35,17 +35,17 @@ def one(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     with engine(backend, MemoryIndex() if index == "external" else None) as one:
         place(one, 0, 4)
         one.run_until_idle()
-        one.archive("o3")
+        one.admin.archive("o3")
         agrees(one)
-        assert one.check() == []
+        assert one.admin.check() == []
         yield one
 
 
 @contextmanager
 def changing(one: Engine) -> Iterator[Any]:
     """A change of the index behind the engine's back."""
-    if one.feeder is not None:
-        with one.feeder.index.changing() as tx:
+    if one.core.searching.feeder is not None:
+        with one.core.searching.feeder.index.changing() as tx:
             yield tx
     else:
         with one.backend.writing() as tx:
@@ -55,7 +55,7 @@ def changing(one: Engine) -> Iterator[Any]:
 def known(one: Engine) -> Known:
     """What the index knows."""
     with one.backend.reading() as view:
-        index: Any = view.index() if one.feeder is None else one.feeder.index
+        index: Any = view.index() if one.core.searching.feeder is None else one.core.searching.feeder.index
         return {(found.workflow_id, found.place): found for name in index.known("", 100) for found in index.documents(name)}
 
 
@@ -71,7 +71,7 @@ def moved(found: Document, workflow_id: str) -> Document:
 
 def texts(one: Engine, workflow_id: str | None = None) -> list[tuple[str, str]]:
     """What `check` finds: executions and texts, all of one law."""
-    found = one.check(workflow_id)
+    found = one.admin.check(workflow_id)
     assert {finding.law for finding in found} <= {LAW}
     return [(finding.workflow_id, finding.text) for finding in found]
 
@@ -133,14 +133,14 @@ def test_a_difference_is_found_told_and_mended(one: Engine, planted: str) -> Non
     with changing(one) as tx:
         plant(before, tx)
     assert texts(one) == texts(one) == expected
-    report = one.repair()
+    report = one.admin.repair()
     assert [(done.law, done.workflow_id, done.text) for done in report.done] == [
         (LAW, workflow_id, f"{text}; it is indexed anew") for workflow_id, text in expected
     ]
     assert report.left == ()
-    assert one.check() == []
+    assert one.admin.check() == []
     agrees(one)
-    assert one.repair().done == ()
+    assert one.admin.repair().done == ()
 
 
 def test_one_execution(one: Engine) -> None:
@@ -152,8 +152,8 @@ def test_one_execution(one: Engine) -> None:
     assert texts(one, "o1") == [("o1", "the index does not know it")]
     assert texts(one, "o2") == []
     with pytest.raises(ExecutionNotFound):
-        one.check("nobody")
-    assert [done.workflow_id for done in one.repair("o1").done] == ["o1"]
+        one.admin.check("nobody")
+    assert [done.workflow_id for done in one.admin.repair("o1").done] == ["o1"]
     assert [workflow_id for workflow_id, _ in texts(one)] == ["nobody", "o0"]
 
 
@@ -162,20 +162,20 @@ def test_what_is_still_to_be_indexed_is_no_difference(one: Engine, monkeypatch: 
     place(one, 5, 6)
     one.start(ORDER, {"amount": 7, "city": "Rome"}, workflow_id="new")
     one.tick()
-    one.remove("o1")
-    one.archive("o2")
-    health = one.index_health()
+    one.admin.remove("o1")
+    one.admin.archive("o2")
+    health = one.admin.index_health()
     assert health is not None
     assert health.behind >= 4
-    assert one.check() == []
-    one.relay()
-    assert one.check() == []
+    assert one.admin.check() == []
+    one.admin.relay()
+    assert one.admin.check() == []
     one.run_until_idle()
     monkeypatch.setattr(feeding, "_BATCH", 1)
-    feeder: Any = one.feeder or one.own_feeder
-    feeder.rebuild() if one.feeder is not None else feeder.begin_anew()
+    feeder: Any = one.core.searching.feeder or one.core.searching.own_feeder
+    feeder.rebuild() if one.core.searching.feeder is not None else feeder.begin_anew()
     while feeder.feed():
-        assert one.check() == []
+        assert one.admin.check() == []
     agrees(one)
 
 
@@ -184,8 +184,8 @@ def test_without_an_index(store: Backend) -> None:
     with engine(store) as one:
         place(one, 0, 2)
         one.run_until_idle()
-        assert one.check() == []
-        assert one.repair().done == ()
+        assert one.admin.check() == []
+        assert one.admin.repair().done == ()
         with one.backend.reading() as view:
             assert [view.feed(kind) for kind in FeedKind] == [None, None]
 
@@ -196,16 +196,16 @@ def test_many_pages(tmp_path: Path, index: MemoryIndex | None, monkeypatch: pyte
     with engine(SQLiteBackend(tmp_path / "s.db", synchronous="NORMAL"), index) as one:
         place(one, 0, 25)
         one.run_until_idle()
-        one.prune("0s", archive=True, limit=10)
+        one.admin.prune("0s", archive=True, limit=10)
         agrees(one)
-        assert one.check() == []
+        assert one.admin.check() == []
         stray = [moved(known(one)["o1", None], f"o{n}x") for n in range(0, 20, 3)]
         gone = [f"o{n}" for n in range(1, 25, 4)]
         with changing(one) as tx:
             tx.put(stray)
             tx.remove(gone)
         assert [workflow_id for workflow_id, _ in texts(one)] == sorted([*gone, *(found.workflow_id for found in stray)])
-        assert one.repair().left == ()
+        assert one.admin.repair().left == ()
         agrees(one)
 
 
@@ -237,16 +237,16 @@ def test_others_go_on_meanwhile(store: Backend, fed: bool) -> None:
     index = Watched(MemoryIndex())
     with engine(store, index) as one:
         place(one, 0, 3)
-        one.relay()
+        one.admin.relay()
 
         def meanwhile() -> None:
             one.run_until_idle()
-            one.archive("o1")
+            one.admin.archive("o1")
             if fed:
-                one.relay()
+                one.admin.relay()
 
         index.meanwhile = meanwhile
-        assert one.check() == []
+        assert one.admin.check() == []
         assert index.meanwhile is None
         agrees(one)
 
@@ -256,14 +256,14 @@ def test_an_index_that_cannot_be_read(store: Backend) -> None:
     index = Watched(MemoryIndex())
     with engine(store, index) as one:
         place(one, 0, 3)
-        one.relay()
+        one.admin.relay()
         for error in (StorageError("no"), ValueError("no"), PayloadUnavailable("no")):
             index.error = error
             assert texts(one) == [("", "the index cannot be compared: no")]
-            report = one.repair()
+            report = one.admin.repair()
             assert (report.done, len(report.left)) == ((), 1)
         index.error = None
-        assert one.check() == []
+        assert one.admin.check() == []
 
 
 def test_a_damaged_index_is_made_anew(store: Backend) -> None:
@@ -278,11 +278,11 @@ def test_a_damaged_index_is_made_anew(store: Backend) -> None:
         ((_, text),) = texts(one)
         assert text == "the index cannot be compared: it is damaged"
         assert index.standing() == before
-        report = one.repair()
+        report = one.admin.repair()
         assert [done.text.partition(";")[0] for done in report.done] == ["the index was set aside and is made anew"]
         assert index.standing()[0] != before[0]
         index.error = None
-        assert one.check() == []
+        assert one.admin.check() == []
         agrees(one)
 
 
@@ -295,7 +295,7 @@ def test_an_index_of_another_store_is_not_compared(tmp_path: Path) -> None:
             one.run_until_idle()
             agrees(one)
     with engine(SQLiteBackend(tmp_path / "0.db"), indexes[1], VirtualClock(10_000)) as one:
-        assert one.check() == []
+        assert one.admin.check() == []
         assert answers(one) == answers(one, looking=True)
 
 
@@ -304,7 +304,7 @@ def test_feeding_and_checking_at_once(store: Backend) -> None:
     index = Watched(MemoryIndex())
     with engine(store, index) as one:
         place(one, 0, 6)
-        one.relay()
+        one.admin.relay()
         looks = 0
 
         @contextmanager
@@ -313,7 +313,7 @@ def test_feeding_and_checking_at_once(store: Backend) -> None:
                 nonlocal looks
                 looks += 1
                 one.tick()
-                one.relay()
+                one.admin.relay()
                 index.meanwhile = act
 
             index.meanwhile = act
@@ -321,7 +321,7 @@ def test_feeding_and_checking_at_once(store: Backend) -> None:
             index.meanwhile = None
 
         with busy():
-            assert one.check() == []
+            assert one.admin.check() == []
         assert looks > 6
         one.run_until_idle()
         with index.inner.changing() as tx:

@@ -33,17 +33,17 @@ def test_an_index_follows(store: Backend, index: MemoryIndex | None) -> None:
         one.retry("o0")
         agrees(one)
         one.run_until_idle()
-        one.remove("o0")
+        one.admin.remove("o0")
         agrees(one)
-        one.archive("o1")
+        one.admin.archive("o1")
         agrees(one)
         place(one, 0, 2)  # o1 is back, and archived too: the one in the store is found
         agrees(one)
         one.run_until_idle()
-        one.remove("o1")
+        one.admin.remove("o1")
         agrees(one)
         assert [row.archived for row in one.search("workflowId = o1").results] == [True]
-        one.remove("o1")
+        one.admin.remove("o1")
         agrees(one)
         assert one.search("workflowId = o1").total_hits == 0
 
@@ -54,10 +54,10 @@ def test_a_removed_and_started_again_id_between_two_searches(store: Backend, ind
         place(one, 0, 1)
         one.run_until_idle()
         agrees(one)
-        one.remove("o0")
+        one.admin.remove("o0")
         one.start(ORDER, {"amount": 7, "city": "Rome"}, workflow_id="o0")
         agrees(one)
-        assert one.search_tasks().total_hits == 1
+        assert one.tasks.search().total_hits == 1
 
 
 def test_what_ended_and_goes_on_between_two_searches(store: Backend, index: MemoryIndex | None) -> None:
@@ -87,7 +87,7 @@ def test_what_ended_and_goes_on_between_two_searches(store: Backend, index: Memo
         one.restart("o1")
         one.run_until_idle()
         agrees(one)
-        assert one.search_tasks("workflowId = o2").total_hits == len(one.get("o2").tasks) == 2
+        assert one.tasks.search("workflowId = o2").total_hits == len(one.get("o2").tasks) == 2
 
 
 @pytest.mark.parametrize("batch", [1, 7])
@@ -96,19 +96,19 @@ def test_an_index_that_comes_later(tmp_path: Path, index: MemoryIndex | None, ba
     with engine(SQLiteBackend(tmp_path / "store.db", synchronous="NORMAL")) as one:
         place(one, 0, 20)
         one.run_until_idle()
-        assert one.prune("0s", archive=True, limit=9).failed == {}
+        assert one.admin.prune("0s", archive=True, limit=9).failed == {}
         before = answers(one, looking=True)
-        assert one.size_report().kinds["changes"].rows == 0
-        assert one.index_health() == feeding.IndexHealth(complete=False, behind=0)
+        assert one.admin.size_report().kinds["changes"].rows == 0
+        assert one.admin.index_health() == feeding.IndexHealth(complete=False, behind=0)
     monkeypatch.setattr(feeding, "_BATCH", batch)
     monkeypatch.setattr(feeding, "_DOCUMENTS", 3)
     monkeypatch.setattr(feeding, "_AT_ONCE", 2)
     with engine(SQLiteBackend(tmp_path / "store.db", synchronous="NORMAL"), index=index) as one:
         assert one.search("status = COMPLETED", size=0).total_hits == before[1][0]
-        health = one.index_health()
+        health = one.admin.index_health()
         assert health is not None
         assert health.complete is (index is None)  # an external one is not complete after its first batches
-        assert (one.relay() > 0) is (index is not None)
+        assert (one.admin.relay() > 0) is (index is not None)
         agrees(one)
         assert answers(one) == before
 
@@ -133,7 +133,7 @@ def test_an_external_index_that_is_another_copy(tmp_path: Path) -> None:
             place(one, 12, 13)
             assert one.run_until_idle()
             agrees(one)
-            one.remove("o12")
+            one.admin.remove("o12")
 
 
 def test_ids_are_indexed_as_they_are(store: Backend, index: MemoryIndex | None) -> None:
@@ -147,10 +147,10 @@ def test_ids_are_indexed_as_they_are(store: Backend, index: MemoryIndex | None) 
         agrees(one)
         for workflow_id in ids:
             assert [row.workflow_id for row in one.search(f"workflowId = '{workflow_id}'").results] == [workflow_id]
-        one.remove(ids[0])
-        one.archive(ids[2])
+        one.admin.remove(ids[0])
+        one.admin.archive(ids[2])
         agrees(one)
-        assert one.check() == []
+        assert one.admin.check() == []
 
 
 #: What no search comes upon.
@@ -181,13 +181,13 @@ def test_damage_to_the_stores_own_index(tmp_path: Path, damage: str) -> None:
                 tx._execute(damage)  # type: ignore[attr-defined]
             if searched_first and damage not in SILENT:
                 assert answers(one) == answers(one, looking=True)
-            one.remove("o1")
+            one.admin.remove("o1")
             place(one, 4, 5)
             assert one.run_until_idle()
             if damage not in SILENT:
                 assert answers(one) == answers(one, looking=True)
-            one.repair()
-            assert one.check() == []
+            one.admin.repair()
+            assert one.admin.check() == []
             agrees(one)
 
 
@@ -205,7 +205,7 @@ def test_a_store_from_a_backup(tmp_path: Path, index: MemoryIndex | None) -> Non
         agrees(one)
     shutil.copy(tmp_path / "backup.db", path)
     with engine(SQLiteBackend(path), again(index)) as one:
-        one.relay()
+        one.admin.relay()
         agrees(one)
         assert one.search().total_hits == 3
 
@@ -222,12 +222,12 @@ def test_a_compacted_store(tmp_path: Path) -> None:
         agrees(one)
         for n in (0, 4, 8):
             one.terminate(f"o{n}")
-            one.remove(f"o{n}")
-        one.compact()
+            one.admin.remove(f"o{n}")
+        one.admin.compact()
         place(one, 20, 22)
         one.run_until_idle()
         agrees(one)
-        assert one.check() == []
+        assert one.admin.check() == []
 
 
 @attrs.define
@@ -270,7 +270,7 @@ def test_an_index_of_which_everything_fails(store: Backend, error: Exception) ->
         place(one, 0, 5)
         assert one.run_until_idle()
         assert answers(one) == answers(one, looking=True)
-        health = one.index_health()
+        health = one.admin.index_health()
         assert health is not None
         assert "no" in str(health.error)
         assert health.retry_at is not None
@@ -279,7 +279,7 @@ def test_an_index_of_which_everything_fails(store: Backend, error: Exception) ->
             one.settle()
         assert index.steps <= tries + 2
         with pytest.raises(type(error)):
-            one.rebuild_index()
+            one.admin.rebuild_index()
         index.error = None
         clock.move_to(clock.now() + 120_000)
         one.run_until_idle()
@@ -312,7 +312,7 @@ def test_a_locked_store_is_looked_at(tmp_path: Path) -> None:
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         assert one.search().total_hits == 4
-        assert one.search_by_tasks("taskType = charge").total_hits == 4
+        assert one.tasks.search_workflows("taskType = charge").total_hits == 4
         other.execute("ROLLBACK")
         other.close()
         agrees(one)
@@ -322,10 +322,10 @@ def _scenario(one: Engine) -> None:
     """Every kind of change, each repeatable."""
     place(one, 0, 3)
     one.run_until_idle()
-    if any(one.workflow_ids()) and "o1" in set(one.workflow_ids()) and one.status("o1").terminal:
-        one.archive("o1")
-    if "o2" in set(one.workflow_ids()) and one.status("o2").terminal:
-        one.remove("o2")
+    if any(one.admin.workflow_ids()) and "o1" in set(one.admin.workflow_ids()) and one.status("o1").terminal:
+        one.admin.archive("o1")
+    if "o2" in set(one.admin.workflow_ids()) and one.status("o2").terminal:
+        one.admin.remove("o2")
     one.run_until_idle()
 
 
@@ -355,7 +355,7 @@ def test_a_crash_at_every_write_of_the_store(tmp_path: Path, kind: str, every: i
             clock.move_to(clock.now() + 4_000_000)
             with engine(FaultyBackend(opened(), keep_open=kind != "sqlite"), again(index), clock) as after:
                 after.run_until_idle()
-                after.relay()
+                after.admin.relay()
                 agrees(after)
         return faulty
 
@@ -384,7 +384,7 @@ def test_a_crash_at_every_step_of_a_batch() -> None:
             clock.move_to(clock.now() + 4_000_000)
             again = engine(store, index, clock)
             again.run_until_idle()
-            again.relay()
+            again.admin.relay()
             agrees(again)
         else:
             assert index.steps < steps
@@ -414,13 +414,13 @@ def test_an_engine_that_does_not_search(tmp_path: Path, index: MemoryIndex | Non
     with engine(SQLiteBackend(tmp_path / "s.db")) as one:
         place(one, 2, 4)
         one.run_until_idle()
-        one.archive("o0")
+        one.admin.archive("o0")
     with engine(SQLiteBackend(tmp_path / "s.db"), again(index)) as one:
-        agrees(one) if one.relay() else None
-        one.forget_index()
+        agrees(one) if one.admin.relay() else None
+        one.admin.forget_index()
         place(one, 4, 6)
-        one.remove("o1")
-        assert one.size_report().kinds["changes"].rows == 0
+        one.admin.remove("o1")
+        assert one.admin.size_report().kinds["changes"].rows == 0
         with one.backend.reading() as view:
             assert [view.feed(kind) for kind in FeedKind] == [None, None]
         one.run_until_idle()
@@ -434,9 +434,9 @@ def test_a_busy_driver_feeds_too(store: Backend) -> None:
         worst = 0
         for _ in range(800):
             one.tick()
-            worst = max(worst, one.feeder.behind())  # type: ignore[union-attr]
+            worst = max(worst, one.core.searching.feeder.behind())  # type: ignore[union-attr]
         assert 0 < worst < 1_000
-        assert one.feeder.index.standing()[1] > 0  # type: ignore[union-attr]
+        assert one.core.searching.feeder.index.standing()[1] > 0  # type: ignore[union-attr]
 
 
 def test_a_driver_feeds_what_is_searched(tmp_path: Path) -> None:
@@ -449,7 +449,7 @@ def test_a_driver_feeds_what_is_searched(tmp_path: Path) -> None:
         one.search()
         place(one, 3, 6)
         one.run_until_idle()
-        health = one.index_health()
+        health = one.admin.index_health()
         assert health is not None
         assert (health.complete, health.behind) == (True, 0)
 
@@ -460,10 +460,10 @@ def test_nothing_of_a_removed_execution_is_left(tmp_path: Path) -> None:
         for city in ("Oslo", "Rome"):
             one.start(ORDER, {"amount": 7, "city": city}, workflow_id=city)
         one.run_until_idle()
-        one.archive("Rome")
+        one.admin.archive("Rome")
         agrees(one)
-        one.remove("Oslo")
-        one.remove("Rome")
+        one.admin.remove("Oslo")
+        one.admin.remove("Rome")
         with one.backend.reading() as view:
             index = view.index()
             assert index is not None
@@ -476,7 +476,7 @@ def test_what_is_no_index(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="no IndexDAO"):
             Engine(index=index)  # type: ignore[arg-type]
     with Engine() as one:
-        assert (one.index_health(), one.relay(), one.search().total_hits) == (None, 0, 0)
-        one.forget_index()
+        assert (one.admin.index_health(), one.admin.relay(), one.search().total_hits) == (None, 0, 0)
+        one.admin.forget_index()
         with pytest.raises(InvalidInput, match="no index"):
-            one.rebuild_index()
+            one.admin.rebuild_index()

@@ -46,15 +46,15 @@ found = {}
 index = MemoryIndex() if indexed and not folder else None
 with Engine(SQLiteBackend(Path(folder, "store.db")) if folder else None, clock=VirtualClock(), index=index) as engine:
     if not indexed:
-        engine._own_found = lambda ask, look: look()
+        engine.core.searching._own_found = lambda ask, look: look()
     for name, document in DOCUMENTS.items():
         began = time.process_time()
         engine.start(waiting, document(), correlation_id=name)
         engine.run_until_idle()
-        engine.relay()
+        engine.admin.relay()
         found[f"document: {name}"] = ["kept", time.process_time() - began]
     for name, search in list(SEARCHES.items())[::every]:
-        for verb in (engine.search, engine.search_tasks, engine.search_by_tasks):
+        for verb in (engine.search, engine.tasks.search, engine.tasks.search_workflows):
             began = time.process_time()
             try:
                 result = verb(**search)
@@ -70,7 +70,7 @@ with Engine(SQLiteBackend(Path(folder, "store.db")) if folder else None, clock=V
         engine.run_until_idle()
         if engine.get(run.workflow_id).status != "COMPLETED":
             found[f"unrelated after {name}"] = ["stuck", 1000.0]
-        engine.remove(run.workflow_id)
+        engine.admin.remove(run.workflow_id)
 # Not ru_maxrss: a process that was begun by a larger one tells what that one had.
 peak = next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
 print(json.dumps([found, peak / 1024]))
@@ -118,7 +118,7 @@ def test_a_named_error_or_an_answer(tmp_path: Path) -> None:
                 answers += engine.search(**search).total_hits < 2
             except (InvalidQuery, InvalidInput):
                 refusals += 1
-        health = engine.index_health()
+        health = engine.admin.index_health()
         assert health is not None
         assert (health.complete, health.error, health.damaged) == (True, None, None)
     assert min(answers, refusals) >= 10
@@ -130,10 +130,10 @@ def test_a_named_error_or_an_answer(tmp_path: Path) -> None:
 def test_what_is_no_text_or_number_is_refused(bad: dict[str, Any]) -> None:
     """A start that is no whole number had an external index set aside as damaged."""
     with Engine(clock=VirtualClock(), index=MemoryIndex()) as engine:
-        for verb in (engine.search, engine.search_tasks, engine.search_by_tasks):
+        for verb in (engine.search, engine.tasks.search, engine.tasks.search_workflows):
             with pytest.raises(InvalidInput):
                 verb(**bad)
-        health = engine.index_health()
+        health = engine.admin.index_health()
         assert health is not None
         assert (health.error, health.damaged) == (None, None)
 

@@ -27,7 +27,7 @@ def test_summaries(store: Backend, index: MemoryIndex | None) -> None:
             idempotency_key="k", failed_reference_task_names=("charge",), failed_task_names=("charge",),
             input='{"amount":100,"city":"Oslo"}', output="{}",
         )  # fmt: skip
-        (task,) = one.search_tasks("workflowId = o").results
+        (task,) = one.tasks.search("workflowId = o").results
         assert task == TaskSummary(
             task_id=one.get("o").task("charge").task_id, reference_task_name="charge", task_def_name="charge", task_type="charge",
             status="FAILED_WITH_TERMINAL_ERROR", workflow_id="o", workflow_type="order", workflow_priority=3, correlation_id="c",
@@ -53,7 +53,7 @@ def test_pages(store: Backend, index: MemoryIndex | None) -> None:
         with pytest.raises(InvalidQuery):
             one.search("nothing = 1")
         with pytest.raises(InvalidInput):
-            one.relay(0)
+            one.admin.relay(0)
 
 
 def test_awaited() -> None:
@@ -63,17 +63,17 @@ def test_awaited() -> None:
         async with AsyncEngine(clock=VirtualClock(1_000), index=MemoryIndex()) as one:
             await one.start(ORDER, {"amount": 1, "city": "Rome"}, workflow_id="o")
             assert (await one.search("status = RUNNING")).total_hits == 1
-            assert (await one.search_tasks()).total_hits == 1
-            assert (await one.search_by_tasks("taskType = charge")).total_hits == 1
+            assert (await one.tasks.search()).total_hits == 1
+            assert (await one.tasks.search_workflows("taskType = charge")).total_hits == 1
             await one.terminate("o")
-            await one.archive("o")
-            assert [name async for name in one.archived_ids()] == ["o"]
-            await one.relay()
-            assert (await one.index_health()) is not None
-            await one.rebuild_index()
-            assert (await one.prune("0s")).removed == ()
-            assert (await one.size_report()).kinds["archive"].rows == 1
-            await one.compact()
-            await one.forget_index()
+            await one.admin.archive("o")
+            assert [name async for name in one.admin.archived_ids()] == ["o"]
+            await one.admin.relay()
+            assert (await one.admin.index_health()) is not None
+            await one.admin.rebuild_index()
+            assert (await one.admin.prune("0s")).removed == ()
+            assert (await one.admin.size_report()).kinds["archive"].rows == 1
+            await one.admin.compact()
+            await one.admin.forget_index()
 
     asyncio.run(main())

@@ -10,6 +10,7 @@ import pytest
 
 from conductorlite import (
     Engine,
+    EngineConfig,
     LockUnavailable,
     ResultTimeout,
     StorageBusy,
@@ -43,8 +44,8 @@ VERBS: dict[str, Callable[[Engine], object]] = {
     "advance": lambda engine: engine.advance("70s"),
     "run_until_idle": lambda engine: engine.run_until_idle(),
     "with a timeout": lambda engine: engine.run_until_idle("70s"),
-    "result": lambda engine: engine.wait("held"),
-    "result with a timeout": lambda engine: engine.wait("held", "70s"),
+    "result": lambda engine: engine.result("held"),
+    "result with a timeout": lambda engine: engine.result("held", "70s"),
 }
 
 
@@ -56,7 +57,7 @@ def test_a_dead_holder_stops_no_time(verb: str, what: str) -> None:
     workers = Workers()
     if what == "an offered task":
         workers.add("a", nothing)
-    engine = Engine(clock=clock, lock=lock, workers=workers)
+    engine = Engine(clock=clock, workers=workers, config=EngineConfig(lock=lock))
     engine.start(ONE, workflow_id="held")
     engine.start(WAITS, workflow_id="other")
     held = [] if workers else engine.poll("a")
@@ -67,13 +68,13 @@ def test_a_dead_holder_stops_no_time(verb: str, what: str) -> None:
     assert engine.get("other").ended_at == 20_000
     assert str(engine.status("held")) == "COMPLETED"
     assert 60_000 <= engine.get("held").ended_at <= 70_000
-    assert engine.check() == []
+    assert engine.admin.check() == []
 
 
 def test_a_lock_that_is_never_given_back() -> None:
     """Each verb returns, and says that it has not come to an end."""
     lock, clock = InProcessLock(lease=None), VirtualClock(0)
-    engine = Engine(clock=clock, lock=lock)
+    engine = Engine(clock=clock, config=EngineConfig(lock=lock))
     engine.start(ONE, workflow_id="held")
     (task,) = engine.poll("a")
     token = lock.try_acquire("held", clock.now())
@@ -84,7 +85,7 @@ def test_a_lock_that_is_never_given_back() -> None:
     assert engine.run_until_idle("1h") is False
     assert engine.run_until_idle() is False
     with pytest.raises(ResultTimeout):
-        engine.wait("held")
+        engine.result("held")
     lock.release("held", token)
     assert engine.run_until_idle() is True
     assert str(engine.status("held")) == "COMPLETED"
@@ -121,7 +122,7 @@ ERRORS = [ConnectionError("refused"), TimeoutError("no answer"), StorageBusy("he
 def test_with_the_fence_work_goes_on_without_the_lock(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     """Starts, polls and reports are taken under the fence; it is told once that the lock fails, and once that it works again."""
     lock, clock = Failing(error), VirtualClock(0)
-    engine = Engine(clock=clock, lock=lock)
+    engine = Engine(clock=clock, config=EngineConfig(lock=lock))
     with caplog.at_level(logging.WARNING, logger="conductorlite"):
         run = engine.start(ONE)
         (task,) = engine.poll("a")
@@ -134,7 +135,7 @@ def test_with_the_fence_work_goes_on_without_the_lock(error: Exception, caplog: 
     assert len(texts) == 2
     assert texts[0].startswith(f"the lock cannot be used: {type(error).__name__}")
     assert texts[1] == "the lock can be used again"
-    assert engine.check() == []
+    assert engine.admin.check() == []
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
@@ -151,7 +152,7 @@ def test_without_a_fence_it_is_one_named_error(error: Exception) -> None:
         lock.error = error
         return {}
 
-    engine = Engine(clock=clock, lock=lock, fencing=False, workers=workers)
+    engine = Engine(clock=clock, workers=workers, config=EngineConfig(lock=lock, fencing=False))
     run = engine.start(ONE)
     for verb in (engine.run_until_idle, lambda: engine.start(ONE), lambda: engine.pause(run.workflow_id), engine.settle):
         with pytest.raises(LockUnavailable, match=type(error).__name__):
@@ -160,13 +161,13 @@ def test_without_a_fence_it_is_one_named_error(error: Exception) -> None:
     lock.error = None
     assert engine.run_until_idle()
     assert (str(run.status), calls) == ("COMPLETED", [1])
-    assert len(list(engine.workflow_ids())) == 1
+    assert len(list(engine.admin.workflow_ids())) == 1
 
 
 def test_a_lock_that_cannot_be_given_back() -> None:
     """The turn is committed; that the lock stays taken until its lease is over is no error of the verb."""
     lock = Failing(ConnectionError("refused"))
     lock.error, lock.releases = None, False
-    engine = Engine(clock=VirtualClock(0), lock=lock)
+    engine = Engine(clock=VirtualClock(0), config=EngineConfig(lock=lock))
     run = engine.start(ONE)
     assert str(run.status) == "RUNNING"

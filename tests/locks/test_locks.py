@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conductorlite import Engine, InvalidInput, TaskResult, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
+from conductorlite import Engine, EngineConfig, InvalidInput, TaskResult, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
 from conductorlite.errors import EngineClosed, StorageBusy, StorageError
 from conductorlite.store.locks import InProcessLock, SQLiteLock
 from conductorlite.store.memory.backend import MemoryBackend
@@ -101,7 +101,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
 def two(store: Backend, lock: Lock | None, *, fencing: bool = True) -> tuple[Engine, Engine, VirtualClock]:
     """Two engines on one store and clock."""
     clock = VirtualClock()
-    one, other = (Engine(store, clock=clock, lock=lock, fencing=fencing) for _ in range(2))
+    one, other = (Engine(store, clock=clock, config=EngineConfig(lock=lock, fencing=fencing)) for _ in range(2))
     return one, other, clock
 
 
@@ -123,7 +123,7 @@ def test_each_combination_runs(store: Backend, locked: bool, fencing: bool) -> N
     work(other)
     work(one)
     assert {one.status(workflow_id) for workflow_id in ids} == {WorkflowStatus.COMPLETED}
-    assert one.check() == []
+    assert one.admin.check() == []
 
 
 def test_events_wait_while_a_turn_is_taken(store: Backend) -> None:
@@ -143,7 +143,7 @@ def test_events_wait_while_a_turn_is_taken(store: Backend) -> None:
     assert other.status(busy) is WorkflowStatus.PAUSED
     other.resume(busy)
     assert [task.workflow_id for task in other.poll("a", count=5)] == [busy], "the poll that passed it over took nothing"
-    assert one.check() == []
+    assert one.admin.check() == []
 
 
 def test_others_are_driven_past_a_locked_one(store: Backend) -> None:
@@ -191,7 +191,7 @@ def test_a_sign_of_life_and_the_deadline_it_moves_in_one_turn(store: Backend) ->
     (task,) = one.poll("a")
     assert lock.try_acquire(workflow_id, clock.now()) is not None
     clock.move_to(clock.now() + 4_000)
-    other.extend_lease(task)
+    other.tasks.extend_lease(task)
     clock.move_to(clock.now() + 26_000)
     other.settle()
     (row,) = other.get(workflow_id).tasks
@@ -222,12 +222,12 @@ def test_no_event_is_overtaken_by_a_later_one_of_its_sender(store: Backend) -> N
     """A child is run again by an engine whose clock is ahead, and ended by another: its parent hears of both, in order."""
     lock = InProcessLock(lease="30s")
     clock = VirtualClock(1_900_000_000_000)
-    right = Engine(FaultyBackend(store, keep_open=True), clock=clock, lock=lock)
-    ahead = Engine(FaultyBackend(store, keep_open=True), clock=VirtualClock(clock.now() + 2_000), lock=lock)
+    right = Engine(FaultyBackend(store, keep_open=True), clock=clock, config=EngineConfig(lock=lock))
+    ahead = Engine(FaultyBackend(store, keep_open=True), clock=VirtualClock(clock.now() + 2_000), config=EngineConfig(lock=lock))
     child = {"name": "child", "tasks": [{"name": "a", "taskReferenceName": "a"}]}
     task = {"name": "s", "taskReferenceName": "s", "type": "SUB_WORKFLOW", "subWorkflowParam": {"workflowDefinition": child}}
     parent = right.start(WorkflowDef.from_json({"name": "parent", "tasks": [task]}), {}).workflow_id
-    (below,) = right.children(parent)
+    (below,) = right.admin.children(parent)
     token = lock.try_acquire(parent, clock.now())
     assert token is not None
     ahead.rerun(below.workflow_id)
@@ -236,4 +236,4 @@ def test_no_event_is_overtaken_by_a_later_one_of_its_sender(store: Backend) -> N
     lock.release(parent, token)
     right.run_until_idle()
     assert right.status(parent) is WorkflowStatus.TERMINATED
-    assert right.check() == []
+    assert right.admin.check() == []

@@ -105,7 +105,7 @@ class Walk:
 
     def _engine(self) -> Engine:
         engine = Engine(self.store, clock=self.clock)
-        engine.turns.backend = _Held(self.store, lambda: self._of(engine).before_write())  # type: ignore[assignment]
+        engine.core.turns.backend = _Held(self.store, lambda: self._of(engine).before_write())  # type: ignore[assignment]
         return engine
 
     def _of(self, engine: Engine) -> _Turn:
@@ -159,7 +159,7 @@ class Walk:
 
     def _call(self, engine: Engine, event: Event) -> Callable[[], object]:
         if event.kind == "DRIVE":
-            return lambda: engine.turns.take(ID)
+            return lambda: engine.core.turns.take(ID)
         if event.kind == "RETRY":
             return lambda: engine.retry(ID)
         if event.kind == "RESTART":
@@ -168,13 +168,13 @@ class Walk:
             with self.store.reading() as view:
                 message = view.message((ID, "ab"[event.task]))
             assert message is not None
-            return lambda: engine.take_message(message, "worker")
+            return lambda: engine.core.polling.take_message(message, "worker")
         key = event.task, event.attempt, event.generation
         task = next(task for held, task in self.tasks.items() if held[:3] == key and event.lease in (NOT_SHOWN, held[3]))
         status = TaskStatus.IN_PROGRESS if event.outcome == "PUT_BACK" else TaskStatus(event.outcome)
         result = TaskResult(workflow_id=ID, task_id=task.task_id, status=status,
                             lease=None if event.lease == NOT_SHOWN else task.lease)  # fmt: skip
-        return lambda: engine.report(task, result)
+        return lambda: engine.core.reports.report(task, result)
 
     # ------------------------------------------------------------------ comparing
 
@@ -217,7 +217,7 @@ class Walk:
             turn.commit()
             if turn.done:
                 self.turns.remove(turn)
-        findings = self.plain.check()
+        findings = self.plain.admin.check()
         if findings:
             raise AssertionError(str(findings))
 

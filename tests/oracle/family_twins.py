@@ -125,7 +125,7 @@ class FamilyTwins(MovingTwins):
 
     def ids(self, engine: Engine) -> list[str]:
         """Those that are stored, the first one first."""
-        return sorted(engine.workflow_ids(), key=lambda one: (one != self.workflow_id, one))
+        return sorted(engine.admin.workflow_ids(), key=lambda one: (one != self.workflow_id, one))
 
     def _verb(self, engine: Engine, call: Any, a: int) -> str:
         """On one of those the operation is meant for, if there is one and `a` is not 11; else on any."""
@@ -167,10 +167,10 @@ class FamilyTwins(MovingTwins):
             return str(refused)
 
     def _remove(self, index: int, engine: Engine, a: int, b: int) -> object:
-        return self._verb(engine, engine.remove, a) if b > 4 else None
+        return self._verb(engine, engine.admin.remove, a) if b > 4 else None
 
     def _decide(self, index: int, engine: Engine, a: int, b: int) -> object:
-        return self._verb(engine, engine.decide, a)
+        return self._verb(engine, engine.admin.decide, a)
 
     def _restart(self, index: int, engine: Engine, a: int, b: int) -> object:
         return self._verb(engine, lambda one: engine.restart(one, use_latest_definitions=b > 5), a)
@@ -191,7 +191,7 @@ class FamilyTwins(MovingTwins):
             parsed = WorkflowDef.from_json(new)
             if b % 2:
                 engine.register(parsed)
-            return str(engine.migrate(one, parsed, refs=refs).verdict)
+            return str(engine.definitions.migrate(one, parsed, refs=refs).verdict)
         except REFUSALS as refused:
             return str(refused)
 
@@ -215,7 +215,7 @@ class FamilyTwins(MovingTwins):
     def _row(self, engine: Engine, task: Task) -> Task | None:
         """The row as it is now under the reference the task was polled at."""
         try:
-            return engine.task(task.task_id)
+            return engine.tasks.get(task.task_id)
         except TaskNotFound:
             return None
 
@@ -231,7 +231,7 @@ class FamilyTwins(MovingTwins):
             callback_after_ms=3000 if b % 5 == 0 else 0,
         )
         try:
-            reply = next(iter(engine.report(task, result).replies.values()), None)
+            reply = next(iter(engine.core.reports.report(task, result).replies.values()), None)
         except (Conflict, TaskNotFound, KeyError) as refused:
             return str(refused)
         return "nothing" if reply is None else str(reply.outcome)

@@ -82,12 +82,12 @@ def live(choices: bytes, told: Counter[str]) -> None:
             for operation, a, b in operations:
                 twins.do(operation, a, b)
                 told.update(seen(twins.engines[1]))
-            text = json.dumps(twins.engines[1].export(twins.workflow_id))
+            text = json.dumps(twins.engines[1].admin.export(twins.workflow_id))
             lived = replay(text)
             try:
                 for one in lived.workflow_ids:
                     assert journal(lived.engine, one) == journal(twins.engines[1], one)
-                assert lived.engine.check() == []
+                assert lived.engine.admin.check() == []
             finally:
                 lived.engine.close()
             twins.finish()
@@ -101,7 +101,7 @@ def seen(engine: Engine) -> Iterator[str]:
         for limit in view.limits("", 100):
             for member in view.members(limit.key):
                 yield f"{limit.key.split(':')[0]} {member.state}"
-    for one in engine.workflow_ids():
+    for one in engine.admin.workflow_ids():
         for task in engine.get(one).tasks:
             if task.status is TaskStatus.PENDING:
                 yield "delayed" if task.limit_key is None else f"{task.task_type[:2]} waits"

@@ -135,7 +135,7 @@ class FamilyMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_law_is_broken(self) -> None:
-        """`Engine.check` finds nothing on either store."""
+        """`Engine.admin.check` finds nothing on either store."""
         if self.twins is not None:
             self.twins.keep_the_laws()
 

@@ -79,7 +79,7 @@ class MovingTwins(Twins):
         kind = EDITS[a % len(EDITS)]
         new, refs = self.edited(engine, kind, a, b)
         try:
-            plan = engine.migrate(self.workflow_id, WorkflowDef.from_json(new), refs=refs)
+            plan = engine.definitions.migrate(self.workflow_id, WorkflowDef.from_json(new), refs=refs)
         except (Conflict, InvalidDefinition) as refused:
             said = str(refused)
         else:

@@ -24,7 +24,7 @@ class RestlessTwins(MovingTwins):
     def _migrate(self, index: int, engine: Engine, a: int, b: int) -> object:
         new, refs = self.edited(engine, EDITS[a % len(EDITS)], a, b)
         try:
-            plan = engine.migrate(self.workflow_id, WorkflowDef.from_json(new), refs=refs)
+            plan = engine.definitions.migrate(self.workflow_id, WorkflowDef.from_json(new), refs=refs)
         except (Conflict, InvalidDefinition) as refused:
             return str(refused)
         if index == len(self.engines) - 1:
@@ -56,7 +56,7 @@ def live(choices: bytes, told: Counter[str]) -> None:
                 twins.do(operation, a, b)
             if ended:
                 twins.finish()
-            documents = [engine.export(twins.workflow_id) for engine in twins.engines]
+            documents = [engine.admin.export(twins.workflow_id) for engine in twins.engines]
             assert documents[0] == documents[1], "memory and SQLite export different documents"
             text = json.dumps(documents[0])
             store = Path(folder) / "again.db" if variant % 2 else None
@@ -64,9 +64,9 @@ def live(choices: bytes, told: Counter[str]) -> None:
             try:
                 for one in replayed.workflow_ids:
                     assert journal(replayed.engine, one) == journal(twins.engines[0], one)
-                assert replayed.engine.check() == []
-                assert set(replayed.workflow_ids) == set(replayed.engine.workflow_ids())
-                assert json.dumps(replayed.engine.export(replayed.workflow_id)) == text
+                assert replayed.engine.admin.check() == []
+                assert set(replayed.workflow_ids) == set(replayed.engine.admin.workflow_ids())
+                assert json.dumps(replayed.engine.admin.export(replayed.workflow_id)) == text
             finally:
                 replayed.engine.close()
         finally:

@@ -22,6 +22,7 @@ from conductorlite import (
     Conflict,
     DefinitionNotFound,
     Engine,
+    EngineConfig,
     Semantics,
     StaleLease,
     Task,
@@ -162,14 +163,11 @@ class Twins:
 
     @staticmethod
     def _engine(store: Backend, bounds: Bounds, semantics: Semantics, matrix: Matrix) -> Engine:
-        engine = Engine(store, clock=LooseClock(), bounds=bounds, semantics=semantics, seed="twin")
-        plain = engine.turns
-        checked = Checked(store, engine.clock, environment={}, bounds=bounds)
+        engine = Engine(store, clock=LooseClock(), config=EngineConfig(bounds=bounds, semantics=semantics, seed="twin"))
+        checked = engine.core.turns
+        checked.__class__ = Checked
+        assert isinstance(checked, Checked)
         checked.matrix = matrix
-        checked._plans = plain._plans
-        checked.resolve = plain.resolve
-        checked.embed = plain.embed
-        engine.turns = checked
         return engine
 
     def close(self) -> None:
@@ -199,7 +197,7 @@ class Twins:
         """With all done that is ready, no law is broken."""
         for engine in self.engines:
             engine.settle()
-            findings = engine.check()
+            findings = engine.admin.check()
             assert not findings, "\n".join(map(str, findings))
 
     def be_equal(self) -> None:
@@ -215,7 +213,7 @@ class Twins:
 
     def ids(self, engine: Engine) -> list[str]:
         """The execution, those it started, and those that mourn them; itself first."""
-        return [self.workflow_id, *(one for one in engine.workflow_ids() if one != self.workflow_id)]
+        return [self.workflow_id, *(one for one in engine.admin.workflow_ids() if one != self.workflow_id)]
 
     def _offered(self, engine: Engine) -> list[str]:
         with engine.backend.reading() as view:
@@ -250,7 +248,7 @@ class Twins:
             return None
         task = tasks[a % len(tasks)]
         try:
-            now = engine.task(task.task_id)
+            now = engine.tasks.get(task.task_id)
         except TaskNotFound:
             return "dropped"
         before = journal(engine, task.workflow_id)
@@ -262,7 +260,7 @@ class Twins:
 
     def _open(self, engine: Engine, task: Task) -> bool:
         try:
-            return not engine.task(task.task_id).status.terminal
+            return not engine.tasks.get(task.task_id).status.terminal
         except TaskNotFound:  # its loop keeps the round no longer
             return False
 
@@ -302,7 +300,7 @@ class Twins:
         if not tasks:
             return None
         try:
-            return engine.extend_lease(tasks[a % len(tasks)])
+            return engine.tasks.extend_lease(tasks[a % len(tasks)])
         except StaleLease:
             return "stale"
         except TaskNotFound:
@@ -322,7 +320,7 @@ class Twins:
         return self._send(engine, attrs.evolve(waits[a % len(waits)], lease=0), b, 8) if waits else None
 
     def _next(self, index: int, engine: Engine, a: int, b: int) -> object:
-        at = engine.next_wakeup()
+        at = engine.admin.next_wakeup()
         if at is not None:
             engine.advance(to=max(at, engine.clock.now()))
         return at
@@ -407,7 +405,7 @@ class Twins:
                 self.do(operation, 0, 0)
             if self._journals() == before:
                 self.do("next", 0, 0)
-                idle = self.engines[0].next_wakeup() is None and not self._offered(self.engines[0])
+                idle = self.engines[0].admin.next_wakeup() is None and not self._offered(self.engines[0])
                 if idle and self._journals() == before:
                     break
         for one in self.ids(self.engines[0]):

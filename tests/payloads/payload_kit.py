@@ -8,6 +8,7 @@ from typing import Any
 from conductorlite import (
     Barriers,
     Engine,
+    EngineConfig,
     Run,
     Task,
     TaskDef,
@@ -19,6 +20,7 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
+from conductorlite.decide.draft.view import Bounds
 from conductorlite.store.ports import Backend, PayloadStorage
 
 T0 = 1_900_000_000_000
@@ -61,17 +63,17 @@ class Bench:
     def __init__(self, store: Backend, storage: PayloadStorage | None, **options: Any) -> None:
         self.clock = VirtualClock(T0)
         numbers = iter(range(1, 1_000_000))
-        barriers = options.pop("barriers", {})
+        bounds = Bounds(barriers=Barriers(**{**SMALL, **options.pop("barriers", {})}))
+        codec = options.pop("payload_codec", None)
         self.engine = Engine(
             store,
             workers=Workers(),
             clock=self.clock,
-            ids=lambda: f"w{next(numbers)}",
             payloads=storage,
-            barriers=Barriers(**{**SMALL, **barriers}),
+            config=EngineConfig(ids=lambda: f"w{next(numbers)}", bounds=bounds, payload_codec=codec),
             **options,
         )
-        used = self.engine.turns.outside.storage
+        used = self.engine.core.turns.outside.storage
         assert used is not None
         self.storage = used
         self.workflow_id = ""

@@ -58,7 +58,7 @@ def test_workflow_input_at_the_hard_barrier(new_bench: Any, storage: PayloadStor
     if past:
         with pytest.raises(PayloadTooLarge, match=f"workflow input has {HARD + 1} bytes, more than the {HARD} bytes"):
             bench.start(definition, given)
-        assert list(bench.engine.workflow_ids()) == []
+        assert list(bench.engine.admin.workflow_ids()) == []
         assert bench.keys() == []
     else:
         bench.start(definition, given)
@@ -165,7 +165,7 @@ def test_conductors_thresholds_in_force() -> None:
     kb = {name: getattr(usual, name) for name in SMALL_NAMES}
     assert kb == dict(zip(SMALL_NAMES, (5120, 10240, 5120, 10240, 3072, 10240, 3072, 10240), strict=True))
     with Engine(clock=VirtualClock(0)) as engine:
-        storage = engine.turns.outside.storage
+        storage = engine.core.turns.outside.storage
         assert storage is not None
         definition = flow(simple("a", input_parameters={"n": 1}), output_parameters={})
         with pytest.raises(PayloadTooLarge, match="10485761 bytes"):
@@ -246,9 +246,9 @@ def test_a_schedule_at_the_hard_barrier(new_bench: Any) -> None:
     """A schedule whose input is past the hard barrier has its starts refused with both sizes, and nothing is stored."""
     bench = new_bench(MemoryPayloads())
     request = StartWorkflowRequest(workflow_def=flow(simple("a")), input=sized(5_000))
-    bench.engine.save_schedule(WorkflowSchedule(name="s", interval_ms=60_000, start_workflow_request=request))
+    bench.engine.schedules.save(WorkflowSchedule(name="s", interval_ms=60_000, start_workflow_request=request))
     bench.engine.advance("2m")
-    (run, *_) = bench.engine.schedule("s").recent
+    (run, *_) = bench.engine.schedules.get("s").recent
     assert run.outcome == "FAILED"
     assert "more than the 4096 bytes" in str(run.reason)
     assert bench.engine.executions() == []

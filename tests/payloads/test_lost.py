@@ -23,7 +23,7 @@ BIG = sized(3 * KB)
 
 def forget(bench: Bench) -> None:
     """Have the engine read from the storage again what it remembers."""
-    bench.engine.turns._payloads = type(bench.engine.turns._payloads)(256)
+    bench.engine.core.turns._payloads = type(bench.engine.core.turns._payloads)(256)
 
 
 def harmed(bench: Bench, harm: Callable[[PayloadStorage, str], None], ref: str) -> str:
@@ -162,17 +162,17 @@ def test_verbs_on_what_is_lost(new_bench: Any) -> None:
     bench.storage.delete(external.key)
     forget(bench)
     assert "a" in str(bench.engine.explain(bench.workflow_id))
-    assert bench.engine.check() == []
+    assert bench.engine.admin.check() == []
     with pytest.raises(PayloadLost, match=external.key):
         _ = bench.workflow.input_data
     with pytest.raises(PayloadLost, match=external.key):
-        bench.engine.export(bench.workflow_id)
+        bench.engine.admin.export(bench.workflow_id)
     bench.engine.terminate(bench.workflow_id)
     bench.engine.restart(bench.workflow_id)
     assert bench.engine.status(bench.workflow_id) is WorkflowStatus.RUNNING
     bench.engine.terminate(bench.workflow_id)
-    bench.engine.remove(bench.workflow_id)
-    assert list(bench.engine.workflow_ids()) == []
+    bench.engine.admin.remove(bench.workflow_id)
+    assert list(bench.engine.admin.workflow_ids()) == []
     assert bench.keys() == []
 
 
@@ -203,7 +203,7 @@ def test_a_storage_that_cannot_be_reached_is_no_loss(new_bench: Any, storage: Pa
     assert bench.engine.status(bench.workflow_id) is WorkflowStatus.RUNNING
     with pytest.raises(PayloadUnavailable):
         bench.engine.start(flow(simple("z")), sized(3 * KB, "other"), workflow_id="never")
-    assert list(bench.engine.workflow_ids()) == [bench.workflow_id]
+    assert list(bench.engine.admin.workflow_ids()) == [bench.workflow_id]
     moody.sulks = False
     bench.engine.advance("30s")
     bench.do("a", BIG)

@@ -18,6 +18,7 @@ from payload_kit import KB, Bench, flow, simple, sized
 from conductorlite import (
     Barriers,
     Engine,
+    EngineConfig,
     FsspecPayloads,
     InvalidInput,
     LocalPayloads,
@@ -28,6 +29,7 @@ from conductorlite import (
     TaskStatus,
     VirtualClock,
 )
+from conductorlite.decide.draft.view import Bounds
 from conductorlite.store.payloads import open_payloads
 from conductorlite.store.ports import PayloadStorage
 from conductorlite.testing.conformance.payloads import PayloadStorageConformance
@@ -94,19 +96,23 @@ def test_locations_by_the_engine(new_bench: Any, storage: PayloadStorage) -> Non
     bench.start(flow(simple("a")), BIG)
     external = bench.workflow.input.external
     assert external is not None
-    found = bench.engine.external_storage_location(external.key)
+    found = bench.engine.payloads.location(external.key)
     assert found.path == external.key
     assert found == storage.location("READ", external.key) or "Signature" in found.uri
     with pytest.raises(InvalidInput):
-        bench.engine.external_storage_location("../etc")
+        bench.engine.payloads.location("../etc")
     with pytest.raises(InvalidInput):
-        bench.engine.external_storage_location(external.key, "DELETE")
+        bench.engine.payloads.location(external.key, "DELETE")
 
 
 def test_another_engine_reads_it_from_s3(tmp_path: Path, s3: Callable[[], PayloadStorage]) -> None:
     """What one process has put another one reads, which has its own connection to the server."""
-    with Engine(tmp_path / "o.db", payloads=s3(), barriers=Barriers(workflow_input_payload_size_threshold=2)) as engine:
-        storage = engine.turns.outside.storage
+    with Engine(
+        tmp_path / "o.db",
+        payloads=s3(),
+        config=EngineConfig(bounds=Bounds(barriers=Barriers(workflow_input_payload_size_threshold=2))),
+    ) as engine:
+        storage = engine.core.turns.outside.storage
         assert isinstance(storage, FsspecPayloads)
         run = engine.start(flow(simple("a", input_parameters={"x": "${workflow.input.x}"})), BIG)
     with Engine(tmp_path / "o.db", payloads=storage) as engine:
@@ -158,7 +164,9 @@ def test_files_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_where_payloads_lie_by_default(tmp_path: Path) -> None:
     """Beside the database, in a folder of its name that is made when it is needed; of a store in memory, in memory."""
-    with Engine(tmp_path / "orders.db", barriers=Barriers(workflow_input_payload_size_threshold=2)) as engine:
+    with Engine(
+        tmp_path / "orders.db", config=EngineConfig(bounds=Bounds(barriers=Barriers(workflow_input_payload_size_threshold=2)))
+    ) as engine:
         engine.start(flow(simple("a")), {"small": True})
         assert not (tmp_path / "orders.db.payloads").exists()
         run = engine.start(flow(simple("a")), BIG)
@@ -166,7 +174,7 @@ def test_where_payloads_lie_by_default(tmp_path: Path) -> None:
         assert external is not None
         assert (tmp_path / "orders.db.payloads" / external.key).stat().st_size == 3 * KB
     with Engine() as engine:
-        assert isinstance(engine.turns.outside.storage, MemoryPayloads)
+        assert isinstance(engine.core.turns.outside.storage, MemoryPayloads)
 
 
 def test_storages_by_name(tmp_path: Path) -> None:
@@ -214,7 +222,7 @@ class Keyed:
 def engine_of(path: Path, codec: Keyed | None) -> Engine:
     """An engine with a codec."""
     barriers = Barriers(workflow_input_payload_size_threshold=2, task_output_payload_size_threshold=2)
-    return Engine(path / "o.db", clock=VirtualClock(0), payload_codec=codec, barriers=barriers)
+    return Engine(path / "o.db", clock=VirtualClock(0), config=EngineConfig(payload_codec=codec, bounds=Bounds(barriers=barriers)))
 
 
 def test_a_codec_and_its_keys(tmp_path: Path) -> None:
@@ -231,7 +239,7 @@ def test_a_codec_and_its_keys(tmp_path: Path) -> None:
         assert external is not None
         assert external.key.endswith(".json.2026")
         assert [engine.get(one).input_data for one in (first, second)] == [BIG, BIG]
-        assert engine.sweep_payloads(0).deleted == 0
+        assert engine.payloads.sweep(0).deleted == 0
     for codec in (None, Keyed("2026")):
         with engine_of(tmp_path, codec) as engine:
             assert engine.poll("a") == []
@@ -276,4 +284,4 @@ def test_a_codec_without_a_name() -> None:
     """A key id that cannot stand in a key is refused."""
     for key_id in ("", "a/b", "a.b", "x" * 65):
         with pytest.raises(InvalidInput, match="key_id"):
-            Engine(payload_codec=Keyed(key_id))
+            Engine(config=EngineConfig(payload_codec=Keyed(key_id)))

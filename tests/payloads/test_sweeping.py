@@ -14,6 +14,7 @@ from conductorlite import (
     Barriers,
     Conflict,
     Engine,
+    EngineConfig,
     LocalPayloads,
     MemoryPayloads,
     PayloadSweep,
@@ -22,6 +23,7 @@ from conductorlite import (
     VirtualClock,
     WorkflowTask,
 )
+from conductorlite.decide.draft.view import Bounds
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend, PayloadStorage
 from conductorlite.store.sqlite.backend import SQLiteBackend
@@ -64,13 +66,13 @@ def test_removal_deletes_what_only_it_used(new_bench: Any, storage: PayloadStora
     bench.do("a", OTHER)
     second = bench.start(definition, BIG).workflow_id
     with pytest.raises(Conflict):
-        bench.engine.remove(second)
+        bench.engine.admin.remove(second)
     assert len(bench.keys()) == 2
-    bench.engine.remove(first)
+    bench.engine.admin.remove(first)
     assert bench.keys() == referred(bench.engine) != []
     bench.do("a")
     assert bench.workflow.input_data == BIG
-    bench.engine.remove(second)
+    bench.engine.admin.remove(second)
     assert bench.keys() == []
 
 
@@ -78,34 +80,34 @@ def test_an_upload_without_its_commit_is_swept(new_bench: Any, storage: PayloadS
     """What a turn put that was never committed stays for the grace time, then goes; what is referred to stays."""
     bench: Bench = new_bench(storage)
     bench.start(flow(simple("a")), BIG)
-    apply = bench.engine.turns._apply
+    apply = bench.engine.core.turns._apply
 
     def dying(*arguments: Any) -> None:
         raise Crash("between the upload and the commit")
 
-    bench.engine.turns._apply = dying  # type: ignore[method-assign]
+    bench.engine.core.turns._apply = dying  # type: ignore[method-assign]
     with pytest.raises(Crash):
         bench.engine.start(flow(simple("a")), OTHER, workflow_id="never")
-    bench.engine.turns._apply = apply  # type: ignore[method-assign]
+    bench.engine.core.turns._apply = apply  # type: ignore[method-assign]
     assert len(bench.keys()) == 2
     bench.engine.advance("59m")
-    assert bench.engine.sweep_payloads("1h") == PayloadSweep(deleted=0, found=0)
+    assert bench.engine.payloads.sweep("1h") == PayloadSweep(deleted=0, found=0)
     bench.engine.advance("1m")
-    assert bench.engine.sweep_payloads("1h") == PayloadSweep(deleted=1, found=0)
+    assert bench.engine.payloads.sweep("1h") == PayloadSweep(deleted=1, found=0)
     assert bench.keys() == referred(bench.engine) != []
-    assert bench.engine.sweep_payloads(0) == PayloadSweep()
+    assert bench.engine.payloads.sweep(0) == PayloadSweep()
 
 
 def test_a_put_renews_the_grace(new_bench: Any) -> None:
     """An old left-over that is put again for another execution is not swept before its commit, nor after it."""
     bench: Bench = new_bench()
-    apply = bench.engine.turns._apply
+    apply = bench.engine.core.turns._apply
     sweeps: list[PayloadSweep] = []
 
     def dying(*arguments: Any) -> None:
         raise Crash("between the upload and the commit")
 
-    turns: Any = bench.engine.turns
+    turns: Any = bench.engine.core.turns
     turns._apply = dying
     with pytest.raises(Crash):
         bench.engine.start(flow(simple("a")), BIG, workflow_id="never")
@@ -114,7 +116,7 @@ def test_a_put_renews_the_grace(new_bench: Any) -> None:
 
     def put_and_sweep(*arguments: Any) -> Any:
         answer = put(*arguments)
-        sweeps.append(bench.engine.sweep_payloads("1d"))
+        sweeps.append(bench.engine.payloads.sweep("1d"))
         return answer
 
     turns._apply, turns.outside.put = apply, put_and_sweep
@@ -122,7 +124,7 @@ def test_a_put_renews_the_grace(new_bench: Any) -> None:
     turns.outside.put = put
     assert sweeps == [PayloadSweep()]
     bench.engine.advance("2d")
-    assert bench.engine.sweep_payloads("1d") == PayloadSweep()
+    assert bench.engine.payloads.sweep("1d") == PayloadSweep()
     assert bench.workflow.input_data == BIG
 
 
@@ -131,18 +133,18 @@ def test_a_removal_between_a_put_and_its_commit(new_bench: Any) -> None:
     bench: Bench = new_bench()
     first = bench.start(flow(simple("a")), BIG).workflow_id
     bench.do("a")
-    turns: Any = bench.engine.turns
+    turns: Any = bench.engine.core.turns
     put = turns.outside.put
 
     def put_and_remove(*arguments: Any) -> Any:
         answer = put(*arguments)
         turns.outside.put = put
-        bench.engine.remove(first)
+        bench.engine.admin.remove(first)
         return answer
 
     turns.outside.put = put_and_remove
     bench.start(flow(simple("a")), BIG)
-    assert list(bench.engine.workflow_ids()) == [bench.workflow_id]
+    assert list(bench.engine.admin.workflow_ids()) == [bench.workflow_id]
     assert bench.keys() == referred(bench.engine) != []
     assert bench.workflow.input_data == BIG
 
@@ -156,15 +158,19 @@ def test_threads_that_start_remove_and_sweep_at_once(tmp_path: Path, kind: str) 
 
     def work(name: str) -> None:
         try:
-            engine = Engine(FaultyBackend(backend, keep_open=True), payloads=storage, barriers=Barriers(**SMALL))
+            engine = Engine(
+                FaultyBackend(backend, keep_open=True),
+                payloads=storage,
+                config=EngineConfig(bounds=Bounds(barriers=Barriers(**SMALL))),
+            )
             for number in range(25):
                 one = engine.start(flow(simple("a")), BIG, workflow_id=f"{name}-{number}").workflow_id
                 assert engine.get(one).input_data == BIG
                 if number % 5:
                     engine.terminate(one)
-                    engine.remove(one)
+                    engine.admin.remove(one)
                 else:
-                    engine.sweep_payloads("1h")
+                    engine.payloads.sweep("1h")
         except BaseException as error:
             problems.append(error)
 
@@ -175,9 +181,9 @@ def test_threads_that_start_remove_and_sweep_at_once(tmp_path: Path, kind: str) 
         thread.join()
     assert problems == []
     with Engine(backend, payloads=storage) as engine:
-        assert len(list(engine.workflow_ids())) == 15
-        assert all(engine.get(one).input_data == BIG for one in engine.workflow_ids())
-        engine.sweep_payloads(0)
+        assert len(list(engine.admin.workflow_ids())) == 15
+        assert all(engine.get(one).input_data == BIG for one in engine.admin.workflow_ids())
+        engine.payloads.sweep(0)
         assert sorted(one.key for one in storage.list()) == referred(engine) != []
 
 
@@ -188,11 +194,11 @@ def test_strange_objects_are_noticed_then_swept(new_bench: Any, storage: Payload
     stranger, not_ours = key_of("nobody"), "readme.txt"
     bench.storage.put(stranger, b"nobody")
     bench.storage.put(not_ours, b"of somebody else")
-    assert bench.engine.sweep_payloads("1h") == PayloadSweep(found=1)
+    assert bench.engine.payloads.sweep("1h") == PayloadSweep(found=1)
     bench.engine.advance("30m")
-    assert bench.engine.sweep_payloads("1h") == PayloadSweep()
+    assert bench.engine.payloads.sweep("1h") == PayloadSweep()
     bench.engine.advance("30m")
-    assert bench.engine.sweep_payloads("1h") == PayloadSweep(deleted=1)
+    assert bench.engine.payloads.sweep("1h") == PayloadSweep(deleted=1)
     assert bench.keys() == sorted([*referred(bench.engine), not_ours])
 
 
@@ -209,14 +215,14 @@ def test_a_removal_whose_deletion_fails_is_finished_by_a_sweep(new_bench: Any, s
         def delete(self, key: str) -> None:
             raise PayloadUnavailable("no")
 
-    outside = bench.engine.turns.outside
+    outside = bench.engine.core.turns.outside
     outside.storage = Refusing()  # type: ignore[assignment]
-    bench.engine.remove(workflow_id)
+    bench.engine.admin.remove(workflow_id)
     with pytest.raises(PayloadUnavailable):
-        bench.engine.sweep_payloads()
+        bench.engine.payloads.sweep()
     outside.storage = storage
     assert len(bench.keys()) == 1
-    assert bench.engine.sweep_payloads() == PayloadSweep(deleted=1)
+    assert bench.engine.payloads.sweep() == PayloadSweep(deleted=1)
     assert bench.keys() == []
 
 
@@ -225,7 +231,7 @@ def test_many_are_swept_page_by_page(new_bench: Any) -> None:
     bench: Bench = new_bench()
     for number in range(450):
         bench.storage.put(key_of(str(number)), b"x")
-    assert bench.engine.sweep_payloads(0) == PayloadSweep(deleted=450, found=450)
+    assert bench.engine.payloads.sweep(0) == PayloadSweep(deleted=450, found=450)
     assert bench.keys() == []
 
 
@@ -237,7 +243,7 @@ def test_interrupted_writes_are_swept(tmp_path: Path) -> None:
     part = tmp_path / "p" / f"{key}.part-1-2-3"
     part.write_bytes(b"ha")
     with Engine(payloads=storage) as engine:
-        assert engine.sweep_payloads(0) == PayloadSweep(deleted=2, found=2)
+        assert engine.payloads.sweep(0) == PayloadSweep(deleted=2, found=2)
     assert not part.exists()
 
 
@@ -277,16 +283,16 @@ def _live(engine: Engine, *tasks: WorkflowTask, result: str) -> None:
     if not _was_removed(engine):
         start_once(engine, flow(_again("a"), name="gone"), OTHER, workflow_id="gone-1")
         engine.run_until_idle()
-        engine.remove("gone-1")
+        engine.admin.remove("gone-1")
         engine.register(flow(_again("a"), name="removed"))
-    engine.sweep_payloads(0)
-    outside = engine.turns.outside
+    engine.payloads.sweep(0)
+    outside = engine.core.turns.outside
     assert outside.storage is not None
     assert sorted(one.key for one in outside.storage.list()) == referred(engine)
 
 
 def _was_removed(engine: Engine) -> bool:
-    return any(name == "removed" for name, _ in engine.workflow_defs())
+    return any(name == "removed" for name, _ in engine.definitions.workflows())
 
 
 def _script(workers: ScriptedWorkers) -> None:
@@ -301,7 +307,12 @@ def _script(workers: ScriptedWorkers) -> None:
 )
 def test_a_crash_at_every_write(kind: str, every: int) -> None:
     """Killed before and after each write, an execution ends as it would have, and the storage holds what is referred to."""
-    assert crash_everywhere(_alone, _script, stores=[kind], every=every, barriers=Barriers(**SMALL)) > 60 // every
+    assert (
+        crash_everywhere(
+            _alone, _script, stores=[kind], every=every, config=EngineConfig(bounds=Bounds(barriers=Barriers(**SMALL)))
+        )
+        > 60 // every
+    )
 
 
 class _Dying:
@@ -344,7 +355,13 @@ def test_a_crash_at_every_change_of_the_storage(tmp_path: Path, kind: str, after
 
         def life(place: Any, backend: Backend = backend, workers: ScriptedWorkers = workers) -> None:
             held = FaultyBackend(backend, keep_open=True)
-            with Engine(held, clock=VirtualClock(0), workers=workers, payloads=place, barriers=Barriers(**SMALL)) as engine:
+            with Engine(
+                held,
+                clock=VirtualClock(0),
+                workers=workers,
+                payloads=place,
+                config=EngineConfig(bounds=Bounds(barriers=Barriers(**SMALL))),
+            ) as engine:
                 _family(engine)
 
         try:

@@ -15,6 +15,7 @@ from conductorlite import (
     Barriers,
     Conflict,
     Engine,
+    EngineConfig,
     MemoryPayloads,
     SubWorkflowParams,
     TaskStatus,
@@ -23,6 +24,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
+from conductorlite.decide.draft.view import Bounds
 from conductorlite.model.documents import workflow_to_json
 from conductorlite.testing import render_history
 from conductorlite.testing.replaying import replay
@@ -105,9 +107,9 @@ def test_a_child_whose_input_is_too_large(new_bench: Any) -> None:
         failed = bench.task(task.task_reference_name)
         assert failed.status is FAILED_FOR_GOOD
         assert f"workflow input has {5 * KB} bytes, more than the {4 * KB}" in str(failed.reason)
-        assert bench.engine.children(bench.workflow_id) == []
+        assert bench.engine.admin.children(bench.workflow_id) == []
         assert bench.workflow.status is WorkflowStatus.FAILED
-    assert len(list(bench.engine.workflow_ids())) == 2
+    assert len(list(bench.engine.admin.workflow_ids())) == 2
 
 
 def test_a_child_whose_template_makes_it_too_large(new_bench: Any) -> None:
@@ -119,8 +121,8 @@ def test_a_child_whose_template_makes_it_too_large(new_bench: Any) -> None:
     task = bench.task("s")
     assert task.status is TaskStatus.FAILED
     assert "workflow input has" in str(task.reason)
-    assert bench.engine.children(bench.workflow_id) == []
-    assert bench.engine.agenda() == []
+    assert bench.engine.admin.children(bench.workflow_id) == []
+    assert bench.engine.admin.agenda() == []
 
 
 def test_outputs_that_operators_make(new_bench: Any) -> None:
@@ -231,7 +233,7 @@ def test_exports_are_whole_and_live_again(new_bench: Any) -> None:
     bench.start(flow(simple("a", input_parameters={"x": "${workflow.input.x}"}), simple("b")), BIG)
     bench.do("a", BIG)
     bench.do("b", sized(5 * KB))
-    exported = bench.engine.export(bench.workflow_id)
+    exported = bench.engine.admin.export(bench.workflow_id)
     assert exported["executions"][0]["input"] == BIG
     assert exported["bounds"]["barriers"]["max_task_output_payload_size_threshold"] == 4
     again = replay(json.dumps(exported))
@@ -250,10 +252,10 @@ def test_functions_see_nothing_of_it(tmp_path: Path) -> None:
 
     definition = flow(WorkflowTask(name="grow", task_reference_name="g", input_parameters={"x": "${workflow.input.x}"}))
     barriers = Barriers(**SMALL)
-    with Engine(tmp_path / "o.db", workers=workers, barriers=barriers) as engine:
+    with Engine(tmp_path / "o.db", workers=workers, config=EngineConfig(bounds=Bounds(barriers=barriers))) as engine:
         run = engine.start(definition, BIG)
         assert run.result(timeout="20s") == {"x": BIG["x"] + BIG["x"][:10]}
-    with Engine(tmp_path / "o.db", barriers=barriers) as engine:
+    with Engine(tmp_path / "o.db", config=EngineConfig(bounds=Bounds(barriers=barriers))) as engine:
         row = engine.get(run.workflow_id)
         assert row.output.external is not None
         assert row.output_data == {"x": BIG["x"] + BIG["x"][:10]}
@@ -263,13 +265,13 @@ def test_awaited(tmp_path: Path) -> None:
     """The asynchronous engine takes the same arguments and verbs."""
 
     async def life() -> None:
-        options = {"payloads": MemoryPayloads(), "barriers": Barriers(**SMALL), "clock": VirtualClock(0)}
-        async with AsyncEngine(**options) as engine:  # type: ignore[arg-type]
+        config = EngineConfig(bounds=Bounds(barriers=Barriers(**SMALL)))
+        async with AsyncEngine(payloads=MemoryPayloads(), clock=VirtualClock(0), config=config) as engine:
             run = await engine.start(flow(simple("a")), BIG)
             row = await engine.get(run.workflow_id)
             assert row.input.external is not None
-            assert (await engine.external_storage_location(row.input.external.key)).uri.startswith("memory://")
-            assert (await engine.sweep_payloads(0)).deleted == 0
+            assert (await engine.payloads.location(row.input.external.key)).uri.startswith("memory://")
+            assert (await engine.payloads.sweep(0)).deleted == 0
 
     asyncio.run(life())
 
@@ -307,8 +309,8 @@ def test_the_same_is_decided_wherever_documents_lie(store: Any, tmp_path: Path) 
         bench.do("z", BIG, status="FAILED")
         bench.do("m", BIG)
         assert bool(bench.keys()) == (soft == 2)
-        exports.append(bench.engine.export(bench.workflow_id))
-        assert bench.engine.check() == []
+        exports.append(bench.engine.admin.export(bench.workflow_id))
+        assert bench.engine.admin.check() == []
         bench.engine.close()
     assert exports[0] == exports[1]
     assert len(exports[0]["executions"]) == 3

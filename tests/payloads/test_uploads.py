@@ -17,6 +17,7 @@ from test_storages import asked
 from conductorlite import (
     Barriers,
     Engine,
+    EngineConfig,
     ExecutionNotFound,
     IdempotencyStrategy,
     InvalidDefinition,
@@ -34,6 +35,7 @@ from conductorlite import (
     WorkflowDef,
     WorkflowSchedule,
 )
+from conductorlite.decide.draft.view import Bounds
 from conductorlite.model.documents import task_to_json, workflow_to_json
 from conductorlite.runtime.aio.engine import AsyncEngine
 from conductorlite.store.ports import PayloadStorage
@@ -58,7 +60,7 @@ SIZES = {"small": 300, "large": 3_000}
 
 def upload(bench: Bench, payload_type: str, document: Any) -> str:
     """Ask for a location, write there as a client does who has nothing but its URI, and return the path to report."""
-    found = bench.engine.external_storage_location("", "WRITE", payload_type)
+    found = bench.engine.payloads.location("", "WRITE", payload_type)
     write(bench.storage, found, document if isinstance(document, bytes) else json.dumps(document, indent=1).encode())
     return found.path
 
@@ -104,7 +106,7 @@ def test_the_flow(new_bench: NewBench, storage: PayloadStorage, size: int) -> No
             (of_task["externalOutputPayloadStoragePath"], output),
         ):
             assert json.loads(storage.get(key)) == whole
-            assert key == bench.engine.external_storage_location(key).path
+            assert key == bench.engine.payloads.location(key).path
     else:
         assert (shown["input"], of_task["outputData"]) == (document, output)
         assert "externalInputPayloadStoragePath" not in shown
@@ -126,7 +128,7 @@ def test_the_same_history(new_bench: NewBench, tmp_path: Path) -> None:
         bench.do("b")
         history = bench.engine.history(bench.workflow_id)
         histories.append([(event.kind, event.ref, event.status, event.payload) for event in history])
-        exports.append(bench.engine.export(bench.workflow_id))
+        exports.append(bench.engine.admin.export(bench.workflow_id))
     assert histories[0] == histories[1]
     replayed = replay(json.dumps(exports[1]))
     assert replayed.engine.get("two").task("a").output_data == output
@@ -162,7 +164,7 @@ def test_an_upload_cannot_be_changed_once_it_is_reported(new_bench: NewBench, st
     bench = new_bench(storage)
     path = upload(bench, "WORKFLOW_INPUT", sized(3_000))
     bench.start(FLOW, external_input_payload_storage_path=path)
-    write(bench.storage, bench.engine.external_storage_location(path, "WRITE", "WORKFLOW_INPUT"), b"{}")
+    write(bench.storage, bench.engine.payloads.location(path, "WRITE", "WORKFLOW_INPUT"), b"{}")
     storage.delete(path)
     assert bench.workflow.input_data == bench.take("a").input_data == sized(3_000)
 
@@ -216,10 +218,10 @@ def test_awaited(tmp_path: Path) -> None:
 
     async def life() -> None:
         async with AsyncEngine(tmp_path / "o.db", payloads=storage, clock=VirtualClock(0)) as engine:
-            found = await engine.external_storage_location("", "WRITE", "WORKFLOW_INPUT")
+            found = await engine.payloads.location("", "WRITE", "WORKFLOW_INPUT")
             storage.put(found.path, b'{"x": 7}')
             run = await engine.start(FLOW, external_input_payload_storage_path=found.path)
-            other = await engine.start_workflow(FLOW, external_input_payload_storage_path=found.path)
+            other = (await engine.start(FLOW, external_input_payload_storage_path=found.path)).workflow_id
             for workflow_id in (run.workflow_id, other):
                 assert (await engine.get(workflow_id)).input_data == {"x": 7}
 
@@ -232,7 +234,7 @@ def test_awaited(tmp_path: Path) -> None:
 def test_locations(new_bench: NewBench, storage: PayloadStorage) -> None:
     """Each upload has a path of its own, in the folder of its type; nothing that is stored can be overwritten."""
     bench = new_bench(storage)
-    ask = bench.engine.external_storage_location
+    ask = bench.engine.payloads.location
     kinds = {
         "WORKFLOW_INPUT": "workflow/input/",
         "WORKFLOW_OUTPUT": "workflow/output/",
@@ -277,7 +279,7 @@ def test_what_is_refused(new_bench: NewBench, storage: PayloadStorage, place: st
     """Whatever is wrong with a path or what lies there is said, nothing is changed, and a good report follows."""
     bench = new_bench(storage)
     other = {"WORKFLOW_INPUT": "TASK_OUTPUT", "TASK_OUTPUT": "WORKFLOW_INPUT"}[place]
-    never = bench.engine.external_storage_location("", "WRITE", place).path
+    never = bench.engine.payloads.location("", "WRITE", place).path
     cases = {
         **hostile(bench),
         upload(bench, other, {}): "no path of an upload",
@@ -333,7 +335,7 @@ def test_past_the_hard_barrier(new_bench: NewBench, storage: PayloadStorage) -> 
 @ON_MEMORY
 def test_past_what_is_read(new_bench: NewBench, storage: PayloadStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     """An object that no barrier lets pass is not even fetched, and changes nothing."""
-    monkeypatch.setattr("conductorlite.engine.payloads.MAX_SIZE", 9_000)
+    monkeypatch.setattr("conductorlite.engine.uploads.MAX_SIZE", 9_000)
     bench = new_bench(storage)
     paths = {kind: upload(bench, kind, b" " * 9_001) for kind in ("WORKFLOW_INPUT", "TASK_OUTPUT")}
     bench.start(FLOW, {"x": 1})
@@ -395,7 +397,7 @@ def test_links_lead_nowhere(new_bench: NewBench, tmp_path: Path) -> None:
     bench = new_bench(LocalPayloads(tmp_path / "payloads"))
     (tmp_path / "private.json").write_text('{"password": 1}')
     inside = upload(bench, "TASK_OUTPUT", {"of": "another"})
-    places = [bench.engine.external_storage_location("", "WRITE", "WORKFLOW_INPUT").path for _ in range(4)]
+    places = [bench.engine.payloads.location("", "WRITE", "WORKFLOW_INPUT").path for _ in range(4)]
     folder = tmp_path / "payloads"
     (folder / places[0]).symlink_to(tmp_path / "private.json")
     (folder / places[1]).symlink_to(folder / inside)
@@ -448,9 +450,9 @@ def test_schedules_read_no_path(new_bench: NewBench) -> None:
     bench = new_bench(MemoryPayloads())
     bench.engine.register(FLOW)
     with pytest.raises(InvalidDefinition, match="externalInputPayloadStoragePath: is not read here"):
-        bench.engine.save_schedule(WorkflowSchedule.from_json(document))
+        bench.engine.schedules.save(WorkflowSchedule.from_json(document))
     request["externalInputPayloadStoragePath"] = " "
-    bench.engine.save_schedule(WorkflowSchedule.from_json(document))
+    bench.engine.schedules.save(WorkflowSchedule.from_json(document))
 
 
 # ---------------------------------------------------------------------- swept
@@ -462,33 +464,33 @@ def test_uploads_are_swept(new_bench: NewBench, storage: PayloadStorage) -> None
     reported, forgotten = (upload(bench, "WORKFLOW_INPUT", sized(3_000, key)) for key in ("x", "y"))
     bench.start(FLOW, external_input_payload_storage_path=reported)
     bench.engine.advance("23h")
-    renewed = bench.engine.external_storage_location(forgotten, "WRITE", "WORKFLOW_INPUT").path
+    renewed = bench.engine.payloads.location(forgotten, "WRITE", "WORKFLOW_INPUT").path
     assert renewed == forgotten
-    assert bench.engine.sweep_payloads().deleted == 0
+    assert bench.engine.payloads.sweep().deleted == 0
     bench.engine.advance("1h")
-    assert bench.engine.sweep_payloads().deleted == 1
+    assert bench.engine.payloads.sweep().deleted == 1
     kept = bench.keys()
     assert (reported in kept, forgotten in kept) == (False, True)
     bench.engine.advance("1d")
-    assert bench.engine.sweep_payloads().deleted == 1
+    assert bench.engine.payloads.sweep().deleted == 1
     external = bench.workflow.input.external
     assert external is not None
     assert bench.keys() == [external.key]
     assert bench.workflow.input_data == sized(3_000)
     # Written by a client with an old URI, after its note was swept.
     storage.put(forgotten, b"{}")
-    assert bench.engine.sweep_payloads().found == 1
+    assert bench.engine.payloads.sweep().found == 1
     bench.engine.advance("1d")
-    assert bench.engine.sweep_payloads().deleted == 1
+    assert bench.engine.payloads.sweep().deleted == 1
 
 
 def test_on_the_system_clock(tmp_path: Path) -> None:
     """The flow needs no virtual time, and another process may take what one has given out."""
     barriers = Barriers(**SMALL)
-    with Engine(tmp_path / "o.db", barriers=barriers) as engine:
-        found = engine.external_storage_location("", "WRITE", "WORKFLOW_INPUT")
+    with Engine(tmp_path / "o.db", config=EngineConfig(bounds=Bounds(barriers=barriers))) as engine:
+        found = engine.payloads.location("", "WRITE", "WORKFLOW_INPUT")
         Path(unquote(urlsplit(found.uri).path)).write_text(json.dumps(sized(3_000)))
-    with Engine(tmp_path / "o.db", barriers=barriers) as engine:
+    with Engine(tmp_path / "o.db", config=EngineConfig(bounds=Bounds(barriers=barriers))) as engine:
         run = engine.start(FLOW, external_input_payload_storage_path=found.path)
         assert engine.poll("a")[0].input_data == sized(3_000)
         assert engine.get(run.workflow_id).input.external is not None
@@ -508,8 +510,8 @@ def test_a_crash_at_every_write(kind: str, every: int) -> None:
 
     def put(engine: Engine, payload_type: str, number: int) -> str:
         folder = payload_type.lower().replace("_", "/")
-        found = engine.external_storage_location(f"{folder}/{number:032x}.json", "WRITE", payload_type)
-        storage = engine.turns.outside.storage
+        found = engine.payloads.location(f"{folder}/{number:032x}.json", "WRITE", payload_type)
+        storage = engine.core.turns.outside.storage
         assert storage is not None
         storage.put(found.path, json.dumps(document).encode())
         return found.path
@@ -528,12 +530,17 @@ def test_a_crash_at_every_write(kind: str, every: int) -> None:
             engine.update_task(attrs.evolve(said, external_output_payload_storage_path=path))
         engine.run_until_idle()
         assert engine.get("w").output_data == document
-        engine.sweep_payloads(0)
-        storage = engine.turns.outside.storage
+        engine.payloads.sweep(0)
+        storage = engine.core.turns.outside.storage
         assert storage is not None
         assert [one.key for one in storage.list() if one.key.startswith(("workflow/", "task/"))] == []
 
     def script(workers: ScriptedWorkers) -> None:
         workers["b"].returns({})
 
-    assert crash_everywhere(scenario, script, stores=[kind], every=every, barriers=Barriers(**SMALL)) >= 10 // every
+    assert (
+        crash_everywhere(
+            scenario, script, stores=[kind], every=every, config=EngineConfig(bounds=Bounds(barriers=Barriers(**SMALL)))
+        )
+        >= 10 // every
+    )

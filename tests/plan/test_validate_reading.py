@@ -76,7 +76,7 @@ def test_an_unknown_root_is_an_error(text: Any, message: str, place: str) -> Non
     with Engine(clock=VirtualClock()) as engine:
         with pytest.raises(InvalidDefinition):
             engine.register(definition)
-        assert engine.workflow_defs() == []
+        assert engine.definitions.workflows() == []
         with pytest.raises(InvalidDefinition):
             engine.start(definition)
 

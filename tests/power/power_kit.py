@@ -97,6 +97,6 @@ def reopened(folder: Path, files: Mapping[str, bytes], *, check: bool) -> tuple[
         whole = backend._writer.execute("PRAGMA integrity_check").fetchone()
         assert whole == ("ok",), whole
         engine = Engine(FaultyBackend(backend, keep_open=True), clock=VirtualClock(STARTS_AT))
-        return found, list(engine.check())
+        return found, list(engine.admin.check())
     finally:
         backend.close()

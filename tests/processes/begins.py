@@ -111,7 +111,7 @@ def work(folder: Path) -> None:
         return {}
 
     engine = Engine(SQLiteBackend(folder / "store.db", synchronous="NORMAL", busy_timeout_ms=20_000), clock=clock, workers=workers)
-    take = engine.take_offered
+    take = engine.core.polling.take_offered
 
     def taking(*given: Any, **named: Any) -> Any:
         before = _instant()
@@ -120,7 +120,7 @@ def work(folder: Path) -> None:
             looked[task.task_id, task.lease] = before
         return found
 
-    engine.take_offered = taking  # type: ignore[method-assign]
+    engine.core.polling.take_offered = taking  # type: ignore[method-assign]
     engine.run_forever()
 
 
@@ -237,7 +237,7 @@ def run(
                 killed, kills = now, kills + 1
     seen = judged(_lines(folder))
     with suppress(StorageBusy), Engine(SQLiteBackend(folder / "store.db"), clock=clock) as engine:
-        seen["laws broken"] = [str(finding) for finding in engine.check()]
+        seen["laws broken"] = [str(finding) for finding in engine.admin.check()]
     return {**seen, "kills": kills, "jumps": jumps, "seconds": round(time.monotonic() - began, 1)}
 
 

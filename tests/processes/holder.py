@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 
-from conductorlite import Engine
+from conductorlite import Engine, EngineConfig
 from conductorlite.store.locks import SQLiteLock
 from conductorlite.store.ports import Lock
 from conductorlite.store.sqlite.backend import SQLiteBackend
@@ -66,9 +66,9 @@ def main() -> None:
         on_writing=lambda: stop("decided"),
         on_write=lambda name: stop("writing") if name.startswith("apply") else None,
     )
-    with Engine(store, lock=None if lock is None else Stopping(lock, stop), fencing=told["fencing"]) as engine:
+    with Engine(store, config=EngineConfig(lock=None if lock is None else Stopping(lock, stop), fencing=told["fencing"])) as engine:
         if told["task"]:
-            engine.extend_lease(engine.task(told["task"]))
+            engine.tasks.extend_lease(engine.tasks.get(told["task"]))
         else:
             engine.update_variables(told["workflow"], told["variables"])
         decided = sum(write.startswith("apply") for write in store.journal)

@@ -187,7 +187,7 @@ class Fuzz:
     def _look(self, engine: Engine, virtual: bool) -> str:
         if not virtual and engine.status("one") is WorkflowStatus.RUNNING:
             engine.run_until_idle(timeout="30s")
-        broken = [str(finding) for finding in engine.check()]
+        broken = [str(finding) for finding in engine.admin.check()]
         if broken:
             return f"laws: {broken}"
         if engine.status("one") is not WorkflowStatus.COMPLETED:
@@ -257,13 +257,13 @@ class Cancellations:
 
     async def _look(self, engine: AsyncEngine) -> None:
         """Everything that is open is either with a caller or can be had, and comes to its end."""
-        async for workflow_id in engine.workflow_ids(WorkflowStatus.RUNNING):
+        async for workflow_id in engine.admin.workflow_ids(WorkflowStatus.RUNNING):
             if workflow_id[0] == "o":
                 await (await engine.run(workflow_id)).result(timeout="20s")
         for _ in range(1_000):
             lost = [
                 task.task_id
-                for workflow_id in [each async for each in engine.workflow_ids(WorkflowStatus.RUNNING)]
+                for workflow_id in [each async for each in engine.admin.workflow_ids(WorkflowStatus.RUNNING)]
                 for task in (await engine.get(workflow_id)).tasks
                 if task.status is TaskStatus.IN_PROGRESS and task.task_id not in self.held
             ]
@@ -274,10 +274,10 @@ class Cancellations:
             self.wrong.append(f"held by nobody: {lost}")
         while taken := await engine.poll("ext", count=50):
             self.held |= {task.task_id for task in taken}
-        async for workflow_id in engine.workflow_ids(WorkflowStatus.RUNNING):
+        async for workflow_id in engine.admin.workflow_ids(WorkflowStatus.RUNNING):
             for task in (await engine.get(workflow_id)).tasks:
                 await engine.update_task(_done(workflow_id, task.task_id, task.lease))
-        self.wrong += [str(finding) for finding in await engine.check()]
+        self.wrong += [str(finding) for finding in await engine.admin.check()]
 
 
 def main() -> int:

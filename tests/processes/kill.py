@@ -28,7 +28,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from conductorlite import Engine, TaskContext, Workers, WorkflowDef, WorkflowStatus
+from conductorlite import Engine, EngineConfig, TaskContext, Workers, WorkflowDef, WorkflowStatus
 from conductorlite.store.locks import SQLiteLock
 
 #: Seconds in which everything must have ended once nobody is killed any more.
@@ -114,7 +114,7 @@ def drive(folder: Path, number: int, *, locked: bool, local: bool) -> None:
     threading.Thread(target=orphaned, daemon=True).start()
     lock = SQLiteLock(folder / "locks.db", lease="1s") if locked else None
     allocation: Any = {"name": f"engine-{number}", "allocation": "local"} if local else {}
-    with Engine(folder / "store.db", workers=workers(folder), lock=lock, **allocation) as engine:
+    with Engine(folder / "store.db", workers=workers(folder), config=EngineConfig(lock=lock), **allocation) as engine:
         _up(folder, os.getpid()).write_text(engine.driver.handing.worker_id)
         engine.run_forever()
 
@@ -193,7 +193,7 @@ def run(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         starters = [engine]
         if arguments.local:
             names = [f"engine-{number}" for number in range(arguments.processes)]
-            starters = [Engine(folder / "store.db", name=name, allocation="local") for name in names]
+            starters = [Engine(folder / "store.db", config=EngineConfig(name=name, allocation="local")) for name in names]
         span = round(arguments.seconds * 1000 * 0.9)
         for number in range(arguments.executions):
             delay = f"{span * number // arguments.executions}ms"
@@ -205,7 +205,7 @@ def run(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
                 time.sleep(arguments.every)
                 crew.kill_one()
             deadline = time.monotonic() + PATIENCE
-            while time.monotonic() < deadline and any(engine.workflow_ids(WorkflowStatus.RUNNING)):
+            while time.monotonic() < deadline and any(engine.admin.workflow_ids(WorkflowStatus.RUNNING)):
                 time.sleep(0.1)
         finally:
             crew.close()
@@ -219,13 +219,13 @@ def run(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
 def account(engine: Any, folder: Path, executions: int) -> dict[str, Any]:
     """What has become of every execution and every act."""
     problems: list[str] = []
-    rows = [engine.execution(workflow_id) for workflow_id in engine.workflow_ids()]
+    rows = [engine.core.queries.execution(workflow_id) for workflow_id in engine.admin.workflow_ids()]
     statuses = Counter(str(row.status) for row in rows)
     if statuses != {"COMPLETED": 2 * executions}:
         problems.append(f"executions: {dict(statuses)}, {2 * executions} were to be COMPLETED")
-    problems += [str(finding) for finding in engine.check()]
-    if engine.agenda() or engine.queue_sizes():
-        problems.append(f"left: {engine.agenda(3)}, {dict(engine.queue_sizes())}")
+    problems += [str(finding) for finding in engine.admin.check()]
+    if engine.admin.agenda() or engine.tasks.queue_sizes():
+        problems.append(f"left: {engine.admin.agenda(3)}, {dict(engine.tasks.queue_sizes())}")
     attempts = sum(len(engine.get(row.workflow_id).tasks) for row in rows)
     with closing(sqlite3.connect(folder / "store.db")) as store:
         found = [text for (text,) in store.execute("PRAGMA integrity_check")]

@@ -89,7 +89,7 @@ def in_hand(store: Path) -> set[tuple[str, str, int]]:
 def handed_again(engine: Engine, began: Callable[[HistoryEvent], int], held: set[tuple[str, str, int]], found: Found) -> None:
     """Note for each attempt that was given back how long after an instant it was handed out again, which its line tells `began`."""
     given_back = set()
-    for workflow_id in engine.workflow_ids():
+    for workflow_id in engine.admin.workflow_ids():
         lines = engine.history(workflow_id)
         for number, line in enumerate(lines):
             if line.status == TaskStatus.TIMED_OUT:
@@ -105,7 +105,7 @@ def handed_again(engine: Engine, began: Callable[[HistoryEvent], int], held: set
             found.waits.append(max(0, again - began(line)))
     found.in_hand += len(held)
     found.problems += [f"{one}: was in hand, and not given back" for one in sorted(held - given_back)]
-    found.problems += [str(finding) for finding in engine.check()]
+    found.problems += [str(finding) for finding in engine.admin.check()]
 
 
 class Program:
@@ -220,7 +220,7 @@ def _is_made(store: Path) -> bool:
 
 def work_for(engine: Engine, begun: int) -> int:
     """Start families until enough of them run, however quick the machine is; how many there are now."""
-    running = sum(name.startswith("family-") for name in engine.workflow_ids(WorkflowStatus.RUNNING))
+    running = sum(name.startswith("family-") for name in engine.admin.workflow_ids(WorkflowStatus.RUNNING))
     for number in range(begun, begun + FAMILIES - running):
         engine.start("family", workflow_id=f"family-{number}")
         begun = number + 1
@@ -249,7 +249,7 @@ def three(folder: Path, times: int, chance: random.Random) -> Found:
                 crew.kill(victim, SIGNALS[number % len(SIGNALS)])
                 found.kills += 1
             deadline = time.monotonic() + kill.PATIENCE
-            while time.monotonic() < deadline and any(engine.workflow_ids(WorkflowStatus.RUNNING)):
+            while time.monotonic() < deadline and any(engine.admin.workflow_ids(WorkflowStatus.RUNNING)):
                 time.sleep(0.1)
         finally:
             crew.close()

@@ -56,7 +56,7 @@ def child(store: Path, what: str = "hold", *more: str, under: Sequence[str] = ()
 def seen(store: Path, clock: VirtualClock | None = None, kernel: str | None = None) -> Task:
     """The task as it stands when the store has just been opened; no verb is used, and no law is broken."""
     with Engine(SQLiteBackend(store, kernel=kernel), clock=clock) as engine:
-        assert engine.check() == []
+        assert engine.admin.check() == []
         return engine.get("w").task("work")
 
 
@@ -233,4 +233,4 @@ def test_a_worker_that_kills_its_process(tmp_path: Path) -> None:
     with Engine(store) as engine:
         assert engine.status("w") is WorkflowStatus.TIMED_OUT
         assert "died 3 times, the last time while it ran alone" in str(engine.get("w").task("work").reason)
-        assert engine.check() == []
+        assert engine.admin.check() == []

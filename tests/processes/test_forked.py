@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from conductorlite import AsyncEngine, Engine, EngineClosed, Run, VirtualClock, Workers, WorkflowDef
-from conductorlite.runtime.aio.run import AsyncRun
+from conductorlite.engine.config import Service
+from conductorlite.runtime.aio.engine import AsyncRun
 
 W = WorkflowDef.from_json({"name": "w", "tasks": [{"name": "a", "taskReferenceName": "a"}]})
 
@@ -94,8 +95,11 @@ def engine(store: Path | None) -> Iterator[Engine]:
 def test_every_verb_is_refused(engine: Engine) -> None:
     """Each method of Engine and of Run, found by looking, without waiting for anything."""
     run = Run(engine, "w")
+    services = {noun: service for noun, service in vars(engine).items() if isinstance(service, Service)}
+    assert services.keys() == {"definitions", "schedules", "events", "tasks", "limits", "payloads", "admin"}
     asked = {"Engine": (engine, verbs(Engine)), "Run": (run, verbs(Run))}
-    assert {"start", "stop", "close", "__exit__", "settle", "run_forever", "check", "listen"} <= set(asked["Engine"][1])
+    asked |= {noun: (service, verbs(type(service))) for noun, service in services.items()}
+    assert {"start", "stop", "close", "__exit__", "settle", "run_forever", "listen"} <= set(asked["Engine"][1])
     assert {"status", "result", "workflow"} <= set(asked["Run"][1])
     names = {f"{kind}.{name}": (owner, name) for kind, (owner, some) in asked.items() for name in some}
     found = in_a_child(lambda: {key: outcome(*one) for key, one in names.items()})
@@ -118,7 +122,7 @@ def test_what_was_begun_before_the_fork(store: Path | None) -> None:
     """An iterator that was begun, and a transaction, go no further in the child; an error that ends a block is not replaced."""
     engine = Engine(store, clock=VirtualClock(0))
     engine.start(W)
-    ids = engine.workflow_ids()
+    ids = engine.admin.workflow_ids()
 
     def ask() -> dict[str, str]:
         def with_an_error() -> None:
@@ -147,4 +151,4 @@ def test_the_parent_goes_on(store: Path | None) -> None:
         run = engine.start(W)
         in_a_child(lambda: {name: outcome(engine, name) for name in verbs(Engine)})
         assert run.result() == {"x": 1}
-        assert engine.check() == []
+        assert engine.admin.check() == []

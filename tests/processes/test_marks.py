@@ -85,12 +85,12 @@ def test_the_third_death_is_the_last(path: Path, clock: VirtualClock, caplog: py
         assert dies(lambda: drive(path, clock))
     with caplog.at_level(logging.WARNING, "conductorlite"), Engine(path, clock=clock) as engine:
         engine.settle()
-        parked = engine.execution("bad").parked
+        parked = engine.core.queries.execution("bad").parked
         assert parked == "its turn over WAIT_ENDS of 'w' ended the process three times running"
         assert [record.getMessage() for record in caplog.records] == [f"bad is parked: {parked}"]
         assert engine.status("good") is WorkflowStatus.COMPLETED
         assert parked in str(engine.explain("bad"))
-        assert engine.check() == []
+        assert engine.admin.check() == []
         engine.resume("bad")
         engine.settle()
         assert engine.status("bad") is WorkflowStatus.COMPLETED
@@ -118,12 +118,12 @@ def test_what_is_raised_is_no_death(path: Path, clock: VirtualClock, error: type
     for _ in range(4):
         engine = Engine(FaultyBackend(SQLiteBackend(path), on_write=fail), clock=clock)
         with suppress(BaseException):
-            engine.turns.take("bad")
+            engine.core.turns.take("bad")
         with suppress(BaseException):
             engine.close()
     with Engine(path, clock=clock) as engine:
         engine.settle()
-        assert engine.execution("bad").parked is None
+        assert engine.core.queries.execution("bad").parked is None
 
 
 def test_deaths_in_other_turns_do_not_count(path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_later_event_makes_it_no_other_turn(path: Path, clock: VirtualClock) -
         backend.close()
     with Engine(path, clock=clock) as engine:
         engine.settle()
-        assert engine.execution("bad").parked
+        assert engine.core.queries.execution("bad").parked
 
 
 # ---------------------------------------------------------------------- the files
@@ -307,7 +307,7 @@ def test_a_report_that_kills_is_kept(path: Path) -> None:
         assert dies(report)
     with Engine(path, clock=clock) as engine:
         assert engine.update_task(result).status is TaskStatus.IN_PROGRESS
-        assert engine.execution("bad").parked
+        assert engine.core.queries.execution("bad").parked
         engine.resume("bad")
         assert engine.status("bad") is WorkflowStatus.COMPLETED
         assert engine.get("bad").variables.fresh() == {"y": [1]}

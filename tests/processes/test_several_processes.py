@@ -70,10 +70,10 @@ def test_two_processes_begin_one_child(tmp_path: Path) -> None:
         faulty.on_writing = second
         run = slow.start("parent")
         faulty.on_writing = None
-        (child,) = slow.children(run.workflow_id)
+        (child,) = slow.admin.children(run.workflow_id)
         assert child.status is WorkflowStatus.RUNNING
         assert len(slow.poll("c", count=5)) == 1
-        assert slow.check() == []
+        assert slow.admin.check() == []
 
 
 def test_a_driver_hears_of_another_process_without_looking_at_everything(tmp_path: Path) -> None:
@@ -175,10 +175,10 @@ def test_a_worker_that_is_killed(tmp_path: Path) -> None:
     clock = VirtualClock(round(time.time() * 1000) + 1_000)
     with Engine(path, workers=workers, clock=clock) as engine:
         began = clock.now()
-        assert engine.wait(run.workflow_id) == {"key": key}
+        assert engine.result(run.workflow_id) == {"key": key}
         assert clock.now() == began, "neither its response timeout is waited for nor a retry's delay"
         assert [(task.status, task.deaths) for task in engine.get(run.workflow_id).tasks] == [(TaskStatus.COMPLETED, 1)]
-        assert engine.check() == []
+        assert engine.admin.check() == []
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
@@ -212,12 +212,12 @@ def test_a_forked_child_leaves_the_store_alone(tmp_path: Path) -> None:
             os._exit(1)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
-    assert engine.task_def("held") is not None
+    assert engine.definitions.task("held") is not None
     run = engine.start("simple")
     engine.close()
     with Engine(path) as again:
         assert again.status(run.workflow_id) is WorkflowStatus.RUNNING
-        assert again.check() == []
+        assert again.admin.check() == []
 
 
 @pytest.fixture
@@ -248,7 +248,7 @@ def test_a_copy_while_others_write(busy: tuple[Engine, threading.Event], tmp_pat
     """It is the store at one instant: every law holds, and it goes on by itself."""
     engine, running = busy
     assert running.wait(30)
-    engine.backup(tmp_path / "copy.db")
+    engine.admin.backup(tmp_path / "copy.db")
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("copy")) == ["copy.db"]
     workers = Workers()
 
@@ -257,9 +257,9 @@ def test_a_copy_while_others_write(busy: tuple[Engine, threading.Event], tmp_pat
         return {}
 
     with Engine(tmp_path / "copy.db", workers=workers) as copy:
-        found = list(copy.workflow_ids())
+        found = list(copy.admin.workflow_ids())
         assert len(found) >= 20
-        assert copy.check() == []
+        assert copy.admin.check() == []
         copy.run(found[0]).result(timeout="30s")
 
 
@@ -270,9 +270,9 @@ def test_a_copy_has_its_documents(tmp_path: Path) -> None:
         gone = engine.start("simple", {"text": "y" * 6_000_000})
         engine.terminate(gone.workflow_id)
         run = engine.start("simple", {"text": "x" * 6_000_000})
-        engine.backup(tmp_path / "before.db")
-        engine.remove(gone.workflow_id)
-        engine.backup(tmp_path / "copy.db")
+        engine.admin.backup(tmp_path / "before.db")
+        engine.admin.remove(gone.workflow_id)
+        engine.admin.backup(tmp_path / "copy.db")
     documents = [path for path in (tmp_path / "copy.db.payloads").rglob("*") if path.is_file()]
     assert len(documents) == 1
     with Engine(tmp_path / "copy.db") as copy:
@@ -290,9 +290,9 @@ def test_a_copy_replaces_nothing(tmp_path: Path) -> None:
         before = sorted(tmp_path.iterdir())
         for name in ("a.db", "b.db", "c.db", "store.db"):
             with pytest.raises(AlreadyExists, match="never replaces"):
-                engine.backup(tmp_path / name)
+                engine.admin.backup(tmp_path / name)
         with pytest.raises(StorageReadOnly, match="does not exist"):
-            engine.backup(tmp_path / "folder" / "copy.db")
+            engine.admin.backup(tmp_path / "folder" / "copy.db")
         assert sorted(tmp_path.iterdir()) == before
     assert (tmp_path / "a.db").read_bytes() == b"mine"
 
@@ -304,7 +304,7 @@ def test_a_copy_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", _full)
             with pytest.raises(StorageReadOnly, match="No space"):
-                engine.backup(tmp_path / "copy.db")
+                engine.admin.backup(tmp_path / "copy.db")
         assert sorted(tmp_path.iterdir()) == before
 
 
@@ -315,14 +315,14 @@ def _full(_: int) -> None:
 def test_memory_has_no_copy() -> None:
     """There is nothing a file could be made of; it is said how to have one."""
     with Engine(MemoryBackend()) as engine, pytest.raises(InvalidInput, match="in memory"):
-        engine.backup("copy.db")
+        engine.admin.backup("copy.db")
 
 
 def test_a_copy_is_a_database_like_any(tmp_path: Path) -> None:
     """SQLite finds no fault with it, and it is in the same journal mode."""
     with Engine(tmp_path / "store.db") as engine:
         engine.register(SIMPLE)
-        engine.backup(tmp_path / "copy.db")
+        engine.admin.backup(tmp_path / "copy.db")
     raw = sqlite3.connect(tmp_path / "copy.db")
     assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert raw.execute("PRAGMA journal_mode").fetchone() == ("wal",)

@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 import pytest
 
-from conductorlite import Engine, StorageBusy, Task, WorkflowDef, WorkflowStatus
+from conductorlite import Engine, EngineConfig, StorageBusy, Task, WorkflowDef, WorkflowStatus
 from conductorlite.store.locks import SQLiteLock
 from conductorlite.store.sqlite.backend import SQLiteBackend
 
@@ -45,7 +45,7 @@ class Place:
         """What the execution has in the end, when all its events were read; its laws hold."""
         with Engine(self.store) as engine:
             engine.settle()
-            assert engine.check() == []
+            assert engine.admin.check() == []
             assert engine.status(self.workflow) is WorkflowStatus.RUNNING
             found: dict[str, Any] = engine.get(self.workflow).variables.value
             return found
@@ -53,7 +53,7 @@ class Place:
     def engine(self, *, locked: bool, fencing: bool, lease: int, busy_timeout_ms: int = 5_000) -> Engine:
         """The engine of this process."""
         lock = SQLiteLock(self.lock, lease=f"{lease}ms") if locked else None
-        return Engine(SQLiteBackend(self.store, busy_timeout_ms=busy_timeout_ms), lock=lock, fencing=fencing)
+        return Engine(SQLiteBackend(self.store, busy_timeout_ms=busy_timeout_ms), config=EngineConfig(lock=lock, fencing=fencing))
 
 
 @attrs.define
@@ -134,7 +134,7 @@ def test_without_the_fence_an_update_is_lost(place: Place, locked: bool) -> None
         assert holder.decided == 1
     with Engine(place.store) as engine:
         assert engine.get(place.workflow).variables.value == {}, "lost"
-        assert {finding.law for finding in engine.check()} == {"time_runs_forward"}
+        assert {finding.law for finding in engine.admin.check()} == {"time_runs_forward"}
 
 
 @pytest.mark.parametrize("locked", LOCKED)
@@ -147,7 +147,7 @@ def test_the_same_sign_of_life_with_the_fence(place: Place, locked: bool) -> Non
         assert holder.decided == 2
     assert place.variables() == {"ours": 2}
     with Engine(place.store) as engine:
-        assert (engine.task(place.task.task_id).response_timeout_at or 0) > (place.task.response_timeout_at or 0)
+        assert (engine.tasks.get(place.task.task_id).response_timeout_at or 0) > (place.task.response_timeout_at or 0)
 
 
 def test_without_the_fence_the_journal_still_refuses_a_second_line(place: Place) -> None:

@@ -153,7 +153,7 @@ def test_where_a_schedule_stands_is_a_document() -> None:
     """As Conductor answers it: the schedule, and beside it what the server knows."""
     nothing_else = {"cron_schedules": (), "interval_ms": None, "at": None, "schedule_start_time": None}
     with Engine() as engine:
-        saved = engine.save_schedule(attrs.evolve(WorkflowSchedule.from_json(WHOLE), **nothing_else, schedule_end_time=10**12))
+        saved = engine.schedules.save(attrs.evolve(WorkflowSchedule.from_json(WHOLE), **nothing_else, schedule_end_time=10**12))
         document = saved.to_json()
     assert {**WHOLE, **document}["pausedReason"] == "r"
     assert {"createTime", "updatedTime", "running", "buffered", "backfills", "recent"} <= document.keys()

@@ -47,10 +47,10 @@ def test_every_policy(policy: OverlapPolicy, runs: int, every: int) -> None:
     """A schedule with an overlap policy, of a workflow that takes longer than a minute."""
 
     def scenario(engine: Engine) -> None:
-        engine.save_schedule(schedule("s", flow("f", "100s"), overlap_policy=policy))
+        engine.schedules.save(schedule("s", flow("f", "100s"), overlap_policy=policy))
         upto(engine, 1_000)
-        assert len(list(engine.workflow_ids())) == runs
-        assert engine.agenda() == []
+        assert len(list(engine.admin.workflow_ids())) == runs
+        assert engine.admin.agenda() == []
 
     assert crash_everywhere(scenario, every=every) > 50 // every
 
@@ -65,19 +65,19 @@ def test_pause_and_backfill(every: int) -> None:
     """Paused for all but the first instant, which are then started one after another."""
 
     def scenario(engine: Engine) -> None:
-        engine.save_schedule(schedule("s", flow("f", "100s")))
+        engine.schedules.save(schedule("s", flow("f", "100s")))
         upto(engine, 61)
         if engine.clock.now() == T0 + 61_000:
-            engine.pause_schedule("s", "for a while")
+            engine.schedules.pause("s", "for a while")
         upto(engine, 400)
-        if engine.schedule("s").paused:
-            if not engine.schedule("s").backfills:
-                engine.backfill("s", T0 + 60_000, T0 + 180_000, overlap_policy=OverlapPolicy.BUFFER_ALL)
-            engine.resume_schedule("s")
+        if engine.schedules.get("s").paused:
+            if not engine.schedules.get("s").backfills:
+                engine.schedules.backfill("s", T0 + 60_000, T0 + 180_000, overlap_policy=OverlapPolicy.BUFFER_ALL)
+            engine.schedules.resume("s")
         upto(engine, 1_000)
-        assert len(list(engine.workflow_ids())) == 3
-        assert engine.schedule("s").backfills == ()
-        assert engine.agenda() == []
+        assert len(list(engine.admin.workflow_ids())) == 3
+        assert engine.schedules.get("s").backfills == ()
+        assert engine.admin.agenda() == []
 
     assert crash_everywhere(scenario, every=every) > 60 // every
 
@@ -92,11 +92,11 @@ def test_downtime(every: int) -> None:
             ("last", {}),
             ("none", {"misfire_grace_ms": 1_000}),
         ):
-            engine.save_schedule(schedule(name, flow(name), **fields))
+            engine.schedules.save(schedule(name, flow(name), **fields))
         if engine.clock.now() == T0:
             engine.clock.move_to(T0 + 900_000)  # type: ignore[attr-defined]
         engine.settle()
-        assert [one.rpartition("-")[0] for one in engine.workflow_ids()] == ["each"] * 3 + ["last"]
-        assert engine.agenda() == []
+        assert [one.rpartition("-")[0] for one in engine.admin.workflow_ids()] == ["each"] * 3 + ["last"]
+        assert engine.admin.agenda() == []
 
     assert crash_everywhere(scenario, every=every) > 60 // every

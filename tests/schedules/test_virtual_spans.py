@@ -30,16 +30,16 @@ def save_all(engine: Engine) -> None:
     for name, (key, zone_id) in SCHEDULES.items():
         request = StartWorkflowRequest(name="report")
         text = EXPRESSIONS[key].text
-        engine.save_schedule(WorkflowSchedule(name=name, cron_expression=text, zone_id=zone_id, start_workflow_request=request))
+        engine.schedules.save(WorkflowSchedule(name=name, cron_expression=text, zone_id=zone_id, start_workflow_request=request))
 
 
 def look(store: Backend, span: Span) -> None:
     """Every instant has its execution, which began at it; there is no other, and no event but the five timers."""
     with Engine(store, clock=VirtualClock(span.end)) as engine:
-        rows = {one: engine.execution(one) for one in engine.workflow_ids()}
+        rows = {one: engine.core.queries.execution(one) for one in engine.admin.workflow_ids()}
         assert Counter({one: row.created_at for one, row in rows.items()}) == Counter(span.expected)
         assert {row.status for row in rows.values()} == {WorkflowStatus.COMPLETED}
-        assert len(engine.agenda()) == len(SCHEDULES)
+        assert len(engine.admin.agenda()) == len(SCHEDULES)
 
 
 def test_the_span_is_what_it_should_be(span: Span) -> None:

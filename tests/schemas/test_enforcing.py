@@ -72,8 +72,8 @@ def test_an_input_that_breaks_the_schema_is_never_offered(engine: Engine) -> Non
     assert task.reason == 'its input breaks inputSchema: $.id: breaks type "integer"'
     assert engine.poll("t") == []
     assert engine.status("w") is WorkflowStatus.FAILED
-    assert engine.check() == []
-    replay(engine.export("w"))
+    assert engine.admin.check() == []
+    replay(engine.admin.export("w"))
 
 
 def test_an_output_that_breaks_the_schema_fails_the_task_for_good(engine: Engine) -> None:
@@ -85,7 +85,7 @@ def test_an_output_that_breaks_the_schema_fails_the_task_for_good(engine: Engine
     assert (stored.status, stored.output_data) == (TaskStatus.FAILED_WITH_TERMINAL_ERROR, {"no": 1})
     assert stored.reason == "its output breaks outputSchema: $: required: 'id' missing"
     assert engine.status("w") is WorkflowStatus.FAILED
-    assert engine.check() == []
+    assert engine.admin.check() == []
 
 
 @pytest.mark.trap("core-50")
@@ -123,7 +123,7 @@ def test_a_workflow_enforces_unless_it_says_no(engine: Engine) -> None:
     """Conductor's default of a workflow definition."""
     with pytest.raises(InvalidInput, match=r"inputSchema of 'flow': \$: required: 'id' missing"):
         engine.start(flow(input_schema=schema()), {}, workflow_id="w")
-    assert list(engine.workflow_ids()) == []
+    assert list(engine.admin.workflow_ids()) == []
     started(engine, flow(input_schema=schema(), enforce_schema=False))
     assert engine.status("w") is WorkflowStatus.RUNNING
 
@@ -144,8 +144,8 @@ def test_an_output_that_breaks_the_workflows_schema_fails_it(engine: Engine) -> 
     row = engine.get("w")
     assert (row.status, row.output_data) == (WorkflowStatus.FAILED, {"id": "x"})
     assert row.reason == 'its output breaks outputSchema: $.id: breaks type "integer"'
-    assert engine.check() == []
-    replay(engine.export("w"))
+    assert engine.admin.check() == []
+    replay(engine.admin.export("w"))
 
 
 def test_a_terminate_that_completes_is_checked_too(engine: Engine) -> None:
@@ -154,7 +154,7 @@ def test_a_terminate_that_completes_is_checked_too(engine: Engine) -> None:
     end = WorkflowTask(name="end", task_reference_name="end", type="TERMINATE", input_parameters=inputs)
     started(engine, WorkflowDef(name="flow", tasks=[end], output_schema=schema()))
     assert (engine.status("w"), engine.get("w").output_data) == (WorkflowStatus.FAILED, {"id": "x"})
-    assert engine.check() == []
+    assert engine.admin.check() == []
 
 
 def test_a_childs_input_that_breaks_its_schema_fails_the_task_that_starts_it(engine: Engine) -> None:
@@ -164,25 +164,25 @@ def test_a_childs_input_that_breaks_its_schema_fails_the_task_that_starts_it(eng
     sub = WorkflowTask(name="sub", task_reference_name="sub", type="SUB_WORKFLOW", sub_workflow_param=params)
     started(engine, WorkflowDef(name="outer", tasks=[sub]))
     engine.run_until_idle()
-    (child,) = engine.children("w")
+    (child,) = engine.admin.children("w")
     assert (child.status, child.task_seq) == (WorkflowStatus.FAILED, 0)
     assert child.reason == "its input breaks inputSchema: $: required: 'id' missing"
     outer = engine.get("w")
     assert outer.status is WorkflowStatus.FAILED
     assert child.reason in (outer.tasks[-1].reason or "")
-    assert engine.check() == []
-    replay(engine.export("w"))
+    assert engine.admin.check() == []
+    replay(engine.admin.export("w"))
 
 
 def test_registered_schemas_are_found_by_name_and_embedded_for_good(engine: Engine) -> None:
     """A definition names one; what is registered later changes nothing that runs."""
-    engine.register_schema(attrs_of(schema(), "order", 1), attrs_of(schema("key", "string"), "order", 2))
-    assert list(engine.schemas()) == [("order", 1), ("order", 2)]
-    assert (engine.schema("order").version, engine.schema("order", 1).data) == (2, schema().data)
+    engine.definitions.register_schema(attrs_of(schema(), "order", 1), attrs_of(schema("key", "string"), "order", 2))
+    assert list(engine.definitions.schemas()) == [("order", 1), ("order", 2)]
+    assert (engine.definitions.schema("order").version, engine.definitions.schema("order", 1).data) == (2, schema().data)
     named = TaskDef(name="t", output_schema=SchemaDef(name="order", version=1), enforce_schema=True)
     engine.register(named, flow())
     started(engine, "flow")
-    engine.register_schema(attrs_of(schema("other"), "order", 1))
+    engine.definitions.register_schema(attrs_of(schema("other"), "order", 1))
     assert report(engine, engine.poll("t")[0], {"id": 1}).status is TaskStatus.COMPLETED
     engine.start("flow", workflow_id="w2")
     engine.settle()
@@ -198,15 +198,15 @@ def test_the_registry_refuses(engine: Engine) -> None:
     """What is no schema, what has no name or no data, what is there already; then nothing is registered."""
     bad = SchemaDef(data={"type": "nope"})
     with pytest.raises(InvalidDefinition, match=r"(?s)\$\.name: is empty.*\$\.data: \$\.type: 'nope'"):
-        engine.register_schema(schema(), bad)
+        engine.definitions.register_schema(schema(), bad)
     with pytest.raises(InvalidDefinition, match=r"\$\.data: is missing"):
-        engine.register_schema(SchemaDef(name="x"))
-    assert list(engine.schemas()) == []
-    engine.register_schema(schema(), SchemaDef(name="avro", type="AVRO", external_ref="registry://x"))
+        engine.definitions.register_schema(SchemaDef(name="x"))
+    assert list(engine.definitions.schemas()) == []
+    engine.definitions.register_schema(schema(), SchemaDef(name="avro", type="AVRO", external_ref="registry://x"))
     with pytest.raises(AlreadyExists):
-        engine.register_schema(schema(), overwrite=False)
+        engine.definitions.register_schema(schema(), overwrite=False)
     with pytest.raises(DefinitionNotFound, match="no schema 'none' is registered"):
-        engine.schema("none")
+        engine.definitions.schema("none")
     with pytest.raises(DefinitionNotFound, match="no schema 's' version 9 is registered"):
         engine.start(flow(input_schema=SchemaDef(name="s", version=9)))
     assert SchemaDef.from_json(schema().to_json()) == schema()

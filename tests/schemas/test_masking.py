@@ -43,7 +43,7 @@ def test_workers_expressions_and_programs_get_the_values(backend: Backend) -> No
     with Engine(backend, clock=VirtualClock(0)) as engine:
         _run(engine)
         assert engine.get("w").output_data == {"card": CARD, "other": "seen"}
-        assert engine.check() == []
+        assert engine.admin.check() == []
 
 
 @pytest.mark.trap("core-50")

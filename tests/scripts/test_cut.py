@@ -82,10 +82,10 @@ def test_a_faster_machine_lives_the_same_life(
         lines = engine.history(started.workflow_id)
         assert any(str(cut) in (line.reason or "") for line in lines)
         assert sum('"cut"' in (line.cause or "") for line in lines) == 1
-        document = engine.export(started.workflow_id)
+        document = engine.admin.export(started.workflow_id)
     replayed = replay(document)
     assert replayed.lines == len(lines)
-    assert replayed.engine.export(replayed.workflow_id) == document
+    assert replayed.engine.admin.export(replayed.workflow_id) == document
     replayed.engine.close()
 
 
@@ -97,7 +97,7 @@ def test_each_attempt_has_its_own_end(machine: list[ExpressionFailed]) -> None:
         engine.run_until_idle()
         workflow = engine.get(started.workflow_id)
         assert [str(task.status) for task in workflow.tasks] == ["FAILED", "COMPLETED"]
-        document = engine.export(started.workflow_id)
+        document = engine.admin.export(started.workflow_id)
     replay(document).engine.close()
 
 
@@ -118,7 +118,7 @@ def test_a_record_that_is_wrong_is_refused(cut: Any, machine: list[ExpressionFai
         machine.append(ScriptCut("no"))
         started = engine.start(WorkflowDef(name="w", tasks=[_inline("i")]))
         engine.run_until_idle()
-        document = engine.export(started.workflow_id)
+        document = engine.admin.export(started.workflow_id)
     line = next(line for line in document["executions"][0]["history"] if "cut" in line.get("cause", {}))
     line["cause"]["cut"][0] = cut
     with pytest.raises(InvalidInput, match=r"cause\.cut\[0\]"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conductorlite import Engine, InvalidDefinition, TaskDef, VirtualClock, WorkflowDef, WorkflowTask
+from conductorlite import Engine, EngineConfig, InvalidDefinition, TaskDef, VirtualClock, WorkflowDef, WorkflowTask
 from conductorlite.decide.operators import scripts as inline_module
 from conductorlite.language.processes import ScriptTimedOut
 
@@ -130,7 +130,7 @@ def test_clock_and_chance_are_decided_once(tmp_path: Path) -> None:
     """Two stores decide the same execution alike, with `Date.now()` the instant of the turn."""
     answers = []
     for store in ([], [str(tmp_path / "twin.db")]):
-        with Engine(*store, clock=VirtualClock(T0), ids=lambda: "same") as engine:
+        with Engine(*store, clock=VirtualClock(T0), config=EngineConfig(ids=lambda: "same")) as engine:
             answers.append(run(engine, inline(expression="[Math.random(), Date.now()]")).task("i").output.value)
     assert answers[0] == answers[1]
     assert answers[0]["result"][1] == T0

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from canary_kit import INPUT, LONG, PIECES, EchoServer, LoudSink, Vault, careless, child, leaks, whole
 
-from conductorlite import Barriers, Engine, Task, TaskResult, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
+from conductorlite import Barriers, Engine, EngineConfig, Task, TaskResult, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
+from conductorlite.decide.draft.view import Bounds
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
@@ -73,7 +74,14 @@ def test_nothing_of_a_secret_is_written(
     low = Barriers(**{f"{place}_payload_size_threshold": 1 for place in ("task_input", "task_output", "workflow_output")})
     with (
         EchoServer() as server,
-        Engine(backend, workers=careless(sink), clock=VirtualClock(0), secrets=vault, barriers=low, **places) as engine,
+        Engine(
+            backend,
+            workers=careless(sink),
+            clock=VirtualClock(0),
+            secrets=vault,
+            config=EngineConfig(bounds=Bounds(barriers=low)),
+            **places,
+        ) as engine,
     ):
         engine.register(WorkflowDef.from_json(child("child")), WorkflowDef.from_json(child("mourner")))
         assert vault.asked == []
@@ -91,16 +99,16 @@ def test_nothing_of_a_secret_is_written(
         assert LONG in json.dumps([str(message) for message in sink.taken])
         mourners = [row for row in engine.executions() if row.name in ("mourner", "child")]
         assert [row.status for row in mourners] == [WorkflowStatus.COMPLETED] * 3
-        document = engine.export("w")
+        document = engine.admin.export("w")
         searched("the export", json.dumps(document, ensure_ascii=False).encode())
         for row in engine.executions():
             searched("explain", str(engine.explain(row.workflow_id)).encode())
             searched("history", repr(engine.history(row.workflow_id)).encode())
             searched("get", repr(engine.get(row.workflow_id)).encode())
-        assert engine.check() == []
+        assert engine.admin.check() == []
         found = engine.search("status = FAILED", free_text="w*")
         searched("what a search finds", repr(found).encode())
-        engine.archive(mourners[0].workflow_id)
+        engine.admin.archive(mourners[0].workflow_id)
         searched("what is archived", repr(engine.get(mourners[0].workflow_id)).encode())
         assert any((tmp_path / "payloads").rglob("*"))
         with backend.reading() as view:
@@ -129,8 +137,8 @@ def _by_hand(engine: Engine, backend: Backend, vault: Vault) -> None:
     )
     assert stored.status is TaskStatus.SCHEDULED
     (task,) = engine.poll("by_hand")
-    engine.log(task, json.dumps(task.input_data))
-    engine.log(engine.task(task.task_id), task.input_data["token"])
+    engine.tasks.log(task, json.dumps(task.input_data))
+    engine.tasks.log(engine.tasks.get(task.task_id), task.input_data["token"])
     # Another process knows the attempt from the store only.
     asked = len(vault.asked)
     foreign = Engine(backend, clock=engine.clock, secrets=vault)
@@ -138,7 +146,7 @@ def _by_hand(engine: Engine, backend: Backend, vault: Vault) -> None:
     assert len(vault.asked) > asked
     late = engine.update_task(_report(task, TaskStatus.FAILED))
     assert late.status is TaskStatus.COMPLETED
-    engine.log(task, LONG)
+    engine.tasks.log(task, LONG)
 
 
 def _report(task: Task, status: TaskStatus, **fields: Any) -> TaskResult:

@@ -157,9 +157,9 @@ def test_a_provider_that_never_answers(backend: Backend) -> None:
     with pytest.raises(SecretsUnavailable, match="task 't': the secret 'A' could not be looked up: ConnectionError"):
         engine.update_task(said)
     with pytest.raises(SecretsUnavailable):
-        engine.log(engine.task(task.task_id), "used alpha-alpha")
-    assert engine.task_logs(task.task_id) == []
-    assert engine.task(task.task_id).status is TaskStatus.IN_PROGRESS
+        engine.tasks.log(engine.tasks.get(task.task_id), "used alpha-alpha")
+    assert engine.tasks.logs(task.task_id) == []
+    assert engine.tasks.get(task.task_id).status is TaskStatus.IN_PROGRESS
 
 
 @pytest.mark.parametrize("value", [b"bytes", 7, {"a": 1}])
@@ -209,7 +209,7 @@ def test_only_tasks_that_name_one_ask(backend: Backend) -> None:
     (first,) = engine.poll("plain")
     engine.update_task(TaskResult(workflow_id="w", task_id=first.task_id, status=TaskStatus.COMPLETED))
     engine.settle()
-    for look in (engine.explain, engine.get, engine.export, engine.history):
+    for look in (engine.explain, engine.get, engine.admin.export, engine.history):
         look("w")
     assert vault.asked == []
     engine.poll("t")
@@ -220,7 +220,7 @@ def test_large_inputs_are_filled_in_too(engine: Engine) -> None:
     """An input that is stored apart, by its hash."""
     task = polled(engine, one({"k": "${workflow.secrets.A}", "wide": "${workflow.input.wide}"}), {"wide": "w" * 5_000})
     assert task.input_data == {"k": "alpha-alpha", "wide": "w" * 5_000}
-    assert engine.task(task.task_id).input_data["k"] == "${workflow.secrets.A}"
+    assert engine.tasks.get(task.task_id).input_data["k"] == "${workflow.secrets.A}"
 
 
 def test_workers_on_both_faces(backend: Backend) -> None:

@@ -28,7 +28,7 @@ def carried_out(task: WorkflowTask, input: dict[str, Any] | None = None, *, stor
     with Engine(store, workers=system_workers(**options), clock=VirtualClock(0)) as engine:
         run = engine.start(WorkflowDef(name="flow", version=3, tasks=[task]), input, workflow_id="w1", **started)
         engine.run_until_idle()
-        assert engine.check() == []
+        assert engine.admin.check() == []
         return run.workflow.tasks[-1]
 
 

@@ -144,7 +144,7 @@ def test_async_complete_publishes_once() -> None:
     with Engine(workers=system_workers(sinks={"conductor": sink}), clock=VirtualClock(0)) as engine:
         run = engine.start(WorkflowDef(name="w", tasks=tasks))
         engine.settle()
-        engine.decide(run.workflow_id)
+        engine.admin.decide(run.workflow_id)
         engine.advance("10s")
         task = run.workflow.task("t")
         assert (task.status, task.output_data["asyncComplete"]) == (TaskStatus.IN_PROGRESS, True)

@@ -63,7 +63,7 @@ def test_an_effect_that_is_not_in_the_store_is_found() -> None:
     """A program that does something else in its second life does not come to the same end."""
 
     def forgetful(engine: Engine) -> None:
-        known = list(engine.workflow_ids())
+        known = list(engine.admin.workflow_ids())
         run = start_once(engine, flow(task("charge")), workflow_id="one")
         if known and not run.status.terminal:
             engine.terminate("one")

@@ -79,7 +79,7 @@ def test_a_crash_stores_what_was_committed(reopen: Reopen, fault: dict[str, int]
     if executions == 0:
         start(inner)
     assert stored(inner) == (1, [TaskStatus.SCHEDULED], 1)
-    assert Engine(inner, clock=VirtualClock()).check() == []
+    assert Engine(inner, clock=VirtualClock()).admin.check() == []
 
 
 def test_the_dead_answer_nothing(reopen: Reopen) -> None:

@@ -8,7 +8,7 @@ pytest_plugins = ["pytester"]
 
 HEAD = """
 import pytest
-from conductorlite import Engine, WorkflowDef, WorkflowTask
+from conductorlite import EngineConfig, Engine, WorkflowDef, WorkflowTask
 from conductorlite.testing import FaultyBackend
 
 ONE = WorkflowDef(name="one", tasks=[WorkflowTask(name="charge", task_reference_name="charge")])
@@ -51,8 +51,8 @@ def test_it(make_engine):
     with make_engine() as first:
         assert [first.start(ONE).workflow_id for _ in range(11)][-1] == "wf-11"
         first.start(ONE, workflow_id="mine")
-    second = make_engine(seed="another")
-    assert len(list(second.workflow_ids())) == 12
+    second = make_engine(config=EngineConfig(seed="another"))
+    assert len(list(second.admin.workflow_ids())) == 12
     assert second.start(ONE).workflow_id == "wf-12"
     second.start(ONE, workflow_id="wf-13")
     assert second.start(ONE).workflow_id == "wf-14"

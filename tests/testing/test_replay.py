@@ -12,6 +12,7 @@ import pytest
 from conductorlite import (
     AlreadyExists,
     Engine,
+    EngineConfig,
     ExecutionNotFound,
     InvalidInput,
     ReplayDiverged,
@@ -40,7 +41,7 @@ class Life:
     """One execution `w` on a virtual clock, its workers played by hand."""
 
     def __init__(self, *tasks: WorkflowTask, engine: dict[str, Any] | None = None, **options: Any) -> None:
-        self.engine = Engine(clock=VirtualClock(T0), seed="life", **(engine or {}))
+        self.engine = Engine(clock=VirtualClock(T0), config=EngineConfig(seed="life"), **engine or {})
         self.engine.start(WorkflowDef(name="flow", tasks=tasks), options.pop("input", {"n": 1}), workflow_id="w", **options)
 
     def take(self, name: str, **options: Any) -> Task:
@@ -58,7 +59,7 @@ class Life:
 
     def document(self) -> dict[str, Any]:
         """The export, as it comes out of a file."""
-        found: dict[str, Any] = json.loads(json.dumps(self.engine.export("w")))
+        found: dict[str, Any] = json.loads(json.dumps(self.engine.admin.export("w")))
         return found
 
     def again(self) -> None:
@@ -104,10 +105,10 @@ def test_a_replay_leaves_an_engine_that_goes_on(tmp_path: Path) -> None:
     """The replayed execution is a whole one: on a database, on its own clock, it can be driven further."""
     life = Life(simple("a"), simple("b"))
     life.report(life.take("a"), "COMPLETED", {"x": 1})
-    replayed = replay(json.dumps(life.engine.export("w")), store=tmp_path / "again.db")
+    replayed = replay(json.dumps(life.engine.admin.export("w")), store=tmp_path / "again.db")
     assert (replayed.workflow_id, replayed.workflow_ids, replayed.lines) == ("w", ("w",), 5)
     engine = replayed.engine
-    assert engine.check() == []
+    assert engine.admin.check() == []
     task = engine.poll("b")[0]
     engine.update_task(TaskResult(workflow_id="w", task_id=task.task_id, status=TaskStatus.COMPLETED, lease=task.lease))
     assert engine.status("w") is WorkflowStatus.COMPLETED
@@ -122,7 +123,7 @@ def test_signs_of_life_are_derived() -> None:
     task = life.take("a")
     for _ in range(4):
         life.engine.advance("4s")
-        assert life.engine.extend_lease(task)
+        assert life.engine.tasks.extend_lease(task)
     life.again()
     life.engine.advance("5s")
     life.engine.advance("1s")
@@ -130,7 +131,7 @@ def test_signs_of_life_are_derived() -> None:
     life.again()
     kept = life.take("a")
     life.engine.advance("4s")
-    life.engine.extend_lease(kept)
+    life.engine.tasks.extend_lease(kept)
     life.engine.advance("4s")
     replayed = replay(life.document())
     assert replayed.engine.get("w").task("a").status is TaskStatus.IN_PROGRESS
@@ -192,7 +193,7 @@ def test_variables_named_like_our_own_words() -> None:
     """What a verb was given is never taken for what the history says itself."""
     life = Life(simple("a"))
     life.engine.update_variables("w", {"definitionHash": "x", "dropped": ["a"], "to": {"definitionHash": "y"}})
-    assert life.engine.check() == []
+    assert life.engine.admin.check() == []
     assert str(life.engine.explain("w", "a")).startswith("a waits for a worker")
     life.again()
 
@@ -204,20 +205,20 @@ def test_children_and_failure_workflows() -> None:
         name="s", task_reference_name="s", type="SUB_WORKFLOW",
         sub_workflow_param=SubWorkflowParams(name="inner", workflow_definition=inner),
     )  # fmt: skip
-    engine = Engine(clock=VirtualClock(T0), seed="life")
+    engine = Engine(clock=VirtualClock(T0), config=EngineConfig(seed="life"))
     engine.register(WorkflowDef(name="mourn", tasks=[simple("m")]))
     engine.start(WorkflowDef(name="flow", tasks=[sub], failure_workflow="mourn"), workflow_id="w")
     task = engine.poll("x")[0]
     engine.update_task(TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, status=TaskStatus.FAILED, reason="no"))
-    document = json.loads(json.dumps(engine.export("w")))
+    document = json.loads(json.dumps(engine.admin.export("w")))
     assert [one["workflowName"] for one in document["executions"]] == ["flow", "inner", "mourn"]
     replayed = replay(document)
-    assert set(replayed.workflow_ids) == set(engine.workflow_ids())
+    assert set(replayed.workflow_ids) == set(engine.admin.workflow_ids())
     assert str(replayed.engine.explain("w")) == str(engine.explain("w"))
     # An execution that another one has begun, on its own: whom it tells of its end is not there.
-    alone = replay(engine.export(task.workflow_id))
+    alone = replay(engine.admin.export(task.workflow_id))
     assert timeline(alone.engine, task.workflow_id) == timeline(engine, task.workflow_id)
-    assert list(alone.engine.workflow_ids()) == [task.workflow_id]
+    assert list(alone.engine.admin.workflow_ids()) == [task.workflow_id]
 
 
 def test_the_environment_is_not_exported() -> None:
@@ -328,4 +329,4 @@ def test_a_changed_definition() -> None:
 def test_an_unknown_execution() -> None:
     """An execution that is not there cannot be exported."""
     with pytest.raises(ExecutionNotFound, match="'nowhere'"):
-        Engine().export("nowhere")
+        Engine().admin.export("nowhere")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from conductorlite import Bounds, Engine, HistoryKind, TaskResult, TaskStatus, VirtualClock, WorkflowDef
+from conductorlite import Bounds, Engine, EngineConfig, HistoryKind, TaskResult, TaskStatus, VirtualClock, WorkflowDef
 from conductorlite.testing import replay, timeline
 
 T0 = 1_900_000_000_000
@@ -38,16 +38,16 @@ def version(number: int, *tasks: Json) -> WorkflowDef:
 
 def lived(**options: Any) -> Engine:
     """An engine on a clock that can be set back."""
-    return Engine(clock=LooseClock(T0), seed="life", **options)
+    return Engine(clock=LooseClock(T0), config=EngineConfig(seed="life", **options))
 
 
 def again(engine: Engine) -> None:
     """Replay `w`: the document comes out the same, and the histories of what is below."""
-    document = json.loads(json.dumps(engine.export("w")))
+    document = json.loads(json.dumps(engine.admin.export("w")))
     replayed = replay(document)
     for one in replayed.workflow_ids:
         assert timeline(replayed.engine, one, payloads=True) == timeline(engine, one, payloads=True)
-    assert replayed.engine.export("w") == document
+    assert replayed.engine.admin.export("w") == document
     replayed.engine.close()
 
 
@@ -65,10 +65,10 @@ def test_a_child_that_began_before_its_task_was_renamed() -> None:
     """What a parent that is resumed writes to its child again names the task as it is then; the child had begun before."""
     engine = lived()
     engine.start(version(1, child("s", node("x"))), workflow_id="w")
-    engine.migrate("w", version(2, child("t", node("x"))), refs={"s": "t"})
+    engine.definitions.migrate("w", version(2, child("t", node("x"))), refs={"s": "t"})
     engine.terminate("w")
     engine.retry("w", resume_subworkflow_tasks=True)
-    engine.migrate("w", version(3, child("u", node("x"))), refs={"t": "u"})
+    engine.definitions.migrate("w", version(3, child("u", node("x"))), refs={"t": "u"})
     again(engine)
 
 
@@ -82,7 +82,7 @@ def test_a_migration_behind_a_clock_that_was_set_back() -> None:
     clock = engine.clock
     assert isinstance(clock, LooseClock)
     clock.set_back(4_000)
-    engine.migrate("w", version(2, timed, node("b")))
+    engine.definitions.migrate("w", version(2, timed, node("b")))
     line = next(line for line in engine.history("w") if line.kind is HistoryKind.MIGRATED)
     assert (line.at, json.loads(line.cause or "{}").get("clock")) == (T0 + 9_000, T0 + 5_000)
     again(engine)
@@ -143,7 +143,7 @@ def test_a_sign_of_life_puts_a_timeout_behind_another() -> None:
     (a,) = engine.poll("a")
     engine.advance("2s")
     engine.poll("b")
-    engine.extend_lease(a)
+    engine.tasks.extend_lease(a)
     engine.advance("4s")
     late = [(line.at - T0, line.ref) for line in engine.history("w") if line.status == "TIMED_OUT"]
     assert late == [(6_000, "b"), (6_000, "a")]

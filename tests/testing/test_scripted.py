@@ -106,7 +106,7 @@ def test_takes_virtual_time(engine: Engine, workers: ScriptedWorkers, clock: Vir
     workers.charge.takes("90s").returns({"id": 1})
     run = engine.start(flow(task("charge")))
     engine.settle()
-    assert [(entry.at - T0) for entry in engine.agenda() if entry.kind == "REPORT"] == [90_000]
+    assert [(entry.at - T0) for entry in engine.admin.agenda() if entry.kind == "REPORT"] == [90_000]
     assert run.result() == {"id": 1}
     assert clock.now() - T0 == 90_000
 
@@ -205,7 +205,7 @@ def test_does_a_real_function(engine: Engine, workers: ScriptedWorkers) -> None:
     run = engine.start(flow(task("charge")), {"order": 7})
     assert run.result() == {"order": 7}
     assert seen == [0]
-    assert [log.text for log in engine.task_logs(run.workflow.tasks[0].task_id)] == ["charging"]
+    assert [log.text for log in engine.tasks.logs(run.workflow.tasks[0].task_id)] == ["charging"]
     assert run.workflow.ended_at - T0 == 2_000
 
 

@@ -94,5 +94,5 @@ def test_definitions_end(definition: WorkflowDef, value: Any, script: dict[str, 
     with Engine(clock=VirtualClock(), workers=workers) as engine:
         runs = [engine.start(definition, value, workflow_id=f"w{n}") for n in range(1 + extra)]
         assert engine.run_until_idle(timeout="20h")
-        assert engine.check() == []
+        assert engine.admin.check() == []
         assert all(run.status.terminal for run in runs)

@@ -16,7 +16,7 @@ _SCHEMA = SchemaDef(name="s", data={"type": "object", "required": ["never"]})
 def _twice(bench: Bench, definition: WorkflowDef) -> None:
     """The definition comes back whole from its registration, and two executions of it run side by side."""
     bench.engine.register(definition)
-    assert bench.engine.workflow_def(definition.name) == definition
+    assert bench.engine.definitions.workflow(definition.name) == definition
     one = bench.start(definition.name, {"card": "4711"})
     two = bench.start(definition.name, {"card": "4711"})
     for _ in range(2):
@@ -77,7 +77,7 @@ def test_kept_of_a_task_definition(bench: Bench, fields: dict[str, Any]) -> None
     """The task is offered, in the queue of its name, with its own input and nothing more."""
     definition = TaskDef(name="a", **fields)
     bench.engine.register(definition)
-    assert bench.engine.task_def("a") == definition
+    assert bench.engine.definitions.task("a") == definition
     _twice(bench, flow(simple("a")))
     assert bench.task("a").input_data == {}
 

@@ -37,5 +37,5 @@ def test_definitions_are_listed(bench: Bench) -> None:
     """Names and versions of workflows, names of task definitions, in order."""
     bench.engine.register(flow(simple("a"), name="w", version=2), flow(simple("a"), name="w"), flow(simple("a"), name="v"))
     bench.engine.register(TaskDef(name="b"), TaskDef(name="a"))
-    assert list(bench.engine.workflow_defs()) == [("v", 1), ("w", 1), ("w", 2)]
-    assert list(bench.engine.task_defs()) == ["a", "b"]
+    assert list(bench.engine.definitions.workflows()) == [("v", 1), ("w", 1), ("w", 2)]
+    assert list(bench.engine.definitions.tasks()) == ["a", "b"]

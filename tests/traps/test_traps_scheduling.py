@@ -20,7 +20,7 @@ def test_which_queue_a_task_is_in(bench: Bench) -> None:
     """SIMPLE waits under its name, any other worker's type under the type, USER_DEFINED included."""
     branches = [[_node("a", "SIMPLE")], [_node("b", "MINE")], [_node("c", "USER_DEFINED")]]
     bench.start(flow(fork("f", *branches), join("j", "a", "b", "c")))
-    assert bench.engine.queue_sizes() == {"a-name": 1, "MINE": 1, "USER_DEFINED": 1}
+    assert bench.engine.tasks.queue_sizes() == {"a-name": 1, "MINE": 1, "USER_DEFINED": 1}
     assert bench.task("b").name == "b-name"
 
 
@@ -117,7 +117,7 @@ def test_variables_are_an_executions_own(bench: Bench) -> None:
     bench.engine.register(definition)
     assert bench.start("flow").workflow.variables.fresh() == {"n": 2, "list": []}
     assert definition.variables == {"n": 1, "list": []}
-    assert bench.engine.workflow_def("flow").variables == {"n": 1, "list": []}
+    assert bench.engine.definitions.workflow("flow").variables == {"n": 1, "list": []}
 
 
 @pytest.mark.trap("core-51", "tasks-27")

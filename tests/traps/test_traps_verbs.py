@@ -7,7 +7,6 @@ from engine_kit import T0, Bench, flow, fork, join, rounds, simple, switch, task
 
 from conductorlite import (
     Conflict,
-    Engine,
     SubWorkflowParams,
     TaskStatus,
     WorkflowDef,
@@ -126,7 +125,7 @@ def test_the_input_of_a_retried_sub_workflow_is_rendered_again(bench: Bench) -> 
     bench.do("x", "FAILED")
     inputs = [task.input_data["workflowInput"] for task in bench.workflow.tasks]
     assert inputs == [{"n": 1}, {"n": 2}]
-    given = {child.workflow_id: child.input_data for child in bench.engine.children(bench.workflow_id)}
+    given = {child.workflow_id: child.input_data for child in bench.engine.admin.children(bench.workflow_id)}
     assert [given[task.sub_workflow_id or ""] for task in bench.workflow.tasks] == inputs
 
 
@@ -139,7 +138,7 @@ def test_a_childs_retry_reopens_what_its_failure_had_ended(bench: Bench, optiona
     bench.engine.settle()
     bench.do("x", "FAILED")
     before = bench.statuses()
-    (child,) = bench.engine.children(bench.workflow_id)
+    (child,) = bench.engine.admin.children(bench.workflow_id)
     bench.engine.retry(child.workflow_id)
     bench.engine.settle()
     if optional:
@@ -159,7 +158,7 @@ def test_what_a_child_inherits(bench: Bench) -> None:
     bench.engine.register(WorkflowDef(name="child", tasks=[simple("x")]))
     bench.start(flow(_child()), correlation_id="c", task_to_domain={"x": "d"})
     bench.engine.settle()
-    (child,) = bench.engine.children(bench.workflow_id)
+    (child,) = bench.engine.admin.children(bench.workflow_id)
     assert (child.correlation_id, child.task_to_domain.fresh()) == ("c", {"x": "d"})
     assert child.workflow_id == bench.task("s").output_data["subWorkflowId"] == bench.task("s").sub_workflow_id
     assert child.parent_task_id == bench.task("s").task_id
@@ -171,7 +170,7 @@ def test_pausing_a_parent_leaves_its_children_running(bench: Bench) -> None:
     bench.start(flow(_child()))
     bench.engine.settle()
     bench.engine.pause(bench.workflow_id)
-    (child,) = bench.engine.children(bench.workflow_id)
+    (child,) = bench.engine.admin.children(bench.workflow_id)
     assert child.status is WorkflowStatus.RUNNING
     bench.do("x")
     bench.engine.resume(bench.workflow_id)
@@ -201,6 +200,6 @@ def test_a_callback_delay_can_be_ended_from_outside(bench: Bench) -> None:
 def test_a_bulk_does_each_id_once_and_goes_on_after_an_error(bench: Bench) -> None:
     """What cannot be done is reported under its id, and the others are done."""
     bench.start(flow(simple("a")))
-    report = bench.engine.bulk(Engine.pause, [bench.workflow_id, "nobody", bench.workflow_id])
+    report = bench.engine.admin.bulk(bench.engine.pause, [bench.workflow_id, "nobody", bench.workflow_id])
     assert (report.succeeded, list(report.failed)) == ((bench.workflow_id,), ["nobody"])
     assert bench.status_of_workflow() is WorkflowStatus.PAUSED

@@ -61,7 +61,7 @@ def test_a_coroutine_function_carries_out_a_task(clock: Callable[[], Clock]) -> 
             run.result(timeout=TIMEOUT)
             assert run.workflow.tasks[0].output_data == {"n": n + 1}
         assert loops() == 1
-        assert [line.text for line in engine.task_logs(run.workflow.tasks[0].task_id)] == ["here"]
+        assert [line.text for line in engine.tasks.logs(run.workflow.tasks[0].task_id)] == ["here"]
     assert len(seen) == 1
     assert loops() == 0
 
@@ -166,7 +166,7 @@ def test_a_lost_lease_cancels(lost: str) -> None:
         engine.stop()
         driver.join(20)
         (task,) = run.workflow.tasks
-        assert [line.text for line in engine.task_logs(task.task_id)] == [
+        assert [line.text for line in engine.tasks.logs(task.task_id)] == [
             "worker 'endless' lost its lease while it ran; its coroutine was canceled"
         ]
 
@@ -191,7 +191,7 @@ def test_a_lease_lost_before_the_coroutine_began_cancels() -> None:
         engine.listen(terminate_at_once)
         assert engine.run_until_idle(TIMEOUT)
         (task,) = run.workflow.tasks
-        assert [line.text for line in engine.task_logs(task.task_id)] == [
+        assert [line.text for line in engine.tasks.logs(task.task_id)] == [
             "worker 'endless' lost its lease while it ran; its coroutine was canceled"
         ]
 

@@ -272,11 +272,11 @@ def carried_out(way: str, cases: Mapping[str, Case], tmp_path: Path) -> dict[str
     with Engine(store, workers=workers, clock=clock) as engine:
         runs = {case: engine.start(WorkflowDef(name="w", tasks=[task]), {"case": case}) for case in cases}
         assert engine.run_until_idle(timeout="60s")
-        assert engine.check() == []
+        assert engine.admin.check() == []
         found = {case: list(run.workflow.tasks) for case, run in runs.items()}
         for case, tasks in found.items():
             for one in tasks:
-                lines = [line.text for line in engine.task_logs(one.task_id)]
+                lines = [line.text for line in engine.tasks.logs(one.task_id)]
                 assert len(one.reason or "") <= 500, case
                 assert len(one.traceback or "") <= 20_000, case
                 assert all(len(line) <= 10_000 for line in lines), case
@@ -401,4 +401,4 @@ def test_the_same_report_from_outside_is_refused(field: str) -> None:
         )
         with pytest.raises(InvalidInput):
             engine.update_task(report)
-        assert engine.task(task.task_id).status is TaskStatus.IN_PROGRESS
+        assert engine.tasks.get(task.task_id).status is TaskStatus.IN_PROGRESS

@@ -82,7 +82,7 @@ def test_each_failed_attempt_is_one_warning(store: Any, records: Any) -> None:
         run = engine.start(flow(fork, simple("j", type="JOIN", join_on=["l", "n"])))
         engine.run_until_idle()
         assert run.status.value == "FAILED"
-        below = engine.children(run.workflow_id)[0].workflow_id
+        below = engine.admin.children(run.workflow_id)[0].workflow_id
     found = records()
     assert texts(found) == ["t, attempt 1, FAILED: ValueError: boom", "t, attempt 2, FAILED: ValueError: boom"]
     assert all("Traceback" in one.getMessage() and "raise ValueError" in one.getMessage() for one in found)
@@ -132,7 +132,7 @@ def test_a_parked_execution_is_one_warning(store: Any, records: Any, monkeypatch
         def broken(*_: Any, **__: Any) -> Any:
             raise InvariantBroken("thirteen")
 
-        monkeypatch.setattr(engine.turns, "decide", broken)
+        monkeypatch.setattr(engine.core.turns, "decide", broken)
         engine.advance("10s")
         assert run.workflow.parked == "thirteen"
     (one,) = records()
@@ -151,7 +151,7 @@ def test_a_report_that_nobody_waits_for_is_one_warning(store: Any, records: Any,
         def t(context: TaskContext) -> None:
             other.terminate(context.workflow_id)
             if removed:
-                other.remove(context.workflow_id)
+                other.admin.remove(context.workflow_id)
 
         engine.start(flow(simple("t")))
         engine.run_until_idle()
@@ -178,7 +178,7 @@ def test_a_missed_start_is_one_warning(store: Any, records: Any) -> None:
     """Of a schedule, told with its name, and once."""
     with Engine(store, clock=VirtualClock()) as engine:
         engine.register(flow(simple("t")))
-        engine.save_schedule(
+        engine.schedules.save(
             WorkflowSchedule(
                 name="s",
                 start_workflow_request=StartWorkflowRequest(name="w"),
@@ -200,7 +200,7 @@ def test_a_refused_start_is_one_warning(records: Any) -> None:
     """A schedule of a workflow that nobody has registered."""
     with Engine(clock=VirtualClock()) as engine:
         engine.register(flow(simple("t")))
-        engine.save_schedule(
+        engine.schedules.save(
             WorkflowSchedule(
                 name="s",
                 start_workflow_request=StartWorkflowRequest(name="w", version=7),

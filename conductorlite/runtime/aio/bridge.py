@@ -7,12 +7,14 @@ Short verbs run in up to four threads. All driving of one AsyncEngine is done by
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import islice
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from conductorlite.engine.callers import Caller, caller_of, refuse_callers
+from conductorlite.engine.forks import refuse_forked
 from conductorlite.model.errors import EngineClosed, NoThread, StorageError, WouldDeadlock
 from conductorlite.model.executions import HistoryEvent, Workflow
 from conductorlite.model.texts import Span, to_span
@@ -81,7 +83,8 @@ class Bridge:
     """One engine's threads, and who awaits which execution."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+        self.engine = engine
+        self._pid = os.getpid()
         self._verbs: Pool[None] = Pool(_THREADS, _nothing)
         self._drives: Pool[None] = Pool(1, _nothing)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -135,25 +138,25 @@ class Bridge:
             return await asyncio.shield(order.future)
         except asyncio.CancelledError:
             if not order.drop() and not order.future.done():
-                self._engine.stop()
+                self.engine.stop()
                 await asyncio.wait([order.future])
                 order.future.exception()  # looked at, or asyncio would complain
                 # It may have returned just before it was told to; then the next one must not find the message.
-                self._engine.driver.forget_stop()
+                self.engine.driver.forget_stop()
             raise
 
     def _refuse(self, verb: Callable[..., object]) -> None:
         """Raise WouldDeadlock for a verb that drives where the driver waits for its caller, or drives as long as a block lasts."""
         name = getattr(verb, "__name__", "a verb that drives")
-        refuse_callers(self._engine.turns, name)
+        refuse_callers(self.engine.core.turns, name)
         if self._blocks:
             raise WouldDeadlock(f"{name}() would wait for the end of background(), which drives already: await results instead")
 
     @asynccontextmanager
     async def background(self) -> AsyncIterator[None]:
         """Drive in a task of its own while the block lasts; see `AsyncEngine.background`."""
-        refuse_callers(self._engine.turns, "background")
-        driving = asyncio.get_running_loop().create_task(self._drive_until_stopped(self._engine.run_forever))
+        refuse_callers(self.engine.core.turns, "background")
+        driving = asyncio.get_running_loop().create_task(self._drive_until_stopped(self.engine.run_forever))
         self._blocks += 1
         try:
             yield
@@ -169,7 +172,7 @@ class Bridge:
 
         Canceled, it has taken nothing: what was taken for nobody is given back.
         """
-        clock = self._engine.clock
+        clock = self.engine.clock
         until = clock.now() + to_span(timeout)
         while True:
             changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -193,12 +196,13 @@ class Bridge:
                 yield one
 
     def _order(self, work: Callable[[], T], unwanted: Callable[[T], None] | None = None) -> _Order[T]:
+        refuse_forked(self._pid)
         if self._closed:
             raise EngineClosed("the engine was closed")
         if self._loop is None or self._loop.is_closed():
             # Coroutine functions run on the loop that uses the engine.
             self._loop = asyncio.get_running_loop()
-            self._engine.driver.workshop.use(self._loop)
+            self.engine.driver.workshop.use(self._loop)
         return _Order(work, unwanted)
 
     def _order_drive(self, work: Callable[[], T]) -> _Order[T]:
@@ -222,7 +226,7 @@ class Bridge:
         except NoThread:
             self._queued.discard(order)
             raise
-        self._engine.turns.wake()
+        self.engine.core.turns.wake()
         return order
 
     async def _reply(self, order: _Order[T]) -> T:
@@ -237,13 +241,13 @@ class Bridge:
     # ------------------------------------------------------------------ awaiting results
 
     async def result(self, workflow_id: str, timeout: Span | None) -> dict[str, Any]:
-        """What `Engine.wait` returns and raises, without a thread that waits for it."""
-        engine = self._engine
-        inside = caller_of(engine.turns)
+        """What `Engine.result` returns and raises, without a thread that waits for it."""
+        engine = self.engine
+        inside = caller_of(engine.core.turns)
         if inside is not None:
             return await self._result_inside(inside, workflow_id, timeout)
         if engine.clock.virtual:  # nothing is waited for: time jumps
-            return await self.drive(engine.wait, workflow_id, timeout)
+            return await self.drive(engine.result, workflow_id, timeout)
         seconds = None if timeout is None else to_span(timeout) / 1000
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._awaited.setdefault(workflow_id, {})[ended] = None
@@ -261,7 +265,7 @@ class Bridge:
 
     async def _result_inside(self, inside: Caller, workflow_id: str, timeout: Span | None) -> dict[str, Any]:
         """As `result`, in a function that the driver may wait for; raises WouldDeadlock when it does, or comes to."""
-        engine = self._engine
+        engine = self.engine
         if not (await self.call(engine.status, workflow_id)).terminal:
             if inside.inline:
                 raise WouldDeadlock(f"result() inside {inside.what} would wait for itself: the driver waits for it")
@@ -275,9 +279,9 @@ class Bridge:
         return await self.call(self._outcome, workflow_id)
 
     def _outcome(self, workflow_id: str) -> dict[str, Any]:
-        if not self._engine.status(workflow_id).terminal:
-            raise late(self._engine, workflow_id)
-        return self._engine.wait(workflow_id)
+        if not self.engine.status(workflow_id).terminal:
+            raise late(self.engine, workflow_id)
+        return self.engine.result(workflow_id)
 
     def _leave(self, workflow_id: str, ended: asyncio.Future[None]) -> None:
         others = self._awaited.get(workflow_id, {})
@@ -285,7 +289,7 @@ class Bridge:
         if not others:
             self._awaited.pop(workflow_id, None)
         if not self._awaited:
-            self._engine.turns.wake()  # whoever drives on behalf of nobody may stop
+            self.engine.core.turns.wake()  # whoever drives on behalf of nobody may stop
             if self._glancing is not None and self._glancing.get_loop() is asyncio.get_running_loop():
                 self._glancing.cancel()
 
@@ -305,7 +309,7 @@ class Bridge:
                 _post(future, _fail, error)
 
     def _answer_signals(self) -> None:
-        if not self._engine.clock.virtual:
+        if not self.engine.clock.virtual:
             self._leaving.__enter__()  # once more changes nothing
 
     def _drive_on_behalf(self) -> None:
@@ -314,7 +318,7 @@ class Bridge:
             self._on_behalf = self._drives.submit(self._drive_while_awaited, self._release_all)
 
     def _drive_while_awaited(self) -> None:
-        driver = self._engine.driver
+        driver = self.engine.driver
         try:
             with driver.drive():
                 driver.run(until=lambda: not self._awaited or bool(self._queued) or self._closed)
@@ -339,11 +343,11 @@ class Bridge:
                 self._drive_on_behalf()
 
     def _look(self) -> None:
-        backend = self._engine.backend
+        backend = self.engine.backend
         version = (backend.data_version(), backend.commits())
         if version != self._seen:
             for workflow_id in tuple(self._awaited):
-                if self._engine.status(workflow_id).terminal:
+                if self.engine.status(workflow_id).terminal:
                     self._release(workflow_id)
             self._seen = version
 
@@ -353,8 +357,8 @@ class Bridge:
         """Stop whoever drives, release the store and the threads; idempotent."""
         if self._closed:
             return
-        refuse_callers(self._engine.turns, "close")
-        order = self._order(self._engine.close)
+        refuse_callers(self.engine.core.turns, "close")
+        order = self._order(self.engine.close)
         self._closed = True
         self._release_all(EngineClosed("the engine was closed"))
         self._verbs.submit(order.carry_out, order.fail)

@@ -1,24 +1,26 @@
-"""The worker's face: poll, and what `reporting` has."""
+"""Polling: tasks that are offered, handed out under a lease."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import Final
 
 import attrs
 
-from conductorlite.engine.forks import refuse_forked
+from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.holders import Holding
-from conductorlite.engine.keys import Rider
+from conductorlite.engine.keys import Polls, Rider
 from conductorlite.engine.logs import log_store
-from conductorlite.engine.reports import Reporting
+from conductorlite.engine.reports import Reports
+from conductorlite.engine.secrets import Secrecy
 from conductorlite.engine.turn_types import Along, new_event
+from conductorlite.engine.turns import Turns
 from conductorlite.model.decisions import Decision, EventKind, Message, Outcome, queue_name
 from conductorlite.model.errors import (
     ConductorliteError,
     ExecutionNotFound,
     FencedOut,
-    InvalidInput,
     InvariantBroken,
     PayloadLost,
     PayloadUnavailable,
@@ -31,10 +33,9 @@ from conductorlite.model.errors import (
 from conductorlite.model.executions import PollData, Task, TaskResult, Workflow
 from conductorlite.model.limits import LimitChange
 from conductorlite.model.statuses import TaskStatus
-from conductorlite.model.texts import Span, to_span
 from conductorlite.store.ports import WritingTransaction
 
-__all__ = ["Hand", "WorkerFace"]
+__all__ = ["GLANCE_MS", "Hand", "Polling"]
 
 #: Messages looked at for one that can be taken, beyond those asked for.
 _SPARE = 8
@@ -47,7 +48,7 @@ _RELAYS = 4
 _AGAIN_MS = 30_000
 
 #: How long a long poll sleeps before it looks for commits of other processes.
-_GLANCE_MS = 100
+GLANCE_MS: Final = 100
 
 
 @attrs.define(slots=True)
@@ -61,51 +62,18 @@ class Hand:
     passed: list[Message] = attrs.field(factory=list)
 
 
-class WorkerFace(Reporting):
-    """Verbs of those who carry out tasks."""
+class Polling(Service):
+    """Hands out the tasks that are offered."""
 
-    def poll(
-        self,
-        task_type: str,
-        *,
-        worker_id: str | None = None,
-        count: int = 1,
-        timeout: Span = "0s",
-        domain: str | None = None,
-    ) -> list[Task]:
-        """Take up to `count` tasks of a type, each under a lease; the list may be shorter, or empty.
-
-        Higher priorities come first, then those offered longest. With `timeout` (text or a timedelta) the call waits that
-        long for a first task; on a virtual clock, where time does not pass by waiting, it returns at once. The input is
-        `task.input_data`; the report must carry `task.lease`. The poll itself is recorded, see `poll_data`: at most once a
-        second for a worker, type and domain. A task whose input is lost in the payload storage fails with that reason, and is
-        not in the list; while the storage cannot be reached it goes back into its queue for 30 s. What fails after some tasks
-        were taken shortens the list; when the call raises, it has given back what it took. Raises InvalidInput when `count`
-        is below 1.
-        """
-        refuse_forked(self._pid)
-        if count < 1:
-            raise InvalidInput(f"count {count} is below 1")
-        queue = queue_name(task_type, domain or None, self.owner)
-        patience = to_span(timeout)
-        until = self.clock.now() + patience
-        noted: list[Task] = []
-        try:
-            while True:
-                seen = self.turns.commits
-                taken = self.take_offered(task_type, worker_id, count, domain, noted=noted)
-                now = self.clock.now()
-                if taken or not patience or now >= until or self.clock.virtual:
-                    return taken
-                with self.backend.reading() as view:
-                    next_at = view.next_message_at([queue])
-                waiter = self.turns.committed.waiter()
-                if self.turns.commits == seen:
-                    wake_at = min(until, now + _GLANCE_MS, *([] if next_at is None or next_at <= now else [next_at]))
-                    self.clock.wait(waiter, wake_at)
-        except BaseException:
-            self._give_up(noted)
-            raise
+    def __init__(self, turns: Turns, config: EngineConfig, reports: Reports, holding: Holding, secrecy: Secrecy | None) -> None:
+        super().__init__(turns, config)
+        self._reports = reports
+        self._holding = holding
+        self._secrecy = secrecy
+        #: Who polled.
+        self.polls = Polls()
+        #: Tasks that were taken, perhaps, and that nobody got.
+        self._owed: list[Task] = []
 
     def take_offered(
         self,
@@ -120,11 +88,11 @@ class WorkerFace(Reporting):
 
         Each is `noted` in the commit that takes it, before anybody is told.
         """
-        self._give_up(())
-        queue = queue_name(task_type, domain or None, self.owner)
-        now = self.clock.now()
+        self.give_up(())
+        queue = queue_name(task_type, domain or None, self._owner)
+        now = self._clock.now()
         poll = PollData(queue_name=task_type, domain=domain or None, worker_id=worker_id, last_poll_time=now)
-        rider = Rider(self._polls.noted(poll))
+        rider = Rider(self.polls.noted(poll))
         noted = [] if noted is None else noted
         whole: list[Task] = []
         try:
@@ -133,22 +101,22 @@ class WorkerFace(Reporting):
             self._record(rider)
         except BaseException as error:
             if not whole or not isinstance(error, ConductorliteError):
-                self._give_up(noted)
+                self.give_up(noted)
                 raise
         if len(whole) < len(noted):
             kept = {task.task_id for task in whole}
-            self._give_up([task for task in noted if task.task_id not in kept])
+            self.give_up([task for task in noted if task.task_id not in kept])
         return whole
 
-    def _give_up(self, tasks: Iterable[Task]) -> None:
+    def give_up(self, tasks: Iterable[Task]) -> None:
         """Give back tasks that were taken, perhaps, and that no caller got; what cannot be now, at the next poll."""
         self._owed.extend(tasks)
         for task in self._owed.copy():
             try:
-                with self.backend.reading() as view:
+                with self._backend.reading() as view:
                     stored = view.task_by_id(task.task_id)
                 if stored is not None and stored.status is TaskStatus.IN_PROGRESS and _same_hand(stored, task):
-                    self.holding.give_back([task])
+                    self._holding.give_back([task])
             except StorageError:
                 return
             with suppress(ValueError):
@@ -160,11 +128,11 @@ class WorkerFace(Reporting):
             return
         if not rider.aboard:
             try:
-                with self.backend.writing() as tx:
+                with self._backend.writing() as tx:
                     rider(tx)
             except (StorageBusy, StorageFull):
                 return
-        self._polls.wrote(rider.polls)
+        self.polls.wrote(rider.polls)
 
     def _take_offered(
         self, queue: str, worker_id: str | None, count: int, along: Along, hand: Hand | None, noted: list[Task]
@@ -192,13 +160,13 @@ class WorkerFace(Reporting):
         spare = 0
         while len(taken) < count:
             limit = count - len(taken) + spare
-            with self.backend.reading() as view:
+            with self._backend.reading() as view:
                 passed_over = () if spare else view.unpolled(queue)
-                offered = view.offered(queue, self.clock.now(), limit)
+                offered = view.offered(queue, self._clock.now(), limit)
             if passed_over:
                 self._polled(queue, passed_over)
-                with self.backend.reading() as view:
-                    offered = view.offered(queue, self.clock.now(), limit)
+                with self._backend.reading() as view:
+                    offered = view.offered(queue, self._clock.now(), limit)
             before = len(taken)
             for message in offered:
                 if len(taken) == count:
@@ -216,32 +184,32 @@ class WorkerFace(Reporting):
     def _polled(self, queue: str, keys: Sequence[str]) -> None:
         """Have the lines of rate limits go on with those that wait for polls of a queue: this is one."""
         for key in keys:
-            with self.backend.reading() as view:
+            with self._backend.reading() as view:
                 line = view.line(key, _SPARE)
             heads = [member for member in line.heads if member.lane == queue]
             for member in heads:
-                event = new_event(member.workflow_id, EventKind.WINDOW_MOVES, self.clock.now(), {"key": key, "polled": queue})
+                event = new_event(member.workflow_id, EventKind.WINDOW_MOVES, self._clock.now(), {"key": key, "polled": queue})
                 event = attrs.evolve(event, event_id=f"{EventKind.WINDOW_MOVES}:{key}:{queue}", sender=key)
                 with suppress(ExecutionNotFound, InvariantBroken):
-                    if self.turns.take(member.workflow_id, [event]).parked is None:
+                    if self._turns.take(member.workflow_id, [event]).parked is None:
                         break
-            if not self.backend.one_commit:
+            if not self._backend.one_commit:
                 self._relayed()
             if not heads:
                 unpolled = tuple(lane for lane in line.limit.unpolled if lane != queue)
-                with suppress(FencedOut), self.backend.writing() as tx:
+                with suppress(FencedOut), self._backend.writing() as tx:
                     tx.put_limit(LimitChange(limit=attrs.evolve(line.limit, unpolled=unpolled)))
 
     def _relayed(self) -> None:
         """Deliver what lines have let in, with the turns that follow: who polls is here now, and may be late the next time."""
         for _ in range(_RELAYS):
-            with self.backend.reading() as view:
+            with self._backend.reading() as view:
                 items = view.outbox(_BATCH)
             if not items:
                 return
-            with self.backend.writing() as tx:
+            with self._backend.writing() as tx:
                 tx.deliver(items)
-            self.turns.take_family(list(dict.fromkeys(event.workflow_id for item in items for event in item.outgoing.posted)))
+            self._turns.take_family(list(dict.fromkeys(event.workflow_id for item in items for event in item.outgoing.posted)))
 
     def _handed_whole(self, found: tuple[Task, Workflow]) -> list[Task]:
         with suppress(TaskNotFound):  # ended and removed by somebody else since
@@ -255,7 +223,7 @@ class WorkerFace(Reporting):
 
         While one cannot be had the task goes back into its queue.
         """
-        task = self._with_payloads(task)
+        task = self._reports.with_payloads(task)
         try:
             for payload in (task.input, task.output):
                 payload.whole()
@@ -273,23 +241,23 @@ class WorkerFace(Reporting):
             callback_after_ms=_AGAIN_MS if status is TaskStatus.IN_PROGRESS else 0,
             lease=task.lease,
         )
-        event = self.report_event(task, result, merge=status is TaskStatus.IN_PROGRESS)
+        event = self._reports.report_event(task, result, merge=status is TaskStatus.IN_PROGRESS)
         # Where even its output cannot be had, it is left to its response timeout.
         with suppress(PayloadUnavailable):
-            self.turns.take(task.workflow_id, [event])
+            self._turns.take(task.workflow_id, [event])
         return None
 
     def _handed(self, task: Task, row: Workflow) -> Task | None:
         """A task with its secrets filled in; None when one of them is not to be had, which has failed it."""
         if self._secrecy is None:
             return task
-        with self.backend.reading() as view:
-            node = self.turns.grown(view, row, task.grafts).nodes[task.base_ref]
+        with self._backend.reading() as view:
+            node = self._turns.plans.grown(view, row, task.grafts).nodes[task.base_ref]
         handed = self._secrecy.handed(task, node)
         if isinstance(handed, Task):
             return handed
         with suppress(StaleLease):
-            self.report(task, handed)
+            self._reports.report(task, handed)
         return None
 
     def take_alone(self, message: Message, worker_id: str | None, holding: Holding) -> Task | None:
@@ -299,7 +267,7 @@ class WorkerFace(Reporting):
             found = self.take_message(message, worker_id, None, Hand(holding, alone=True), noted)
             return None if found is None else next(iter(self._handed_whole(found)), None)
         except BaseException:
-            self._give_up(noted)
+            self.give_up(noted)
             raise
 
     def take_message(
@@ -311,7 +279,7 @@ class WorkerFace(Reporting):
         noted: list[Task] | None = None,
     ) -> tuple[Task, Workflow] | None:
         """Take one offered task, with its execution's row; None when somebody else has it, or it is void and dropped."""
-        now = self.clock.now()
+        now = self._clock.now()
         said: dict[str, object] = {"workerId": worker_id} if worker_id else {}
         if hand is not None:
             said |= {"holder": hand.holding.begin(), "alone": hand.alone}
@@ -320,7 +288,7 @@ class WorkerFace(Reporting):
             ref=message.ref,
             attempt=message.attempt,
             generation=message.generation,
-            owner=self.owner,
+            owner=self._owner,
         )
 
         def note(tx: WritingTransaction, decision: Decision) -> None:
@@ -330,9 +298,9 @@ class WorkerFace(Reporting):
                 noted.extend(task for task in decision.updated if _taken_by(message, task))
 
         try:
-            taken = self.turns.take(message.workflow_id, [event], along=note)
+            taken = self._turns.take(message.workflow_id, [event], along=note)
         except ExecutionNotFound:
-            with self.backend.writing() as tx:
+            with self._backend.writing() as tx:
                 tx.discard([message])
             return None
         reply = taken.replies.get(event.event_id)

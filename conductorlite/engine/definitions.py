@@ -1,4 +1,4 @@
-"""Moving running executions to another definition: one, or all of a version."""
+"""What is registered, and moving running executions to another definition: one, or all of a version."""
 
 from __future__ import annotations
 
@@ -9,24 +9,88 @@ from typing import Final
 
 from conductorlite.decide.verbs import pending_of
 from conductorlite.engine.archive import missing
-from conductorlite.engine.control import Control, refuse_parked
-from conductorlite.engine.metadata import Embedded
-from conductorlite.engine.turn_types import new_event, stored_pages
-from conductorlite.model.decisions import EventKind, Outcome
-from conductorlite.model.definitions import WorkflowDef
-from conductorlite.model.errors import ConductorliteError, Conflict, Parked
+from conductorlite.engine.config import EngineConfig, Service
+from conductorlite.engine.control import Control
+from conductorlite.engine.registry import Embedded, registered, registered_schema
+from conductorlite.engine.turn_types import stored_pages
+from conductorlite.engine.turns import Turns
+from conductorlite.model.codec import definition_text
+from conductorlite.model.decisions import EventKind
+from conductorlite.model.definitions import SchemaDef, TaskDef, WorkflowDef
+from conductorlite.model.errors import (
+    AlreadyExists,
+    ConductorliteError,
+    Conflict,
+    DefinitionNotFound,
+    InvalidDefinition,
+    Parked,
+    Problem,
+)
 from conductorlite.model.executions import Workflow
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.plan.migration import MigrationPlan, plan_between
+from conductorlite.plan.validate import schema_problems
 from conductorlite.store.ports import ReadingTransaction
 
-__all__ = ["Migrations"]
+__all__ = ["Definitions"]
 
 _NO_REFS: Final[Mapping[str, str]] = {}
 
 
-class Migrations(Control):
-    """Verbs that move executions to other definitions."""
+class Definitions(Service):
+    """Verbs on definitions: those that are registered, and moving executions to another one."""
+
+    def __init__(self, turns: Turns, config: EngineConfig, control: Control) -> None:
+        super().__init__(turns, config)
+        self._control = control
+
+    def workflow(self, name: str, version: int | None = None) -> WorkflowDef:
+        """A registered workflow definition, the highest version by default; raises DefinitionNotFound."""
+        with self._backend.reading() as view:
+            return WorkflowDef.from_json(registered(view, name, version))
+
+    def task(self, name: str) -> TaskDef:
+        """A registered task definition; raises DefinitionNotFound."""
+        with self._backend.reading() as view:
+            text = view.task_def(name)
+        if text is None:
+            raise DefinitionNotFound(f"no task definition {name!r} is registered")
+        return TaskDef.from_json(text)
+
+    def workflows(self) -> Sequence[tuple[str, int]]:
+        """Names and versions of the registered workflow definitions."""
+        with self._backend.reading() as view:
+            return view.workflow_defs()
+
+    def tasks(self) -> Sequence[str]:
+        """Names of the registered task definitions."""
+        with self._backend.reading() as view:
+            return view.task_defs()
+
+    def register_schema(self, *schemas: SchemaDef, overwrite: bool = True) -> None:
+        """Register schemas by name and version, all or none: definitions then name them and hold no `data` of their own.
+
+        Executions keep the schema they were started with. Raises InvalidDefinition (no name, no data, a JSON schema that is not
+        sound, the extra `schema` missing), and AlreadyExists for the same name and version when `overwrite` is False.
+        """
+        problems = [Problem(path=path, message=text) for schema in schemas for path, text in schema_problems(schema)]
+        if problems:
+            raise InvalidDefinition(problems)
+        with self._backend.writing() as tx:
+            for schema in schemas:
+                if not overwrite and tx.schema_def(schema.name, schema.version) is not None:
+                    raise AlreadyExists(f"schema {schema.name!r} version {schema.version} is registered already")
+                tx.put_schema_def(schema.name, schema.version, definition_text(schema))
+
+    def schema(self, name: str, version: int | None = None) -> SchemaDef:
+        """A registered schema, the highest version by default; raises DefinitionNotFound."""
+        with self._backend.reading() as view:
+            return registered_schema(view, name, version)
+
+    def schemas(self) -> Sequence[tuple[str, int]]:
+        """Names and versions of the registered schemas."""
+        with self._backend.reading() as view:
+            return view.schema_defs()
 
     def migrate(
         self,
@@ -47,10 +111,10 @@ class Migrations(Control):
         plan is BLOCKED, and Parked.
         """
         # What is due comes first: it may move what the plan is about.
-        self._row(workflow_id)
+        self._control.row(workflow_id)
         if not dry_run:
-            self.turns.take(workflow_id)
-        with self.backend.reading() as view:
+            self._turns.take(workflow_id)
+        with self._backend.reading() as view:
             row = view.workflow(workflow_id)
             if row is None:
                 raise missing(view, workflow_id)
@@ -79,7 +143,7 @@ class Migrations(Control):
         Returns, by the execution's id, its plan, or in words why it was not moved; one that cannot be moved does not stop the
         others. Raises DefinitionNotFound and InvalidDefinition for `to`, before anything is changed.
         """
-        with self.backend.reading() as view:
+        with self._backend.reading() as view:
             self._target(view, name, to)
         found: dict[str, MigrationPlan | str] = {}
         for workflow_id in self._of_version(name, from_version):
@@ -90,34 +154,30 @@ class Migrations(Control):
         return found
 
     def _target(self, view: ReadingTransaction, name: str, to: WorkflowDef | int | None) -> Embedded:
-        return self.embedded(view, to, None) if isinstance(to, WorkflowDef) else self.embedded(view, name, to)
+        embedded = self._turns.registry.embedded
+        return embedded(view, to, None) if isinstance(to, WorkflowDef) else embedded(view, name, to)
 
     def _planned(self, view: ReadingTransaction, row: Workflow, target: Embedded, refs: Mapping[str, str]) -> MigrationPlan:
         rows = [task for task in view.attempts(row.workflow_id) if not task.retried]
         cut = [event.data for event in view.inbox(row.workflow_id) if event.kind is EventKind.CONTINUE]
-        texts = self.turns.texts(view, row.workflow_id, {data.digest for data in cut if data.absent})
+        texts = self._turns.texts(view, row.workflow_id, {data.digest for data in cut if data.absent})
         pending = [place for data in cut for place in pending_of(texts.get(data.digest, data).value)]
-        return plan_between(row, rows, self.turns.plan(view, row), target.plan, refs, pending)
+        return plan_between(row, rows, self._turns.plans.plan(view, row), target.plan, refs, pending)
 
     def _move(self, row: Workflow, target: Embedded, refs: Mapping[str, str]) -> None:
         # Before the event, which may have to wait for its turn in the inbox; a text nobody refers to yet does no harm.
-        new = {digest: text for digest, text in target.texts.items() if digest not in self._stored_definitions}
+        new = self._turns.registry.not_stored(target)
         if new:
-            with self.backend.writing() as tx:
+            with self._backend.writing() as tx:
                 for digest, text in new.items():
                     tx.embed(digest, text)
-            self._stored_definitions.update(new)
+            self._turns.registry.now_stored(new)
         data = {"definitionHash": target.digest, "version": target.version, "refs": dict(refs)}
-        event = new_event(row.workflow_id, EventKind.MIGRATE, self.clock.now(), data)
-        taken = self.turns.take(row.workflow_id, [event])
-        refuse_parked(row.workflow_id, taken)
-        reply = taken.replies.get(event.event_id)
-        if reply is not None and reply.outcome is Outcome.CONFLICT:
-            raise Conflict(f"{row.workflow_id}: {reply.message}")
+        self._control.verb(row.workflow_id, EventKind.MIGRATE, data)
 
     def _of_version(self, name: str, version: int) -> Iterator[str]:
         for status in (WorkflowStatus.RUNNING, WorkflowStatus.PAUSED):
-            found = stored_pages(self.backend, partial(_rows, status), "", lambda one: one[0])
+            found = stored_pages(self._backend, partial(_rows, status), "", lambda one: one[0])
             for one, row in chain.from_iterable(found):
                 if row is not None and (row.name, row.version) == (name, version):
                     yield one

@@ -9,7 +9,7 @@ Which task definition counts: the one in the WorkflowTask, then the registered o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import is_not
 from typing import Any, Final, TypeVar
 
@@ -17,8 +17,8 @@ import attrs
 
 from conductorlite.decide.operators.sub_workflow import DEFINITION_HASH
 from conductorlite.engine.cache import Cache
-from conductorlite.engine.core import Core
-from conductorlite.model.canonical import canonical, digest
+from conductorlite.model.canonical import canonical
+from conductorlite.model.canonical import digest as digest_of
 from conductorlite.model.codec import definition_text
 from conductorlite.model.decisions import Embedding
 from conductorlite.model.definitions import SchemaDef, Semantics, SubWorkflowParams, TaskDef, TaskType, WorkflowDef, WorkflowTask
@@ -31,14 +31,19 @@ from conductorlite.model.errors import (
     MissingExtra,
     NotFound,
     Problem,
+    StorageCorrupt,
 )
+from conductorlite.model.executions import Workflow
 from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.plan.compile import Plan, compile_plan
+from conductorlite.plan.grafts import grafted
 from conductorlite.plan.tree import OPERATOR_TYPES
-from conductorlite.plan.validate import enforced, schema_problems, validate, validate_task_def
-from conductorlite.store.ports import ReadingTransaction
+from conductorlite.plan.validate import enforced, validate, validate_task_def
+from conductorlite.store.ports import Backend, ReadingTransaction
 
-__all__ = ["Embedded", "Metadata", "Notice"]
+__all__ = ["Embedded", "Notice", "Plans", "Registry", "registered", "registered_schema"]
+
+_NOTHING_MADE: Final[Mapping[str, str]] = {}
 
 #: Definitions whose warnings wait to be logged, and those remembered to have been.
 _NOTICES: Final = 1_000
@@ -65,31 +70,96 @@ def _refuse_errors(found: Sequence[Problem]) -> None:
 Notice = tuple[WorkflowDef | TaskDef, tuple[Problem, ...]]
 
 
-class Metadata(Core):
-    """Verbs on definitions."""
+class Plans:
+    """Compiles each definition once."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.turns.resolve = self.resolve
-        self.turns.embed = self.embed
+    def __init__(self) -> None:
+        self._plans: Cache[tuple[str, Semantics], Plan] = Cache(256)
+        self._grown: Cache[tuple[str, Semantics, tuple[str, ...]], Plan] = Cache(64)
+
+    def plan(self, view: ReadingTransaction, workflow: Workflow) -> Plan:
+        """The compiled plan of an execution's embedded definition; raises StorageCorrupt when that is missing."""
+        return self._plan(view, workflow, workflow.definition_hash, {})
+
+    def made(self, view: ReadingTransaction, workflow: Workflow, digest: str) -> WorkflowDef:
+        """A definition that an execution made at run time; raises StorageCorrupt when it is missing."""
+        return self._plan(view, workflow, digest, _NOTHING_MADE).definition
+
+    def grown(
+        self, view: ReadingTransaction, workflow: Workflow, chain: tuple[str, ...], made: Mapping[str, str] = _NOTHING_MADE
+    ) -> Plan:
+        """The plan with the definitions of these hashes grown into it; `made` are texts that are not stored yet."""
+        plan = self.kept(workflow, chain)
+        if plan is None:
+            inner = self._plan(view, workflow, chain[-1] if chain else workflow.definition_hash, made)
+            plan = self._grafted(workflow, chain, self.grown(view, workflow, chain[:-1], made), inner) if chain else inner
+        return plan
+
+    def kept(self, workflow: Workflow, chain: tuple[str, ...]) -> Plan | None:
+        """The same without a look into the store, if it was asked for before, or all that it is made of."""
+        if not chain:
+            return self._plans.get((workflow.definition_hash, workflow.semantics))
+        plan = self._grown.get((workflow.definition_hash, workflow.semantics, chain))
+        if plan is None:
+            inner, outer = self._plans.get((chain[-1], workflow.semantics)), self.kept(workflow, chain[:-1])
+            if inner is not None and outer is not None:
+                plan = self._grafted(workflow, chain, outer, inner)
+        return plan
+
+    def _grafted(self, workflow: Workflow, chain: tuple[str, ...], outer: Plan, inner: Plan) -> Plan:
+        plan = grafted(outer, inner.definition.tasks[0].task_reference_name, chain[-1], inner)
+        self._grown.put((workflow.definition_hash, workflow.semantics, chain), plan)
+        return plan
+
+    def _plan(self, view: ReadingTransaction, workflow: Workflow, digest: str, made: Mapping[str, str]) -> Plan:
+        plan = self._plans.get((digest, workflow.semantics))
+        if plan is None:
+            text = made.get(digest) or view.definition(digest)
+            if text is None:
+                raise StorageCorrupt(f"the definition {digest} of {workflow.workflow_id} is missing")
+            if digest_of(text) != digest:
+                raise StorageCorrupt(f"the definition {digest} of {workflow.workflow_id} is damaged")
+            plan = compile_plan(WorkflowDef.from_json(text), workflow.semantics)
+            self._plans.put((digest, workflow.semantics), plan)
+        return plan
+
+    def know(self, digest: str, plan: Plan) -> None:
+        """Keep a plan that was compiled elsewhere."""
+        self._plans.put((digest, plan.semantics), plan)
+
+
+class Registry:
+    """Registers definitions, and embeds them."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        environment: Mapping[str, str],
+        semantics: Semantics,
+        declared: Callable[[], Mapping[str, TaskDef]],
+    ) -> None:
+        self._backend = backend
+        self._environment = environment
+        self._semantics = semantics
+        #: Task definitions of the workers' decorators, by name.
+        self._declared = declared
+        self.plans = Plans()
+        self._embedded: Cache[Any, Embedded] = Cache(256)
+        self._stored: set[str] = set()
         #: Definitions that are new to this engine, each with its warnings, until somebody logs them.
-        self._notices: deque[Notice] = deque(maxlen=_NOTICES)
+        self.notices: deque[Notice] = deque(maxlen=_NOTICES)
         self._noticed: Cache[str, bool] = Cache(_NOTICES)
 
-    def register(self, *definitions: WorkflowDef | TaskDef, overwrite: bool = True) -> None:
-        """Register workflow and task definitions, all or none.
-
-        Raises InvalidDefinition with every error of all of them, and AlreadyExists for a workflow of the same name and version
-        when `overwrite` is False. Warnings are on `conductorlite.validate`.
-        """
+    def register(self, definitions: Sequence[WorkflowDef | TaskDef], *, overwrite: bool) -> None:
+        """Register definitions, all or none; raises InvalidDefinition and AlreadyExists."""
         found = [self._examined(definition) for definition in definitions]
         problems = [problem for of_one in found for problem in of_one if problem.severity == "error"]
         if problems:
             raise InvalidDefinition(problems)
         for definition in definitions:
             if isinstance(definition, WorkflowDef):
-                compile_plan(definition, self.semantics)
-        with self.backend.writing() as tx:
+                compile_plan(definition, self._semantics)
+        with self._backend.writing() as tx:
             for definition in definitions:
                 if isinstance(definition, TaskDef):
                     tx.put_task_def(definition.name, definition_text(definition))
@@ -103,75 +173,35 @@ class Metadata(Core):
     def _examined(self, definition: WorkflowDef | TaskDef) -> list[Problem]:
         if isinstance(definition, TaskDef):
             return validate_task_def(definition)
-        return validate(definition, environment=self.turns.environment)
+        return validate(definition, environment=self._environment)
 
     def _notice(self, definition: WorkflowDef | TaskDef, text: str, found: Sequence[Problem]) -> None:
         """Keep the warnings about a definition until they can be logged: each text once."""
         if self._noticed.get(text) is None:
             self._noticed.put(text, True)
-            self._notices.append((definition, tuple(problem for problem in found if problem.severity != "error")))
-
-    def workflow_def(self, name: str, version: int | None = None) -> WorkflowDef:
-        """A registered workflow definition, the highest version by default; raises DefinitionNotFound."""
-        with self.backend.reading() as view:
-            return WorkflowDef.from_json(_registered(view, name, version))
-
-    def task_def(self, name: str) -> TaskDef:
-        """A registered task definition; raises DefinitionNotFound."""
-        with self.backend.reading() as view:
-            text = view.task_def(name)
-        if text is None:
-            raise DefinitionNotFound(f"no task definition {name!r} is registered")
-        return TaskDef.from_json(text)
-
-    def workflow_defs(self) -> Sequence[tuple[str, int]]:
-        """Names and versions of the registered workflow definitions."""
-        with self.backend.reading() as view:
-            return view.workflow_defs()
-
-    def task_defs(self) -> Sequence[str]:
-        """Names of the registered task definitions."""
-        with self.backend.reading() as view:
-            return view.task_defs()
-
-    def register_schema(self, *schemas: SchemaDef, overwrite: bool = True) -> None:
-        """Register schemas by name and version, all or none: definitions then name them and hold no `data` of their own.
-
-        Executions keep the schema they were started with. Raises InvalidDefinition (no name, no data, a JSON schema that is not
-        sound, the extra `schema` missing), and AlreadyExists for the same name and version when `overwrite` is False.
-        """
-        problems = [Problem(path=path, message=text) for schema in schemas for path, text in schema_problems(schema)]
-        if problems:
-            raise InvalidDefinition(problems)
-        with self.backend.writing() as tx:
-            for schema in schemas:
-                if not overwrite and tx.schema_def(schema.name, schema.version) is not None:
-                    raise AlreadyExists(f"schema {schema.name!r} version {schema.version} is registered already")
-                tx.put_schema_def(schema.name, schema.version, definition_text(schema))
-
-    def schema(self, name: str, version: int | None = None) -> SchemaDef:
-        """A registered schema, the highest version by default; raises DefinitionNotFound."""
-        with self.backend.reading() as view:
-            return _schema(view, name, version)
-
-    def schemas(self) -> Sequence[tuple[str, int]]:
-        """Names and versions of the registered schemas."""
-        with self.backend.reading() as view:
-            return view.schema_defs()
+            self.notices.append((definition, tuple(problem for problem in found if problem.severity != "error")))
 
     # ------------------------------------------------------------------ embedding
 
+    def not_stored(self, embedded: Embedded) -> dict[str, str]:
+        """The texts of a definition that the store may not have yet, by hash; see `now_stored`."""
+        return {digest: text for digest, text in embedded.texts.items() if digest not in self._stored}
+
+    def now_stored(self, texts: Iterable[str]) -> None:
+        """Texts of these hashes have been committed."""
+        self._stored.update(texts)
+
     def embedded(self, view: ReadingTransaction, wanted: WorkflowDef | str, version: int | None) -> Embedded:
         """The definition as a new execution keeps it; raises DefinitionNotFound, InvalidDefinition."""
-        text = definition_text(wanted) if isinstance(wanted, WorkflowDef) else _registered(view, wanted, version)
-        key = (text, view.registry_version(), self.semantics)
+        text = definition_text(wanted) if isinstance(wanted, WorkflowDef) else registered(view, wanted, version)
+        key = (text, view.registry_version(), self._semantics)
         known = self._embedded.get(key)
         if known is None:
             definition = wanted if isinstance(wanted, WorkflowDef) else WorkflowDef.from_json(text)
             # What is registered has been let in: it may have been by another version of this library, or by another engine.
-            found = validate(definition, environment=self.turns.environment if definition is wanted else None)
+            found = validate(definition, environment=self._environment if definition is wanted else None)
             _refuse_errors(found)
-            known = self._embed(view, definition, self.semantics, text=text if definition is wanted else None, valid=True)
+            known = self._embed(view, definition, self._semantics, text=text if definition is wanted else None, valid=True)
             self._notice(definition, text, found)
             self._embedded.put(key, known)
         return known
@@ -223,8 +253,8 @@ class Metadata(Core):
         plan = compile_plan(whole, semantics, valid=whole is definition)
         if text is None or whole is not definition:
             text = definition_text(whole)
-        hashed = digest(text)
-        self.turns.know(hashed, plan)
+        hashed = digest_of(text)
+        self.plans.know(hashed, plan)
         texts = {**embedding.texts, hashed: text}
         return Embedded(name=whole.name, version=whole.version, digest=hashed, texts=texts, plan=plan)
 
@@ -267,7 +297,7 @@ class Metadata(Core):
         if isinstance(inline, str) or (inline is None and "${" in (params.name or "")):
             return params  # known when it is scheduled
         if inline is None:
-            text = _registered(into.view, params.name or "", params.version)
+            text = registered(into.view, params.name or "", params.version)
             inline = WorkflowDef.from_json(text)
         child = self._embed(into.view, inline, into.semantics, into.chain)
         into.texts.update(child.texts)
@@ -282,7 +312,7 @@ class Metadata(Core):
         registered = into.registered[task.name]
         if registered is not None or task.type in OPERATOR_TYPES:
             return registered
-        return self.declared_task_defs.get(task.name)
+        return self._declared().get(task.name)
 
 
 @attrs.frozen(slots=True)
@@ -310,19 +340,21 @@ def _with_schemas(view: ReadingTransaction, definition: D) -> D:
     for side in ("input_schema", "output_schema"):
         schema: SchemaDef | None = getattr(definition, side)
         if schema is not None and schema.data is None and schema.type.upper() == "JSON":
-            data = _schema(view, schema.name, schema.version).data
+            data = registered_schema(view, schema.name, schema.version).data
             found[side] = attrs.evolve(schema, data=data)
     return attrs.evolve(definition, **found) if found else definition  # type: ignore[arg-type]
 
 
-def _schema(view: ReadingTransaction, name: str, version: int | None) -> SchemaDef:
+def registered_schema(view: ReadingTransaction, name: str, version: int | None) -> SchemaDef:
+    """A registered schema, the highest version by default; raises DefinitionNotFound."""
     text = view.schema_def(name, version)
     if text is None:
         raise DefinitionNotFound(f"no schema {name!r}{'' if version is None else f' version {version}'} is registered")
     return SchemaDef.from_json(text)
 
 
-def _registered(view: ReadingTransaction, name: str, version: int | None) -> str:
+def registered(view: ReadingTransaction, name: str, version: int | None) -> str:
+    """The text of a registered definition, the highest version by default; raises DefinitionNotFound."""
     text = view.workflow_def(name, version)
     if text is None:
         which = f"workflow {name!r}" if version is None else f"workflow {name!r} version {version}"

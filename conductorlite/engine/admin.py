@@ -1,0 +1,442 @@
+"""Verbs on the store as a whole: whose executions are whose, and copies of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, Concatenate, Final, ParamSpec
+
+import attrs
+
+from conductorlite.engine.archive import missing, unarchived
+from conductorlite.engine.config import EngineConfig, checked_name
+from conductorlite.engine.control import Control
+from conductorlite.engine.exports import below, definitions_of, first_row
+from conductorlite.engine.index_feed import IndexHealth
+from conductorlite.engine.invariants import Finding, Picture, findings, limit_findings
+from conductorlite.engine.queries import Queries
+from conductorlite.engine.repairs import limit_mended, mended
+from conductorlite.engine.retention import Retention
+from conductorlite.engine.search import Searching
+from conductorlite.engine.turn_types import execution_pages, pages, stored_pages
+from conductorlite.engine.turns import Turns
+from conductorlite.model.decisions import Message, queue_prefix
+from conductorlite.model.errors import ConductorliteError, InvalidInput, InvariantBroken, StorageCorrupt
+from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
+from conductorlite.model.exports import export_to_json
+from conductorlite.model.limits import Member
+from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.store.ports import ReadingTransaction
+from conductorlite.store.tables import ExecutionFilter, Sizes
+
+__all__ = ["Admin", "AgendaEntry", "BulkReport", "EngineShare", "RepairReport"]
+
+P = ParamSpec("P")
+
+#: Executions that change their owner in one commit.
+_PAGE: Final = 500
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class EngineShare:
+    """What belongs to one engine with `allocation="local"`: executions that are open and ended, events that wait for it.
+
+    Events are timers, what others wrote, starts of children that have not begun, and the timers of schedules.
+    """
+
+    name: str
+    open: int
+    ended: int
+    events: int
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class RepairReport:
+    """What `Engine.admin.repair` did, and what is left: findings whose text says what was done, and those `check` still has."""
+
+    done: tuple[Finding, ...]
+    left: tuple[Finding, ...]
+
+
+#: Lines of the journal whose payload says what has become of rows.
+_TELLING = (HistoryKind.ROUND, HistoryKind.VERB, HistoryKind.MIGRATED)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class BulkReport:
+    """What became of a verb on many executions: those it was done to, and the error of each other one, by id."""
+
+    succeeded: tuple[str, ...] = ()
+    failed: Mapping[str, ConductorliteError] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class AgendaEntry:
+    """Something that will happen by itself: at `at` (epoch ms), `kind` of `ref` in an execution.
+
+    `kind` is an event kind (WAIT_ENDS, RESPONSE_TIMEOUT …), SCHEDULE for a start by the schedule `ref` (in its own inbox,
+    `schedule:<name>`), OFFERED for a task that becomes visible to workers (a start, retry
+    or callback delay ends), or REPORT for a report that a running worker function will make.
+    """
+
+    at: int
+    kind: str
+    workflow_id: str
+    ref: str | None = None
+
+
+class Admin(Retention):
+    """Verbs on the store as a whole: what is in it, whether it is sound, copies, archive and index; whose executions are whose."""
+
+    def __init__(
+        self,
+        turns: Turns,
+        config: EngineConfig,
+        queries: Queries,
+        control: Control,
+        searching: Searching,
+        running: Callable[[], Iterable[AgendaEntry]],
+        documents_beside: bool,
+    ) -> None:
+        super().__init__(turns, config, queries)
+        self._control = control
+        self._searching = searching
+        #: What running workers will report.
+        self._running = running
+        #: Whether documents past the soft barrier lie where the backend puts them by itself.
+        self._documents_beside = documents_beside
+
+    def workflow_ids(self, status: WorkflowStatus | None = None) -> Iterator[str]:
+        """Ids of all executions, or of those in one status, in ascending order."""
+        return chain.from_iterable(
+            stored_pages(self._backend, lambda view, after, size: view.workflow_ids(status, after, size), "", str)
+        )
+
+    def correlated(self, name: str, correlation_id: str, *, include_closed: bool = False) -> list[Workflow]:
+        """The executions of a workflow with a correlation id, newest first: those RUNNING, or with `include_closed` all.
+
+        PAUSED ones are left out with those that have ended, as Conductor's `GET /workflow/{name}/correlated/{id}` does.
+        """
+        status = None if include_closed else WorkflowStatus.RUNNING
+        return list(self._all(ExecutionFilter(name=name, correlation_id=correlation_id, status=status)))
+
+    def children(self, workflow_id: str) -> list[Workflow]:
+        """The executions that the SUB_WORKFLOW tasks of an execution have begun, oldest first; raises ExecutionNotFound.
+
+        Those that are archived come first. Those of an execution that was removed are found by `executions(parent_workflow_id=…)`.
+        """
+        with self._backend.reading() as view:
+            row = view.workflow(workflow_id)
+            tasks = view.attempts(workflow_id) if row is not None else unarchived(view, workflow_id).workflow.tasks
+            ids = dict.fromkeys(task.sub_workflow_id for task in tasks if task.sub_workflow_id is not None)
+            gone = [one for one in ids if view.workflow(one) is None and view.archived(one) is not None]
+            archived = [attrs.evolve(unarchived(view, one).workflow, tasks=()) for one in gone]
+        return [*archived, *list(self._all(ExecutionFilter(parent_workflow_id=workflow_id)))[::-1]]
+
+    def _all(self, wanted: ExecutionFilter) -> Iterator[Workflow]:
+        return chain.from_iterable(execution_pages(self._backend, wanted))
+
+    def export(self, workflow_id: str) -> dict[str, Any]:
+        """An execution as one JSON document that `conductorlite.testing.replay` can live again.
+
+        It holds the definitions, inputs and whole journals of the execution and, recursively, of those it started: children,
+        failure workflows, what START_WORKFLOW began, whether archived or not. No fence, lease, log line, or value of the engine's
+        `environment` is in it. Raises ExecutionNotFound, also when the execution has not begun, and StorageCorrupt when a
+        definition is missing.
+        """
+        definitions: dict[str, str] = {}
+        exported: dict[str, tuple[Workflow, Sequence[HistoryEvent]]] = {}
+        waiting = [workflow_id]
+        while waiting:
+            one = waiting.pop()
+            if one in exported:
+                continue
+            row, history = self._queries.execution(one), self._queries.history(one)
+            with self._backend.reading() as view:
+                definitions_of(view, row, history, definitions)
+                row = first_row(view, row, history)
+                definitions_of(view, row, (), definitions)
+                others = [one for one in below(row, history) if view.workflow(one) or view.archived(one)]
+            exported[one] = row, history
+            waiting += [*others, *(child.workflow_id for child in self.children(one))]
+        bounds = self._turns.bounds
+        return export_to_json(exported.values(), definitions, bounds.steps, bounds.rows, bounds.barriers.stated())
+
+    def agenda(self, limit: int = 100) -> list[AgendaEntry]:
+        """The next things that will happen by themselves, soonest first: timers, delays, reports of running workers."""
+        with self._backend.reading() as view:
+            events = view.upcoming_events(limit)
+            messages = [message for message in view.messages(limit) if message.due_at > self._clock.now()]
+        entries = [AgendaEntry(at=event.due_at, kind=event.kind, workflow_id=event.workflow_id, ref=event.ref) for event in events]
+        entries += [
+            AgendaEntry(at=message.due_at, kind="OFFERED", workflow_id=message.workflow_id, ref=message.ref) for message in messages
+        ]
+        entries += self._running()
+        return sorted(entries, key=lambda entry: (entry.at, entry.workflow_id, entry.ref or "", entry.kind))[:limit]
+
+    def next_wakeup(self) -> int | None:
+        """The earliest instant at which something happens by itself, epoch ms; None when nothing will."""
+        now = self._clock.now()
+        with self._backend.reading() as view:
+            event = view.next_event_at(self._owner)
+            message = view.next_message_at(self._own_queues(view))
+        return min((at for at in (event, message if message is None or message > now else None) if at is not None), default=None)
+
+    def _own_queues(self, view: ReadingTransaction) -> list[str] | None:
+        prefix = queue_prefix(self._owner)
+        return [queue for queue in view.queue_sizes() if queue.startswith(prefix)] if prefix else None
+
+    def bulk(
+        self, verb: Callable[Concatenate[str, P], object], workflow_ids: Iterable[str], /, *args: P.args, **kwargs: P.kwargs
+    ) -> BulkReport:
+        """Use a verb on many executions: `engine.admin.bulk(engine.retry, ids, resume_subworkflow_tasks=True)`.
+
+        One after another, each in its own commit; an error of one does not keep the others from being done. Each id once.
+        """
+        succeeded: list[str] = []
+        failed: dict[str, ConductorliteError] = {}
+        for workflow_id in dict.fromkeys(workflow_ids):
+            try:
+                verb(workflow_id, *args, **kwargs)
+            except ConductorliteError as error:
+                failed[workflow_id] = error
+            else:
+                succeeded.append(workflow_id)
+        return BulkReport(succeeded=tuple(succeeded), failed=failed)
+
+    def decide(self, workflow_id: str) -> None:
+        """Take an execution's turn now, if anything is due. Raises ExecutionNotFound, InvariantBroken, and Parked."""
+        self._control.take_turn(workflow_id)
+
+    def check(self, workflow_id: str | None = None) -> list[Finding]:
+        """Every invariant on one execution, or on all that are stored, their limits, and the store itself; changes nothing.
+
+        With an index also whether it agrees (`the_index_agrees`), archived executions included; not what it is still to be told,
+        nor while it is built. An empty list is a healthy store. `repair` sets right what it can. Raises ExecutionNotFound.
+        """
+        found: list[Finding] = []
+        if workflow_id is None:
+            found += [Finding(law="the_store_is_sound", workflow_id="", text=text) for text in self._backend.faults()]
+        for one in [workflow_id] if workflow_id is not None else self.workflow_ids():
+            with self._backend.reading() as view:
+                found += [] if self._unarchived(view, one) else findings(self._picture(view, one))
+        if workflow_id is None:
+            for limit in self._limits():
+                with self._backend.reading() as view:
+                    members = view.members(limit)
+                    found += limit_findings(view.line(limit, 0).limit, members)
+                    found += [_stranger(limit, holder) for holder in sorted(strangers(view, members))]
+            with self._backend.reading() as view:
+                found += [_orphan(message) for message in orphans(view)]
+        return [*found, *self._searching.compared(workflow_id)]
+
+    def _limits(self) -> Iterator[str]:
+        found = stored_pages(self._backend, lambda view, after, size: view.limits(after, size), "", lambda limit: limit.key)
+        return (limit.key for page in found for limit in page)
+
+    def _unarchived(self, view: ReadingTransaction, workflow_id: str) -> bool:
+        """Whether an execution is archived, so that no law is about it; raises StorageCorrupt when it cannot be read."""
+        return view.workflow(workflow_id) is None and view.archived(workflow_id) is not None and bool(unarchived(view, workflow_id))
+
+    def _picture(self, view: ReadingTransaction, workflow_id: str) -> Picture:
+        row = view.workflow(workflow_id)
+        if row is None:
+            raise missing(view, workflow_id)
+        attempts = view.attempts(workflow_id)
+        history = view.history(workflow_id)
+        payloads = (line.payload for line in history if line.kind in _TELLING)
+        told = {payload.digest for payload in payloads if payload is not None and payload.absent}
+        texts = self._turns.texts(view, workflow_id, told) if told else {}
+        messages = (view.message((workflow_id, ref)) for ref in dict.fromkeys(task.ref for task in attempts))
+        return Picture(
+            workflow=row,
+            plan=self._turns.plans.plan(view, row),
+            grown={chain: self._turns.plans.grown(view, row, chain) for chain in {task.grafts for task in attempts}},
+            attempts=tuple(attempts),
+            inbox=tuple(view.inbox(workflow_id)),
+            members=view.members_of(workflow_id),
+            messages=tuple(message for message in messages if message is not None),
+            history=tuple(
+                attrs.evolve(line, payload=texts[line.payload.digest])
+                if line.payload is not None and line.payload.digest in told
+                else line
+                for line in history
+            ),
+            undelivered=any(
+                workflow_id in (item.workflow_id, *(event.workflow_id for event in item.outgoing.posted))
+                for item in view.outbox(10_000)
+            ),
+        )
+
+    def engines(self) -> list[EngineShare]:
+        """The engines that have executions or schedules of their own, in order of names; whether they live is not known."""
+        with self._backend.reading() as view:
+            rows = view.owners()
+        shares = []
+        for row in rows:
+            ended = sum(number for status, number in row.executions.items() if WorkflowStatus(status).terminal)
+            total = sum(row.executions.values())
+            shares.append(EngineShare(name=row.name, open=total - ended, ended=ended, events=row.events))
+        return shares
+
+    def take_over(self, name: str | None) -> int:
+        """Make this engine's own all that belongs to the engine `name`, with what is in progress; returns how many executions.
+
+        None means what belongs to nobody. An engine with `allocation="shared"` makes it everybody's. Tasks that are with workers
+        stay with them: their reports count, their leases run. An engine of that name that is still alive loses nothing but its
+        turns: what it has decided and not committed is fenced out, and it finds nothing of this any more; what it starts later
+        is its own again. Takes 500 executions at a time; after a crash call it again. Raises InvalidInput for what is no name,
+        and for this engine's own.
+        """
+        old = checked_name(name) or ""
+        if old == self._owner:
+            raise InvalidInput(f"{name!r}: what belongs to an engine already cannot be taken over by it")
+
+        def change(after: str, size: int) -> Sequence[str]:
+            with self._backend.writing() as tx:
+                return tx.change_owner(old, self._owner, after, size)
+
+        moved = sum(len(page) for page in pages(change, "", str, _PAGE))
+        with self._backend.writing() as tx:
+            tx.change_owner_of_the_rest(old, self._owner)
+        self._turns.wake()
+        return moved
+
+    def repair(self, workflow_id: str | None = None) -> RepairReport:
+        """Set right what `check` finds on one execution, or on all, as far as it follows from what is there; says what it did.
+
+        Rows of tasks and the journal are taken for true. Made to follow from them: counters, timers, messages, leases of what
+        has ended, the counts and places of limits, whose events and messages are; and SQLite's indexes from their tables.
+        The index of searches is told anew of what it has wrong, and made anew when it is damaged.
+        Statuses, outputs and the journal are never touched: what is wrong with those is left, and told. Each execution is
+        set right in a commit of its own, and may be driven meanwhile. Raises ExecutionNotFound.
+        """
+        done: list[Finding] = []
+        if workflow_id is None:
+            done += self._indexes_made_anew()
+        for one in [workflow_id] if workflow_id is not None else list(self.workflow_ids()):
+            with self._backend.reading() as view:
+                archived = self._unarchived(view, one)
+            done += [] if archived else self._mended(one)
+        if workflow_id is None:
+            for key in list(self._limits()):
+                done += self._limit_mended(key)
+            done += self._orphans_discarded()
+        done += self._searching.mended(workflow_id)
+        if done:
+            self._turns.wake()
+        return RepairReport(done=tuple(done), left=tuple(self.check(workflow_id)))
+
+    def _indexes_made_anew(self) -> list[Finding]:
+        faults = self._backend.faults()
+        if not any("index" in fault for fault in faults):
+            return []
+        try:
+            self._backend.rebuild_indexes()
+        except (StorageCorrupt, InvariantBroken):
+            return []  # the tables themselves are damaged; `check` tells
+        text = f"every index was made anew from its table; it was found that {faults[0]}"
+        return [Finding(law="the_store_is_sound", workflow_id="", text=text)]
+
+    def _mended(self, workflow_id: str) -> tuple[Finding, ...]:
+        with self._backend.reading() as view:
+            if not findings(self._picture(view, workflow_id)):
+                return ()
+        with self._backend.writing() as tx:
+            mending = mended(self._picture(tx, workflow_id), self._clock.now())
+            if mending is None:
+                return ()
+            tx.apply(mending.decision)
+        return mending.done
+
+    def _limit_mended(self, key: str) -> tuple[Finding, ...]:
+        with self._backend.writing() as tx:
+            members = tx.members(key)
+            mending = limit_mended(tx.line(key, 0).limit, members, strangers(tx, members), self._clock.now())
+            if mending is None:
+                return ()
+            change, events, done = mending
+            tx.put_limit(change)
+            tx.post(events)
+        return done
+
+    def _orphans_discarded(self) -> list[Finding]:
+        with self._backend.writing() as tx:
+            found = orphans(tx)
+            tx.discard(found)
+        texts = [(one.workflow_id, f"{one.task_id!r}, which is gone, is taken out of queue {one.queue!r}") for one in found]
+        return [Finding(law="nothing_of_the_ended", workflow_id=one, text=text) for one, text in texts]
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the store, as it is at one instant, into the new file `path`, while engines go on with it.
+
+        The file appears when it is complete. Documents in the payload storage beside the database are copied to
+        `<path>.payloads`, before the file appears; a storage of your own (`payloads=`) is yours to copy, after this. Open the copy
+        like any store. Raises InvalidInput for a store in memory, AlreadyExists when there is something at `path`.
+        """
+        self._backend.backup(os.fspath(path), documents=self._documents_beside)
+
+    def compact(self) -> None:
+        """Give the space of what was deleted back to the file system. In SQLite the file is written anew: nobody writes meanwhile.
+
+        Raises StorageBusy when another process holds the store, StorageFull without room for a second file.
+        """
+        self._backend.compact()
+
+    def size_report(self) -> Sizes:
+        """How much is stored: rows and bytes by kind, and by name and status of executions. Reads everything."""
+        with self._backend.reading() as view:
+            return view.sizes()
+
+    # ------------------------------------------------------------------ the index
+
+    def relay(self, batches: int = 1_000) -> int:
+        """Index what has changed, up to so many batches of up to 200 executions each; returns how many there were.
+
+        The driver does this when nothing else is ready, so a program that is driven need not, and a search does it first. Also
+        tries an external index that has failed, at once; what is wrong with it is not raised: see `index_health`. For the store's
+        own index raises StorageErrors.
+        """
+        return self._searching.relay(batches)
+
+    def index_health(self) -> IndexHealth | None:
+        """How the index is that is searched: complete, how far behind, what went wrong; None for a store in memory alone."""
+        return self._searching.health()
+
+    def rebuild_index(self) -> None:
+        """Empty the index that is searched and fill it with all that is stored and archived; returns when it is done.
+
+        Raises InvalidInput for a store in memory alone, and StorageErrors.
+        """
+        self._searching.rebuild()
+
+    def forget_index(self) -> None:
+        """Take out of the store what it keeps for searching and for an external index; the next search makes it anew."""
+        self._searching.forget()
+
+
+def strangers(view: ReadingTransaction, members: Iterable[Member]) -> frozenset[str]:
+    """Holders of places in a limit whose execution is gone."""
+    known: dict[str, bool] = {}
+    for member in members:
+        if member.workflow_id not in known:
+            known[member.workflow_id] = view.workflow(member.workflow_id) is not None
+    return frozenset(member.holder for member in members if not known[member.workflow_id])
+
+
+def orphans(view: ReadingTransaction) -> list[Message]:
+    """Messages of tasks that are gone; not of executions whose removals are still to be relayed."""
+    waiting = sum(view.queue_sizes().values())
+    behind = {item.workflow_id for item in view.outbox(10_000)}
+    found = view.messages(waiting) if waiting else ()
+    return [one for one in found if one.workflow_id not in behind and view.task_by_id(one.task_id) is None]
+
+
+def _stranger(key: str, holder: str) -> Finding:
+    return Finding(law="slots_are_counted_and_used", workflow_id=key, text=f"{holder} has a place, and its execution is gone")
+
+
+def _orphan(message: Message) -> Finding:
+    text = f"queue {message.queue!r} offers {message.task_id!r}, a task that is gone"
+    return Finding(law="nothing_of_the_ended", workflow_id=message.workflow_id, text=text)

@@ -1,0 +1,104 @@
+"""The settings of an engine, and what every service of it has."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Literal
+
+import attrs
+
+from conductorlite.decide.draft.view import Bounds
+from conductorlite.engine.forks import one_process
+from conductorlite.engine.turns import Turns
+from conductorlite.model.definitions import Semantics
+from conductorlite.model.errors import InvalidInput
+from conductorlite.store.ports import EventSource, Lock, PayloadCodec
+
+__all__ = ["EngineConfig", "Service", "checked_name"]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+
+
+def checked_name(name: str | None) -> str | None:
+    """The name of an engine; raises InvalidInput for one that is no name."""
+    if name is not None and (not isinstance(name, str) or not _NAME.fullmatch(name)):
+        raise InvalidInput(f"an engine's name is 1 to 100 letters, digits, `_`, `.` and `-`, not {name!r:.80}")
+    return name
+
+
+def _bounds(given: Bounds | None) -> Bounds:
+    return given or Bounds()
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class EngineConfig:
+    """Settings of an engine that few programs change: `Engine(config=EngineConfig(fencing=False, lock=lock))`.
+
+    `semantics` decides for new executions where Orkes' and Conductor OSS's documents disagree. `seed` goes into derived ids and
+    jitter; `ids` makes ids of executions (default: random UUIDs).
+
+    `lock` saves double work between engines (`conductorlite.store.locks`); with `fencing` a turn is refused when another one has
+    committed since it read. Nothing is lost with the fence, locked or not; without it, only as long as no lease of the lock
+    passes during a turn; with neither, turns may overwrite each other.
+
+    `bounds` are the limits of one turn: inputs and outputs past their soft barriers lie in the payload storage, those past the
+    hard ones are refused. `payload_codec` encrypts or compresses what is put there. `event_sources` are asked for messages while
+    the engine is driven.
+
+    With `allocation="local"` an engine keeps to itself what it starts, and takes nothing else: only engines of the same `name`
+    take the turns, offer the tasks and start the children of its executions, and drive its schedules. The name must be the same
+    whenever the program is started; see `Engine.admin.take_over` for a program that never comes back. By default ("shared")
+    executions belong to all engines on the store.
+
+    Poll, response and task timeouts that nobody wrote count only time in which some engine drove the store, so that a night
+    without a process times nothing out. With `downtime_counts` they count all time while this engine takes the turns, as on
+    Conductor's server. What is written always does.
+
+    An engine that is opened gives back what engines had in hand that are gone; one that only looks does not (`give_back=False`).
+
+    Raises InvalidInput for what is no name or allocation, and for a local one without a name.
+    """
+
+    semantics: Semantics = attrs.field(default=Semantics.ORKES, converter=Semantics)
+    seed: str = ""
+    ids: Callable[[], str] | None = None
+    lock: Lock | None = None
+    fencing: bool = True
+    bounds: Bounds = attrs.field(default=None, converter=_bounds)
+    event_sources: Iterable[EventSource] = ()
+    payload_codec: PayloadCodec | None = None
+    name: str | None = None
+    allocation: Literal["shared", "local"] = "shared"
+    downtime_counts: bool = False
+    give_back: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        if self.allocation not in ("shared", "local"):
+            raise InvalidInput(f"allocation is shared or local, not {self.allocation!r:.80}")
+        if self.name is None and self.allocation == "local":
+            raise InvalidInput("an engine with allocation='local' needs a name, the same whenever it is started")
+        checked_name(self.name)
+
+    @property
+    def owner(self) -> str:
+        """To whom belongs what the engine starts, and whose turns and tasks it takes; empty: everybody's."""
+        return self.name or "" if self.allocation == "local" else ""
+
+
+class Service:
+    """Verbs on one noun, over the turns of an engine and its settings. They refuse a forked child."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        one_process(cls)
+
+    def __init__(self, turns: Turns, config: EngineConfig) -> None:
+        #: The process in which the engine was opened; see `one_process`.
+        self._pid = os.getpid()
+        self._turns = turns
+        self._backend = turns.backend
+        self._clock = turns.clock
+        self._config = config
+        self._owner = config.owner

@@ -1,0 +1,493 @@
+"""The everyday verbs of an engine: all but those that drive it, which the runtime adds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.engine.admin import Admin, AgendaEntry
+from conductorlite.engine.archive import status_of
+from conductorlite.engine.config import EngineConfig, Service
+from conductorlite.engine.control import Control, blocking_task, open_task, refuse_parked
+from conductorlite.engine.definitions import Definitions
+from conductorlite.engine.driven_time import Driven
+from conductorlite.engine.events import Events
+from conductorlite.engine.forks import refuse_forked
+from conductorlite.engine.holders import Holding
+from conductorlite.engine.limits import Limits
+from conductorlite.engine.payloads import Outside
+from conductorlite.engine.polling import GLANCE_MS, Polling
+from conductorlite.engine.queries import Queries
+from conductorlite.engine.registry import Registry
+from conductorlite.engine.reports import Reports
+from conductorlite.engine.schedules import Schedules, Timetable, wake_schedule
+from conductorlite.engine.search import Searching
+from conductorlite.engine.secrets import Secrecy
+from conductorlite.engine.tasks import Tasks
+from conductorlite.engine.turn_types import Listener
+from conductorlite.engine.turns import Turns
+from conductorlite.engine.uploads import Payloads
+from conductorlite.model.canonical import Payload
+from conductorlite.model.clock import Clock, SystemClock
+from conductorlite.model.decisions import EventKind, Outcome, queue_name
+from conductorlite.model.definitions import TaskDef
+from conductorlite.model.errors import (
+    Conflict,
+    EngineClosed,
+    ExecutionArchived,
+    ExecutionNotFound,
+    InvalidInput,
+    StorageError,
+    TaskNotFound,
+)
+from conductorlite.model.executions import Explanation, HistoryEvent, Task, TaskResult, Workflow
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.model.texts import Span, to_span
+from conductorlite.store.documents import WORKFLOWS
+from conductorlite.store.payloads import open_payloads
+from conductorlite.store.ports import Backend, IndexDAO, PayloadStorage, ReadingTransaction, SecretProvider
+from conductorlite.store.search import SearchResult, WorkflowSummary, asked
+from conductorlite.store.tables import ExecutionFilter
+
+__all__ = ["Core", "Verbs"]
+
+#: Searches before giving up: what was found may end before it is told.
+_SIGNAL_TRIES: Final = 8
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Core:
+    """What an engine is made of, for its driver and the test kit; programs need none of it."""
+
+    turns: Turns
+    control: Control
+    queries: Queries
+    reports: Reports
+    polling: Polling
+    holding: Holding
+    driven: Driven
+    timetable: Timetable
+    searching: Searching
+
+
+class Verbs(Service):
+    """An engine that nobody drives: see `conductorlite.Engine` for the arguments."""
+
+    def __init__(
+        self,
+        store: str | os.PathLike[str] | Backend | None,
+        *,
+        clock: Clock | None,
+        environment: Mapping[str, str] | None,
+        payloads: str | os.PathLike[str] | PayloadStorage | None,
+        index: IndexDAO | None,
+        secrets: SecretProvider | None,
+        config: EngineConfig,
+        declared: Callable[[], Mapping[str, TaskDef]],
+        running: Callable[[], Iterable[AgendaEntry]],
+    ) -> None:
+        backend, clock, environment = _open(store), clock or SystemClock(), dict(environment or {})
+        driven = Driven(backend, clock, config.owner, downtime_counts=config.downtime_counts)
+        storage = backend.payload_storage() if payloads is None else open_payloads(payloads)
+        turns = Turns(
+            backend,
+            clock,
+            registry=Registry(backend, environment, config.semantics, declared),
+            environment=environment,
+            bounds=config.bounds,
+            lock=config.lock,
+            fencing=config.fencing,
+            outside=Outside(backend, storage, config.payload_codec, config.bounds.barriers),
+            driven=driven,
+            ended=wake_schedule,
+        )
+        super().__init__(turns, config)
+        secrecy = None if secrets is None else Secrecy(secrets, environment)
+        control, reports = Control(turns, config), Reports(turns, config, secrecy)
+        holding = Holding(turns, config.owner)
+        self.backend, self.clock, self.config = backend, clock, config
+        self.core = Core(
+            turns=turns,
+            control=control,
+            queries=Queries(turns, config),
+            reports=reports,
+            polling=Polling(turns, config, reports, holding, secrecy),
+            holding=holding,
+            driven=driven,
+            timetable=Timetable(turns, config, control),
+            searching=Searching(turns, config, index),
+        )
+        core = self.core
+        self.definitions = Definitions(turns, config, control)
+        self.tasks = Tasks(turns, config, reports, core.searching)
+        self.schedules = Schedules(turns, config, core.timetable)
+        self.events = Events(turns, config, control.new_id)
+        self.limits = Limits(turns, config)
+        self.payloads = Payloads(turns, config)
+        self.admin = Admin(turns, config, core.queries, control, core.searching, running, payloads is None)
+
+    # ------------------------------------------------------------------ run control
+
+    def pause(self, workflow_id: str) -> None:
+        """Schedule nothing more until `resume`; tasks that are queued or with a worker go on, their reports are accepted.
+
+        A paused execution stays as it is. Raises ExecutionNotFound, Conflict when it has ended, and Parked.
+        """
+        self.core.control.verb(workflow_id, EventKind.PAUSE)
+
+    def resume(self, workflow_id: str) -> None:
+        """Take up a paused or parked execution where it was held; its workflow timeout starts again.
+
+        Raises ExecutionNotFound, and Conflict when it is neither paused nor parked.
+        """
+        self.core.control.resume(workflow_id)
+
+    def terminate(self, workflow_id: str, reason: str | None = None) -> None:
+        """End an execution TERMINATED: its open tasks are canceled. One that is terminated already stays as it is.
+
+        One that has ended and waits for a slot to go on, after a retry, stays as it ended and waits no more.
+
+        Raises ExecutionNotFound, and Conflict when it is COMPLETED, FAILED or TIMED_OUT.
+        """
+        self.core.control.verb(workflow_id, EventKind.TERMINATE, {} if reason is None else {"reason": reason})
+
+    def retry(self, workflow_id: str, *, resume_subworkflow_tasks: bool = False) -> None:
+        """Reopen an execution that ended FAILED, TIMED_OUT or TERMINATED where it failed.
+
+        Every reference that failed or was canceled gets a new attempt at once, with a fresh retry budget; JOINs and loops go
+        on in place; the workflow's timeout starts again. A failed SUB_WORKFLOW task starts a new execution, unless
+        `resume_subworkflow_tasks`: then the one it had started is retried itself, where it failed, at any depth. The executions
+        above a retried one are reopened too, and wait for it. Raises ExecutionNotFound, and Conflict when the execution is
+        running, paused or completed, or nothing in it can be retried.
+        """
+        self.core.control.verb(workflow_id, EventKind.RETRY, {"resume": True} if resume_subworkflow_tasks else None)
+
+    def restart(self, workflow_id: str, *, use_latest_definitions: bool = False) -> None:
+        """Run an execution that has ended again from the start, under its id and with its input.
+
+        It runs on the definition it was started with, or on the highest version that is registered now. Its tasks are deleted,
+        its variables begin anew; its history goes on. The executions above it are reopened and wait for it. Raises
+        ExecutionNotFound, Conflict when it has not ended, or is COMPLETED and its definition says `restartable: false`, and
+        DefinitionNotFound.
+        """
+        data: dict[str, Any] = {}
+        if use_latest_definitions:
+            row = self.core.control.row(workflow_id)
+            with self._backend.reading() as view:
+                embedded = self._turns.registry.embedded(view, row.name, None)
+            with self._backend.writing() as tx:
+                for digest, text in embedded.texts.items():
+                    tx.embed(digest, text)
+            definition = embedded.plan.definition
+            data = {
+                "definitionHash": embedded.digest,
+                "name": embedded.name,
+                "version": embedded.version,
+                "variables": dict(definition.variables),
+                "inputTemplate": dict(definition.input_template),
+            }
+        self.core.control.verb(workflow_id, EventKind.RESTART, data)
+
+    def rerun(
+        self,
+        workflow_id: str,
+        *,
+        from_task: str | None = None,
+        input: Mapping[str, Any] | None = None,
+        task_input: Mapping[str, Any] | None = None,
+        correlation_id: str | None = None,
+    ) -> None:
+        """Run an execution again from a task on, or from the start.
+
+        `from_task` is a reference, as printed (`x__2` is the task of a loop's second round) or the definition's (then its newest
+        round), or a task id, also of a task in an execution below this one. What comes after that task in the flow is taken
+        back; other branches of a fork stay, save that in an ended execution what failed or was canceled there is tried again.
+        `input` replaces the workflow's input, `task_input` the task's, `correlation_id` the correlation id. A running execution
+        can be rerun too. The executions above are reopened and wait for it. Raises ExecutionNotFound, TaskNotFound, InvalidInput
+        and Conflict (paused, or the flow has not come to the task).
+        """
+        ref = None
+        target = workflow_id
+        if from_task is not None:
+            with self._backend.reading() as view:
+                target, ref = self._meant(view, workflow_id, from_task)
+        data = {
+            "ref": ref,
+            "input": None if input is None else dict(input),
+            "taskInput": None if task_input is None else dict(task_input),
+            "correlationId": correlation_id,
+        }
+        given = {key: value for key, value in data.items() if value is not None}
+        Payload.of(given, where="rerun")
+        self.core.control.verb(target, EventKind.RERUN, given)
+
+    def _meant(self, view: ReadingTransaction, workflow_id: str, wanted: str) -> tuple[str, str]:
+        """The execution and the printed reference that a task id or a reference stands for."""
+        task = view.task_by_id(wanted)
+        if task is None:
+            return workflow_id, wanted
+        above: str | None = task.workflow_id
+        while above is not None and above != workflow_id:
+            row = view.workflow(above)
+            above = None if row is None else row.parent_workflow_id
+        if above is None:
+            raise TaskNotFound(f"neither {workflow_id!r} nor an execution below it has a task {wanted!r}")
+        return task.workflow_id, task.ref
+
+    def skip_task(
+        self,
+        workflow_id: str,
+        ref: str,
+        *,
+        input: Mapping[str, Any] | None = None,
+        output: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Have the flow pass over a task that it has not come to yet; `output` stands for the task's own.
+
+        `ref` is a reference of the definition; of a task inside loops, the printed one of a round (`x__2`). A fork is passed over
+        with its branches and its JOIN. Raises ExecutionNotFound, TaskNotFound when the definition has no such task, InvalidInput,
+        and Conflict when the execution is not RUNNING, the task has been scheduled already, or it is the JOIN of a fork.
+        """
+        data = {"ref": ref, "input": dict(input or {}), "output": dict(output or {})}
+        Payload.of(data, where="skip_task")
+        self.core.control.verb(workflow_id, EventKind.SKIP, data)
+
+    def update_variables(self, workflow_id: str, variables: Mapping[str, Any]) -> None:
+        """Set workflow variables; those that are not given stay.
+
+        Raises ExecutionNotFound, InvalidInput (not JSON), and Conflict when the execution has ended or the variables together
+        would pass 256 KB.
+        """
+        given = dict(variables)
+        Payload.of(given, where="variables")
+        self.core.control.verb(workflow_id, EventKind.VARIABLES, given)
+
+    def signal(
+        self,
+        workflow_id: str,
+        output: Mapping[str, Any] | None = None,
+        *,
+        task: str | None = None,
+        status: TaskStatus = TaskStatus.COMPLETED,
+        reason: str | None = None,
+    ) -> Task:
+        """Report on a task of a running execution without holding its lease, and return it as stored afterwards.
+
+        `task` is a task id or a reference: the printed one (`x__2`), or the definition's for its first open round. Without it the
+        first open WAIT or HUMAN of the execution is meant, else that of the first of its sub-workflows that has one, depth first.
+        `output` is laid over what the task has put out so far. `status` is one a worker may report. Raises ExecutionNotFound,
+        TaskNotFound when no such task is open, InvalidInput, Conflict when the execution has ended or has no slot to begin with,
+        and Parked. Source of the rule: Conductor's `signalTask`, which finds no HUMAN.
+        """
+        row = self.core.control.row(workflow_id)
+        if row.status.terminal:
+            raise Conflict(f"{workflow_id}: a {row.status} workflow waits for no signal")
+        for _ in range(_SIGNAL_TRIES):
+            with self._backend.reading() as view:
+                found = blocking_task(view, workflow_id) if task is None else open_task(view, workflow_id, task)
+            if found is None:
+                wanted = "WAIT or HUMAN task that waits" if task is None else f"open task {task!r}"
+                raise TaskNotFound(f"{workflow_id}: there is no {wanted}")
+            result = TaskResult(
+                workflow_id=found.workflow_id,
+                task_id=found.task_id,
+                status=status,
+                output_data=dict(output or {}),
+                reason=reason,
+            )
+            event = self.core.reports.report_event(found, result, merge=True)
+            taken = self._turns.take(found.workflow_id, [event])
+            refuse_parked(found.workflow_id, taken)
+            reply = taken.replies.get(event.event_id)
+            if reply is not None and reply.outcome is Outcome.CONFLICT:
+                raise Conflict(f"{found.workflow_id}: {reply.message}")
+            if reply is None or reply.outcome is Outcome.DONE:
+                return self.tasks.get(found.task_id)
+        raise Conflict(f"{workflow_id}: what waits changes faster than it can be told")
+
+    # ------------------------------------------------------------------ what there is
+
+    def get(self, workflow_id: str, *, masked: bool = False) -> Workflow:
+        """An execution with every attempt and its definition, also one that is archived; raises ExecutionNotFound.
+
+        With `masked` the values of the fields that its definition lists in `maskedFields` are `***`, for whoever shows it.
+        """
+        return self.core.queries.get(workflow_id, masked=masked)
+
+    def status(self, workflow_id: str) -> WorkflowStatus:
+        """Where an execution stands; raises ExecutionNotFound."""
+        with self._backend.reading() as view:
+            return status_of(view, workflow_id)
+
+    def history(self, workflow_id: str, *, masked: bool = False) -> Sequence[HistoryEvent]:
+        """The journal of an execution, every payload with its text, also of an archived one; raises ExecutionNotFound.
+
+        `masked` as `get` does it.
+        """
+        return self.core.queries.history(workflow_id, masked=masked)
+
+    def explain(self, workflow_id: str, task: str | None = None) -> Explanation:
+        """Why an execution waits, or how it ended: `str()` is one paragraph, `reasons` are its data; raises ExecutionNotFound.
+
+        With `task` (a reference) it is about that task: where it stands, or why it never ran.
+        """
+        return self.core.queries.explain(workflow_id, task)
+
+    def executions(
+        self,
+        name: str | None = None,
+        *,
+        correlation_id: str | None = None,
+        status: WorkflowStatus | None = None,
+        parent_workflow_id: str | None = None,
+        limit: int = 100,
+        after: tuple[int, str] | None = None,
+    ) -> list[Workflow]:
+        """Up to `limit` executions that match everything given, newest first, without their tasks and large payloads.
+
+        The next page begins `after` the last one: `after=(last.created_at, last.workflow_id)`. Each page is found along an
+        index; with a correlation or parent id, among the executions that have it. Raises InvalidInput when `limit` is below 1.
+        """
+        if limit < 1:
+            raise InvalidInput(f"limit {limit} is below 1")
+        wanted = ExecutionFilter(
+            name=name,
+            status=None if status is None else WorkflowStatus(status),
+            correlation_id=correlation_id,
+            parent_workflow_id=parent_workflow_id,
+        )
+        with self._backend.reading() as view:
+            return list(view.executions(wanted, after, limit))
+
+    def search(
+        self, query: str = "", *, free_text: str = "*", start: int = 0, size: int = 100, sort: str = ""
+    ) -> SearchResult[WorkflowSummary]:
+        """Executions that answer a query and hold the words of a free text, archived ones included.
+
+        `query` is Conductor's: `workflowType = 'order' AND (status IN (FAILED, TIMED_OUT) OR endTime > '2030-01-01')`, with =, !=,
+        <, <=, >, >=, IN, BETWEEN, STARTS_WITH, IS NULL, NOT, and paths such as `input.order.id = 7`. `free_text` is words,
+        `"phrases"` and `beginnings*`, all of which must be there. `sort` is `field:ASC|field:DESC`, by default the newest first.
+        A page begins at `start` and holds up to `size`, at most 5,000. What can be asked: the how-to Search executions.
+
+        The answer holds all that was committed before: it is put into the index in the store's own file first, which takes a while
+        when a store is searched for the first time. In a store in memory every execution is looked at. With `index=` that one is
+        fed with up to about a thousand changes and answers, and `behind` says how many are left; while it is built or does not
+        work, the store does. Raises InvalidQuery, and InvalidInput for what is no text and for a page out of range.
+        """
+        return self.core.searching.workflows(asked(WORKFLOWS, query, free_text, start, size, sort))
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener(workflow, history)` after every commit of this engine; returns a function that stops it.
+
+        `workflow` is the row as decided, `history` what the turn added. At most once, in the committing thread, after the
+        commit: it must be quick, and what it raises is logged (`conductorlite.listeners`), for the commit stands.
+        """
+        self._turns.listeners.append(listener)
+
+        def stop() -> None:
+            if listener in self._turns.listeners:
+                self._turns.listeners.remove(listener)
+
+        return stop
+
+    # ------------------------------------------------------------------ workers
+
+    def poll(
+        self,
+        task_type: str,
+        *,
+        worker_id: str | None = None,
+        count: int = 1,
+        timeout: Span = "0s",
+        domain: str | None = None,
+    ) -> list[Task]:
+        """Take up to `count` tasks of a type, each under a lease; the list may be shorter, or empty.
+
+        Higher priorities come first, then those offered longest. With `timeout` (text or a timedelta) the call waits that
+        long for a first task; on a virtual clock, where time does not pass by waiting, it returns at once. The input is
+        `task.input_data`; the report must carry `task.lease`. The poll itself is recorded, see `tasks.poll_data`: at most once a
+        second for a worker, type and domain. A task whose input is lost in the payload storage fails with that reason, and is
+        not in the list; while the storage cannot be reached it goes back into its queue for 30 s. What fails after some tasks
+        were taken shortens the list; when the call raises, it has given back what it took. Raises InvalidInput when `count`
+        is below 1.
+        """
+        refuse_forked(self._pid)
+        if count < 1:
+            raise InvalidInput(f"count {count} is below 1")
+        queue = queue_name(task_type, domain or None, self._owner)
+        patience = to_span(timeout)
+        until = self._clock.now() + patience
+        noted: list[Task] = []
+        try:
+            while True:
+                seen = self._turns.commits
+                taken = self.core.polling.take_offered(task_type, worker_id, count, domain, noted=noted)
+                now = self._clock.now()
+                if taken or not patience or now >= until or self._clock.virtual:
+                    return taken
+                with self._backend.reading() as view:
+                    next_at = view.next_message_at([queue])
+                waiter = self._turns.committed.waiter()
+                if self._turns.commits == seen:
+                    wake_at = min(until, now + GLANCE_MS, *([] if next_at is None or next_at <= now else [next_at]))
+                    self._clock.wait(waiter, wake_at)
+        except BaseException:
+            self.core.polling.give_up(noted)
+            raise
+
+    def update_task(self, result: TaskResult) -> Task:
+        """Report on a task and return it as stored afterwards, or as reported if its loop keeps that round no longer.
+
+        A report on an attempt that has ended, or whose execution has ended, changes nothing: the late COMPLETED of Conductor's
+        task life cycle. While the execution is parked a report is kept, so that no work is lost, and taken when it is resumed.
+        Raises TaskNotFound (also when the execution was removed), ExecutionArchived, InvalidInput (output that is not JSON, a
+        status that cannot be reported, a path where nothing was uploaded), PayloadUnavailable, SecretsUnavailable, StaleLease when
+        `result.lease` is older than the task's, and Conflict when its execution waits for a slot before it begins; then nothing is
+        changed.
+        """
+        with self._backend.reading() as view:
+            task = view.task_by_id(result.task_id)
+            archived = task is None and view.archived(result.workflow_id) is not None
+        if archived:
+            raise ExecutionArchived(result.workflow_id)
+        if task is None or task.workflow_id != result.workflow_id:
+            raise TaskNotFound(f"execution {result.workflow_id!r} has no task {result.task_id!r}")
+        result = self.core.reports.whole(task, result)
+        try:
+            self.core.reports.report(task, result)
+        except ExecutionArchived:
+            raise
+        except ExecutionNotFound:
+            raise TaskNotFound(f"execution {result.workflow_id!r} was removed") from None
+        with self._backend.reading() as view:
+            after = view.task_by_id(result.task_id)
+        if after is None:  # the report has ended its round, and the ones after it at once
+            output = Payload.of(dict(result.output_data))
+            after = attrs.evolve(task, status=result.status, output=output, reason=result.reason, lease=0)
+        return self.core.reports.with_payloads(after)
+
+    def close(self) -> None:
+        """Release the store; idempotent."""
+        try:
+            self.core.searching.close()
+            with suppress(StorageError, EngineClosed):
+                self.core.driven.note()
+        finally:
+            self._backend.close()
+
+
+def _open(store: str | os.PathLike[str] | Backend | None) -> Backend:
+    # Imported on use: a program that keeps everything in memory never pays for sqlite3, and the other way round.
+    if store is None:
+        from conductorlite.store.memory.backend import MemoryBackend
+
+        return MemoryBackend()
+    if isinstance(store, str | os.PathLike):
+        from conductorlite.store.sqlite.backend import SQLiteBackend
+
+        return SQLiteBackend(store)
+    return store
