@@ -8,7 +8,7 @@ Scripts that are the body of a function, as LAMBDA has them: what they `return` 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
@@ -21,10 +21,8 @@ from conductorlite.model.errors import ExpressionFailed, InvalidExpression
 __all__ = [
     "EVALUATORS",
     "Condition",
-    "Evaluator",
     "ScriptCut",
     "ScriptTimedOut",
-    "ValueParam",
     "compile_condition",
     "compile_function",
     "is_true",
@@ -54,75 +52,51 @@ class Condition(Protocol):
         ...
 
 
-class Evaluator(Protocol):
-    """One language of conditions."""
-
-    def compile(self, text: str) -> Condition:
-        """Compile a text; raises InvalidExpression with the place, MissingExtra without what the language needs."""
-        ...
-
-
 @attrs.frozen(kw_only=True)
 class _Parameter:
+    """`value-param`: the text is the literal key of one value, null when it is absent."""
+
     text: str
-
-    @property
-    def names(self) -> frozenset[str]:
-        return frozenset((self.text,))
-
-    @property
-    def everything(self) -> bool:
-        return False
+    names: frozenset[str]
+    everything: bool = False
 
     def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
         return values.get(self.text)
 
 
-@attrs.frozen
-class ValueParam:
-    """`value-param`: the text is the literal key of one value, null when it is absent."""
-
-    def compile(self, text: str) -> Condition:
-        """Nothing to compile; never raises."""
-        return _Parameter(text=text)
+def _parameter(text: str) -> Condition:
+    return _Parameter(text=text, names=frozenset((text,)))
 
 
-class _JavaScript:
-    """The evaluator of `language.javascript`, imported with the first script: most programs never have one."""
+def _javascript(text: str) -> Condition:
+    # Imported with the first script, as Python is: most programs never have one.
+    from conductorlite.language.javascript import JavaScript
 
-    def compile(self, text: str) -> Condition:
-        """See `JavaScript.compile`."""
-        from conductorlite.language.javascript import JavaScript
-
-        return JavaScript().compile(text)
+    return JavaScript().compile(text)
 
 
-class _Python:
-    """The evaluator of `language.python`, imported with the first script."""
+def _python(text: str) -> Condition:
+    from conductorlite.language.python import compile_python
 
-    def compile(self, text: str) -> Condition:
-        """See `compile_python`."""
-        from conductorlite.language.python import compile_python
-
-        return compile_python(text)
+    return compile_python(text)
 
 
-#: The evaluators by Conductor's names.
-EVALUATORS: Final[Mapping[str, Evaluator]] = MappingProxyType(
-    {"javascript": _JavaScript(), "graaljs": _JavaScript(), "python": _Python(), "value-param": ValueParam()}
+#: What compiles a script, by Conductor's names of evaluators.
+EVALUATORS: Final[Mapping[str, Callable[[str], Condition]]] = MappingProxyType(
+    {"javascript": _javascript, "graaljs": _javascript, "python": _python, "value-param": _parameter}
 )
 
 
-def compile_condition(text: str, evaluator_type: str = "javascript", evaluators: Mapping[str, Evaluator] = EVALUATORS) -> Condition:
+def compile_condition(text: str, evaluator_type: str = "javascript") -> Condition:
     """Compile a condition with the evaluator of that name.
 
-    Raises InvalidExpression when there is no such evaluator, or it cannot compile the text; MissingExtra.
+    Raises InvalidExpression when there is no such evaluator, or it cannot compile the text (with the place); MissingExtra without
+    what the language needs.
     """
-    evaluator = evaluators.get(evaluator_type)
-    if evaluator is None:
-        known = ", ".join(sorted(evaluators))
+    if evaluator_type not in EVALUATORS:
+        known = ", ".join(sorted(EVALUATORS))
         raise InvalidExpression(f"No evaluator registered for type: {evaluator_type[:80]} (there are: {known})")
-    return evaluator.compile(text)
+    return EVALUATORS[evaluator_type](text)
 
 
 def is_true(value: Json) -> bool:
@@ -141,14 +115,8 @@ _FIRST_LINE: Final = re.compile(r"line 1 column (\d+)")
 @attrs.frozen(kw_only=True)
 class _Function:
     condition: Condition
-
-    @property
-    def names(self) -> frozenset[str]:
-        return self.condition.names
-
-    @property
-    def everything(self) -> bool:
-        return self.condition.everything
+    names: frozenset[str]
+    everything: bool
 
     def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
         try:
@@ -163,7 +131,8 @@ def compile_function(body: str) -> Condition:
     Raises InvalidExpression with the place, MissingExtra when only the extra knows what the body uses.
     """
     try:
-        return _Function(condition=compile_condition(f"{_BEFORE}{body}{_AFTER}", "javascript"))
+        inner = compile_condition(f"{_BEFORE}{body}{_AFTER}")
+        return _Function(condition=inner, names=inner.names, everything=inner.everything)
     except InvalidExpression as error:
         raise InvalidExpression(_in_its_own_words(str(error))) from None
 

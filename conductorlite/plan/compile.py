@@ -22,12 +22,12 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.language.conditions import EVALUATORS, Condition, Evaluator
+from conductorlite.language.conditions import Condition, compile_condition
 from conductorlite.language.jsonpath import NOTHING, Reads
 from conductorlite.language.schemas import SchemaCheck, compile_schema
 from conductorlite.language.templates import InputTemplate, Template, compile_input, compile_template
 from conductorlite.model.definitions import SchemaDef, Semantics, TaskDef, TaskType, WorkflowDef, WorkflowTask
-from conductorlite.model.errors import InvalidDefinition, InvalidExpression
+from conductorlite.model.errors import InvalidDefinition
 from conductorlite.model.limits import NO_LIMIT, Terms
 from conductorlite.model.policies import TaskPolicy, task_limit, task_policy
 from conductorlite.plan.joins import find_heralds
@@ -70,33 +70,22 @@ def _searches(template: object) -> bool:
 _FAR: Final = 64
 
 
-class Ahead(Mapping[str, "Reads"]):
-    """Per reference the reads of what is scheduled next, through tasks that end at once.
+class Ahead(dict[str, Reads]):
+    """Per reference the reads of what is scheduled next, through tasks that end at once; found when it is first asked for.
 
     Threads may ask at the same time: they find the same.
     """
 
     def __init__(self, nodes: Mapping[str, Node], output: Template | None, branches: frozenset[str]) -> None:
+        super().__init__()
         self._nodes = nodes
         self._output = output
         #: Nodes inside forks: their end is not that of the workflow.
         self._branches = branches
-        self._found: dict[str, Reads] = {}
 
-    def __getitem__(self, ref: str) -> Reads:
-        found = self._found.get(ref)
-        if found is None:
-            found = self._found[ref] = self._look(self._nodes[ref])
+    def __missing__(self, ref: str) -> Reads:
+        found = self[ref] = self._look(self._nodes[ref])
         return found
-
-    def __contains__(self, ref: object) -> bool:
-        return ref in self._nodes
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._nodes)
-
-    def __len__(self) -> int:
-        return len(self._nodes)
 
     def _look(self, node: Node) -> Reads:
         found: list[Reads] = []
@@ -216,7 +205,6 @@ class Plan:
 def compile_plan(
     definition: WorkflowDef,
     semantics: Semantics = Semantics.ORKES,
-    evaluators: Mapping[str, Evaluator] = EVALUATORS,
     *,
     valid: bool = False,
 ) -> Plan:
@@ -225,8 +213,8 @@ def compile_plan(
     if errors:
         raise InvalidDefinition(errors)
     places = dict(_flow(definition))
-    nodes = {ref: _node(places[ref].task, semantics, evaluators, **around) for ref, around in _surroundings(definition, places)}
-    undoing = dict(_compensations(places, semantics, evaluators))
+    nodes = {ref: _node(places[ref].task, semantics, **around) for ref, around in _surroundings(definition, places)}
+    undoing = dict(_compensations(places, semantics))
     every = {**nodes, **undoing}.values()
     input_check, output_check = (_checked(definition, schema) for schema in (definition.input_schema, definition.output_schema))
     checked = any((input_check, output_check, *(node.input_check or node.output_check for node in every)))
@@ -305,14 +293,12 @@ def _checked(definition: WorkflowDef | TaskDef | None, schema: SchemaDef | None)
     return compile_schema(schema) if schema.type.upper() == "JSON" else None
 
 
-def _compensations(
-    places: Mapping[str, TreePosition], semantics: Semantics, evaluators: Mapping[str, Evaluator]
-) -> Iterator[tuple[str, Node]]:
+def _compensations(places: Mapping[str, TreePosition], semantics: Semantics) -> Iterator[tuple[str, Node]]:
     """The nodes that undo others: in the loops of what they undo, and otherwise nowhere in the flow."""
     for ref, place in places.items():
         task = place.task.compensation
         if task is not None:
-            yield task.task_reference_name, _node(task, semantics, evaluators, loops=place.loops, compensates=ref)
+            yield task.task_reference_name, _node(task, semantics, loops=place.loops, compensates=ref)
 
 
 #: The lists that the flow goes through, by the type of the task they are in; those of other tasks it never comes to.
@@ -340,7 +326,6 @@ def _flow(definition: WorkflowDef) -> Iterator[tuple[str, TreePosition]]:
 def _node(
     task: WorkflowTask,
     semantics: Semantics,
-    evaluators: Mapping[str, Evaluator],
     *,
     successor: str | None = None,
     previous: str | None = None,
@@ -367,7 +352,7 @@ def _node(
         cases={case: _head(tasks) for case, tasks in task.decision_cases.items()},
         default_case=_head(task.default_case),
         body=_head(task.loop_over),
-        condition=_condition(task, evaluators),
+        condition=_condition(task),
         items=_items(task),
         params=_params(task),
         compensation=None if task.compensation is None else task.compensation.task_reference_name,
@@ -391,7 +376,7 @@ def _head(tasks: Sequence[WorkflowTask]) -> str | None:
     return tasks[0].task_reference_name if tasks else None
 
 
-def _condition(task: WorkflowTask, evaluators: Mapping[str, Evaluator]) -> Condition | None:
+def _condition(task: WorkflowTask) -> Condition | None:
     if task.type == TaskType.SWITCH:
         kind, text = task.evaluator_type or "value-param", task.expression or ""
     elif task.type == TaskType.DECISION and (task.case_expression or "").strip():
@@ -402,9 +387,7 @@ def _condition(task: WorkflowTask, evaluators: Mapping[str, Evaluator]) -> Condi
         kind, text = task.evaluator_type or "javascript", task.loop_condition or ""
     else:
         return None
-    if kind not in evaluators:
-        raise InvalidExpression(f"{task.task_reference_name}: no evaluator is registered for type {kind!r}")
-    return evaluators[kind].compile(text)
+    return compile_condition(text, kind)
 
 
 def _params(task: WorkflowTask) -> Template | None:

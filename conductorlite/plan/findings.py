@@ -7,7 +7,6 @@ from typing import Any
 
 import attrs
 
-from conductorlite.language.conditions import Evaluator
 from conductorlite.model.definitions import WorkflowDef, WorkflowTask
 from conductorlite.model.errors import Problem, Severity
 from conductorlite.plan.tree import TreePosition
@@ -38,7 +37,6 @@ class Scope:
     path: str
     nodes: tuple[TreePosition, ...]
     by_ref: Mapping[str, TreePosition]
-    evaluators: Mapping[str, Evaluator]
     #: Names that the engine's environment has; None where roots may be known that the definition does not tell.
     environment: Collection[str] | None = None
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from conductorlite.language.conditions import compile_condition, compile_function
+from conductorlite.language.conditions import EVALUATORS, compile_condition, compile_function
 from conductorlite.language.durations import parse_duration, parse_until
 from conductorlite.language.jq import compile_jq, need_jq
 from conductorlite.model.definitions import RateLimitConfig, RetryLogic, TaskDef, TaskType, TimeoutPolicy, WorkflowDef, WorkflowTask
@@ -292,15 +292,15 @@ def check_switch(node: TreePosition, scope: Scope, findings: Findings) -> None:
     """A SWITCH has an evaluator, an expression for it, and at least one case."""
     task, path = node.task, node.path
     evaluator, expression = task.evaluator_type, task.expression
-    known = sorted(scope.evaluators)
+    known = sorted(EVALUATORS)
     if evaluator is None or not evaluator.strip():
         findings.error(f"{path}.evaluatorType", f"is missing: SWITCH needs one of {', '.join(known)}")
     elif evaluator not in known:
         findings.error(f"{path}.evaluatorType", f"{evaluator[:60]!r} is not one of {', '.join(known)}")
     if expression is None or not expression.strip():
         findings.error(f"{path}.expression", "is missing: SWITCH needs an expression")
-    elif evaluator is not None and evaluator in scope.evaluators:
-        _compile(expression, evaluator, f"{path}.expression", scope, findings)
+    elif evaluator is not None and evaluator in EVALUATORS:
+        _compile(expression, evaluator, f"{path}.expression", findings)
     if evaluator == "value-param" and expression is not None and expression.strip():
         if "${" in expression:
             findings.warn(f"{path}.expression", "is the literal name of an input parameter: ${…} in it is not resolved")
@@ -323,18 +323,18 @@ def check_inline(node: TreePosition, scope: Scope, findings: Findings) -> None:
         findings.error(f"{path}.expression", "is empty: INLINE needs an expression")
     if is_expression(evaluator):
         return
-    if not isinstance(evaluator, str) or evaluator not in scope.evaluators:
-        known = ", ".join(sorted(scope.evaluators))
+    if not isinstance(evaluator, str) or evaluator not in EVALUATORS:
+        known = ", ".join(sorted(EVALUATORS))
         findings.error(f"{path}.evaluatorType", f"{str(evaluator)[:60]!r} is not one of {known}")
     elif isinstance(script, str) and not blank(script) and "${" not in script:
-        _compile(script, evaluator, f"{path}.expression", scope, findings)
+        _compile(script, evaluator, f"{path}.expression", findings)
 
 
 def check_decision(node: TreePosition, scope: Scope, findings: Findings) -> None:
     """A DECISION has a parameter or a script to decide by, and at least one case."""
     task = node.task
     if not blank(task.case_expression):
-        _compile(task.case_expression or "", "javascript", f"{node.path}.caseExpression", scope, findings)
+        _compile(task.case_expression or "", "javascript", f"{node.path}.caseExpression", findings)
     elif blank(task.case_value_param):
         findings.error(node.path, "DECISION needs caseValueParam or caseExpression")
     _check_cases(node, findings)
@@ -357,7 +357,7 @@ def check_loop(node: TreePosition, scope: Scope, findings: Findings) -> None:
     elif condition is not None and not condition.strip() and not listed:
         findings.warn(f"{path}.loopCondition", "is blank, which is false: the body runs once")
     elif condition is not None and condition.strip():
-        _compile(condition, task.evaluator_type or "javascript", f"{path}.loopCondition", scope, findings)
+        _compile(condition, task.evaluator_type or "javascript", f"{path}.loopCondition", findings)
         _check_names_read(node, condition, findings)
     keep = task.input_parameters.get("keepLastN")
     if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
@@ -390,9 +390,9 @@ def _body(loop: WorkflowTask) -> Iterator[WorkflowTask]:
             stack.extend(tasks)
 
 
-def _compile(script: str, evaluator: str, path: str, scope: Scope, findings: Findings) -> None:
+def _compile(script: str, evaluator: str, path: str, findings: Findings) -> None:
     try:
-        compile_condition(script, evaluator, scope.evaluators)
+        compile_condition(script, evaluator)
     except (InvalidExpression, MissingExtra) as error:
         findings.error(path, str(error))
 

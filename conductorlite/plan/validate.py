@@ -21,7 +21,7 @@ from typing import Any, Final, Union, get_args, get_origin
 
 import attrs
 
-from conductorlite.language.conditions import EVALUATORS, Evaluator, compile_condition
+from conductorlite.language.conditions import EVALUATORS, compile_condition
 from conductorlite.language.schemas import compile_schema
 from conductorlite.language.templates import compile_template
 from conductorlite.model.canonical import canonical
@@ -63,7 +63,6 @@ _FAILURE_WORKFLOW: Final = re.compile(r"\$workflow\.input\.[^.\s]+\Z")
 
 def validate(
     defn: WorkflowDef,
-    evaluators: Mapping[str, Evaluator] = EVALUATORS,
     *,
     environment: Collection[str] | None = (),
     served: Collection[str] | None = None,
@@ -75,7 +74,7 @@ def validate(
     (`Workers.task_types`): with it, tasks are warned of that nobody there would carry out.
 
     If values are not even of their declared types, or payloads are not JSON, or tasks are nested deeper than
-    MAX_NESTING, only that is reported: everything else presumes it. Scripts are compiled by `evaluators`, by name.
+    MAX_NESTING, only that is reported: everything else presumes it.
     """
     misshapen = _misshapen(defn, "$", WorkflowDef)
     if misshapen:
@@ -94,7 +93,7 @@ def validate(
                 inner = f"{node.path}.subWorkflowParam.workflowDefinition"
                 needed = held if node.task.type == TaskType.SUB_WORKFLOW else {}  # another is not waited for
                 waiting.append((params.workflow_definition, inner, depth + node.depth, needed))
-        _check_definition(definition, path, nodes, evaluators, environment, findings)
+        _check_definition(definition, path, nodes, environment, findings)
         check_served(nodes, served, findings)
     return findings.problems
 
@@ -110,13 +109,13 @@ def validate_task_def(task_def: TaskDef, path: str = "$") -> list[Problem]:
     return findings.problems
 
 
-def validate_event_handler(handler: EventHandler, evaluators: Mapping[str, Evaluator] = EVALUATORS) -> list[Problem]:
+def validate_event_handler(handler: EventHandler) -> list[Problem]:
     """All problems of an event handler, errors and warnings mixed."""
     misshapen = _misshapen(handler, "$", EventHandler)
     if misshapen:
         return misshapen
     findings = Findings()
-    check_event_handler(handler, "$", findings, evaluators)
+    check_event_handler(handler, "$", findings)
     return findings.problems
 
 
@@ -145,14 +144,13 @@ def _check_definition(
     defn: WorkflowDef,
     path: str,
     nodes: tuple[TreePosition, ...],
-    evaluators: Mapping[str, Evaluator],
     environment: Collection[str] | None,
     findings: Findings,
 ) -> None:
     by_ref: dict[str, TreePosition] = {}
     for node in nodes:
         by_ref.setdefault(node.task.task_reference_name, node)
-    scope = Scope(defn=defn, path=path, nodes=nodes, by_ref=by_ref, evaluators=evaluators, environment=environment)
+    scope = Scope(defn=defn, path=path, nodes=nodes, by_ref=by_ref, environment=environment)
     _check_workflow(defn, path, findings)
     check_workflow_extras(defn, path, findings)
     check_names(scope, findings)
@@ -314,16 +312,14 @@ def _shown(item: object) -> str:
     return f"a {type(item).__name__}"
 
 
-def check_event_handler(
-    handler: EventHandler, path: str, findings: Findings, evaluators: Mapping[str, Evaluator] = EVALUATORS
-) -> None:
+def check_event_handler(handler: EventHandler, path: str, findings: Findings) -> None:
     """All problems of an event handler whose values are of their declared types."""
     for field, text in (("name", handler.name), ("event", handler.event)):
         if blank(text):
             findings.error(f"{path}.{field}", "is empty")
         elif len(text) > MAX_KEY:
             findings.error(f"{path}.{field}", f"is longer than {MAX_KEY} characters")
-    _check_condition(handler, path, evaluators, findings)
+    _check_condition(handler, path, findings)
     if not handler.actions:
         findings.error(f"{path}.actions", "is empty")
     if not handler.active:
@@ -332,17 +328,17 @@ def check_event_handler(
         _check_action(action, f"{path}.actions[{number}]", findings)
 
 
-def _check_condition(handler: EventHandler, path: str, evaluators: Mapping[str, Evaluator], findings: Findings) -> None:
+def _check_condition(handler: EventHandler, path: str, findings: Findings) -> None:
     evaluator = handler.evaluator_type
-    if not blank(evaluator) and evaluator not in evaluators:
-        known = ", ".join(sorted(evaluators))
+    if not blank(evaluator) and evaluator not in EVALUATORS:
+        known = ", ".join(sorted(EVALUATORS))
         findings.error(f"{path}.evaluatorType", f"{str(evaluator)[:60]!r} is not one of {known}")
         return
     condition = handler.condition
     if condition is None or blank(condition):
         return
     try:
-        compile_condition(condition, evaluator if evaluator and not blank(evaluator) else "javascript", evaluators)
+        compile_condition(condition, evaluator if evaluator and not blank(evaluator) else "javascript")
     except (InvalidExpression, MissingExtra) as error:
         findings.error(f"{path}.condition", str(error))
 

@@ -1,4 +1,4 @@
-"""What a plan knows of the tasks that follow: a mapping over its references."""
+"""What a plan knows of the tasks that follow, by reference."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from conductorlite import WorkflowDef, WorkflowTask
 from conductorlite.plan.compile import compile_plan
 
 
-def test_it_is_a_mapping_of_all_references() -> None:
-    """As long as the plan has nodes, in their order; asked for something else it has nothing."""
+def test_it_answers_for_every_reference() -> None:
+    """What follows each node, found once; asked for something else it has nothing."""
     tasks = [WorkflowTask(name=ref, task_reference_name=ref, input_parameters={"x": "${a.output.x}"}) for ref in "abc"]
     plan = compile_plan(WorkflowDef(name="w", tasks=tasks))
-    assert (len(plan.ahead), list(plan.ahead)) == (3, list("abc"))
-    assert "d" not in plan.ahead
+    assert [plan.ahead[ref].members for ref in "abc"] == [{("a", "output")}, {("a", "output")}, frozenset()]
+    assert plan.ahead["a"] is plan.ahead["a"]
     with pytest.raises(KeyError):
         plan.ahead["d"]

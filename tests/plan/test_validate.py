@@ -7,7 +7,6 @@ from typing import Any
 import attrs
 import pytest
 
-from conductorlite.language.conditions import EVALUATORS
 from conductorlite.model.definitions import WorkflowDef, WorkflowTask
 from conductorlite.model.errors import Problem, Severity
 from conductorlite.model.scalars import MAX_NESTING
@@ -331,14 +330,6 @@ def test_a_loop_around_a_dynamic_fork_may_read_unknown_names() -> None:
     """The references of dynamic branches exist only at run time, so its condition is not second-guessed."""
     body = [task("f", **DYNAMIC_FORK), task("j", type="JOIN")]
     assert found(workflow(task("l", **{**LOOP, "loopCondition": "$.later > 1"}, loopOver=body))) == []
-
-
-def test_another_evaluator_may_be_named_when_it_is_given() -> None:
-    """A mapping of evaluators decides which names and which scripts are good."""
-    document = workflow(task(**{**SWITCH, "evaluatorType": "mine", "expression": "1"}, decisionCases={"1": []}))
-    defn = WorkflowDef.from_json(document)
-    assert [problem.path for problem in validate(defn)] == ["$.tasks[0].evaluatorType"]
-    assert validate(defn, {**EVALUATORS, "mine": EVALUATORS["javascript"]}) == []
 
 
 def nested(levels: int) -> WorkflowTask:
