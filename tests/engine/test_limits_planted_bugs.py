@@ -45,7 +45,7 @@ def slot_of_an_execution_lost(patch: Patch) -> None:
 def fence_not_checked(patch: Patch) -> None:
     """A limit is written over whatever another turn made of it; here each turn has read what was before the last change."""
     previous: dict[str, Line] = {}
-    real_line, real_change = stored.LimitRows.line, stored.LimitRowsWritten._change_limits
+    real_line, real_change = stored.LimitReads.line, stored.LimitWrites._change_limits
 
     def line(self: Any, key: str, heads: int) -> Line:
         known = previous.get(key) if heads < 1_000 else None  # whoever looks at all of it looks at what is there
@@ -61,8 +61,8 @@ def fence_not_checked(patch: Patch) -> None:
             else:
                 previous.pop(key, None)
 
-    patch.setattr(stored.LimitRows, "line", line)
-    patch.setattr(stored.LimitRowsWritten, "_change_limits", change)
+    patch.setattr(stored.LimitReads, "line", line)
+    patch.setattr(stored.LimitWrites, "_change_limits", change)
 
 
 def window_not_kept(patch: Patch) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from conductorlite import Engine, Task, TaskStatus, VirtualClock, Workers, WorkflowDef, WorkflowStatus
 from conductorlite.store.sqlite.backend import SQLiteBackend
-from conductorlite.store.sqlite.presence import this_kernel
+from conductorlite.store.sqlite.processes import this_kernel
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32" or not this_kernel(), reason="here no lock tells of a dead process: its lease does"

@@ -19,7 +19,7 @@ from conductorlite.model.clock import Clock
 from conductorlite.model.decisions import EventKind
 from conductorlite.plan.compile import compile_plan
 from conductorlite.store.sqlite.backend import SQLiteBackend
-from conductorlite.store.sqlite.marks import FileMarks
+from conductorlite.store.sqlite.processes import FileMarks
 from conductorlite.testing import FaultyBackend
 
 pytest.importorskip("fcntl", reason="marks need locks that end with their process")

@@ -1,46 +1,62 @@
-"""Limits, owners, holders and driven time in memory.
-
-Limits in memory.
-
-Owners in a memory store: `OwnerReads` and `OwnerWrites`.
-
-Holders in a memory store: `HolderReads`, `HolderWrites`, and presences, which are objects of this process.
-
-When a memory store was driven: `DrivenReads` and `DrivenWrites`.
-"""
+"""Limits, owners, holders and driven time in memory; presences are objects of this process."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import attrs
 
-from conductorlite.model.decisions import Event, Message, queue_prefix
+from conductorlite.model.decisions import queue_prefix
 from conductorlite.model.errors import FencedOut
 from conductorlite.model.executions import Task
 from conductorlite.model.limits import FORGOTTEN, Limit, LimitChange, Line, Member, MemberState
-from conductorlite.store.memory.rows import Ordered, Store
+from conductorlite.store.memory.rows import BaseReads, BaseWrites, Ordered
 from conductorlite.store.tables import HolderRow, Life, OwnerRow
 
-__all__ = [
-    "LimitRows",
-    "LimitRowsWritten",
-    "MemoryDrivenReads",
-    "MemoryDrivenWrites",
-    "MemoryHolderReads",
-    "MemoryHolderWrites",
-    "MemoryOwnerReads",
-    "MemoryOwnerWrites",
-    "MemoryPresence",
-]
+__all__ = ["LimitReads", "LimitWrites", "MemoryPresence"]
 
 
-class LimitRows:
-    """Reading limits."""
+def _waits(member: Member) -> bool:
+    return member.state is MemberState.WAITING
 
-    _store: Store
+
+def _renamed(queue: str, old: str, new: str) -> str:
+    prefix = queue_prefix(old)
+    return queue_prefix(new) + queue[len(prefix) :] if queue.startswith(prefix) else queue
+
+
+class MemoryPresence:
+    """The sign of one holder: among those there are, until it goes, or its engine is forgotten."""
+
+    leased = False
+
+    def __init__(self, present: dict[str, Life], number: int) -> None:
+        self._present = present
+        self.place = str(number)
+        present[self.place] = Life.ALIVE
+
+    def leave(self) -> None:
+        """End it, telling that the holder went of its own will."""
+        self._end(Life.LEFT)
+
+    def die(self) -> None:
+        """End it as the death of its process would."""
+        self._end(Life.DEAD)
+
+    def remove(self) -> None:
+        """End it and leave no trace."""
+        self._present.pop(self.place, None)
+
+    def _end(self, life: Life) -> None:
+        if self._present.get(self.place) is Life.ALIVE:
+            self._present[self.place] = life
+
+
+class LimitReads(BaseReads):
+    """Limits, and whose work is whose, read."""
+
+    # -- limits --------------------------------------------------------------------------------------------------------
 
     def line(self, key: str, heads: int) -> Line:
         """A limit with up to so many heads of each lane of its line."""
@@ -84,9 +100,46 @@ class LimitRows:
         lanes = self._store.lines.get(key, {}).values()
         return sum(1 for line in lanes for place in (line if before is None else line.before(before.place)))
 
+    # -- owners --------------------------------------------------------------------------------------------------------
 
-class LimitRowsWritten(LimitRows):
-    """Changing limits."""
+    def owners(self) -> Sequence[OwnerRow]:
+        """Everybody who owns an execution or an event, in order of names."""
+        events: dict[str, int] = {}
+        executions: dict[str, dict[str, int]] = {}
+        for execution in self._store.executions.values():
+            for event in execution.inbox.values():
+                events[event.owner] = events.get(event.owner, 0) + 1
+        for name, ids in self._store.owned.items():
+            for (workflow_id,) in ids:
+                status = self._store.workflows[workflow_id].status.value
+                counts = executions.setdefault(name, {})
+                counts[status] = counts.get(status, 0) + 1
+        events.pop("", None)
+        names = sorted(events.keys() | executions.keys())
+        return [OwnerRow(name=name, executions=executions.get(name, {}), events=events.get(name, 0)) for name in names]
+
+    # -- holders -------------------------------------------------------------------------------------------------------
+
+    def task_holders(self) -> Sequence[HolderRow]:
+        """Every holder, in order of names."""
+        return [row for _, row in sorted(self._store.holders.items())]
+
+    def held_by(self, holder: str) -> Sequence[Task]:
+        """The attempts a holder has, in order of execution, reference and attempt."""
+        keys = sorted(self._store.held.get(holder, ()))
+        return [self._store.executions[workflow_id].attempts[ref, attempt] for workflow_id, ref, attempt in keys]
+
+    # -- driven time ---------------------------------------------------------------------------------------------------
+
+    def driven(self, owner: str, since: int) -> Sequence[tuple[int, int]]:
+        """The stretches of an owner's drivers that end after `since`."""
+        return sorted((begin, end) for (whose, begin), end in self._store.driven.items() if whose == owner and end > since)
+
+
+class LimitWrites(LimitReads, BaseWrites):
+    """Limits, and whose work is whose, written."""
+
+    # -- limits --------------------------------------------------------------------------------------------------------
 
     def _change_limits(self, changes: Sequence[LimitChange]) -> None:
         store = self._store
@@ -135,43 +188,7 @@ class LimitRowsWritten(LimitRows):
         for key, holder in list(self._store.members_of.get(workflow_id, {})):
             self._drop_member(key, holder)
 
-
-def _waits(member: Member) -> bool:
-    return member.state is MemberState.WAITING
-
-
-class MemoryOwnerReads:
-    """Finding owners."""
-
-    _store: Store
-
-    def owners(self) -> Sequence[OwnerRow]:
-        """Everybody who owns an execution or an event, in order of names."""
-        events: dict[str, int] = {}
-        executions: dict[str, dict[str, int]] = {}
-        for execution in self._store.executions.values():
-            for event in execution.inbox.values():
-                events[event.owner] = events.get(event.owner, 0) + 1
-        for name, ids in self._store.owned.items():
-            for (workflow_id,) in ids:
-                status = self._store.workflows[workflow_id].status.value
-                counts = executions.setdefault(name, {})
-                counts[status] = counts.get(status, 0) + 1
-        events.pop("", None)
-        names = sorted(events.keys() | executions.keys())
-        return [OwnerRow(name=name, executions=executions.get(name, {}), events=events.get(name, 0)) for name in names]
-
-
-class MemoryOwnerWrites:
-    """Changing owners."""
-
-    _store: Store
-
-    if TYPE_CHECKING:
-
-        def _put_event(self, event: Event) -> None: ...
-
-        def _put_message(self, message: Message) -> None: ...
+    # -- owners --------------------------------------------------------------------------------------------------------
 
     def change_owner(self, old: str, new: str, after: str, limit: int) -> Sequence[str]:
         """Give up to `limit` executions of one owner to another, with their events and messages, and raise their fences."""
@@ -221,31 +238,7 @@ class MemoryOwnerWrites:
             store.put(store.schedules, row.name, attrs.evolve(row, owner=new, fence=row.fence + 1))
         return len(mine)
 
-
-def _renamed(queue: str, old: str, new: str) -> str:
-    prefix = queue_prefix(old)
-    return queue_prefix(new) + queue[len(prefix) :] if queue.startswith(prefix) else queue
-
-
-class MemoryHolderReads:
-    """Finding holders."""
-
-    _store: Store
-
-    def task_holders(self) -> Sequence[HolderRow]:
-        """Every holder, in order of names."""
-        return [row for _, row in sorted(self._store.holders.items())]
-
-    def held_by(self, holder: str) -> Sequence[Task]:
-        """The attempts a holder has, in order of execution, reference and attempt."""
-        keys = sorted(self._store.held.get(holder, ()))
-        return [self._store.executions[workflow_id].attempts[ref, attempt] for workflow_id, ref, attempt in keys]
-
-
-class MemoryHolderWrites:
-    """Coming and going."""
-
-    _store: Store
+    # -- holders -------------------------------------------------------------------------------------------------------
 
     def put_holder(self, row: HolderRow) -> None:
         """Register a holder, or renew it."""
@@ -264,48 +257,7 @@ class MemoryHolderWrites:
         if new is not None and after is not None and before != after:
             store.put(store.held.setdefault(after, {}), (new.workflow_id, new.ref, new.attempt), True)
 
-
-class MemoryPresence:
-    """The sign of one holder: among those there are, until it goes, or its engine is forgotten."""
-
-    leased = False
-
-    def __init__(self, present: dict[str, Life], number: int) -> None:
-        self._present = present
-        self.place = str(number)
-        present[self.place] = Life.ALIVE
-
-    def leave(self) -> None:
-        """End it, telling that the holder went of its own will."""
-        self._end(Life.LEFT)
-
-    def die(self) -> None:
-        """End it as the death of its process would."""
-        self._end(Life.DEAD)
-
-    def remove(self) -> None:
-        """End it and leave no trace."""
-        self._present.pop(self.place, None)
-
-    def _end(self, life: Life) -> None:
-        if self._present.get(self.place) is Life.ALIVE:
-            self._present[self.place] = life
-
-
-class MemoryDrivenReads:
-    """Finding the stretches in which engines drove."""
-
-    _store: Store
-
-    def driven(self, owner: str, since: int) -> Sequence[tuple[int, int]]:
-        """The stretches of an owner's drivers that end after `since`."""
-        return sorted((begin, end) for (whose, begin), end in self._store.driven.items() if whose == owner and end > since)
-
-
-class MemoryDrivenWrites:
-    """Noting such stretches."""
-
-    _store: Store
+    # -- driven time ---------------------------------------------------------------------------------------------------
 
     def note_driven(self, owner: str, begin: int, end: int) -> None:
         """Keep that an owner's driver drove from `begin` to `end`."""

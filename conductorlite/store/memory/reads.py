@@ -11,10 +11,10 @@ from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, Message, MessageKey
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.model.statuses import WorkflowStatus
-from conductorlite.store.memory.feed import MemoryChangeReads, MemoryUpkeepReads
-from conductorlite.store.memory.limits import LimitRows, MemoryDrivenReads, MemoryHolderReads, MemoryOwnerReads
-from conductorlite.store.memory.rows import Execution, Ordered, Store
-from conductorlite.store.memory.tables import MemoryEventReads, MemoryPayloadReads, MemoryScheduleReads, MemorySchemaReads
+from conductorlite.store.memory.feed import FeedReads
+from conductorlite.store.memory.limits import LimitReads
+from conductorlite.store.memory.rows import Execution, Ordered
+from conductorlite.store.memory.tables import TableReads
 from conductorlite.store.tables import ExecutionFilter, RelayItem
 
 __all__ = ["MemoryReads"]
@@ -25,22 +25,8 @@ _OVERREAD: Final = 4
 _NOBODY: Final = Execution("")
 
 
-class MemoryReads(
-    LimitRows,
-    MemoryEventReads,
-    MemoryScheduleReads,
-    MemoryPayloadReads,
-    MemoryChangeReads,
-    MemoryUpkeepReads,
-    MemorySchemaReads,
-    MemoryOwnerReads,
-    MemoryDrivenReads,
-    MemoryHolderReads,
-):
+class MemoryReads(LimitReads, TableReads, FeedReads):
     """One consistent view: the backend's lock is held while its block lasts."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
 
     def _of(self, workflow_id: str) -> Execution:
         return self._store.executions.get(workflow_id, _NOBODY)

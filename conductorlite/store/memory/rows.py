@@ -9,8 +9,8 @@ A sorted set: add, discard, first and ordered walks that stay cheap when it hold
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from conductorlite.model.canonical import ExternalPayload
 from conductorlite.model.decisions import Event, Message, MessageKey
@@ -311,3 +311,26 @@ class Store:
         """The ordered keys of the messages of one queue and priority, made on first use."""
         priorities = self.queues.setdefault(message.queue, {})
         return priorities.setdefault(-message.priority, Ordered())
+
+
+class BaseReads:
+    """What every query uses."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+
+class BaseWrites(BaseReads):
+    """What every change uses."""
+
+    if TYPE_CHECKING:
+
+        def _put_event(self, event: Event) -> None: ...
+
+        def _drop_event(self, execution: Execution, event_id: str) -> None: ...
+
+        def _put_message(self, message: Message) -> None: ...
+
+        def post(self, events: Iterable[Event]) -> None: ...
+
+        def remove(self, workflow_id: str) -> None: ...

@@ -1,19 +1,9 @@
-"""Documents, schedules, schemas and event handlers in memory.
-
-What a memory store knows of the payload storage: `PayloadReads` and `PayloadWrites`.
-
-Schedules in memory: rows under a fence, and the events in their inboxes.
-
-Registered schemas in a memory store.
-
-Event handlers and their records in a memory store: `EventReads` and `EventWrites`.
-"""
+"""What stands in a memory store beside the executions: documents of the payload storage, schedules, schemas, event handlers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import attrs
 
@@ -21,25 +11,20 @@ from conductorlite.model.canonical import ExternalPayload
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import FencedOut, InvariantBroken
 from conductorlite.model.handlers import EventExecution
-from conductorlite.store.memory.rows import Execution, Ordered, Store
+from conductorlite.store.memory.rows import BaseReads, BaseWrites, Ordered
 from conductorlite.store.tables import EventPlace, LoosePayload, ScheduleRow
 
-__all__ = [
-    "MemoryEventReads",
-    "MemoryEventWrites",
-    "MemoryPayloadReads",
-    "MemoryPayloadWrites",
-    "MemoryScheduleReads",
-    "MemoryScheduleWrites",
-    "MemorySchemaReads",
-    "MemorySchemaWrites",
-]
+__all__ = ["TableReads", "TableWrites"]
 
 
-class MemoryPayloadReads:
-    """The store's account of the payload storage, read."""
+def _indexes(execution: EventExecution) -> tuple[tuple[str, str], ...]:
+    return (("all", ""), ("name", execution.name), ("message", execution.message_id))
 
-    _store: Store
+
+class TableReads(BaseReads):
+    """What stands beside the executions, read."""
+
+    # -- documents in the payload storage ------------------------------------------------------------------------------
 
     def externals(self, workflow_id: str, digests: Iterable[str] | None) -> Mapping[str, ExternalPayload]:
         """Documents of an execution that lie in the storage, of these hashes or (None) all, by hash."""
@@ -68,9 +53,68 @@ class MemoryPayloadReads:
         """When an object was last noted as loose; None when it is not."""
         return max(self._store.loose.get(key, {}).values(), default=None)
 
+    # -- schedules -----------------------------------------------------------------------------------------------------
 
-class MemoryPayloadWrites(MemoryPayloadReads):
-    """The store's account of the payload storage, written. Tables in tables are replaced, so that a change can be undone."""
+    def schedule(self, name: str) -> ScheduleRow | None:
+        """A schedule by its name, or None."""
+        return self._store.schedules.get(name)
+
+    def schedules(self, after: str, limit: int) -> Sequence[ScheduleRow]:
+        """A page of schedules in ascending order of names, greater than `after`."""
+        return [self._store.schedules[name] for (name,) in islice(self._store.schedule_names.after((after,)), limit)]
+
+    def next_event(self, owner: str = "") -> tuple[int, str] | None:
+        """`due_at` and address of the first event of an owner that is not held, or None."""
+        keys = self._store.due.get(owner)
+        key = None if keys is None else keys.first()
+        return None if key is None else (key[0], key[1])
+
+    # -- schemas -------------------------------------------------------------------------------------------------------
+
+    def schema_def(self, name: str, version: int | None) -> str | None:
+        """A registered schema; version None is the highest."""
+        table = self._store.schema_defs
+        if version is None:
+            version = max((number for known, number in table if known == name), default=None)
+        return None if version is None else table.get((name, version))
+
+    def schema_defs(self) -> Sequence[tuple[str, int]]:
+        """Names and versions of the registered schemas, in order."""
+        return sorted(self._store.schema_defs)
+
+    # -- event handlers and their records ------------------------------------------------------------------------------
+
+    def event_handler(self, name: str) -> str | None:
+        """The event handler of that name, or None."""
+        found = self._store.event_handlers.get(name)
+        return None if found is None else found[2]
+
+    def event_handlers(self, event: str | None, *, active_only: bool) -> Sequence[str]:
+        """The event handlers of an event (None: of all), in order of their names."""
+        return [
+            text
+            for _, (its_event, active, text) in sorted(self._store.event_handlers.items())
+            if (event is None or its_event == event) and (active or not active_only)
+        ]
+
+    def event_execution(self, name: str, event: str, message_id: str, number: int) -> EventExecution | None:
+        """What became of one action for one message, or None when nothing did yet."""
+        return self._store.event_executions.get((name, event, message_id, number))
+
+    def event_executions(
+        self, name: str | None, message_id: str | None, after: EventPlace | None, limit: int
+    ) -> Sequence[EventExecution]:
+        """A page of records, newest first."""
+        index = ("message", message_id) if message_id is not None else ("name", name) if name is not None else ("all", "")
+        places = self._store.event_places.get((index[0], index[1] or ""))
+        rows = (self._store.event_executions[place[1:]] for place in (() if places is None else places.before(after)))
+        return list(islice((row for row in rows if name is None or row.name == name), limit))
+
+
+class TableWrites(TableReads, BaseWrites):
+    """What stands beside the executions, written."""
+
+    # -- documents in the payload storage ------------------------------------------------------------------------------
 
     def loosen(self, loose: Sequence[LoosePayload]) -> None:
         """Note objects as loose, in place of what was noted for the same key and execution."""
@@ -104,39 +148,7 @@ class MemoryPayloadWrites(MemoryPayloadReads):
             store.put(store.external_users, one.key, users)
             self._noted(one.key, {workflow_id: 0, **store.loose.get(one.key, {})})
 
-
-class MemoryScheduleReads:
-    """Finding schedules."""
-
-    _store: Store
-
-    def schedule(self, name: str) -> ScheduleRow | None:
-        """A schedule by its name, or None."""
-        return self._store.schedules.get(name)
-
-    def schedules(self, after: str, limit: int) -> Sequence[ScheduleRow]:
-        """A page of schedules in ascending order of names, greater than `after`."""
-        return [self._store.schedules[name] for (name,) in islice(self._store.schedule_names.after((after,)), limit)]
-
-    def next_event(self, owner: str = "") -> tuple[int, str] | None:
-        """`due_at` and address of the first event of an owner that is not held, or None."""
-        keys = self._store.due.get(owner)
-        key = None if keys is None else keys.first()
-        return None if key is None else (key[0], key[1])
-
-
-class MemoryScheduleWrites:
-    """Changing schedules."""
-
-    _store: Store
-
-    if TYPE_CHECKING:
-
-        def _drop_event(self, execution: Execution, event_id: str) -> None: ...
-
-        def post(self, events: Iterable[Event]) -> None: ...
-
-        def remove(self, workflow_id: str) -> None: ...
+    # -- schedules -----------------------------------------------------------------------------------------------------
 
     def put_schedule(self, row: ScheduleRow, consumed: Sequence[str], events: Sequence[Event]) -> None:
         """Store a schedule under its fence, and rewrite its inbox; raises FencedOut."""
@@ -159,28 +171,7 @@ class MemoryScheduleWrites:
             store.discard(store.schedule_names, (name,))
             self.remove(row.address)
 
-
-class MemorySchemaReads:
-    """The queries of `SchemaReads`."""
-
-    _store: Store
-
-    def schema_def(self, name: str, version: int | None) -> str | None:
-        """A registered schema; version None is the highest."""
-        table = self._store.schema_defs
-        if version is None:
-            version = max((number for known, number in table if known == name), default=None)
-        return None if version is None else table.get((name, version))
-
-    def schema_defs(self) -> Sequence[tuple[str, int]]:
-        """Names and versions of the registered schemas, in order."""
-        return sorted(self._store.schema_defs)
-
-
-class MemorySchemaWrites:
-    """The changes of `SchemaWrites`."""
-
-    _store: Store
+    # -- schemas -------------------------------------------------------------------------------------------------------
 
     def put_schema_def(self, name: str, version: int, text: str) -> None:
         """Register or replace a schema."""
@@ -188,41 +179,7 @@ class MemorySchemaWrites:
         store.put(store.schema_defs, (name, version), text)
         store.put(store.counters, "registry", store.counters["registry"] + 1)
 
-
-class MemoryEventReads:
-    """Reading what there is of events."""
-
-    _store: Store
-
-    def event_handler(self, name: str) -> str | None:
-        """The event handler of that name, or None."""
-        found = self._store.event_handlers.get(name)
-        return None if found is None else found[2]
-
-    def event_handlers(self, event: str | None, *, active_only: bool) -> Sequence[str]:
-        """The event handlers of an event (None: of all), in order of their names."""
-        return [
-            text
-            for _, (its_event, active, text) in sorted(self._store.event_handlers.items())
-            if (event is None or its_event == event) and (active or not active_only)
-        ]
-
-    def event_execution(self, name: str, event: str, message_id: str, number: int) -> EventExecution | None:
-        """What became of one action for one message, or None when nothing did yet."""
-        return self._store.event_executions.get((name, event, message_id, number))
-
-    def event_executions(
-        self, name: str | None, message_id: str | None, after: EventPlace | None, limit: int
-    ) -> Sequence[EventExecution]:
-        """A page of records, newest first."""
-        index = ("message", message_id) if message_id is not None else ("name", name) if name is not None else ("all", "")
-        places = self._store.event_places.get((index[0], index[1] or ""))
-        rows = (self._store.event_executions[place[1:]] for place in (() if places is None else places.before(after)))
-        return list(islice((row for row in rows if name is None or row.name == name), limit))
-
-
-class MemoryEventWrites(MemoryEventReads):
-    """Changing it."""
+    # -- event handlers and their records ------------------------------------------------------------------------------
 
     def put_event_handler(self, name: str, event: str, active: bool, text: str) -> None:
         """Register or replace an event handler."""
@@ -252,7 +209,3 @@ class MemoryEventWrites(MemoryEventReads):
             for index in _indexes(execution):
                 store.discard(store.event_places[index], place)
         return len(places)
-
-
-def _indexes(execution: EventExecution) -> tuple[tuple[str, str], ...]:
-    return (("all", ""), ("name", execution.name), ("message", execution.message_id))

@@ -13,11 +13,11 @@ from conductorlite.model.decisions import Decision, Event, Message, MessageKey, 
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvariantBroken, KeyTaken
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, changed
 from conductorlite.model.limits import LimitChange
-from conductorlite.store.memory.feed import MemoryArchiveWrites
-from conductorlite.store.memory.limits import LimitRowsWritten, MemoryDrivenWrites, MemoryHolderWrites, MemoryOwnerWrites
+from conductorlite.store.memory.feed import FeedWrites
+from conductorlite.store.memory.limits import LimitWrites
 from conductorlite.store.memory.reads import MemoryReads
 from conductorlite.store.memory.rows import Execution, Ordered, Store
-from conductorlite.store.memory.tables import MemoryEventWrites, MemoryPayloadWrites, MemoryScheduleWrites, MemorySchemaWrites
+from conductorlite.store.memory.tables import TableWrites
 from conductorlite.store.tables import RelayItem
 
 __all__ = ["MemoryWrites"]
@@ -74,18 +74,7 @@ def _indexes(workflow: Workflow | None) -> dict[tuple[str, str], tuple[int, str]
     return dict.fromkeys(found, (workflow.created_at, workflow.workflow_id))
 
 
-class MemoryWrites(
-    MemoryReads,
-    LimitRowsWritten,
-    MemoryEventWrites,
-    MemoryScheduleWrites,
-    MemoryPayloadWrites,
-    MemoryArchiveWrites,
-    MemorySchemaWrites,
-    MemoryOwnerWrites,
-    MemoryDrivenWrites,
-    MemoryHolderWrites,
-):
+class MemoryWrites(MemoryReads, LimitWrites, TableWrites, FeedWrites):
     """One atomic change; sees its own writes."""
 
     def __init__(self, store: Store, *, relay: bool) -> None:

@@ -29,13 +29,11 @@ from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.store.ports import PayloadStorage
 from conductorlite.store.sqlite.backup import copy
 from conductorlite.store.sqlite.connections import Settings, open_reader, open_writer, release, translated
-from conductorlite.store.sqlite.marks import FileMarks
-from conductorlite.store.sqlite.presence import Presences, SQLitePresence
-from conductorlite.store.sqlite.reads import SQLiteReads
+from conductorlite.store.sqlite.processes import FileMarks, Presences, SQLitePresence
 from conductorlite.store.sqlite.reserve import LARGE, Reserve
 from conductorlite.store.sqlite.schema import refuse_newer
 from conductorlite.store.sqlite.statements import Counts
-from conductorlite.store.sqlite.writes import SQLiteWrites
+from conductorlite.store.sqlite.transactions import SQLiteReads, SQLiteWrites
 from conductorlite.store.tables import Life
 
 __all__ = ["SQLiteBackend"]

@@ -1,11 +1,9 @@
-"""What is to be indexed of a SQLite store: `ChangeReads` and `ChangeWrites`.
+"""What is to be indexed of a SQLite store, and how much it holds.
 
 A turn does nothing for it. `indexed` keeps, by the rowid of an execution, the fence at which it was indexed last. New ones have
 higher rowids than all that were indexed, for that is the order of indexing; of those that had not ended the fences are compared;
 and what is rare is put into `pending` by triggers, which stand while a feed is on: removals, archiving, turns on what has ended,
 attempts that are dropped or renamed.
-
-How much a SQLite store holds: `UpkeepReads`.
 """
 
 from __future__ import annotations
@@ -16,11 +14,11 @@ from typing import Final
 
 from conductorlite.model.errors import StorageCorrupt
 from conductorlite.model.executions import Task
-from conductorlite.store.sqlite.rows import TASK_COLUMNS, task_of
+from conductorlite.store.sqlite.rows import TASK_COLUMNS, BaseReads, BaseWrites, task_of
 from conductorlite.store.sqlite.search import SQLiteIndex
 from conductorlite.store.tables import Change, Feed, FeedKind, Size, Sizes
 
-__all__ = ["SQLiteChangeReads", "SQLiteChangeWrites", "SQLiteUpkeepReads"]
+__all__ = ["FeedReads", "FeedWrites"]
 
 FEED: Final = "SELECT reader, position, complete FROM feeds WHERE n = ?"
 #: What comes later as new is as if it were gone.
@@ -72,10 +70,33 @@ _TRIGGERS: Final = {
 }
 
 
-class SQLiteChangeReads:
-    """What has changed."""
+#: By kind of row: its table, and the columns whose texts are counted.
+_KINDS: Final = {
+    "executions": ("workflows", ("input", "output", "variables", "task_to_domain", "reason")),
+    "tasks": ("tasks", ("input", "output", "reason", "traceback")),
+    "history": ("history", ("payload", "cause", "reason")),
+    "texts": ("texts", ("text",)),
+    "logs": ("task_logs", ("text",)),
+    "events": ("inbox", ("data",)),
+    "messages": ("messages", ()),
+    "definitions": ("definitions", ("text",)),
+    "archive": ("archive", ("document",)),
+    "changes": ("pending", ()),
+}
 
-    _connection: sqlite3.Connection
+#: Kinds of rows that belong to an execution.
+_OWN: Final = ("executions", "tasks", "history", "texts", "logs", "events")
+
+
+def _bytes(columns: tuple[str, ...]) -> str:
+    lengths = " + ".join(f"coalesce(length(CAST(r.{column} AS BLOB)), 0)" for column in columns)
+    return f"coalesce(sum({lengths}), 0)" if lengths else "0"
+
+
+class FeedReads(BaseReads):
+    """What is to be indexed, and how much there is."""
+
+    # -- what is to be indexed -----------------------------------------------------------------------------------------
 
     def index(self) -> SQLiteIndex:
         """The index in the file."""
@@ -116,11 +137,30 @@ class SQLiteChangeReads:
         """The attempts that turns have changed which were committed after that fence."""
         return [task_of(row) for row in self._connection.execute(ATTEMPTS_SINCE, (workflow_id, fence))]
 
+    # -- how much there is ---------------------------------------------------------------------------------------------
 
-class SQLiteChangeWrites(SQLiteChangeReads):
+    def sizes(self) -> Sizes:
+        """How much there is; reads everything."""
+        execute = self._connection.execute
+        kinds = {}
+        own: dict[tuple[str, str], Size] = {}
+        for kind, (table, columns) in _KINDS.items():
+            rows, held = execute(f"SELECT count(*), {_bytes(columns)} FROM {table} AS r").fetchone()
+            kinds[kind] = Size(rows, held)
+            if kind not in _OWN:
+                continue
+            per_name = f"SELECT w.name, w.status, count(*), {_bytes(columns)} FROM {table} AS r JOIN workflows AS w"
+            for name, status, rows, held in execute(f"{per_name} ON w.workflow_id = r.workflow_id GROUP BY w.name, w.status"):
+                known = own.get((name, status), Size(0, 0))
+                own[name, status] = Size(known.rows + (rows if kind == "executions" else 0), known.bytes + held)
+        page, pages, free = (execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count"))
+        return Sizes(kinds=kinds, executions=own, file_bytes=page * pages, free_bytes=page * free)
+
+
+class FeedWrites(FeedReads, BaseWrites):
     """Keeping what was indexed."""
 
-    _dirty: bool
+    # -- what is to be indexed -----------------------------------------------------------------------------------------
 
     def index(self) -> SQLiteIndex:
         """The index in the file, to be changed."""
@@ -173,49 +213,3 @@ class SQLiteChangeWrites(SQLiteChangeReads):
                 if not self._connection.in_transaction:
                     raise
                 self.end_feed(FeedKind.OWN)  # it is damaged, and keeps nobody from removing
-
-
-#: By kind of row: its table, and the columns whose texts are counted.
-_KINDS: Final = {
-    "executions": ("workflows", ("input", "output", "variables", "task_to_domain", "reason")),
-    "tasks": ("tasks", ("input", "output", "reason", "traceback")),
-    "history": ("history", ("payload", "cause", "reason")),
-    "texts": ("texts", ("text",)),
-    "logs": ("task_logs", ("text",)),
-    "events": ("inbox", ("data",)),
-    "messages": ("messages", ()),
-    "definitions": ("definitions", ("text",)),
-    "archive": ("archive", ("document",)),
-    "changes": ("pending", ()),
-}
-
-#: Kinds of rows that belong to an execution.
-_OWN: Final = ("executions", "tasks", "history", "texts", "logs", "events")
-
-
-def _bytes(columns: tuple[str, ...]) -> str:
-    lengths = " + ".join(f"coalesce(length(CAST(r.{column} AS BLOB)), 0)" for column in columns)
-    return f"coalesce(sum({lengths}), 0)" if lengths else "0"
-
-
-class SQLiteUpkeepReads:
-    """Measuring."""
-
-    _connection: sqlite3.Connection
-
-    def sizes(self) -> Sizes:
-        """How much there is; reads everything."""
-        execute = self._connection.execute
-        kinds = {}
-        own: dict[tuple[str, str], Size] = {}
-        for kind, (table, columns) in _KINDS.items():
-            rows, held = execute(f"SELECT count(*), {_bytes(columns)} FROM {table} AS r").fetchone()
-            kinds[kind] = Size(rows, held)
-            if kind not in _OWN:
-                continue
-            per_name = f"SELECT w.name, w.status, count(*), {_bytes(columns)} FROM {table} AS r JOIN workflows AS w"
-            for name, status, rows, held in execute(f"{per_name} ON w.workflow_id = r.workflow_id GROUP BY w.name, w.status"):
-                known = own.get((name, status), Size(0, 0))
-                own[name, status] = Size(known.rows + (rows if kind == "executions" else 0), known.bytes + held)
-        page, pages, free = (execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count"))
-        return Sizes(kinds=kinds, executions=own, file_bytes=page * pages, free_bytes=page * free)

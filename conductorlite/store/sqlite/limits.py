@@ -1,21 +1,11 @@
-"""Limits, owners, holders and driven time in SQLite.
-
-Limits in SQLite: one row per limit, one per member; the line is an index.
-
-Owners in a SQLite store: `OwnerReads` and `OwnerWrites`.
-
-Holders in a SQLite store: `HolderReads` and `HolderWrites`.
-
-When a SQLite store was driven: `DrivenReads` and `DrivenWrites`.
-"""
+"""Limits, owners, holders and driven time in SQLite: one row per limit, one per member; the line is an index."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
@@ -24,19 +14,10 @@ from conductorlite.model.errors import FencedOut
 from conductorlite.model.executions import Task
 from conductorlite.model.limits import FORGOTTEN, Limit, LimitChange, Line, Member, MemberState
 from conductorlite.store.sqlite import statements as sql
-from conductorlite.store.sqlite.rows import Row, task_of
+from conductorlite.store.sqlite.rows import BaseReads, BaseWrites, task_of
 from conductorlite.store.tables import HolderRow, OwnerRow
 
-__all__ = [
-    "LimitRows",
-    "LimitRowsWritten",
-    "SQLiteDrivenReads",
-    "SQLiteDrivenWrites",
-    "SQLiteHolderReads",
-    "SQLiteHolderWrites",
-    "SQLiteOwnerReads",
-    "SQLiteOwnerWrites",
-]
+__all__ = ["LimitReads", "LimitWrites"]
 
 _COLUMNS: Final = tuple(field.name for field in attrs.fields(Member))
 _MEMBER: Final = ", ".join(_COLUMNS)
@@ -85,10 +66,25 @@ WAITING: Final = "SELECT count(*) FROM limit_members WHERE key = ? AND state = '
 BEFORE: Final = f"{WAITING} AND priority >= ? AND (-priority, asked_at, created_at, workflow_id, seq, holder) < (?, ?, ?, ?, ?, ?)"
 
 
-class LimitRows:
-    """Reading limits."""
+def _row(member: Member) -> tuple[Any, ...]:
+    cells = _cells(member)
+    return (*cells[:_STATE], member.state.value, *cells[_STATE + 1 :])
 
-    _execute: Callable[..., sqlite3.Cursor]
+
+def _member(row: tuple[Any, ...]) -> Member:
+    fields = dict(zip(_COLUMNS, row, strict=True))
+    return Member(**{**fields, "state": MemberState(fields["state"])})
+
+
+def _limit(row: tuple[Any, ...]) -> Limit:
+    fields = dict(zip(_LIMIT.split(", "), row, strict=True))
+    return Limit(**{**fields, "log": tuple(json.loads(fields["log"])), "unpolled": tuple(json.loads(fields["unpolled"] or "[]"))})
+
+
+class LimitReads(BaseReads):
+    """Limits, and whose work is whose, read."""
+
+    # -- limits --------------------------------------------------------------------------------------------------------
 
     def line(self, key: str, heads: int) -> Line:
         """A limit with up to so many heads of each lane of its line."""
@@ -139,11 +135,47 @@ class LimitRows:
         count: int = found.fetchone()[0]
         return count
 
+    # -- owners --------------------------------------------------------------------------------------------------------
 
-class LimitRowsWritten(LimitRows):
-    """Changing limits."""
+    def owners(self) -> Sequence[OwnerRow]:
+        """Everybody who owns an execution or an event, in order of names; reads an index entry for each."""
+        events: dict[str, int] = dict(self._execute(sql.OWNERS_OF_LETTERS))
+        executions: dict[str, dict[str, int]] = {}
+        for name, status, number in self._execute(sql.OWNERS):
+            executions.setdefault(name, {})[status] = number
+        names = sorted(events.keys() | executions.keys())
+        return [OwnerRow(name=name, executions=executions.get(name, {}), events=events.get(name, 0)) for name in names]
 
-    _executemany: Callable[..., sqlite3.Cursor]
+    def _event_owners(self) -> list[str]:
+        """Whose events there are that are not held, found along the index of what is due."""
+        found: list[str] = []
+        row = self._execute(sql.FIRST_LETTER_OWNER).fetchone()
+        while row[0] is not None:
+            found.append(row[0])
+            row = self._execute(sql.NEXT_LETTER_OWNER, row).fetchone()
+        return found
+
+    # -- holders -------------------------------------------------------------------------------------------------------
+
+    def task_holders(self) -> Sequence[HolderRow]:
+        """Every holder, in order of names."""
+        return [HolderRow(holder=name, place=place, lease_until=until) for name, place, until in self._execute(sql.HOLDERS)]
+
+    def held_by(self, holder: str) -> Sequence[Task]:
+        """The attempts a holder has, in order of execution, reference and attempt."""
+        return [task_of(row) for row in self._execute(sql.HELD_BY, (holder,))]
+
+    # -- driven time ---------------------------------------------------------------------------------------------------
+
+    def driven(self, owner: str, since: int) -> Sequence[tuple[int, int]]:
+        """The stretches of an owner's drivers that end after `since`; reads all there are of it."""
+        return [(begin, end) for begin, end in self._execute(sql.DRIVEN, (owner, since))]
+
+
+class LimitWrites(LimitReads, BaseWrites):
+    """Limits, and whose work is whose, written."""
+
+    # -- limits --------------------------------------------------------------------------------------------------------
 
     def _change_limits(self, changes: Sequence[LimitChange]) -> None:
         for change in changes:
@@ -170,54 +202,7 @@ class LimitRowsWritten(LimitRows):
         if self._execute(FORGET_LIMIT, (key, fence, key)).rowcount:
             self._execute(NOTE_FORGOTTEN, (fence,))
 
-
-def _row(member: Member) -> tuple[Any, ...]:
-    cells = _cells(member)
-    return (*cells[:_STATE], member.state.value, *cells[_STATE + 1 :])
-
-
-def _member(row: tuple[Any, ...]) -> Member:
-    fields = dict(zip(_COLUMNS, row, strict=True))
-    return Member(**{**fields, "state": MemberState(fields["state"])})
-
-
-def _limit(row: tuple[Any, ...]) -> Limit:
-    fields = dict(zip(_LIMIT.split(", "), row, strict=True))
-    return Limit(**{**fields, "log": tuple(json.loads(fields["log"])), "unpolled": tuple(json.loads(fields["unpolled"] or "[]"))})
-
-
-class SQLiteOwnerReads:
-    """Finding owners."""
-
-    _execute: Callable[..., sqlite3.Cursor]
-
-    def owners(self) -> Sequence[OwnerRow]:
-        """Everybody who owns an execution or an event, in order of names; reads an index entry for each."""
-        events: dict[str, int] = dict(self._execute(sql.OWNERS_OF_LETTERS))
-        executions: dict[str, dict[str, int]] = {}
-        for name, status, number in self._execute(sql.OWNERS):
-            executions.setdefault(name, {})[status] = number
-        names = sorted(events.keys() | executions.keys())
-        return [OwnerRow(name=name, executions=executions.get(name, {}), events=events.get(name, 0)) for name in names]
-
-    def _event_owners(self) -> list[str]:
-        """Whose events there are that are not held, found along the index of what is due."""
-        found: list[str] = []
-        row = self._execute(sql.FIRST_LETTER_OWNER).fetchone()
-        while row[0] is not None:
-            found.append(row[0])
-            row = self._execute(sql.NEXT_LETTER_OWNER, row).fetchone()
-        return found
-
-
-class SQLiteOwnerWrites:
-    """Changing owners."""
-
-    _execute: Callable[..., sqlite3.Cursor]
-
-    if TYPE_CHECKING:
-
-        def _many(self, statement: str, rows: Iterable[Row]) -> None: ...
+    # -- owners --------------------------------------------------------------------------------------------------------
 
     def change_owner(self, old: str, new: str, after: str, limit: int) -> Sequence[str]:
         """Give up to `limit` executions of one owner to another, with their events and messages, and raise their fences."""
@@ -235,27 +220,7 @@ class SQLiteOwnerWrites:
         self._many(sql.OWN_THE_REST, [(new, old)])
         return self._execute(sql.OWN_SCHEDULES, (new, old)).rowcount
 
-
-class SQLiteHolderReads:
-    """Finding holders."""
-
-    _execute: Callable[..., sqlite3.Cursor]
-
-    def task_holders(self) -> Sequence[HolderRow]:
-        """Every holder, in order of names."""
-        return [HolderRow(holder=name, place=place, lease_until=until) for name, place, until in self._execute(sql.HOLDERS)]
-
-    def held_by(self, holder: str) -> Sequence[Task]:
-        """The attempts a holder has, in order of execution, reference and attempt."""
-        return [task_of(row) for row in self._execute(sql.HELD_BY, (holder,))]
-
-
-class SQLiteHolderWrites:
-    """Coming and going."""
-
-    if TYPE_CHECKING:
-
-        def _many(self, statement: str, rows: Iterable[Row]) -> None: ...
+    # -- holders -------------------------------------------------------------------------------------------------------
 
     def put_holder(self, row: HolderRow) -> None:
         """Register a holder, or renew it."""
@@ -265,21 +230,7 @@ class SQLiteHolderWrites:
         """Forget a holder; nothing happens when it is not there."""
         self._many(sql.DROP_HOLDER, [(holder,)])
 
-
-class SQLiteDrivenReads:
-    """Finding the stretches in which engines drove."""
-
-    _execute: Callable[..., sqlite3.Cursor]
-
-    def driven(self, owner: str, since: int) -> Sequence[tuple[int, int]]:
-        """The stretches of an owner's drivers that end after `since`; reads all there are of it."""
-        return [(begin, end) for begin, end in self._execute(sql.DRIVEN, (owner, since))]
-
-
-class SQLiteDrivenWrites:
-    """Noting such stretches."""
-
-    _execute: Callable[..., sqlite3.Cursor]
+    # -- driven time ---------------------------------------------------------------------------------------------------
 
     def note_driven(self, owner: str, begin: int, end: int) -> None:
         """Keep that an owner's driver drove from `begin` to `end`."""

@@ -11,7 +11,8 @@ last.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from operator import attrgetter
 from typing import Any, Final, TypeVar
@@ -21,7 +22,7 @@ import attrs
 from conductorlite.model.canonical import EMPTY, INLINE_LIMIT, Payload
 from conductorlite.model.decisions import Event, EventKind, Message
 from conductorlite.model.definitions import Semantics
-from conductorlite.model.errors import StorageCorrupt
+from conductorlite.model.errors import InvalidInput, StorageCorrupt
 from conductorlite.model.executions import HistoryEvent, HistoryKind, PollData, Task, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
@@ -333,3 +334,29 @@ def poll_of(row: Row) -> PollData:
     """The poll of a row."""
     task_type, domain, worker_id, at = row
     return PollData(queue_name=task_type, domain=domain or None, worker_id=worker_id, last_poll_time=at)
+
+
+class BaseReads:
+    """What every query of a view uses."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._execute = connection.execute
+
+
+class BaseWrites(BaseReads):
+    """What every change uses."""
+
+    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+        super().__init__(connection)
+        self._path = path
+        self._executemany = connection.executemany
+        #: Whether this transaction has written anything that a failing decision must not take along.
+        self._dirty = False
+
+    def _many(self, statement: str, rows: Iterable[Row]) -> None:
+        self._dirty = True
+        try:
+            self._executemany(statement, rows)
+        except (UnicodeEncodeError, OverflowError) as error:
+            raise InvalidInput(f"a value cannot be stored: {error}") from error

@@ -1,46 +1,25 @@
-"""The archive, documents, schedules, schemas and event handlers in SQLite.
+"""What stands in a SQLite store beside the executions: the archive, documents of the payload storage, schedules, schemas, handlers.
 
-Archived executions in a SQLite store: `ArchiveReads` and `ArchiveWrites`.
-
-What a SQLite store knows of the payload storage: `PayloadReads` and `PayloadWrites`, with their SQL.
-
-Schedules in SQLite: rows under a fence, and the events in their inboxes.
-
-Registered schemas in a SQLite store.
-
-Event handlers and their records in a SQLite store: `EventReads` and `EventWrites`.
+Schedules are rows under a fence, with events in their inboxes.
 """
 
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from conductorlite.model.canonical import ExternalPayload, Payload
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import FencedOut, InvalidInput, InvariantBroken
 from conductorlite.model.handlers import EventExecution, EventStatus
 from conductorlite.store.sqlite import statements as sql
-from conductorlite.store.sqlite.feed import SQLiteChangeWrites
-from conductorlite.store.sqlite.rows import Row, inbox_row
+from conductorlite.store.sqlite.feed import FeedWrites
+from conductorlite.store.sqlite.rows import BaseReads, Row, inbox_row
 from conductorlite.store.sqlite.statements import REGISTRY_CHANGED
 from conductorlite.store.tables import Archived, EventPlace, LoosePayload, ScheduleRow
 
-__all__ = [
-    "REMOVE_EXTERNALS",
-    "SQLiteArchiveReads",
-    "SQLiteArchiveWrites",
-    "SQLiteEventReads",
-    "SQLiteEventWrites",
-    "SQLitePayloadReads",
-    "SQLitePayloadWrites",
-    "SQLiteScheduleReads",
-    "SQLiteScheduleWrites",
-    "SQLiteSchemaReads",
-    "SQLiteSchemaWrites",
-]
+__all__ = ["REMOVE_EXTERNALS", "TableReads", "TableWrites"]
 
 ARCHIVED: Final = "SELECT workflow_id, name, status, ended_at, archived_at, size, document FROM archive WHERE workflow_id = ?"
 ARCHIVED_IDS: Final = "SELECT workflow_id FROM archive WHERE workflow_id > ? ORDER BY workflow_id LIMIT ?"
@@ -49,52 +28,6 @@ _ARCHIVE: Final = (
     "INSERT INTO archive (workflow_id, name, status, ended_at, archived_at, size, document) VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
 _DROP: Final = "DELETE FROM archive WHERE workflow_id = ?"
-
-
-class SQLiteArchiveReads:
-    """Finding archived executions."""
-
-    _connection: sqlite3.Connection
-
-    def archived(self, workflow_id: str) -> Archived | None:
-        """An archived execution, or None."""
-        row = self._connection.execute(ARCHIVED, (workflow_id,)).fetchone()
-        if row is None:
-            return None
-        return Archived(
-            workflow_id=row[0], name=row[1], status=row[2], ended_at=row[3], archived_at=row[4], size=row[5], document=row[6]
-        )
-
-    def archived_ids(self, after: str, limit: int) -> Sequence[str]:
-        """A page of ids in ascending order, greater than `after`."""
-        return [workflow_id for (workflow_id,) in self._connection.execute(ARCHIVED_IDS, (after, limit))]
-
-
-class SQLiteArchiveWrites(SQLiteChangeWrites):
-    """Keeping archived executions."""
-
-    def archive(self, archived: Archived) -> None:
-        """Keep an execution, in the place of one of the same id."""
-        self.drop_archived(archived.workflow_id)
-        self._connection.execute(
-            _ARCHIVE,
-            (
-                archived.workflow_id,
-                archived.name,
-                archived.status,
-                archived.ended_at,
-                archived.archived_at,
-                archived.size,
-                archived.document,
-            ),
-        )
-
-    def drop_archived(self, workflow_id: str) -> bool:
-        """Delete an archived execution; False when there is none."""
-        self._dirty = True
-        dropped = self._connection.execute(_DROP, (workflow_id,)).rowcount > 0
-        self._unindex(workflow_id)
-        return dropped
 
 
 _INSERT: Final = "INSERT INTO external_payloads (workflow_id, digest, size, key) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
@@ -126,10 +59,54 @@ REMOVE_EXTERNALS: Final = (
 )
 
 
-class SQLitePayloadReads:
-    """The store's account of the payload storage, read."""
+def _schedule_of(row: Row) -> ScheduleRow:
+    name, address, text, progress, waits, fence, owner = row
+    return ScheduleRow(name=name, address=address, text=text, progress=progress, waits=waits == 1, fence=fence, owner=owner)
 
-    _connection: sqlite3.Connection
+
+_PUT: Final = "INSERT OR REPLACE INTO schema_defs (name, version, text) VALUES (?, ?, ?)"
+_ONE: Final = "SELECT text FROM schema_defs WHERE name = ? AND version = ?"
+_NEWEST: Final = "SELECT text FROM schema_defs WHERE name = ? ORDER BY version DESC LIMIT 1"
+_ALL: Final = "SELECT name, version FROM schema_defs ORDER BY name, version"
+
+
+#: Later than every record.
+_END: Final[EventPlace] = (2**63 - 1, "", "", "", 0)
+
+
+def _execution_of(row: tuple[Any, ...]) -> EventExecution:
+    name, event, message_id, number, created, status, action, output = row
+    return EventExecution(
+        name=name,
+        event=event,
+        message_id=message_id,
+        number=number,
+        created=created,
+        status=EventStatus(status),
+        action=action,
+        output=Payload(output),
+    )
+
+
+class TableReads(BaseReads):
+    """What stands beside the executions, read."""
+
+    # -- the archive ---------------------------------------------------------------------------------------------------
+
+    def archived(self, workflow_id: str) -> Archived | None:
+        """An archived execution, or None."""
+        row = self._connection.execute(ARCHIVED, (workflow_id,)).fetchone()
+        if row is None:
+            return None
+        return Archived(
+            workflow_id=row[0], name=row[1], status=row[2], ended_at=row[3], archived_at=row[4], size=row[5], document=row[6]
+        )
+
+    def archived_ids(self, after: str, limit: int) -> Sequence[str]:
+        """A page of ids in ascending order, greater than `after`."""
+        return [workflow_id for (workflow_id,) in self._connection.execute(ARCHIVED_IDS, (after, limit))]
+
+    # -- documents in the payload storage ------------------------------------------------------------------------------
 
     def externals(self, workflow_id: str, digests: Iterable[str] | None) -> Mapping[str, ExternalPayload]:
         """Documents of an execution that lie in the storage, of these hashes or (None) all, by hash."""
@@ -157,31 +134,7 @@ class SQLitePayloadReads:
         at: int | None = self._connection.execute(_LOOSENED_AT, (key,)).fetchone()[0]
         return at
 
-
-class SQLitePayloadWrites(SQLitePayloadReads):
-    """The store's account of the payload storage, written."""
-
-    _dirty: bool
-
-    def loosen(self, loose: Sequence[LoosePayload]) -> None:
-        """Note objects as loose, in place of what was noted for the same key and execution."""
-        self._dirty = True
-        self._connection.executemany(_LOOSEN, [(one.key, one.workflow_id, one.at) for one in loose])
-
-    def tighten(self, key: str, until: int) -> None:
-        """Forget that an object was noted as loose at `until` or before."""
-        self._dirty = True
-        self._connection.execute(_TIGHTEN, (key, until))
-
-    def _keep_externals(self, workflow_id: str, externals: Sequence[ExternalPayload]) -> None:
-        self._connection.executemany(_INSERT, [(workflow_id, one.digest, one.size, one.key) for one in externals])
-        self._connection.executemany(_TIGHTEN_FOR, [(one.key, workflow_id) for one in externals])
-
-
-class SQLiteScheduleReads:
-    """Finding schedules."""
-
-    _connection: sqlite3.Connection
+    # -- schedules -----------------------------------------------------------------------------------------------------
 
     def schedule(self, name: str) -> ScheduleRow | None:
         """A schedule by its name, or None."""
@@ -197,46 +150,7 @@ class SQLiteScheduleReads:
         found: tuple[int, str] | None = self._connection.execute(sql.NEXT_LETTER, (owner,)).fetchone()
         return found
 
-
-class SQLiteScheduleWrites:
-    """Changing schedules."""
-
-    _connection: sqlite3.Connection
-
-    if TYPE_CHECKING:
-
-        def _many(self, statement: str, rows: Iterable[Row]) -> None: ...
-
-    def put_schedule(self, row: ScheduleRow, consumed: Sequence[str], events: Sequence[Event]) -> None:
-        """Store a schedule under its fence, and rewrite its inbox; raises FencedOut."""
-        cells: Row = (row.text, row.progress, row.waits, row.owner, row.name, row.address)
-        statement = sql.UPDATE_SCHEDULE if row.fence else sql.INSERT_SCHEDULE
-        if self._connection.execute(statement, (*cells, row.fence) if row.fence else cells).rowcount == 0:
-            raise FencedOut(f"schedule {row.name!r}: somebody else changed it after fence {row.fence} was read")
-        self._many(sql.DELETE_EVENT, [(row.address, event_id) for event_id in consumed])
-        self._many(sql.PUT_LETTER, map(inbox_row, events))
-
-    def drop_schedule(self, name: str) -> None:
-        """Delete a schedule with its inbox; nothing happens when it is not there."""
-        gone = self._connection.execute(sql.DELETE_SCHEDULE, (name,)).fetchall()
-        self._many(sql.EMPTY_INBOX, gone)
-
-
-def _schedule_of(row: Row) -> ScheduleRow:
-    name, address, text, progress, waits, fence, owner = row
-    return ScheduleRow(name=name, address=address, text=text, progress=progress, waits=waits == 1, fence=fence, owner=owner)
-
-
-_PUT: Final = "INSERT OR REPLACE INTO schema_defs (name, version, text) VALUES (?, ?, ?)"
-_ONE: Final = "SELECT text FROM schema_defs WHERE name = ? AND version = ?"
-_NEWEST: Final = "SELECT text FROM schema_defs WHERE name = ? ORDER BY version DESC LIMIT 1"
-_ALL: Final = "SELECT name, version FROM schema_defs ORDER BY name, version"
-
-
-class SQLiteSchemaReads:
-    """The queries of `SchemaReads`."""
-
-    _execute: Callable[..., sqlite3.Cursor]
+    # -- schemas -------------------------------------------------------------------------------------------------------
 
     def schema_def(self, name: str, version: int | None) -> str | None:
         """A registered schema; version None is the highest."""
@@ -248,27 +162,7 @@ class SQLiteSchemaReads:
         """Names and versions of the registered schemas, in order."""
         return [(name, version) for name, version in self._execute(_ALL)]
 
-
-class SQLiteSchemaWrites:
-    """The changes of `SchemaWrites`."""
-
-    _execute: Callable[..., sqlite3.Cursor]
-    _many: Callable[[str, Iterable[Row]], None]
-
-    def put_schema_def(self, name: str, version: int, text: str) -> None:
-        """Register or replace a schema."""
-        self._many(_PUT, [(name, version, text)])
-        self._execute(REGISTRY_CHANGED)
-
-
-#: Later than every record.
-_END: Final[EventPlace] = (2**63 - 1, "", "", "", 0)
-
-
-class SQLiteEventReads:
-    """Reading what there is of events."""
-
-    _execute: Callable[..., sqlite3.Cursor]
+    # -- event handlers and their records ------------------------------------------------------------------------------
 
     def event_handler(self, name: str) -> str | None:
         """The event handler of that name, or None."""
@@ -299,8 +193,74 @@ class SQLiteEventReads:
         return [_execution_of(row) for row in rows]
 
 
-class SQLiteEventWrites(SQLiteEventReads):
-    """Changing it."""
+class TableWrites(TableReads, FeedWrites):
+    """What stands beside the executions, written."""
+
+    # -- the archive ---------------------------------------------------------------------------------------------------
+
+    def archive(self, archived: Archived) -> None:
+        """Keep an execution, in the place of one of the same id."""
+        self.drop_archived(archived.workflow_id)
+        self._connection.execute(
+            _ARCHIVE,
+            (
+                archived.workflow_id,
+                archived.name,
+                archived.status,
+                archived.ended_at,
+                archived.archived_at,
+                archived.size,
+                archived.document,
+            ),
+        )
+
+    def drop_archived(self, workflow_id: str) -> bool:
+        """Delete an archived execution; False when there is none."""
+        self._dirty = True
+        dropped = self._connection.execute(_DROP, (workflow_id,)).rowcount > 0
+        self._unindex(workflow_id)
+        return dropped
+
+    # -- documents in the payload storage ------------------------------------------------------------------------------
+
+    def loosen(self, loose: Sequence[LoosePayload]) -> None:
+        """Note objects as loose, in place of what was noted for the same key and execution."""
+        self._dirty = True
+        self._connection.executemany(_LOOSEN, [(one.key, one.workflow_id, one.at) for one in loose])
+
+    def tighten(self, key: str, until: int) -> None:
+        """Forget that an object was noted as loose at `until` or before."""
+        self._dirty = True
+        self._connection.execute(_TIGHTEN, (key, until))
+
+    def _keep_externals(self, workflow_id: str, externals: Sequence[ExternalPayload]) -> None:
+        self._connection.executemany(_INSERT, [(workflow_id, one.digest, one.size, one.key) for one in externals])
+        self._connection.executemany(_TIGHTEN_FOR, [(one.key, workflow_id) for one in externals])
+
+    # -- schedules -----------------------------------------------------------------------------------------------------
+
+    def put_schedule(self, row: ScheduleRow, consumed: Sequence[str], events: Sequence[Event]) -> None:
+        """Store a schedule under its fence, and rewrite its inbox; raises FencedOut."""
+        cells: Row = (row.text, row.progress, row.waits, row.owner, row.name, row.address)
+        statement = sql.UPDATE_SCHEDULE if row.fence else sql.INSERT_SCHEDULE
+        if self._connection.execute(statement, (*cells, row.fence) if row.fence else cells).rowcount == 0:
+            raise FencedOut(f"schedule {row.name!r}: somebody else changed it after fence {row.fence} was read")
+        self._many(sql.DELETE_EVENT, [(row.address, event_id) for event_id in consumed])
+        self._many(sql.PUT_LETTER, map(inbox_row, events))
+
+    def drop_schedule(self, name: str) -> None:
+        """Delete a schedule with its inbox; nothing happens when it is not there."""
+        gone = self._connection.execute(sql.DELETE_SCHEDULE, (name,)).fetchall()
+        self._many(sql.EMPTY_INBOX, gone)
+
+    # -- schemas -------------------------------------------------------------------------------------------------------
+
+    def put_schema_def(self, name: str, version: int, text: str) -> None:
+        """Register or replace a schema."""
+        self._many(_PUT, [(name, version, text)])
+        self._execute(REGISTRY_CHANGED)
+
+    # -- event handlers and their records ------------------------------------------------------------------------------
 
     def put_event_handler(self, name: str, event: str, active: bool, text: str) -> None:
         """Register or replace an event handler."""
@@ -329,19 +289,3 @@ class SQLiteEventWrites(SQLiteEventReads):
             return self._execute(statement, row).rowcount
         except (UnicodeEncodeError, OverflowError) as error:
             raise InvalidInput(f"a value cannot be stored: {error}") from error
-
-    _dirty: bool
-
-
-def _execution_of(row: tuple[Any, ...]) -> EventExecution:
-    name, event, message_id, number, created, status, action, output = row
-    return EventExecution(
-        name=name,
-        event=event,
-        message_id=message_id,
-        number=number,
-        created=created,
-        status=EventStatus(status),
-        action=action,
-        output=Payload(output),
-    )

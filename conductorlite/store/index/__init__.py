@@ -1,1 +1,0 @@
-"""The search index in SQLite."""
