@@ -13,8 +13,8 @@ import importlib
 import json
 import os
 import resource
+import select
 import signal
-import time
 import types
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import Any, Final
 import pytest
 from _pytest.runner import runtestprotocol
 
-#: Seconds after which a child that does nothing is given up, and tried again in a process of its own.
+#: Seconds of the machine's clock after which a test is taken for one that never ends. Without the mutant it must pass within them.
 _PATIENCE: Final = 120.0
 
 
@@ -37,17 +37,17 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
             chosen = list(session.items) if job["tests"] is None else [items[test] for test in job["tests"] if test in items]
             while failed := _forked(job, chosen):
                 if failed not in honest:
-                    honest[failed] = not _forked({**job, "source": None}, [items[failed]])
+                    honest[failed] = not _forked({**job, "source": None, "seconds": 60}, [items[failed]])
                 if honest[failed]:
                     break
-                # It fails without the mutant too, and says nothing: the others may.
-                chosen = [item for item in chosen if item.nodeid != failed]
+                # It fails without the mutant too, and says nothing: those after it may.
+                chosen = chosen[chosen.index(items[failed]) + 1 :]
             results.write(json.dumps([job["name"], failed]) + "\n")
     return True
 
 
 def _forked(job: dict[str, Any], items: Sequence[pytest.Item]) -> str:
-    """The test that fails, or the one that never ends (by its time of the processor, not the machine's); empty when none does."""
+    """The test that fails, or the one that never ends; empty when none does."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -59,20 +59,23 @@ def _forked(job: dict[str, Any], items: Sequence[pytest.Item]) -> str:
         finally:
             os._exit(0)
     os.close(writing)
-    ends = time.monotonic() + _PATIENCE + 20 * job["seconds"]
-    waits = False
-    while os.waitpid(child, os.WNOHANG) == (0, 0):
-        if time.monotonic() > ends:
-            os.killpg(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            waits = True
-            break
-        time.sleep(0.01)
+    told = _read(reading)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
-    with os.fdopen(reading, encoding="utf-8") as pipe:
-        told = pipe.read().splitlines()
-    return "" if waits or not told or told[-1] == "survived" else told[-1]
+    os.waitpid(child, 0)
+    return "" if not told or told[-1] == "survived" else told[-1]
+
+
+def _read(reading: int) -> list[str]:
+    """The lines of a child until it closes the pipe, or tells nothing for too long: it is read at once, or the child would wait."""
+    told = b""
+    with os.fdopen(reading, "rb", buffering=0) as pipe:
+        while select.select([pipe], [], [], _PATIENCE)[0]:
+            more = pipe.read(65_536)
+            if not more:
+                break
+            told += more
+    return told.decode().splitlines()
 
 
 def _in_the_child(job: dict[str, Any], items: Sequence[pytest.Item], writing: int) -> None:
