@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import threading
+
 import attrs
 import pytest
+from fork_server import _read
 from mutants import ROOT, Gone, Mutant, draw, mutated, read
 from mutators import edits
 
@@ -88,3 +92,19 @@ def test_the_lists_can_be_read() -> None:
 def test_a_seed_draws_the_same_again() -> None:
     """And another seed others."""
     assert draw(1, 5, ["model/policies"]) == draw(1, 5, ["model/policies"]) != draw(2, 5, ["model/policies"])
+
+
+def test_what_a_child_tells_is_read_meanwhile() -> None:
+    """However many tests come to a mutant: a pipe holds some eight hundred names, and whoever writes more waits."""
+    reading, writing = os.pipe()
+    names = [f"tests/some/test_file.py::test_number_{number}" for number in range(4_000)]
+
+    def tell() -> None:
+        for name in names:
+            os.write(writing, f"{name}\n".encode())
+        os.close(writing)
+
+    child = threading.Thread(target=tell, daemon=True)
+    child.start()
+    assert _read(reading) == names
+    child.join(10)
