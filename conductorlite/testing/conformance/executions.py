@@ -5,7 +5,8 @@ The part of the suite about finding executions: listings, idempotency keys; and 
 
 from __future__ import annotations
 
-from typing import Any
+from enum import Enum
+from typing import Any, Final, TypeVar, get_args, get_origin
 
 import attrs
 import pytest
@@ -14,13 +15,40 @@ from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Decision, Outgoing, Renamed
 from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvariantBroken, KeyTaken
-from conductorlite.model.executions import PollData, TaskLog
+from conductorlite.model.executions import PollData, Task, TaskLog, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.store.ports import Backend, ReadingTransaction
 from conductorlite.store.tables import ExecutionFilter
 from conductorlite.testing.conformance.samples import dump, event, large, line, message, started, task, workflow
 
 __all__ = ["ExecutionConformance", "LookupConformance"]
+
+#: What is never changed once an execution is there.
+FIXED: Final = ("workflow_id", "created_at", "parent_workflow_id", "idempotency_key", "owner")
+
+Row = TypeVar("Row", Workflow, Task)
+
+
+def filled(row: Row, **given: Any) -> Row:
+    """A row with a value of its own in every field that has a default, and these."""
+    attrs.resolve_types(type(row))
+    values = {
+        field.name: _value(field.type, field.name, number)
+        for number, field in enumerate(attrs.fields(type(row)), 2)
+        if field.default is not attrs.NOTHING and field.name not in given
+    }
+    return attrs.evolve(row, **(values | given))
+
+
+def _value(kind: Any, name: str, number: int) -> object:
+    members = [member for member in get_args(kind) if member not in (None, type(None), ...)]
+    if get_origin(kind) is tuple:
+        return tuple(_value(members[0], f"{name} {place}", number + place) for place in range(2))
+    kind = members[0] if members else kind
+    if issubclass(kind, Enum):
+        return list(kind)[-1]
+    values: dict[type, object] = {bool: True, int: number, str: f"{name} ä", Payload: Payload.of({name: number})}
+    return values[kind]
 
 
 class ExecutionConformance:
@@ -44,6 +72,22 @@ class ExecutionConformance:
         with backend.reading() as view:
             assert repr(view.workflow("w")) == repr(attrs.evolve(row, fence=5))
             assert view.workflow("other") is None
+
+    def test_every_field_is_kept(self, backend: Backend) -> None:
+        """Whatever an execution and its attempts can hold, when they are created and when they are changed."""
+        row = filled(workflow(), tasks=(), definition=None, made={})
+        attempt = filled(task(rounds=(2, 10)), iterations=(2, 10), grafts=("g", "h"), attempt=3)
+        changed = attrs.evolve(task(rounds=(2, 10)), grafts=("g", "h"), attempt=3, task_id=attempt.task_id)
+        later = attrs.evolve(workflow(), **{name: getattr(row, name) for name in FIXED})
+        with backend.writing() as tx:
+            tx.apply(Decision(workflow=row, created=True, inserted=(attempt,)))
+            assert (tx.workflow("w"), tx.task_by_id(attempt.task_id)) == (attrs.evolve(row, fence=row.fence + 1), attempt)
+        for number, (execution, one) in enumerate([(later, changed), (row, attempt)], row.fence + 1):
+            with backend.writing() as tx:
+                tx.apply(Decision(workflow=attrs.evolve(execution, fence=number), updated=(one,)))
+            with backend.reading() as view:
+                assert view.workflow("w") == attrs.evolve(execution, fence=number + 1)
+                assert view.task_by_id(attempt.task_id) == one
 
     def test_creating_twice_is_refused(self, backend: Backend) -> None:
         """A second execution of the same id raises AlreadyExists and changes nothing."""
