@@ -187,7 +187,7 @@ BREAK: Final = "\N{BROKEN BAR}"
 
 #: Characters of a word that count, of a free text that are taken, and how many words may be asked for.
 _WORD: Final = 64
-_MAX_TEXT: Final = 10_000
+_MAX_FREE_TEXT: Final = 10_000
 _MAX_WORDS: Final = 100
 
 #: Characters of which it is kept what they are without case and accents.
@@ -255,8 +255,8 @@ def free_text(text: str) -> tuple[Phrase, ...]:
     A word with punctuation inside (`order-42`) is a phrase. Raises InvalidQuery for an open quote, for what has no event or digit,
     and for more than 10,000 characters or 100 words.
     """
-    if len(text) > _MAX_TEXT:
-        raise InvalidQuery(f"the free text has more than {_MAX_TEXT:,} characters", _MAX_TEXT)
+    if len(text) > _MAX_FREE_TEXT:
+        raise InvalidQuery(f"the free text has more than {_MAX_FREE_TEXT:,} characters", _MAX_FREE_TEXT)
     if text.strip() in ("", "*"):
         return ()
     found: list[Phrase] = []

@@ -46,7 +46,6 @@ class FeedReads(BaseReads):
         """None: documents are matched one by one."""
 
     def feed(self, kind: FeedKind) -> Feed | None:
-        """The feed, or None when it is off."""
         return self._store.feeds.get(kind)
 
     def changes(self, kind: FeedKind, after: int, limit: int) -> Sequence[Change]:
@@ -70,7 +69,6 @@ class FeedReads(BaseReads):
                 yield Change(workflow_id=workflow_id, fence=row.fence, since=since)
 
     def behind(self, kind: FeedKind, limit: int) -> int:
-        """How many changes there are, counted up to `limit`."""
         return len(self.changes(kind, 0, limit))
 
     def is_pending(self, kind: FeedKind, workflow_id: str) -> bool:
@@ -78,7 +76,6 @@ class FeedReads(BaseReads):
         return any(change.workflow_id == workflow_id for change in self._changes(kind))
 
     def attempts_since(self, workflow_id: str, fence: int) -> Sequence[Task]:
-        """The attempts that turns have changed which were committed after that fence."""
         execution = self._store.executions.get(workflow_id)
         attempts = {} if execution is None else execution.attempts
         return [task for place, task in attempts.items() if execution is not None and execution.fences[place] > fence]
@@ -86,15 +83,12 @@ class FeedReads(BaseReads):
     # -- how much there is ---------------------------------------------------------------------------------------------
 
     def archived(self, workflow_id: str) -> Archived | None:
-        """An archived execution, or None."""
         return self._store.archive.get(workflow_id)
 
     def archived_ids(self, after: str, limit: int) -> Sequence[str]:
-        """A page of ids in ascending order, greater than `after`."""
         return [workflow_id for (workflow_id,) in islice(self._store.archived_ids.after((after,)), limit)]
 
     def sizes(self) -> Sizes:
-        """How much there is; reads everything."""
         store = self._store
         logs = {task_id: _size((entry.text,) for entry in entries) for task_id, entries in store.logs.items()}
         kinds = dict.fromkeys(("executions", "tasks", "history", "texts", "logs", "events"), Size(0, 0))
@@ -131,18 +125,15 @@ class FeedWrites(FeedReads, BaseWrites):
         store.put(store.pending, store.pending_seq, (kind, workflow_id))
 
     def begin_feed(self, kind: FeedKind, reader: str) -> None:
-        """Begin to index everything that is stored and archived."""
         self.end_feed(kind)
         self._store.put(self._store.feeds, kind, Feed(reader=reader))
         self.mark_pending(kind, list(self._store.archive))
 
     def mark_pending(self, kind: FeedKind, workflow_ids: Sequence[str]) -> None:
-        """Have executions indexed anew, there or not."""
         for workflow_id in workflow_ids if kind in self._store.feeds else ():
             self._pend_for(kind, workflow_id)
 
     def mark_indexed(self, kind: FeedKind, changes: Sequence[Change], complete: bool) -> None:
-        """Keep that changes were indexed, and count it."""
         store = self._store
         for change in changes:
             for n in change.pending:
@@ -153,7 +144,6 @@ class FeedWrites(FeedReads, BaseWrites):
         store.put(store.feeds, kind, attrs.evolve(feed, position=feed.position + 1, complete=feed.complete or complete))
 
     def end_feed(self, kind: FeedKind) -> None:
-        """Keep nothing for it any more."""
         store = self._store
         store.drop(store.feeds, kind)
         for key in [key for key in store.indexed if key[0] is kind]:
@@ -164,7 +154,6 @@ class FeedWrites(FeedReads, BaseWrites):
     # -- the archive ---------------------------------------------------------------------------------------------------
 
     def archive(self, archived: Archived) -> None:
-        """Keep an execution, in the place of one of the same id."""
         self.drop_archived(archived.workflow_id)
         store = self._store
         store.put(store.archive, archived.workflow_id, archived)
@@ -172,7 +161,6 @@ class FeedWrites(FeedReads, BaseWrites):
         self._pend(archived.workflow_id)
 
     def drop_archived(self, workflow_id: str) -> bool:
-        """Delete an archived execution; False when there is none."""
         store = self._store
         if store.drop(store.archive, workflow_id) is None:
             return False

@@ -37,15 +37,12 @@ class MemoryPresence:
         present[self.place] = Life.ALIVE
 
     def leave(self) -> None:
-        """End it, telling that the holder went of its own will."""
         self._end(Life.LEFT)
 
     def die(self) -> None:
-        """End it as the death of its process would."""
         self._end(Life.DEAD)
 
     def remove(self) -> None:
-        """End it and leave no trace."""
         self._present.pop(self.place, None)
 
     def _end(self, life: Life) -> None:
@@ -70,24 +67,19 @@ class LimitReads(BaseReads):
         )
 
     def member(self, key: str, holder: str) -> Member | None:
-        """One member of a limit, or None."""
         return self._store.members.get(key, {}).get(holder)
 
     def members(self, key: str) -> Sequence[Member]:
-        """All members of a limit: those with a slot in order of holder, then the line."""
         found = self._store.members.get(key, {}).values()
         return sorted(found, key=lambda one: (one.state is MemberState.WAITING, one.place if _waits(one) else (one.holder,)))
 
     def members_of(self, workflow_id: str) -> Sequence[Member]:
-        """What an execution and its tasks hold and wait for, in order of key, then holder."""
         return [self._store.members[key][holder] for key, holder in sorted(self._store.members_of.get(workflow_id, {}))]
 
     def unpolled(self, lane: str) -> Sequence[str]:
-        """Keys of the limits that pass over a lane until somebody polls it, in order."""
         return sorted(key for key in self._store.unpolled if lane in self._store.limits[key].unpolled)
 
     def limits(self, after: str, limit: int) -> Sequence[Limit]:
-        """A page of limits in order of their keys, greater than `after`."""
         return [self._store.limits[key] for key in sorted(key for key in self._store.limits if key > after)[:limit]]
 
     def holders(self, key: str, after: str, limit: int) -> Sequence[Member]:
@@ -96,14 +88,12 @@ class LimitReads(BaseReads):
         return sorted((one for one in found if not _waits(one) and one.holder > after), key=lambda one: one.holder)[:limit]
 
     def waiting(self, key: str, before: Member | None = None) -> int:
-        """How many wait in the line of a limit; with `before`, how many of them come before it."""
         lanes = self._store.lines.get(key, {}).values()
         return sum(1 for line in lanes for place in (line if before is None else line.before(before.place)))
 
     # -- owners --------------------------------------------------------------------------------------------------------
 
     def owners(self) -> Sequence[OwnerRow]:
-        """Everybody who owns an execution or an event, in order of names."""
         events: dict[str, int] = {}
         executions: dict[str, dict[str, int]] = {}
         for execution in self._store.executions.values():
@@ -121,11 +111,9 @@ class LimitReads(BaseReads):
     # -- holders -------------------------------------------------------------------------------------------------------
 
     def task_holders(self) -> Sequence[HolderRow]:
-        """Every holder, in order of names."""
         return [row for _, row in sorted(self._store.holders.items())]
 
     def held_by(self, holder: str) -> Sequence[Task]:
-        """The attempts a holder has, in order of execution, reference and attempt."""
         keys = sorted(self._store.held.get(holder, ()))
         return [self._store.executions[workflow_id].attempts[ref, attempt] for workflow_id, ref, attempt in keys]
 
@@ -223,7 +211,6 @@ class LimitWrites(LimitReads, BaseWrites):
                 store.put(store.outbox, number, attrs.evolve(item, outgoing=attrs.evolve(item.outgoing, put=put)))
 
     def change_owner_of_the_rest(self, old: str, new: str) -> int:
-        """Give an owner's schedules, and its events to what has not begun, to another."""
         store = self._store
         for execution in list(store.executions.values()):
             for event in list(execution.inbox.values()):
@@ -241,11 +228,9 @@ class LimitWrites(LimitReads, BaseWrites):
     # -- holders -------------------------------------------------------------------------------------------------------
 
     def put_holder(self, row: HolderRow) -> None:
-        """Register a holder, or renew it."""
         self._store.put(self._store.holders, row.holder, row)
 
     def drop_holder(self, holder: str) -> None:
-        """Forget a holder; nothing happens when it is not there."""
         self._store.drop(self._store.holders, holder)
 
     def _hold(self, old: Task | None, new: Task | None) -> None:
@@ -260,7 +245,6 @@ class LimitWrites(LimitReads, BaseWrites):
     # -- driven time ---------------------------------------------------------------------------------------------------
 
     def note_driven(self, owner: str, begin: int, end: int) -> None:
-        """Keep that an owner's driver drove from `begin` to `end`."""
         store = self._store
         store.put(store.driven, (owner, begin), max(end, store.driven.get((owner, begin), end)))
 

@@ -34,36 +34,29 @@ class MemoryReads(LimitReads, TableReads, FeedReads):
     # -- executions ----------------------------------------------------------------------------------------------------
 
     def workflow(self, workflow_id: str) -> Workflow | None:
-        """The row of an execution, or None."""
         return self._store.workflows.get(workflow_id)
 
     def tasks(self, workflow_id: str, refs: Collection[str]) -> Mapping[str, Task | None]:
-        """The last attempts at printed references; None for those that do not exist."""
         execution = self._of(workflow_id)
         return {ref: self._last(execution, ref) for ref in refs}
 
     def latest(self, workflow_id: str, base_refs: Collection[str]) -> Mapping[str, Task | None]:
-        """The rows of definition references that were scheduled last, of any round."""
         execution = self._of(workflow_id)
         return {base_ref: self._latest(execution, base_ref) for base_ref in base_refs}
 
     def live(self, workflow_id: str) -> Sequence[Task]:
-        """Every live last attempt."""
         execution = self._of(workflow_id)
         return [execution.attempts[key] for key in execution.live]
 
     def failed(self, workflow_id: str) -> Sequence[Task]:
-        """Every last attempt that ended in failure."""
         execution = self._of(workflow_id)
         return [execution.attempts[key] for key in execution.failed]
 
     def last_attempts(self, workflow_id: str) -> Sequence[Task]:
-        """Every last attempt."""
         execution = self._of(workflow_id)
         return [execution.attempts[key] for key in execution.last.items()]
 
     def payloads(self, workflow_id: str, digests: Collection[str]) -> Mapping[str, Payload]:
-        """Large payloads of an execution with their texts, by their hashes."""
         texts = self._of(workflow_id).texts
         return {digest: Payload(texts[digest], digest=digest) for digest in digests if digest in texts}
 
@@ -80,29 +73,23 @@ class MemoryReads(LimitReads, TableReads, FeedReads):
         return None if task is None or task.iterations else task
 
     def attempts(self, workflow_id: str) -> Sequence[Task]:
-        """Every attempt of an execution, in order of scheduling, then attempt."""
         return sorted(self._of(workflow_id).attempts.values(), key=lambda task: (task.seq, task.attempt, task.ref))
 
     def task_by_id(self, task_id: str) -> Task | None:
-        """The attempt with that id, of any execution, or None."""
         place = self._store.task_ids.get(task_id)
         return None if place is None else self._of(place[0]).attempts[place[1], place[2]]
 
     def history(self, workflow_id: str) -> Sequence[HistoryEvent]:
-        """The journal of an execution, in order."""
         return [event for _, event in sorted(self._of(workflow_id).history.items())]
 
     def logs(self, task_id: str) -> Sequence[TaskLog]:
-        """What workers logged for an attempt, in order of arrival."""
         return list(self._store.logs.get(task_id, ()))
 
     def workflow_ids(self, status: WorkflowStatus | None, after: str, limit: int) -> Sequence[str]:
-        """A page of workflow ids in ascending order, greater than `after`, of one status or all."""
         ids = self._store.ids if status is None else self._store.by_status.get(status.value)
         return [] if ids is None else [workflow_id for (workflow_id,) in islice(ids.after((after,)), limit)]
 
     def executions(self, wanted: ExecutionFilter, after: tuple[int, str] | None, limit: int) -> Sequence[Workflow]:
-        """A page of executions, newest first."""
         return list(islice(self._listed(wanted, after), limit))
 
     def _listed(self, wanted: ExecutionFilter, after: tuple[int, str] | None) -> Iterator[Workflow]:
@@ -118,13 +105,11 @@ class MemoryReads(LimitReads, TableReads, FeedReads):
                 yield row
 
     def key_holder(self, name: str, key: str) -> str | None:
-        """Id of the execution that holds an idempotency key of a workflow name, or None."""
         return self._store.keys.get((name, key))
 
     # -- inbox ---------------------------------------------------------------------------------------------------------
 
     def due_events(self, workflow_id: str, now: int, limit: int) -> Sequence[Event]:
-        """Events of one inbox that are due at `now` and not held, in inbox order."""
         execution = self._of(workflow_id)
         events: list[Event] = []
         for key in islice(execution.due, limit):
@@ -134,7 +119,6 @@ class MemoryReads(LimitReads, TableReads, FeedReads):
         return events
 
     def inbox(self, workflow_id: str) -> Sequence[Event]:
-        """Every event of one inbox, held ones too, in inbox order."""
         return sorted(self._of(workflow_id).inbox.values(), key=lambda event: (event.order, event.event_id))
 
     def due_workflows(self, now: int, limit: int, owner: str = "") -> Sequence[str]:
@@ -151,11 +135,9 @@ class MemoryReads(LimitReads, TableReads, FeedReads):
         return list(due.values()) if owner is None else [due[owner]] if owner in due else []
 
     def next_event_at(self, owner: str | None = None) -> int | None:
-        """The earliest `due_at` of any event of an owner (None: of all) that is not held, or None."""
         return min((key[0] for keys in self._due_of(owner) if (key := keys.first()) is not None), default=None)
 
     def upcoming_events(self, limit: int, owner: str | None = None) -> Sequence[Event]:
-        """The next events of an owner (None: of all) that are not held, in order of `due_at`."""
         executions = self._store.executions
         places = islice(merge(*self._due_of(owner)), limit)
         return [executions[workflow_id].inbox[event_id] for _, workflow_id, event_id in places]
@@ -173,7 +155,6 @@ class MemoryReads(LimitReads, TableReads, FeedReads):
         return found
 
     def next_message_at(self, queues: Sequence[str] | None) -> int | None:
-        """The earliest `due_at` in these queues (None: in any), or None."""
         if queues is None:
             firsts = [self._store.messages_due.first()]
         else:
@@ -181,37 +162,29 @@ class MemoryReads(LimitReads, TableReads, FeedReads):
         return min((key[0] for key in firsts if key is not None), default=None)
 
     def message(self, key: MessageKey) -> Message | None:
-        """One message by its key."""
         return self._store.messages.get(key)
 
     def queue_sizes(self) -> Mapping[str, int]:
-        """Number of messages per queue that has any."""
         return {queue: size for queue, size in self._store.sizes.items() if size}
 
     def messages(self, limit: int) -> Sequence[Message]:
-        """The next messages of all queues in order of `due_at`."""
         return [self._store.messages[key[1], key[2]] for key in islice(self._store.messages_due, limit)]
 
     def poll_data(self, task_type: str | None) -> Sequence[PollData]:
-        """The last polls of a task type (None: of all), in order of type and domain, no domain first."""
         return [poll for key, poll in sorted(self._store.polls.items()) if task_type is None or key[0] == task_type]
 
     def outbox(self, limit: int) -> Sequence[RelayItem]:
-        """The oldest undelivered items, in order."""
         return [self._store.outbox[item_id] for item_id in islice(sorted(self._store.outbox), limit)]
 
     # -- definitions ---------------------------------------------------------------------------------------------------
 
     def registry_version(self) -> int:
-        """A number that grows with every change of a registered definition."""
         return self._store.counters["registry"]
 
     def definition(self, digest: str) -> str | None:
-        """An embedded definition by its hash."""
         return self._store.definitions.get(digest)
 
     def workflow_def(self, name: str, version: int | None) -> str | None:
-        """A registered workflow definition; version None is the highest."""
         if version is None:
             versions = self._store.workflow_versions.get(name)
             newest = versions.last() if versions is not None else None
@@ -221,13 +194,10 @@ class MemoryReads(LimitReads, TableReads, FeedReads):
         return self._store.workflow_defs.get((name, version))
 
     def workflow_defs(self) -> Sequence[tuple[str, int]]:
-        """Names and versions of the registered workflow definitions, in order."""
         return sorted(self._store.workflow_defs)
 
     def task_def(self, name: str) -> str | None:
-        """A registered task definition."""
         return self._store.task_defs.get(name)
 
     def task_defs(self) -> Sequence[str]:
-        """Names of the registered task definitions, in order."""
         return sorted(self._store.task_defs)

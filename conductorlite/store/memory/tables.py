@@ -27,16 +27,13 @@ class TableReads(BaseReads):
     # -- documents in the payload storage ------------------------------------------------------------------------------
 
     def externals(self, workflow_id: str, digests: Iterable[str] | None) -> Mapping[str, ExternalPayload]:
-        """Documents of an execution that lie in the storage, of these hashes or (None) all, by hash."""
         held = self._store.externals.get(workflow_id, {})
         return {digest: held[digest] for digest in sorted(held if digests is None else digests) if digest in held}
 
     def external_used(self, key: str) -> bool:
-        """Whether any execution refers to an object."""
         return bool(self._store.external_users.get(key))
 
     def known_externals(self, keys: Iterable[str]) -> frozenset[str]:
-        """Those of the keys that an execution refers to, or that are noted as loose."""
         return frozenset(key for key in keys if self.external_used(key) or key in self._store.loose)
 
     def loose_payloads(self, until: int, after: tuple[str, str], limit: int) -> Sequence[LoosePayload]:
@@ -50,21 +47,17 @@ class TableReads(BaseReads):
         return list(islice(noted, limit))
 
     def loosened_at(self, key: str) -> int | None:
-        """When an object was last noted as loose; None when it is not."""
         return max(self._store.loose.get(key, {}).values(), default=None)
 
     # -- schedules -----------------------------------------------------------------------------------------------------
 
     def schedule(self, name: str) -> ScheduleRow | None:
-        """A schedule by its name, or None."""
         return self._store.schedules.get(name)
 
     def schedules(self, after: str, limit: int) -> Sequence[ScheduleRow]:
-        """A page of schedules in ascending order of names, greater than `after`."""
         return [self._store.schedules[name] for (name,) in islice(self._store.schedule_names.after((after,)), limit)]
 
     def next_event(self, owner: str = "") -> tuple[int, str] | None:
-        """`due_at` and address of the first event of an owner that is not held, or None."""
         keys = self._store.due.get(owner)
         key = None if keys is None else keys.first()
         return None if key is None else (key[0], key[1])
@@ -72,25 +65,21 @@ class TableReads(BaseReads):
     # -- schemas -------------------------------------------------------------------------------------------------------
 
     def schema_def(self, name: str, version: int | None) -> str | None:
-        """A registered schema; version None is the highest."""
         table = self._store.schema_defs
         if version is None:
             version = max((number for known, number in table if known == name), default=None)
         return None if version is None else table.get((name, version))
 
     def schema_defs(self) -> Sequence[tuple[str, int]]:
-        """Names and versions of the registered schemas, in order."""
         return sorted(self._store.schema_defs)
 
     # -- event handlers and their records ------------------------------------------------------------------------------
 
     def event_handler(self, name: str) -> str | None:
-        """The event handler of that name, or None."""
         found = self._store.event_handlers.get(name)
         return None if found is None else found[2]
 
     def event_handlers(self, event: str | None, *, active_only: bool) -> Sequence[str]:
-        """The event handlers of an event (None: of all), in order of their names."""
         return [
             text
             for _, (its_event, active, text) in sorted(self._store.event_handlers.items())
@@ -98,13 +87,11 @@ class TableReads(BaseReads):
         ]
 
     def event_execution(self, name: str, event: str, message_id: str, number: int) -> EventExecution | None:
-        """What became of one action for one message, or None when nothing did yet."""
         return self._store.event_executions.get((name, event, message_id, number))
 
     def event_executions(
         self, name: str | None, message_id: str | None, after: EventPlace | None, limit: int
     ) -> Sequence[EventExecution]:
-        """A page of records, newest first."""
         index = ("message", message_id) if message_id is not None else ("name", name) if name is not None else ("all", "")
         places = self._store.event_places.get((index[0], index[1] or ""))
         rows = (self._store.event_executions[place[1:]] for place in (() if places is None else places.before(after)))
@@ -117,12 +104,10 @@ class TableWrites(TableReads, BaseWrites):
     # -- documents in the payload storage ------------------------------------------------------------------------------
 
     def loosen(self, loose: Sequence[LoosePayload]) -> None:
-        """Note objects as loose, in place of what was noted for the same key and execution."""
         for one in loose:
             self._noted(one.key, {**self._store.loose.get(one.key, {}), one.workflow_id: one.at})
 
     def tighten(self, key: str, until: int) -> None:
-        """Forget that an object was noted as loose at `until` or before."""
         self._noted(key, {user: at for user, at in self._store.loose.get(key, {}).items() if at > until})
 
     def _noted(self, key: str, users: dict[str, int]) -> None:
@@ -164,7 +149,6 @@ class TableWrites(TableReads, BaseWrites):
         self.post(events)
 
     def drop_schedule(self, name: str) -> None:
-        """Delete a schedule with its inbox; nothing happens when it is not there."""
         store = self._store
         row = store.drop(store.schedules, name)
         if row is not None:
@@ -174,7 +158,6 @@ class TableWrites(TableReads, BaseWrites):
     # -- schemas -------------------------------------------------------------------------------------------------------
 
     def put_schema_def(self, name: str, version: int, text: str) -> None:
-        """Register or replace a schema."""
         store = self._store
         store.put(store.schema_defs, (name, version), text)
         store.put(store.counters, "registry", store.counters["registry"] + 1)
@@ -182,15 +165,12 @@ class TableWrites(TableReads, BaseWrites):
     # -- event handlers and their records ------------------------------------------------------------------------------
 
     def put_event_handler(self, name: str, event: str, active: bool, text: str) -> None:
-        """Register or replace an event handler."""
         self._store.put(self._store.event_handlers, name, (event, active, text))
 
     def drop_event_handler(self, name: str) -> None:
-        """Delete an event handler; nothing happens when there is none."""
         self._store.drop(self._store.event_handlers, name)
 
     def add_event_execution(self, execution: EventExecution) -> None:
-        """Keep a record; raises InvariantBroken when there is one of that identity."""
         store = self._store
         if execution.key in store.event_executions:
             raise InvariantBroken(f"the action {execution.id} of {execution.name!r} was carried out before")
@@ -199,7 +179,6 @@ class TableWrites(TableReads, BaseWrites):
             store.add(store.event_places.setdefault(index, Ordered()), execution.place)
 
     def drop_event_executions(self, before: int, limit: int) -> int:
-        """Delete the oldest records created before an instant, at most `limit`; returns how many that were."""
         store = self._store
         places = list(islice(store.event_places.get(("all", ""), Ordered()), limit))
         places = [place for place in places if place[0] < before]

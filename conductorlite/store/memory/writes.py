@@ -275,12 +275,10 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites, FeedWrites):
             store.add(store.due.setdefault(owner, Ordered()), (event.due_at, event.workflow_id, event.event_id))
 
     def post(self, events: Iterable[Event]) -> None:
-        """Put events into inboxes; an event of the same id is replaced. Never touches a fence."""
         for event in events:
             self._put_event(event)
 
     def put_limit(self, change: LimitChange) -> None:
-        """Set one limit right; raises FencedOut when its fence differs."""
         self._change_limits([change])
 
     # -- outgoing ------------------------------------------------------------------------------------------------------
@@ -317,20 +315,17 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites, FeedWrites):
         store.put(store.sizes, message.queue, store.sizes.get(message.queue, 0) + 1)
 
     def deliver(self, items: Sequence[RelayItem]) -> None:
-        """Carry out outgoing parts and forget them; an item already delivered changes nothing."""
         for item in items:
             waiting = self._store.drop(self._store.outbox, item.item_id)
             if waiting is not None:
                 self._carry_out(waiting.outgoing)
 
     def discard(self, messages: Sequence[Message]) -> None:
-        """Delete messages that still stand exactly as given."""
         for message in messages:
             if self._store.messages.get(message.key) == message:
                 self._drop_message(message.key)
 
     def record_polls(self, polls: Sequence[PollData]) -> None:
-        """Keep polls as the last of their type and domain, unless a later one is known."""
         store = self._store
         for poll in polls:
             key = (poll.queue_name, poll.domain or "")
@@ -357,7 +352,6 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites, FeedWrites):
         self._release_held(self._of(workflow_id), now)
 
     def log(self, workflow_id: str, entries: Sequence[TaskLog]) -> None:
-        """Append log lines."""
         store = self._store
         for entry in entries:
             if entry.task_id not in store.logs:
@@ -366,7 +360,6 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites, FeedWrites):
             store.put(store.execution(workflow_id).logged, entry.task_id, True)
 
     def remove(self, workflow_id: str) -> None:
-        """Delete an execution with all that belongs to it."""
         store = self._store
         self._drop_members_of(workflow_id)
         row = store.workflows.get(workflow_id)
@@ -395,7 +388,6 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites, FeedWrites):
         store.drop(store.executions, workflow_id)
 
     def put_workflow_def(self, name: str, version: int, text: str) -> None:
-        """Register or replace a workflow definition."""
         store = self._store
         if (name, version) not in store.workflow_defs:
             store.add(store.workflow_versions.setdefault(name, Ordered()), (version,))
@@ -407,11 +399,9 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites, FeedWrites):
         self._store.put(counters, "registry", counters["registry"] + 1)
 
     def put_task_def(self, name: str, text: str) -> None:
-        """Register or replace a task definition."""
         self._store.put(self._store.task_defs, name, text)
         self._registry_changed()
 
     def embed(self, digest: str, text: str) -> None:
-        """Keep a definition under its content hash; nothing happens when it is there."""
         if digest not in self._store.definitions:
             self._store.put(self._store.definitions, digest, text)

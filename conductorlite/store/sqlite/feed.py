@@ -103,7 +103,6 @@ class FeedReads(BaseReads):
         return SQLiteIndex(self._connection)
 
     def feed(self, kind: FeedKind) -> Feed | None:
-        """The feed, or None when it is off."""
         row = self._connection.execute(FEED, (kind,)).fetchone()
         return None if row is None else Feed(reader=row[0], position=row[1], complete=bool(row[2]))
 
@@ -126,7 +125,6 @@ class FeedReads(BaseReads):
         return [*pending.values(), *moved][:limit]
 
     def behind(self, kind: FeedKind, limit: int) -> int:
-        """How many changes there are, counted up to `limit`."""
         return len(self.changes(kind, 0, limit))
 
     def is_pending(self, kind: FeedKind, workflow_id: str) -> bool:
@@ -134,13 +132,11 @@ class FeedReads(BaseReads):
         return bool(self._connection.execute(IS_PENDING, (kind, workflow_id, kind, workflow_id)).fetchone()[0])
 
     def attempts_since(self, workflow_id: str, fence: int) -> Sequence[Task]:
-        """The attempts that turns have changed which were committed after that fence."""
         return [task_of(row) for row in self._connection.execute(ATTEMPTS_SINCE, (workflow_id, fence))]
 
     # -- how much there is ---------------------------------------------------------------------------------------------
 
     def sizes(self) -> Sizes:
-        """How much there is; reads everything."""
         execute = self._connection.execute
         kinds = {}
         own: dict[tuple[str, str], Size] = {}
@@ -168,7 +164,6 @@ class FeedWrites(FeedReads, BaseWrites):
         return super().index()
 
     def begin_feed(self, kind: FeedKind, reader: str) -> None:
-        """Begin to index everything that is stored and archived."""
         self.end_feed(kind)
         execute = self._connection.execute
         if kind is FeedKind.OWN:
@@ -179,13 +174,11 @@ class FeedWrites(FeedReads, BaseWrites):
             execute(f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {when} BEGIN {' '.join(f'{one};' for one in statements)} END")
 
     def mark_pending(self, kind: FeedKind, workflow_ids: Sequence[str]) -> None:
-        """Have executions indexed anew, there or not."""
         if self.feed(kind) is not None:
             self._dirty = True
             self._connection.executemany(_PEND, [(kind, workflow_id) for workflow_id in workflow_ids])
 
     def mark_indexed(self, kind: FeedKind, changes: Sequence[Change], complete: bool) -> None:
-        """Keep that changes were indexed, and count it."""
         self._dirty = True
         kept = [(kind, one.fence, one.live, one.workflow_id) for one in changes if one.fence is not None]
         self._connection.executemany(_INDEXED, kept)
@@ -193,7 +186,6 @@ class FeedWrites(FeedReads, BaseWrites):
         self._connection.execute(_COUNT, (complete, kind))
 
     def end_feed(self, kind: FeedKind) -> None:
-        """Keep nothing for it any more."""
         self._dirty = True
         if kind is FeedKind.OWN:
             self.index().drop()

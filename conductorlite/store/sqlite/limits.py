@@ -103,26 +103,21 @@ class LimitReads(BaseReads):
         )
 
     def member(self, key: str, holder: str) -> Member | None:
-        """One member of a limit, or None."""
         row = self._execute(MEMBER, (key, holder)).fetchone()
         return None if row is None else _member(row)
 
     def members(self, key: str) -> Sequence[Member]:
-        """All members of a limit: those with a slot in order of holder, then the line."""
         with_slot = [_member(row) for row in self._execute(WITH_SLOT, (key,))]
         return with_slot + [_member(row) for row in self._execute(LINE, (key, -1))]
 
     def members_of(self, workflow_id: str) -> Sequence[Member]:
-        """What an execution and its tasks hold and wait for, in order of key, then holder."""
         found = [_member(row) for row in self._execute(MEMBERS_OF, (workflow_id,))]
         return sorted(found, key=lambda member: (member.key, member.holder))
 
     def unpolled(self, lane: str) -> Sequence[str]:
-        """Keys of the limits that pass over a lane until somebody polls it, in order."""
         return [key for (key,) in self._execute(UNPOLLED, (lane,))]
 
     def limits(self, after: str, limit: int) -> Sequence[Limit]:
-        """A page of limits in order of their keys, greater than `after`."""
         return [_limit(row) for row in self._execute(LIMITS, (after, limit))]
 
     def holders(self, key: str, after: str, limit: int) -> Sequence[Member]:
@@ -130,7 +125,6 @@ class LimitReads(BaseReads):
         return [_member(row) for row in self._execute(HOLDERS, (key, after, limit))]
 
     def waiting(self, key: str, before: Member | None = None) -> int:
-        """How many wait in the line of a limit; with `before`, how many of them come before it."""
         found = self._execute(WAITING, (key,)) if before is None else self._execute(BEFORE, (key, before.priority, *before.place))
         count: int = found.fetchone()[0]
         return count
@@ -158,11 +152,9 @@ class LimitReads(BaseReads):
     # -- holders -------------------------------------------------------------------------------------------------------
 
     def task_holders(self) -> Sequence[HolderRow]:
-        """Every holder, in order of names."""
         return [HolderRow(holder=name, place=place, lease_until=until) for name, place, until in self._execute(sql.HOLDERS)]
 
     def held_by(self, holder: str) -> Sequence[Task]:
-        """The attempts a holder has, in order of execution, reference and attempt."""
         return [task_of(row) for row in self._execute(sql.HELD_BY, (holder,))]
 
     # -- driven time ---------------------------------------------------------------------------------------------------
@@ -216,24 +208,20 @@ class LimitWrites(LimitReads, BaseWrites):
         return moved
 
     def change_owner_of_the_rest(self, old: str, new: str) -> int:
-        """Give an owner's schedules, and its events to what has not begun, to another."""
         self._many(sql.OWN_THE_REST, [(new, old)])
         return self._execute(sql.OWN_SCHEDULES, (new, old)).rowcount
 
     # -- holders -------------------------------------------------------------------------------------------------------
 
     def put_holder(self, row: HolderRow) -> None:
-        """Register a holder, or renew it."""
         self._many(sql.PUT_HOLDER, [(row.holder, row.place, row.lease_until)])
 
     def drop_holder(self, holder: str) -> None:
-        """Forget a holder; nothing happens when it is not there."""
         self._many(sql.DROP_HOLDER, [(holder,)])
 
     # -- driven time ---------------------------------------------------------------------------------------------------
 
     def note_driven(self, owner: str, begin: int, end: int) -> None:
-        """Keep that an owner's driver drove from `begin` to `end`."""
         self._execute(sql.NOTE_DRIVEN, (owner, begin, end))
 
     def forget_driven(self, owner: str, kept: int) -> None:

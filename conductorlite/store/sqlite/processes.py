@@ -113,14 +113,12 @@ class SQLitePresence:
             self.die()
 
     def die(self) -> None:
-        """End it as the death of its process would."""
         file, self._file = self._file, -1
         if file >= 0:
             os.close(file)
             self._files.discard(self._key)
 
     def remove(self) -> None:
-        """End it and leave no trace."""
         if self._files is _own.files:
             path, self._path = self._path, None
             if path is not None:

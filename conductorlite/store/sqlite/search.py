@@ -127,7 +127,6 @@ class SQLiteIndex:
             self._execute(f"DROP TABLE IF EXISTS {name}")
 
     def put(self, documents: Iterable[Document]) -> None:
-        """Index executions and attempts, in the place of what was known of them."""
         try:
             for document in documents:
                 subject = WORKFLOWS if document.place is None else TASKS
@@ -207,14 +206,12 @@ class SQLiteIndex:
         return number
 
     def remove(self, workflow_ids: Sequence[str]) -> None:
-        """Forget executions with all their attempts."""
         for workflow_id in workflow_ids:
             for subject in (WORKFLOWS, TASKS):
                 rows = self._execute(f"SELECT id FROM search_{subject.name} WHERE workflow_id = ?", (workflow_id,)).fetchall()
                 self._drop(subject, rows)
 
     def remove_tasks(self, workflow_id: str, places: Sequence[tuple[str, int]]) -> None:
-        """Forget attempts of an execution."""
         rows = [(known,) for place in places if (known := self._known(TASKS, workflow_id, place)) is not None]
         self._drop(TASKS, rows)
 
@@ -228,7 +225,6 @@ class SQLiteIndex:
     # -- searching -----------------------------------------------------------------------------------------------------
 
     def workflows(self, asked: Asked) -> SearchResult[WorkflowSummary]:
-        """The executions that answer a search."""
         total, rows = self._page(asked)
         failed = {name: self._several(name, [row[0] for row in rows]) for name in FAILED}
         found = [
@@ -238,7 +234,6 @@ class SQLiteIndex:
         return SearchResult(total_hits=total, results=tuple(found))
 
     def tasks(self, asked: Asked) -> SearchResult[TaskSummary]:
-        """The attempts that answer a search."""
         total, rows = self._page(asked)
         above = self._above(sorted({row[1 + list(columns(TASKS)).index("workflowId")] for row in rows}))
         found = []
@@ -253,7 +248,6 @@ class SQLiteIndex:
         return [workflow_id for (workflow_id,) in self._execute(_KNOWN, (after, after, limit))]
 
     def documents(self, workflow_id: str) -> Sequence[Document]:
-        """All that is known of an execution, as it was put."""
         above = self._above([workflow_id]).get(workflow_id, {})
         return [*self._documents(WORKFLOWS, workflow_id, {}), *self._documents(TASKS, workflow_id, above)]
 

@@ -94,7 +94,6 @@ class TableReads(BaseReads):
     # -- the archive ---------------------------------------------------------------------------------------------------
 
     def archived(self, workflow_id: str) -> Archived | None:
-        """An archived execution, or None."""
         row = self._connection.execute(ARCHIVED, (workflow_id,)).fetchone()
         if row is None:
             return None
@@ -103,13 +102,11 @@ class TableReads(BaseReads):
         )
 
     def archived_ids(self, after: str, limit: int) -> Sequence[str]:
-        """A page of ids in ascending order, greater than `after`."""
         return [workflow_id for (workflow_id,) in self._connection.execute(ARCHIVED_IDS, (after, limit))]
 
     # -- documents in the payload storage ------------------------------------------------------------------------------
 
     def externals(self, workflow_id: str, digests: Iterable[str] | None) -> Mapping[str, ExternalPayload]:
-        """Documents of an execution that lie in the storage, of these hashes or (None) all, by hash."""
         if digests is None:
             rows = self._connection.execute(_ALL_OF, (workflow_id,))
         else:
@@ -117,11 +114,9 @@ class TableReads(BaseReads):
         return {digest: ExternalPayload(digest=digest, size=size, key=key) for digest, size, key in rows}
 
     def external_used(self, key: str) -> bool:
-        """Whether any execution refers to an object."""
         return self._connection.execute(_USED, (key,)).fetchone() is not None
 
     def known_externals(self, keys: Iterable[str]) -> frozenset[str]:
-        """Those of the keys that an execution refers to, or that are noted as loose."""
         return frozenset(key for (key,) in self._connection.execute(_KNOWN, (json.dumps(list(keys)),)))
 
     def loose_payloads(self, until: int, after: tuple[str, str], limit: int) -> Sequence[LoosePayload]:
@@ -130,52 +125,43 @@ class TableReads(BaseReads):
         return [LoosePayload(key=key, workflow_id=workflow_id, at=at) for key, workflow_id, at in rows]
 
     def loosened_at(self, key: str) -> int | None:
-        """When an object was last noted as loose; None when it is not."""
         at: int | None = self._connection.execute(_LOOSENED_AT, (key,)).fetchone()[0]
         return at
 
     # -- schedules -----------------------------------------------------------------------------------------------------
 
     def schedule(self, name: str) -> ScheduleRow | None:
-        """A schedule by its name, or None."""
         row = self._connection.execute(sql.SCHEDULE, (name,)).fetchone()
         return None if row is None else _schedule_of(row)
 
     def schedules(self, after: str, limit: int) -> Sequence[ScheduleRow]:
-        """A page of schedules in ascending order of names, greater than `after`."""
         return [_schedule_of(row) for row in self._connection.execute(sql.SCHEDULES, (after, limit))]
 
     def next_event(self, owner: str = "") -> tuple[int, str] | None:
-        """`due_at` and address of the first event of an owner that is not held, or None."""
         found: tuple[int, str] | None = self._connection.execute(sql.NEXT_LETTER, (owner,)).fetchone()
         return found
 
     # -- schemas -------------------------------------------------------------------------------------------------------
 
     def schema_def(self, name: str, version: int | None) -> str | None:
-        """A registered schema; version None is the highest."""
         found = self._execute(_NEWEST, (name,)) if version is None else self._execute(_ONE, (name, version))
         row = found.fetchone()
         return None if row is None else str(row[0])
 
     def schema_defs(self) -> Sequence[tuple[str, int]]:
-        """Names and versions of the registered schemas, in order."""
         return [(name, version) for name, version in self._execute(_ALL)]
 
     # -- event handlers and their records ------------------------------------------------------------------------------
 
     def event_handler(self, name: str) -> str | None:
-        """The event handler of that name, or None."""
         row = self._execute(sql.EVENT_HANDLER, (name,)).fetchone()
         return None if row is None else str(row[0])
 
     def event_handlers(self, event: str | None, *, active_only: bool) -> Sequence[str]:
-        """The event handlers of an event (None: of all), in order of their names."""
         rows = self._execute(sql.EVENT_HANDLERS) if event is None else self._execute(sql.EVENT_HANDLERS_OF, (event,))
         return [text for text, active in rows if active or not active_only]
 
     def event_execution(self, name: str, event: str, message_id: str, number: int) -> EventExecution | None:
-        """What became of one action for one message, or None when nothing did yet."""
         row = self._execute(sql.EVENT_EXECUTION, (name, event, message_id, number)).fetchone()
         return None if row is None else _execution_of(row)
 
@@ -199,7 +185,6 @@ class TableWrites(TableReads, FeedWrites):
     # -- the archive ---------------------------------------------------------------------------------------------------
 
     def archive(self, archived: Archived) -> None:
-        """Keep an execution, in the place of one of the same id."""
         self.drop_archived(archived.workflow_id)
         self._connection.execute(
             _ARCHIVE,
@@ -215,7 +200,6 @@ class TableWrites(TableReads, FeedWrites):
         )
 
     def drop_archived(self, workflow_id: str) -> bool:
-        """Delete an archived execution; False when there is none."""
         self._dirty = True
         dropped = self._connection.execute(_DROP, (workflow_id,)).rowcount > 0
         self._unindex(workflow_id)
@@ -224,12 +208,10 @@ class TableWrites(TableReads, FeedWrites):
     # -- documents in the payload storage ------------------------------------------------------------------------------
 
     def loosen(self, loose: Sequence[LoosePayload]) -> None:
-        """Note objects as loose, in place of what was noted for the same key and execution."""
         self._dirty = True
         self._connection.executemany(_LOOSEN, [(one.key, one.workflow_id, one.at) for one in loose])
 
     def tighten(self, key: str, until: int) -> None:
-        """Forget that an object was noted as loose at `until` or before."""
         self._dirty = True
         self._connection.execute(_TIGHTEN, (key, until))
 
@@ -249,29 +231,24 @@ class TableWrites(TableReads, FeedWrites):
         self._many(sql.PUT_LETTER, map(inbox_row, events))
 
     def drop_schedule(self, name: str) -> None:
-        """Delete a schedule with its inbox; nothing happens when it is not there."""
         gone = self._connection.execute(sql.DELETE_SCHEDULE, (name,)).fetchall()
         self._many(sql.EMPTY_INBOX, gone)
 
     # -- schemas -------------------------------------------------------------------------------------------------------
 
     def put_schema_def(self, name: str, version: int, text: str) -> None:
-        """Register or replace a schema."""
         self._many(_PUT, [(name, version, text)])
         self._execute(REGISTRY_CHANGED)
 
     # -- event handlers and their records ------------------------------------------------------------------------------
 
     def put_event_handler(self, name: str, event: str, active: bool, text: str) -> None:
-        """Register or replace an event handler."""
         self._write(sql.PUT_EVENT_HANDLER, (name, event, int(active), text))
 
     def drop_event_handler(self, name: str) -> None:
-        """Delete an event handler; nothing happens when there is none."""
         self._write(sql.DROP_EVENT_HANDLER, (name,))
 
     def add_event_execution(self, execution: EventExecution) -> None:
-        """Keep a record; raises InvariantBroken when there is one of that identity."""
         row = (
             *execution.key,
             *(execution.created, execution.status.value, execution.action, execution.output.text),
@@ -280,7 +257,6 @@ class TableWrites(TableReads, FeedWrites):
             raise InvariantBroken(f"the action {execution.id} of {execution.name!r} was carried out before")
 
     def drop_event_executions(self, before: int, limit: int) -> int:
-        """Delete the oldest records created before an instant, at most `limit`; returns how many that were."""
         return self._write(sql.DROP_EVENT_EXECUTIONS, (before, limit))
 
     def _write(self, statement: str, row: tuple[Any, ...]) -> int:

@@ -54,7 +54,6 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
     # -- executions ----------------------------------------------------------------------------------------------------
 
     def workflow(self, workflow_id: str) -> Workflow | None:
-        """The row of an execution, or None."""
         row = self._execute(sql.WORKFLOW, (workflow_id,)).fetchone()
         return None if row is None else workflow_of(row)
 
@@ -75,15 +74,12 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
         return {base_ref: self._latest(workflow_id, base_ref) for base_ref in base_refs}
 
     def live(self, workflow_id: str) -> Sequence[Task]:
-        """Every live last attempt."""
         return [task_of(row) for row in self._execute(sql.TASKS_LIVE, (workflow_id,))]
 
     def failed(self, workflow_id: str) -> Sequence[Task]:
-        """Every last attempt that ended in failure."""
         return [task_of(row) for row in self._execute(sql.TASKS_FAILED, (workflow_id,))]
 
     def last_attempts(self, workflow_id: str) -> Sequence[Task]:
-        """Every last attempt."""
         # In order of attempts: a later one takes the place of those before it.
         return list({task.ref: task for task in map(task_of, self._execute(sql.TASKS_ALL, (workflow_id,)))}.values())
 
@@ -104,27 +100,22 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
         return None if task.iterations else task
 
     def attempts(self, workflow_id: str) -> Sequence[Task]:
-        """Every attempt of an execution, in order of scheduling, then attempt."""
         tasks = [task_of(row) for row in self._execute(sql.TASKS_ALL, (workflow_id,))]
         tasks.sort(key=lambda task: (task.seq, task.attempt))
         return tasks
 
     def task_by_id(self, task_id: str) -> Task | None:
-        """The attempt with that id, of any execution, or None."""
         row = self._execute(sql.TASK_BY_ID, (task_id,)).fetchone()
         return None if row is None else task_of(row)
 
     def history(self, workflow_id: str) -> Sequence[HistoryEvent]:
-        """The journal of an execution, in order."""
         return [history_of(row) for row in self._execute(sql.HISTORY, (workflow_id,))]
 
     def logs(self, task_id: str) -> Sequence[TaskLog]:
-        """What workers logged for an attempt, in order of arrival."""
         rows = self._execute(sql.LOGS, (task_id,))
         return [TaskLog(task_id=task, at=at, text=text) for task, at, text in rows]
 
     def workflow_ids(self, status: WorkflowStatus | None, after: str, limit: int) -> Sequence[str]:
-        """A page of workflow ids in ascending order, greater than `after`, of one status or all."""
         if status is None:
             rows = self._execute(sql.WORKFLOW_IDS, (after, limit))
         else:
@@ -155,17 +146,14 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
         return self._execute(statement, parameters).fetchall()
 
     def key_holder(self, name: str, key: str) -> str | None:
-        """Id of the execution that holds an idempotency key of a workflow name, or None."""
         return self._text(sql.KEY_HOLDER, name, key)
 
     # -- inbox ---------------------------------------------------------------------------------------------------------
 
     def due_events(self, workflow_id: str, now: int, limit: int) -> Sequence[Event]:
-        """Events of one inbox that are due at `now` and not held, in inbox order."""
         return [event_of(row) for row in self._execute(sql.DUE_EVENTS, (workflow_id, now, limit))]
 
     def inbox(self, workflow_id: str) -> Sequence[Event]:
-        """Every event of one inbox, held ones too, in inbox order."""
         events = [event_of(row) for row in self._execute(sql.INBOX, (workflow_id,))]
         events.sort(key=lambda event: (event.order, event.event_id))
         return events
@@ -182,13 +170,11 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
         return list(found)
 
     def next_event_at(self, owner: str | None = None) -> int | None:
-        """The earliest `due_at` of any event of an owner (None: of all) that is not held, or None."""
         owners = self._event_owners() if owner is None else [owner]
         instants = [self._instant(sql.NEXT_EVENT_AT, one) for one in owners]
         return min((at for at in instants if at is not None), default=None)
 
     def upcoming_events(self, limit: int, owner: str | None = None) -> Sequence[Event]:
-        """The next events of an owner (None: of all) that are not held, in order of `due_at`."""
         owners = self._event_owners() if owner is None else [owner]
         found = [event_of(row) for one in owners for row in self._execute(sql.UPCOMING_EVENTS, (one, limit))]
         if len(owners) > 1:
@@ -210,7 +196,6 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
         return found
 
     def next_message_at(self, queues: Sequence[str] | None) -> int | None:
-        """The earliest `due_at` in these queues (None: in any), or None."""
         if queues is None:
             return self._instant(sql.NEXT_MESSAGE_AT)
         instants: list[int] = []
@@ -228,7 +213,6 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
         return number
 
     def message(self, key: MessageKey) -> Message | None:
-        """One message by its key."""
         row = self._execute(sql.MESSAGE, key).fetchone()
         return None if row is None else message_of(row)
 
@@ -237,11 +221,9 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
         return dict(self._execute(sql.QUEUE_SIZES))
 
     def messages(self, limit: int) -> Sequence[Message]:
-        """The next messages of all queues in order of `due_at`."""
         return [message_of(row) for row in self._execute(sql.MESSAGES, (limit,))]
 
     def poll_data(self, task_type: str | None) -> Sequence[PollData]:
-        """The last polls of a task type (None: of all), in order of type and domain, no domain first."""
         rows = self._execute(sql.POLLS) if task_type is None else self._execute(sql.POLLS_OF, (task_type,))
         return [poll_of(row) for row in rows]
 
@@ -252,29 +234,23 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
     # -- definitions ---------------------------------------------------------------------------------------------------
 
     def registry_version(self) -> int:
-        """A number that grows with every change of a registered definition."""
         return self._instant(sql.REGISTRY_VERSION) or 0
 
     def definition(self, digest: str) -> str | None:
-        """An embedded definition by its hash."""
         return self._text(sql.DEFINITION, digest)
 
     def workflow_def(self, name: str, version: int | None) -> str | None:
-        """A registered workflow definition; version None is the highest."""
         if version is None:
             return self._text(sql.WORKFLOW_DEF_NEWEST, name)
         return self._text(sql.WORKFLOW_DEF, name, version)
 
     def workflow_defs(self) -> Sequence[tuple[str, int]]:
-        """Names and versions of the registered workflow definitions, in order."""
         return [(name, version) for name, version in self._execute(sql.WORKFLOW_DEFS)]
 
     def task_def(self, name: str) -> str | None:
-        """A registered task definition."""
         return self._text(sql.TASK_DEF, name)
 
     def task_defs(self) -> Sequence[str]:
-        """Names of the registered task definitions, in order."""
         return [name for (name,) in self._execute(sql.TASK_DEFS)]
 
     def _text(self, statement: str, *parameters: str | int) -> str | None:
@@ -411,7 +387,6 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
             self._executemany(sql.PUT_MESSAGE, map(message_row, outgoing.put))
 
     def post(self, events: Iterable[Event]) -> None:
-        """Put events into inboxes; an event of the same id is replaced. Never touches a fence."""
         self._many(sql.PUT_LETTER, map(inbox_row, events))
 
     def park(self, workflow_id: str, broken_turns: int, reason: str | None) -> None:
@@ -426,28 +401,23 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
         self._many(sql.RELEASE_HELD, [(now, workflow_id)])
 
     def log(self, workflow_id: str, entries: Sequence[TaskLog]) -> None:
-        """Append log lines."""
         self._many(sql.INSERT_LOG, [(workflow_id, entry.task_id, entry.at, entry.text) for entry in entries])
 
     def remove(self, workflow_id: str) -> None:
-        """Delete an execution with all that belongs to it."""
         for statement in (*sql.REMOVE, *REMOVE_EXTERNALS):
             self._many(statement, [(workflow_id,)])
         self._unindex(workflow_id)
 
     def put_limit(self, change: LimitChange) -> None:
-        """Set one limit right; raises FencedOut when its fence differs."""
         self._dirty = True
         self._change_limits([change])
 
     # -- messages, relay -----------------------------------------------------------------------------------------------
 
     def discard(self, messages: Sequence[Message]) -> None:
-        """Delete messages that still stand exactly as given."""
         self._many(sql.DISCARD_MESSAGE, map(message_row, messages))
 
     def record_polls(self, polls: Sequence[PollData]) -> None:
-        """Keep polls as the last of their type and domain, unless a later one is known."""
         self._many(sql.RECORD_POLL, map(poll_row, polls))
 
     def deliver(self, items: Sequence[RelayItem]) -> None:
@@ -456,15 +426,12 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
     # -- definitions ---------------------------------------------------------------------------------------------------
 
     def put_workflow_def(self, name: str, version: int, text: str) -> None:
-        """Register or replace a workflow definition."""
         self._many(sql.PUT_WORKFLOW_DEF, [(name, version, text)])
         self._execute(sql.REGISTRY_CHANGED)
 
     def put_task_def(self, name: str, text: str) -> None:
-        """Register or replace a task definition."""
         self._many(sql.PUT_TASK_DEF, [(name, text)])
         self._execute(sql.REGISTRY_CHANGED)
 
     def embed(self, digest: str, text: str) -> None:
-        """Keep a definition under its content hash; nothing happens when it is there."""
         self._many(sql.EMBED, [(digest, text)])
