@@ -37,7 +37,7 @@ from conductorlite.model.executions import Workflow
 from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.plan.compile import Plan, compile_plan
 from conductorlite.plan.grafts import grafted
-from conductorlite.plan.tree import OPERATOR_TYPES
+from conductorlite.plan.tree import OPERATOR_TYPES, changed_branches
 from conductorlite.plan.validate import enforced, validate, validate_task_def
 from conductorlite.store.ports import Backend, ReadingTransaction
 
@@ -271,18 +271,7 @@ class Registry:
             "task_definition": _with_schemas(into.view, task.task_definition or self._task_def_of(into, task)),
             "sub_workflow_param": self._pinned(into, task),
         }
-        if task.decision_cases:
-            cases = {case: self._with_task_defs(into, inner) for case, inner in task.decision_cases.items()}
-            if any(map(is_not, cases.values(), task.decision_cases.values())):
-                fields["decision_cases"] = cases
-        if task.default_case:
-            fields["default_case"] = self._with_task_defs(into, task.default_case)
-        if task.fork_tasks:
-            branches = tuple(self._with_task_defs(into, branch) for branch in task.fork_tasks)
-            if any(map(is_not, branches, task.fork_tasks)):
-                fields["fork_tasks"] = branches
-        if task.loop_over:
-            fields["loop_over"] = self._with_task_defs(into, task.loop_over)
+        fields |= changed_branches(task, lambda tasks: self._with_task_defs(into, tasks))
         if task.compensation is not None:
             fields["compensate"] = self._with_task_def(into, task.compensation)
         changed = {name: value for name, value in fields.items() if value is not getattr(task, name)}

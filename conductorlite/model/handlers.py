@@ -6,7 +6,7 @@ Source of the rule: Conductor's EventHandler and EventExecution.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -101,10 +101,6 @@ class EventAction:
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
 
-def _actions(items: Iterable[EventAction]) -> tuple[EventAction, ...]:
-    return tuple(items)
-
-
 @attrs.frozen(kw_only=True, slots=True)
 class EventHandler(Definition):
     """What to do with messages of one event. Off unless `active`, as in Conductor.
@@ -117,7 +113,7 @@ class EventHandler(Definition):
     event: str
     condition: str | None = None
     evaluator_type: str | None = None
-    actions: Sequence[EventAction] = attrs.field(default=(), converter=_actions)
+    actions: Sequence[EventAction] = attrs.field(default=(), converter=tuple)
     active: bool = False
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 

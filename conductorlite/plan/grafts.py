@@ -21,6 +21,7 @@ import attrs
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.executions import Workflow
 from conductorlite.plan.compile import Node, Plan
+from conductorlite.plan.tree import changed_branches
 
 __all__ = ["ALONE", "grafted", "unfolded"]
 
@@ -63,14 +64,7 @@ def _sequence(
             branches = [inner(branch, (*grafts, digest)) for branch in made[digest].tasks[0].fork_tasks]
             joined = [branch[-1].task_reference_name for branch in branches]
             fields["fork_tasks"] = branches
-        elif task.fork_tasks:
-            fields["fork_tasks"] = [inner(branch) for branch in task.fork_tasks]
-        if task.decision_cases:
-            fields["decision_cases"] = {case: inner(listed) for case, listed in task.decision_cases.items()}
-        if task.default_case:
-            fields["default_case"] = inner(task.default_case)
-        if task.loop_over:
-            fields["loop_over"] = inner(task.loop_over)
+        fields = {**changed_branches(task, inner), **fields}
         found.append(attrs.evolve(task, **fields) if fields else task)  # type: ignore[arg-type]
     return tuple(found)
 

@@ -5,16 +5,27 @@ Which task types are the decider's own, and for which there are workers to inclu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
-from typing import Final
+from operator import is_not
+from typing import Any, Final
 
 import attrs
 
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.scalars import MAX_NESTING, step_path
 
-__all__ = ["OPERATOR_TYPES", "SHIPPED_TYPES", "Branch", "Route", "TreePosition", "branches", "positions", "walk"]
+__all__ = [
+    "OPERATOR_TYPES",
+    "SHIPPED_TYPES",
+    "Branch",
+    "Route",
+    "TreePosition",
+    "branches",
+    "changed_branches",
+    "positions",
+    "walk",
+]
 
 #: Types whose workers we ship, and nobody gets unasked.
 SHIPPED_TYPES: Final = frozenset({TaskType.HTTP, TaskType.EVENT, TaskType.KAFKA_PUBLISH})
@@ -144,6 +155,19 @@ def branches(task: WorkflowTask) -> Iterator[tuple[Branch, str, Sequence[Workflo
         yield Branch(ref=ref, kind="branch", key=index), f".forkTasks[{index}]", tasks
     if task.loop_over:
         yield Branch(ref=ref, kind="body"), ".loopOver", task.loop_over
+
+
+def changed_branches(task: WorkflowTask, change: Callable[[Sequence[WorkflowTask]], Sequence[WorkflowTask]]) -> dict[str, Any]:
+    """The fields of a task that hold lists of tasks, as far as `change` answers another list for one of them."""
+    cases = {case: change(tasks) for case, tasks in task.decision_cases.items()}
+    fields: dict[str, Any] = {"default_case": change(task.default_case)}
+    forks = tuple(change(tasks) for tasks in task.fork_tasks)
+    fields["loop_over"] = change(task.loop_over)
+    if any(map(is_not, cases.values(), task.decision_cases.values())):
+        fields["decision_cases"] = cases
+    if any(map(is_not, forks, task.fork_tasks)):
+        fields["fork_tasks"] = forks
+    return {name: value for name, value in fields.items() if value is not getattr(task, name)}
 
 
 def walk(defn: WorkflowDef, path: str = "$", *, deepest: float = MAX_NESTING) -> Iterator[TreePosition]:
