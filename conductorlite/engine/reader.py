@@ -10,27 +10,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 
+from conductorlite.decide.draft.view import Bounds
+from conductorlite.engine.cache import Cache
+from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import last_polls
-from conductorlite.engine.payloads import Elsewhere, Near
+from conductorlite.engine.payloads import Elsewhere, Near, Outside
+from conductorlite.engine.registry import Registry
 from conductorlite.language.processes import NoHelper, ScriptCut, ScriptTimedOut, patience, without_helpers
 from conductorlite.language.values import Json
-from conductorlite.model.canonical import Payload
-from conductorlite.model.clock import steady
+from conductorlite.model.canonical import ExternalPayload, Payload
+from conductorlite.model.clock import Clock, steady
 from conductorlite.model.decisions import Embedding, Event
-from conductorlite.model.errors import ConductorliteError, FencedOut
+from conductorlite.model.errors import (
+    ConductorliteError,
+    FencedOut,
+    InvalidDefinition,
+    InvalidExpression,
+    MissingExtra,
+    NotFound,
+    StorageCorrupt,
+)
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.limits import Line, Member, reread
 from conductorlite.plan.compile import Plan
 from conductorlite.store.ports import ReadingTransaction
 
-if TYPE_CHECKING:
-    from conductorlite.engine.decisions import Deciding
-
-__all__ = ["Cut", "StoreReader"]
+__all__ = ["Cut", "Lookups", "StoreReader"]
 
 V = TypeVar("V")
 
@@ -41,20 +50,95 @@ Cut = tuple[str, bool, str]
 _HEADS: Final = 4
 
 
+#: Characters of large payloads an engine remembers.
+_CACHED_TEXT: Final = 32 * 1024 * 1024
+
+
+class Lookups:
+    """What turns are decided on besides rows: plans, definitions, large payloads, driven time."""
+
+    #: When a record is lived again: what was cut in the turn to come.
+    cut: tuple[Cut, ...] | None = None
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        registry: Registry,
+        environment: Mapping[str, str],
+        bounds: Bounds,
+        outside: Outside,
+        driven: Driven | None = None,
+    ) -> None:
+        self.clock = clock
+        #: The compiled plans of embedded definitions.
+        self.plans = registry.plans
+        #: What embeds definitions made at run time, and those known by name only.
+        self.registry = registry
+        #: What lies in the payload storage.
+        self.outside = outside
+        #: For how long the store was driven; None: default deadlines count by the clock.
+        self.driven = driven
+        self.environment = dict(environment)
+        self.bounds = bounds
+        self._resolved: Cache[str, Mapping[str, str]] = Cache(256)
+        self._payloads: Cache[str, Payload] = Cache(256, weigh=lambda held: len(held.text or ""), budget=_CACHED_TEXT)
+
+    def left(self, view: ReadingTransaction, events: Iterable[Event], now: int) -> Mapping[tuple[str, str], int]:
+        """How much driven time is left of default deadlines, ms; others are not in it."""
+        return {} if self.driven is None else self.driven.left(view, events, now)
+
+    def resolved(self, view: ReadingTransaction, name: str, version: int | None) -> str | None:
+        """Hash of a registered definition as a new execution keeps it; None when it cannot be started."""
+        try:
+            digest, definitions = self.registry.resolve(view, name, version)
+        except (NotFound, InvalidDefinition, InvalidExpression, MissingExtra):
+            return None
+        self._resolved.put(digest, definitions)
+        return digest
+
+    def fetch(self, near: Near, externals: Iterable[ExternalPayload]) -> None:
+        """Have documents of the payload storage at hand, outside any transaction; raises PayloadUnavailable."""
+        self.outside.fetch(near, externals)
+        for payload in near.payloads.values():
+            if payload.external is not None:
+                self._payloads.put(payload.external.key, payload)
+
+    def texts(self, view: ReadingTransaction, workflow_id: str, digests: Iterable[str]) -> dict[str, Payload]:
+        """Large payloads by their hashes. What a hash stands for never changes, so it is read and parsed once a process.
+
+        Those of the payload storage may come without their text, which is then fetched when their document is looked at.
+        """
+        held = {digest: self._payloads.get(digest) for digest in digests}
+        known = {digest: payload for digest, payload in held.items() if payload is not None}
+        missing = held.keys() - known.keys()
+        if missing:
+            for digest, payload in view.payloads(workflow_id, missing).items():
+                self._payloads.put(digest, payload)
+                known[digest] = payload
+        absent = held.keys() - known.keys()
+        if absent:
+            for digest, external in view.externals(workflow_id, absent).items():
+                known[digest] = self._payloads.get(external.key) or self.outside.lazy(external)
+            if absent - known.keys():
+                raise StorageCorrupt(f"{workflow_id}: payload {min(absent - known.keys())} is missing")
+        return known
+
+
 class StoreReader:
     """Reads for one turn."""
 
-    def __init__(self, turns: Deciding, view: ReadingTransaction, workflow: Workflow, now: int, near: Near) -> None:
+    def __init__(self, lookups: Lookups, view: ReadingTransaction, workflow: Workflow, now: int, near: Near) -> None:
         self.workflow = workflow
         #: What the store raised, if it did: whatever became of that in the decision, it holds for nothing.
         self.failure: Exception | None = None
-        self._turns = turns
+        self._lookups = lookups
         self._view: ReadingTransaction | None = view
         #: The view of the batch that is being read.
         self._batch: ReadingTransaction | None = None
         self._id = workflow.workflow_id
         self._now = now
-        self._read_at = steady(turns.clock)
+        self._read_at = steady(lookups.clock)
         self._near = near
         self._tasks: dict[str, Task | None] = {}
         self._payloads: dict[str, Payload] = dict(near.payloads)
@@ -76,7 +160,7 @@ class StoreReader:
         try:
             if self._view is not None:
                 return read(self._view)
-            with self._turns.outside.backend.reading() as view:
+            with self._lookups.outside.backend.reading() as view:
                 self._compare(view)
                 return read(view)
         except Exception as error:
@@ -218,7 +302,7 @@ class StoreReader:
         return self._payloads[payload.digest]
 
     def _read_payloads(self, digests: Iterable[str]) -> None:
-        self._payloads.update(self._ask(lambda view: self._turns.texts(view, self._id, digests)))
+        self._payloads.update(self._ask(lambda view: self._lookups.texts(view, self._id, digests)))
 
     def _fetch(self, digests: Iterable[str]) -> None:
         """Get those that lie in the payload storage; nobody waits for the store meanwhile."""
@@ -229,7 +313,7 @@ class StoreReader:
         try:
             if self._view is not None:
                 raise Elsewhere(far)
-            self._turns.fetch(self._near, far)
+            self._lookups.fetch(self._near, far)
         except Exception as error:
             self.failure = error
             raise
@@ -243,7 +327,9 @@ class StoreReader:
 
     def left(self, event: Event) -> int:
         """See `Reader.left`."""
-        return self._once(("left", event.event_id), lambda view: next(iter(self._turns.left(view, [event], self._now).values()), 0))
+        return self._once(
+            ("left", event.event_id), lambda view: next(iter(self._lookups.left(view, [event], self._now).values()), 0)
+        )
 
     def limit(self, key: str, heads: int) -> Line:
         """See `Reader.limit`."""
@@ -269,12 +355,12 @@ class StoreReader:
 
     def definition(self, name: str, version: int | None) -> str | None:
         """See `Reader.definition`."""
-        return self._once(("definition", name, version), lambda view: self._turns.resolved(view, name, version))
+        return self._once(("definition", name, version), lambda view: self._lookups.resolved(view, name, version))
 
     def embedding(self, name: str, definition: object) -> Embedding:
         """See `Reader.embedding`."""
         if name not in self._embedded:
-            self._embedded[name] = self._ask(lambda view: self._turns.registry.embed(view, definition, self.workflow.semantics))
+            self._embedded[name] = self._ask(lambda view: self._lookups.registry.embed(view, definition, self.workflow.semantics))
         return self._embedded[name]
 
     def plan(self, definition_hash: str, grafts: tuple[str, ...] = ()) -> Plan:
@@ -284,13 +370,15 @@ class StoreReader:
         if found is None:
             row = attrs.evolve(self.workflow, definition_hash=definition_hash)
             made = {digest: text for one in self._embedded.values() for digest, text in one.texts.items()}
-            found = self._turns.plans.kept(row, grafts) or self._ask(lambda view: self._turns.plans.grown(view, row, grafts, made))
+            found = self._lookups.plans.kept(row, grafts) or self._ask(
+                lambda view: self._lookups.plans.grown(view, row, grafts, made)
+            )
             self._known[asked] = found
         return found
 
     def script(self, seed: str, values: Mapping[str, Json], now: int, ask: Callable[[], Json]) -> Json:
         """See `Reader.script`; what needs a process is not carried out while the view is open, and raises NoHelper then."""
-        told = self._turns.cut
+        told = self._lookups.cut
         for cut, late, said in told or ():
             if cut == seed:
                 raise (ScriptTimedOut if late else ScriptCut)(said)
