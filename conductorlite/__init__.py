@@ -1,19 +1,13 @@
 """conductorlite: Conductor's workflow engine inside your process.
 
-The public face: everything a program needs is importable from here. The test kit is `conductorlite.testing`.
+What everyday programs need. Every error is in `conductorlite.errors`, the test kit is `conductorlite.testing`; what else verbs take
+and return, and what authors of stores, locks, indexes and sinks need, is in its room: docs/reference/verbs.md says where.
 """
 
 from conductorlite.decide.draft.barriers import Barriers
 from conductorlite.decide.draft.view import Bounds
-from conductorlite.engine.admin import AgendaEntry, BulkReport, EngineShare, RepairReport
 from conductorlite.engine.config import EngineConfig
-from conductorlite.engine.index_feed import IndexHealth
-from conductorlite.engine.invariants import Finding
-from conductorlite.engine.limits import LimitMember, LimitUse
-from conductorlite.engine.payloads import PayloadSweep
-from conductorlite.engine.retention import PruneReport
-from conductorlite.errors import Cause, ResultTimeout, WorkflowFailed
-from conductorlite.ext.fsspec import FsspecPayloads
+from conductorlite.errors import ResultTimeout, WorkflowFailed
 from conductorlite.ext.secrets import EnvironmentSecrets
 from conductorlite.model.clock import Clock, SystemClock, VirtualClock
 from conductorlite.model.definitions import (
@@ -31,212 +25,59 @@ from conductorlite.model.definitions import (
     WorkflowTask,
     WorkflowTimeoutPolicy,
 )
-from conductorlite.model.errors import (
-    AlreadyExists,
-    ClockError,
-    ConductorliteError,
-    Conflict,
-    DefinitionNotFound,
-    EngineClosed,
-    ExecutionArchived,
-    ExecutionNotFound,
-    ExpressionFailed,
-    FencedOut,
-    InvalidDefinition,
-    InvalidExpression,
-    InvalidInput,
-    InvalidQuery,
-    InvariantBroken,
-    KeyTaken,
-    LimitReached,
-    LockUnavailable,
-    MissingExtra,
-    NotFound,
-    NoThread,
-    Parked,
-    PayloadLost,
-    PayloadTooLarge,
-    PayloadUnavailable,
-    Problem,
-    ReplayDiverged,
-    ScheduleNotFound,
-    SchemaTooNew,
-    SecretsUnavailable,
-    Severity,
-    SinkError,
-    SourceError,
-    StaleLease,
-    StorageBusy,
-    StorageCorrupt,
-    StorageError,
-    StorageFull,
-    StorageReadOnly,
-    TaskFailedTerminally,
-    TaskNotFound,
-    WouldDeadlock,
-)
-from conductorlite.model.executions import (
-    Explanation,
-    HistoryEvent,
-    HistoryKind,
-    PollData,
-    Reason,
-    Task,
-    TaskLog,
-    TaskResult,
-    Workflow,
-)
-from conductorlite.model.handlers import (
-    ActionType,
-    EventAction,
-    EventExecution,
-    EventHandler,
-    EventStatus,
-    StartWorkflow,
-    TaskDetails,
-    TerminateWorkflow,
-    UpdateWorkflowVariables,
-)
-from conductorlite.model.schedules import (
-    Backfill,
-    CronSchedule,
-    OverlapPolicy,
-    Schedule,
-    ScheduledRun,
-    ScheduleOutcome,
-    StartWorkflowRequest,
-    WorkflowSchedule,
-)
+from conductorlite.model.errors import ConductorliteError, InvalidDefinition, Problem, TaskFailedTerminally
+from conductorlite.model.executions import Explanation, HistoryEvent, Task, TaskLog, TaskResult, Workflow
+from conductorlite.model.handlers import EventAction, EventHandler
+from conductorlite.model.schedules import CronSchedule, OverlapPolicy, StartWorkflowRequest, WorkflowSchedule
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.diagrams import mermaid
-from conductorlite.plan.difference import DefinitionDiff, diff
-from conductorlite.plan.migration import MigrationPlan, Verdict, plan_migration
+from conductorlite.plan.difference import diff
 from conductorlite.plan.validate import validate, validate_event_handler, validate_task_def
 from conductorlite.runtime.aio.engine import AsyncEngine, AsyncRun
 from conductorlite.runtime.calls import TaskLogFilter, current_task
 from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.engine import Engine, Run
 from conductorlite.runtime.registry import Workers
-from conductorlite.store.payloads import LocalPayloads, MemoryPayloads
-from conductorlite.store.ports import EventMessage, EventSource, SecretProvider
-from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
-from conductorlite.store.tables import ExternalStorageLocation, Size, Sizes
 
 __all__ = [
-    "ActionType",
-    "AgendaEntry",
-    "AlreadyExists",
     "AsyncEngine",
     "AsyncRun",
-    "Backfill",
     "Barriers",
     "Bounds",
-    "BulkReport",
-    "Cause",
     "Clock",
-    "ClockError",
     "ConductorliteError",
-    "Conflict",
     "CronSchedule",
-    "DefinitionDiff",
-    "DefinitionNotFound",
     "Engine",
-    "EngineClosed",
     "EngineConfig",
-    "EngineShare",
     "EnvironmentSecrets",
     "EventAction",
-    "EventExecution",
     "EventHandler",
-    "EventMessage",
-    "EventSource",
-    "EventStatus",
-    "ExecutionArchived",
-    "ExecutionNotFound",
     "Explanation",
-    "ExpressionFailed",
-    "ExternalStorageLocation",
-    "FencedOut",
-    "Finding",
-    "FsspecPayloads",
     "HistoryEvent",
-    "HistoryKind",
     "IdempotencyStrategy",
-    "IndexHealth",
     "InvalidDefinition",
-    "InvalidExpression",
-    "InvalidInput",
-    "InvalidQuery",
-    "InvariantBroken",
-    "KeyTaken",
-    "LimitMember",
-    "LimitReached",
-    "LimitUse",
-    "LocalPayloads",
-    "LockUnavailable",
-    "MemoryPayloads",
-    "MigrationPlan",
-    "MissingExtra",
-    "NoThread",
-    "NotFound",
     "OverlapPolicy",
-    "Parked",
-    "PayloadLost",
-    "PayloadSweep",
-    "PayloadTooLarge",
-    "PayloadUnavailable",
-    "PollData",
     "Problem",
-    "PruneReport",
     "RateLimitConfig",
     "RateLimitPolicy",
-    "Reason",
-    "RepairReport",
-    "ReplayDiverged",
     "ResultTimeout",
     "RetryLogic",
     "Run",
-    "Schedule",
-    "ScheduleNotFound",
-    "ScheduleOutcome",
-    "ScheduledRun",
     "SchemaDef",
-    "SchemaTooNew",
-    "SearchResult",
-    "SecretProvider",
-    "SecretsUnavailable",
     "Semantics",
-    "Severity",
-    "SinkError",
-    "Size",
-    "Sizes",
-    "SourceError",
-    "StaleLease",
-    "StartWorkflow",
     "StartWorkflowRequest",
-    "StorageBusy",
-    "StorageCorrupt",
-    "StorageError",
-    "StorageFull",
-    "StorageReadOnly",
     "SubWorkflowParams",
     "SystemClock",
     "Task",
     "TaskContext",
     "TaskDef",
-    "TaskDetails",
     "TaskFailedTerminally",
     "TaskLog",
     "TaskLogFilter",
-    "TaskNotFound",
     "TaskResult",
     "TaskStatus",
-    "TaskSummary",
     "TaskType",
-    "TerminateWorkflow",
     "TimeoutPolicy",
-    "UpdateWorkflowVariables",
-    "Verdict",
     "VirtualClock",
     "Workers",
     "Workflow",
@@ -244,14 +85,11 @@ __all__ = [
     "WorkflowFailed",
     "WorkflowSchedule",
     "WorkflowStatus",
-    "WorkflowSummary",
     "WorkflowTask",
     "WorkflowTimeoutPolicy",
-    "WouldDeadlock",
     "current_task",
     "diff",
     "mermaid",
-    "plan_migration",
     "validate",
     "validate_event_handler",
     "validate_task_def",

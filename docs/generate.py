@@ -5,7 +5,9 @@ A test compares what is committed with what this writes, so the pages cannot gro
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 import re
 import runpy
 import textwrap
@@ -16,6 +18,7 @@ from typing import Any, Final
 
 import attrs
 
+import conductorlite
 from conductorlite import (
     AsyncEngine,
     AsyncRun,
@@ -439,7 +442,21 @@ def verbs() -> str:
                 lines += [f"- `{name}` – {_flat(value.__doc__)}", ""]
             elif inspect.isfunction(value):
                 lines += _entry(f"{cls.__name__.lower()}.{name}", value, value.__doc__)
+    signatures = " ".join(line for block in re.findall(r"```text\n(.*?)```", "\n".join(lines), re.DOTALL) for line in [block])
+    lines += ["## Where the names are", "", "What stands in the signatures and is not in `conductorlite` itself:", ""]
+    lines += [f"- `{name}`: `{module}`" for name, module in _homes(signatures)]
     return "\n".join(lines)
+
+
+def _homes(text: str) -> Iterator[tuple[str, str]]:
+    """The public names of the package in a text that are not in its root, with their modules."""
+    root = set(conductorlite.__all__)
+    modules = [importlib.import_module(found.name) for found in pkgutil.walk_packages(conductorlite.__path__, "conductorlite.")
+               if "__main__" not in found.name and ".testing" not in found.name]  # fmt: skip
+    homes = {name: module.__name__ for module in modules for name in getattr(module, "__all__", ()) if hasattr(module, name)}
+    for name in sorted(set(re.findall(r"\b[A-Z]\w+", text)) - root):
+        if name in homes:
+            yield name, homes[name]
 
 
 def _methods(owner: str, cls: type) -> Iterator[str]:

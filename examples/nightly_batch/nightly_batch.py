@@ -13,7 +13,8 @@ from collections import Counter
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 
-from conductorlite import AlreadyExists, Engine, Run, Workers, WorkflowDef, WorkflowFailed
+from conductorlite import Engine, Run, Workers, WorkflowDef, WorkflowFailed
+from conductorlite.errors import AlreadyExists
 
 NIGHTLY_BATCH = WorkflowDef.from_json(Path(__file__).with_name("nightly_batch.json"))
 BEGINS = time(2, 0, tzinfo=UTC)

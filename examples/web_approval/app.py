@@ -20,7 +20,6 @@ from starlette.routing import Route
 
 from conductorlite import (
     AsyncEngine,
-    ExecutionNotFound,
     ResultTimeout,
     TaskResult,
     TaskStatus,
@@ -29,6 +28,7 @@ from conductorlite import (
     WorkflowFailed,
     WorkflowStatus,
 )
+from conductorlite.errors import ExecutionNotFound
 
 EXPENSE = WorkflowDef.from_json(Path(__file__).with_name("expense.json"))
 QUOTE = WorkflowDef.from_json(Path(__file__).with_name("quote.json"))

@@ -12,7 +12,6 @@ import pytest
 
 from conductorlite import (
     Engine,
-    EngineClosed,
     ResultTimeout,
     TaskResult,
     TaskStatus,
@@ -23,6 +22,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
+from conductorlite.errors import EngineClosed
 from conductorlite.runtime.aio.engine import AsyncEngine
 
 #: Generous bound of every wait on the machine's clock, seconds.

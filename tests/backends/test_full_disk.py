@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from conductorlite import Engine, StorageFull, WorkflowDef, WorkflowStatus
+from conductorlite import Engine, WorkflowDef, WorkflowStatus
+from conductorlite.errors import StorageFull
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.store.sqlite.reserve import Reserve

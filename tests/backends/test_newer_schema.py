@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from conductorlite import Engine, SchemaTooNew, VirtualClock, Workers, WorkflowDef
+from conductorlite import Engine, VirtualClock, Workers, WorkflowDef
+from conductorlite.errors import SchemaTooNew
 from conductorlite.store.sqlite.schema import VERSION
 
 W = WorkflowDef.from_json({"name": "w", "tasks": [{"name": "a", "taskReferenceName": "a"}]})

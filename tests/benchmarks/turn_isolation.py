@@ -18,7 +18,8 @@ from typing import Any, Literal
 import attrs
 from harness import Case, Figure, arguments, compare, publish
 
-from conductorlite import Engine, FencedOut, StorageBusy, VirtualClock, Workers, WorkflowDef
+from conductorlite import Engine, VirtualClock, Workers, WorkflowDef
+from conductorlite.errors import FencedOut, StorageBusy
 from conductorlite.store.sqlite.backend import SQLiteBackend
 
 #: A wait for the write lock that is counted as one, ms.

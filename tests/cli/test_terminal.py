@@ -124,7 +124,7 @@ def test_a_second_signal_abandons_them(shell: Shell) -> None:
 
 def test_a_driver_that_breaks_is_reported(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """What stops the driving thread reaches the command as an error of its own kind."""
-    from conductorlite import StorageFull
+    from conductorlite.errors import StorageFull
 
     def full(self: object) -> None:
         raise StorageFull("the disk is full")

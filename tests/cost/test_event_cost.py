@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conductorlite import (
-    Engine,
-    EventAction,
-    EventHandler,
-    StartWorkflow,
-    VirtualClock,
-    WorkflowDef,
-    WorkflowTask,
-)
+from conductorlite import Engine, EventAction, EventHandler, VirtualClock, WorkflowDef, WorkflowTask
+from conductorlite.model.handlers import StartWorkflow
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.store.sqlite.statements import Counts
 

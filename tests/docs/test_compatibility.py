@@ -176,7 +176,7 @@ def test_deep_nesting_of_loops_prints_every_round() -> None:
 @pytest.mark.parametrize("verb", ["retry", "resume"])
 def test_a_verb_that_does_not_fit_is_a_conflict(verb: str) -> None:
     """A running execution can be neither retried nor resumed, and both are told apart from one that does not exist."""
-    from conductorlite import Conflict, ExecutionNotFound
+    from conductorlite.errors import Conflict, ExecutionNotFound
 
     bench = _Bench(_simple("a"))
     with pytest.raises(Conflict):

@@ -15,7 +15,6 @@ from conductorlite import (
     Engine,
     EngineConfig,
     HistoryEvent,
-    HistoryKind,
     RetryLogic,
     Run,
     Task,
@@ -30,6 +29,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
+from conductorlite.model.executions import HistoryKind
 from conductorlite.store.ports import Backend
 
 T0 = 1_900_000_000_000

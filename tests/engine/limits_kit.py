@@ -13,12 +13,12 @@ from typing import Any
 import attrs
 from engine_kit import task_def
 
-from conductorlite import HistoryEvent, HistoryKind, TaskStatus, WorkflowDef, WorkflowTask
+from conductorlite import HistoryEvent, TaskStatus, WorkflowDef, WorkflowTask
 from conductorlite.decide.admissions import REOPENING
 from conductorlite.model.canonical import parse
 from conductorlite.model.decisions import Event, EventKind
 from conductorlite.model.definitions import RateLimitConfig, RateLimitPolicy
-from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.executions import HistoryKind, Task, Workflow
 from conductorlite.model.limits import Line, Member, MemberState, Terms
 from conductorlite.store.ports import Backend, ReadingTransaction
 

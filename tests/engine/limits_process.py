@@ -11,7 +11,8 @@ from contextlib import suppress
 
 from limits_traffic import DEFINITIONS
 
-from conductorlite import ConductorliteError, Conflict, Engine, NotFound, StorageBusy, SystemClock, TaskResult, TaskStatus
+from conductorlite import ConductorliteError, Engine, SystemClock, TaskResult, TaskStatus
+from conductorlite.errors import Conflict, NotFound, StorageBusy
 from conductorlite.store.sqlite.backend import SQLiteBackend
 
 _NAMES = ("two", "both", "mixed", "paced")

@@ -12,12 +12,9 @@ from engine_kit import T0, fork, join, rounds
 from limits_kit import Broken, definition, keyed, limited, occupied, past_their_limits, verify
 
 from conductorlite import (
-    Conflict,
     Engine,
     EngineConfig,
     HistoryEvent,
-    NotFound,
-    StaleLease,
     SubWorkflowParams,
     Task,
     TaskResult,
@@ -27,6 +24,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
+from conductorlite.errors import Conflict, NotFound, StaleLease
 from conductorlite.model.limits import Terms
 from conductorlite.plan.compile import compile_plan
 from conductorlite.store.ports import Backend

@@ -15,8 +15,6 @@ from conductorlite import (
     AsyncEngine,
     AsyncRun,
     Engine,
-    ExecutionArchived,
-    ExecutionNotFound,
     Run,
     SubWorkflowParams,
     TaskResult,
@@ -25,6 +23,7 @@ from conductorlite import (
     WorkflowTask,
 )
 from conductorlite.engine.config import Service
+from conductorlite.errors import ExecutionArchived, ExecutionNotFound
 from conductorlite.model.executions import Explanation
 from conductorlite.testing import replay
 

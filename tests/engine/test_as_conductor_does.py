@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from conductorlite import (
-    Conflict,
     Engine,
     EngineConfig,
     InvalidDefinition,
@@ -23,6 +22,7 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
+from conductorlite.errors import Conflict
 from conductorlite.model.documents import workflow_to_json
 
 T0 = 1_900_000_000_000

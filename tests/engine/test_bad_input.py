@@ -16,6 +16,14 @@ from conductorlite import (
     ConductorliteError,
     Engine,
     InvalidDefinition,
+    TaskFailedTerminally,
+    TaskResult,
+    TaskStatus,
+    Workers,
+    WorkflowDef,
+    WorkflowStatus,
+)
+from conductorlite.errors import (
     InvalidInput,
     SchemaTooNew,
     StaleLease,
@@ -24,12 +32,6 @@ from conductorlite import (
     StorageError,
     StorageFull,
     StorageReadOnly,
-    TaskFailedTerminally,
-    TaskResult,
-    TaskStatus,
-    Workers,
-    WorkflowDef,
-    WorkflowStatus,
 )
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.sqlite.backend import SQLiteBackend

@@ -8,7 +8,7 @@ import pytest
 from engine_kit import Bench, flow, simple
 from rerun_kit import s, work
 
-from conductorlite import Conflict, ExecutionNotFound
+from conductorlite.errors import Conflict, ExecutionNotFound
 
 
 def started(bench: Bench, *ids: str) -> None:

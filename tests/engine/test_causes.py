@@ -10,7 +10,6 @@ import pytest
 
 from conductorlite import (
     AsyncEngine,
-    Cause,
     Engine,
     ResultTimeout,
     SubWorkflowParams,
@@ -24,6 +23,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
+from conductorlite.errors import Cause
 from conductorlite.store.ports import Backend
 
 

@@ -9,8 +9,6 @@ from engine_kit import Bench, NewBench, flow, fork, join, noop, rounds, simple, 
 
 from conductorlite import (
     Bounds,
-    Conflict,
-    HistoryKind,
     InvalidDefinition,
     SubWorkflowParams,
     WorkflowDef,
@@ -19,7 +17,9 @@ from conductorlite import (
     WorkflowTimeoutPolicy,
     validate,
 )
+from conductorlite.errors import Conflict
 from conductorlite.model.documents import workflow_to_json
+from conductorlite.model.executions import HistoryKind
 
 #: One attempt, so that a failure is for good.
 ONCE = {"retry_count": 0}

@@ -8,8 +8,10 @@ import pytest
 from engine_kit import Bench, NewBench
 from run_time_kit import Json, dynamic, forked, loop, node, static, switched, tried, workflow
 
-from conductorlite import Bounds, Conflict, HistoryKind, WorkflowStatus
+from conductorlite import Bounds, WorkflowStatus
 from conductorlite.engine.reader import StoreReader
+from conductorlite.errors import Conflict
+from conductorlite.model.executions import HistoryKind
 
 FAIL = tried("fail")
 

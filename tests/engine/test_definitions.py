@@ -5,16 +5,8 @@ from __future__ import annotations
 import pytest
 from engine_kit import Bench, NewBench, flow, fork, join, rounds, simple, switch, task_def
 
-from conductorlite import (
-    AlreadyExists,
-    DefinitionNotFound,
-    InvalidDefinition,
-    TaskDef,
-    VirtualClock,
-    Workers,
-    WorkflowDef,
-    WorkflowStatus,
-)
+from conductorlite import InvalidDefinition, TaskDef, VirtualClock, Workers, WorkflowDef, WorkflowStatus
+from conductorlite.errors import AlreadyExists, DefinitionNotFound
 from conductorlite.store.memory.backend import MemoryBackend
 
 

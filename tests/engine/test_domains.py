@@ -7,18 +7,9 @@ from typing import Any
 import pytest
 from engine_kit import T0, Bench, NewBench, flow, rounds, simple
 
-from conductorlite import (
-    Engine,
-    InvalidInput,
-    PollData,
-    StorageBusy,
-    SubWorkflowParams,
-    VirtualClock,
-    Workers,
-    WorkflowDef,
-    WorkflowStatus,
-    WorkflowTask,
-)
+from conductorlite import Engine, SubWorkflowParams, VirtualClock, Workers, WorkflowDef, WorkflowStatus, WorkflowTask
+from conductorlite.errors import InvalidInput, StorageBusy
+from conductorlite.model.executions import PollData
 from conductorlite.store.ports import Backend
 from conductorlite.testing import FaultyBackend
 

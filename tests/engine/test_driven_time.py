@@ -12,10 +12,11 @@ from engine_kit import T0, flow, simple, task_def
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conductorlite import Engine, EngineConfig, HistoryKind, TaskStatus, VirtualClock, Workers, WorkflowDef, WorkflowStatus
+from conductorlite import Engine, EngineConfig, TaskStatus, VirtualClock, Workers, WorkflowDef, WorkflowStatus
 from conductorlite.engine.driven_time import Driven, measured
 from conductorlite.errors import StorageBusy
 from conductorlite.model.canonical import EMPTY
+from conductorlite.model.executions import HistoryKind
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend

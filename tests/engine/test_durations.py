@@ -26,8 +26,9 @@ import conductorlite.store.memory.backend
 import conductorlite.store.payloads
 import conductorlite.store.sqlite.backend
 import conductorlite.testing
-from conductorlite import InvalidInput, TaskDef, TaskResult, TaskStatus, Workers, WorkflowDef, WorkflowTask
+from conductorlite import TaskDef, TaskResult, TaskStatus, Workers, WorkflowDef, WorkflowTask
 from conductorlite.cli.commands import program
+from conductorlite.errors import InvalidInput
 from conductorlite.model.texts import to_ms, to_seconds, to_span
 from conductorlite.store.locks import SQLiteLock
 from conductorlite.store.sqlite.backend import SQLiteBackend

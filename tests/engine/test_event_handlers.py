@@ -7,21 +7,15 @@ from typing import Any
 import pytest
 from engine_kit import T0, Bench, flow, rounds, simple, wait
 
-from conductorlite import (
-    AlreadyExists,
-    DefinitionNotFound,
-    EventAction,
+from conductorlite import EventAction, EventHandler, InvalidDefinition, WorkflowStatus, validate_event_handler
+from conductorlite.errors import AlreadyExists, DefinitionNotFound, InvalidInput
+from conductorlite.model.handlers import (
     EventExecution,
-    EventHandler,
     EventStatus,
-    InvalidDefinition,
-    InvalidInput,
     StartWorkflow,
     TaskDetails,
     TerminateWorkflow,
     UpdateWorkflowVariables,
-    WorkflowStatus,
-    validate_event_handler,
 )
 from conductorlite.testing import replay
 

@@ -17,25 +17,19 @@ from conductorlite import (
     EngineConfig,
     EventAction,
     EventHandler,
-    EventMessage,
-    EventStatus,
-    InvalidInput,
-    SinkError,
-    SourceError,
-    StartWorkflow,
-    StorageBusy,
     TaskDef,
-    TaskDetails,
     TaskStatus,
-    UpdateWorkflowVariables,
     VirtualClock,
     WorkflowDef,
     WorkflowStatus,
     WorkflowTask,
 )
+from conductorlite.errors import InvalidInput, SinkError, SourceError, StorageBusy
 from conductorlite.ext.sinks import MemoryQueue
 from conductorlite.ext.workers import system_workers
+from conductorlite.model.handlers import EventStatus, StartWorkflow, TaskDetails, UpdateWorkflowVariables
 from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import EventMessage
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, start_once
 from conductorlite.testing.faults import Crash, FaultyBackend
 from conductorlite.testing.stores import Store

@@ -15,18 +15,10 @@ import pytest
 from crash_kit import crash_families
 from run_time_kit import Json, dynamic, forked, loop, node, static, switched
 
-from conductorlite import (
-    Bounds,
-    Engine,
-    ExecutionNotFound,
-    HistoryKind,
-    IdempotencyStrategy,
-    TaskStatus,
-    VirtualClock,
-    WorkflowDef,
-    WorkflowStatus,
-)
+from conductorlite import Bounds, Engine, IdempotencyStrategy, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
 from conductorlite.engine.config import EngineConfig
+from conductorlite.errors import ExecutionNotFound
+from conductorlite.model.executions import HistoryKind
 from conductorlite.testing import ScriptedWorkers, start_once
 
 IT = "main-7"

@@ -9,8 +9,6 @@ import pytest
 from engine_kit import Bench, flow, fork, join, noop, rounds, simple, switch, task_def, wait
 
 from conductorlite import (
-    AlreadyExists,
-    DefinitionNotFound,
     InvalidDefinition,
     SubWorkflowParams,
     TaskResult,
@@ -20,6 +18,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
+from conductorlite.errors import AlreadyExists, DefinitionNotFound
 
 
 def sub(ref: str, child: WorkflowDef | str, version: int | None = None, **fields: Any) -> WorkflowTask:

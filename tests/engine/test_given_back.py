@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from conductorlite import Engine, StaleLease, Task, TaskResult, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
+from conductorlite import Engine, Task, TaskResult, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
+from conductorlite.errors import StaleLease
 from conductorlite.store.ports import Backend
 from conductorlite.testing import Crash, FaultyBackend, ScriptedWorkers, replay
 

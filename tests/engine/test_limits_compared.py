@@ -9,8 +9,6 @@ from engine_kit import T0, Bench, NewBench, flow, fork, join, simple, task_def, 
 
 from conductorlite import (
     Engine,
-    LimitReached,
-    NotFound,
     RateLimitConfig,
     RateLimitPolicy,
     SubWorkflowParams,
@@ -22,6 +20,7 @@ from conductorlite import (
     WorkflowTask,
     WorkflowTimeoutPolicy,
 )
+from conductorlite.errors import LimitReached, NotFound
 
 
 def _limited(ref: str, name: str = "a", **limits: Any) -> WorkflowTask:

@@ -15,7 +15,8 @@ from crash_kit import EVERY_DEATH, STORES, crash_families
 from engine_kit import flow, fork, join
 from limits_kit import keyed, limited
 
-from conductorlite import Engine, HistoryKind, VirtualClock, WorkflowDef, WorkflowStatus
+from conductorlite import Engine, VirtualClock, WorkflowDef, WorkflowStatus
+from conductorlite.model.executions import HistoryKind
 from conductorlite.testing import ScriptedWorkers, start_once
 
 _LIVES: dict[str, Any] = {"retry_count": 5, "retry_delay_s": 2, "response_timeout_s": 10}

@@ -10,9 +10,7 @@ from engine_kit import Bench, flow, fork, join, noop, rounds, simple, switch, wa
 from limits_kit import Broken, keyed, limited, verify
 
 from conductorlite import (
-    Conflict,
     Engine,
-    LimitReached,
     SubWorkflowParams,
     TaskStatus,
     VirtualClock,
@@ -21,6 +19,7 @@ from conductorlite import (
     WorkflowTask,
     WorkflowTimeoutPolicy,
 )
+from conductorlite.errors import Conflict, LimitReached
 from conductorlite.testing import FaultyBackend
 
 CHILD = flow(noop("inside"), name="child")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from conductorlite import Engine, FencedOut, VirtualClock, Workers, WorkflowDef, WorkflowStatus
+from conductorlite import Engine, VirtualClock, Workers, WorkflowDef, WorkflowStatus
+from conductorlite.errors import FencedOut
 from conductorlite.model.limits import Limit, LimitChange, Member, MemberState
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend

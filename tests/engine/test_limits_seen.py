@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from engine_kit import T0, NewBench, flow, task_def
 
-from conductorlite import Engine, InvalidInput, LimitUse, RateLimitConfig, TaskResult, TaskStatus, WorkflowDef, WorkflowTask
+from conductorlite import Engine, RateLimitConfig, TaskResult, TaskStatus, WorkflowDef, WorkflowTask
+from conductorlite.engine.limits import LimitUse
+from conductorlite.errors import InvalidInput
 
 
 def _limited(name: str = "pay", **limits: Any) -> WorkflowTask:

@@ -9,19 +9,11 @@ import pytest
 from engine_kit import Bench
 from run_time_kit import Json, dynamic, forked, loop, node, starting, static, tried, workflow
 
-from conductorlite import (
-    Conflict,
-    Engine,
-    IdempotencyStrategy,
-    InvalidInput,
-    TaskStatus,
-    Verdict,
-    VirtualClock,
-    WorkflowDef,
-    WorkflowStatus,
-)
+from conductorlite import Engine, IdempotencyStrategy, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
+from conductorlite.errors import Conflict, InvalidInput
 from conductorlite.model.canonical import EMPTY
 from conductorlite.model.decisions import EventKind
+from conductorlite.plan.migration import Verdict
 from conductorlite.store.memory.backend import MemoryBackend
 
 ORDER = {"name": "order", "tasks": [node("work")]}

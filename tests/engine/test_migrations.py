@@ -11,22 +11,19 @@ from engine_kit import Bench, flow, fork, join, noop, rounds, simple, switch, ta
 
 from conductorlite import (
     Bounds,
-    Conflict,
-    DefinitionNotFound,
-    ExecutionNotFound,
-    HistoryKind,
     InvalidDefinition,
-    MigrationPlan,
     SubWorkflowParams,
     TaskResult,
     TaskStatus,
-    Verdict,
     WorkflowDef,
     WorkflowStatus,
     WorkflowTask,
 )
 from conductorlite.engine.turn_types import new_event
+from conductorlite.errors import Conflict, DefinitionNotFound, ExecutionNotFound
 from conductorlite.model.decisions import Event, EventKind
+from conductorlite.model.executions import HistoryKind
+from conductorlite.plan.migration import MigrationPlan, Verdict
 
 
 def version_2(*tasks: WorkflowTask, **fields: Any) -> WorkflowDef:

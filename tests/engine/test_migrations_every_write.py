@@ -8,8 +8,9 @@ import attrs
 import pytest
 from crash_kit import STORES
 
-from conductorlite import Bounds, Engine, HistoryKind, SubWorkflowParams, TaskDef, VirtualClock, WorkflowDef, WorkflowTask
+from conductorlite import Bounds, Engine, SubWorkflowParams, TaskDef, VirtualClock, WorkflowDef, WorkflowTask
 from conductorlite.engine.config import EngineConfig
+from conductorlite.model.executions import HistoryKind
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, start_once
 
 PLACE = "order-9"

@@ -8,7 +8,8 @@ import pytest
 from engine_kit import Bench
 from run_time_kit import dynamic, forked, node
 
-from conductorlite import Conflict, TaskNotFound, TaskStatus, WorkflowDef, WorkflowStatus
+from conductorlite import TaskStatus, WorkflowDef, WorkflowStatus
+from conductorlite.errors import Conflict, TaskNotFound
 
 Json = dict[str, Any]
 

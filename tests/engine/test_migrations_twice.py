@@ -6,7 +6,8 @@ import attrs
 import pytest
 from engine_kit import Bench, flow, fork, join, rounds, simple
 
-from conductorlite import Conflict, SubWorkflowParams, TaskResult, TaskStatus, WorkflowDef, WorkflowStatus, WorkflowTask
+from conductorlite import SubWorkflowParams, TaskResult, TaskStatus, WorkflowDef, WorkflowStatus, WorkflowTask
+from conductorlite.errors import Conflict
 from conductorlite.store.memory.backend import MemoryBackend
 
 

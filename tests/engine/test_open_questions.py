@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from conductorlite import DefinitionNotFound, Engine, TaskResult, TaskStatus, VirtualClock, WorkflowDef
+from conductorlite import Engine, TaskResult, TaskStatus, VirtualClock, WorkflowDef
+from conductorlite.errors import DefinitionNotFound
 from conductorlite.model.documents import workflow_to_json
 
 T0 = 1_900_000_000_000

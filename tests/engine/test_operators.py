@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from engine_kit import T0, Bench, NewBench, flow, fork, join, noop, rounds, simple, switch, wait
 
-from conductorlite import Bounds, InvalidInput, WorkflowDef, WorkflowStatus, WorkflowTask
+from conductorlite import Bounds, WorkflowDef, WorkflowStatus, WorkflowTask
+from conductorlite.errors import InvalidInput
 
 NEVER_RETRIED = {"retry_count": 0}
 

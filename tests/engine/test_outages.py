@@ -19,7 +19,6 @@ import pytest
 
 from conductorlite import (
     Engine,
-    EngineClosed,
     EngineConfig,
     ResultTimeout,
     TaskContext,
@@ -30,6 +29,7 @@ from conductorlite import (
     WorkflowDef,
 )
 from conductorlite.errors import (
+    EngineClosed,
     PayloadUnavailable,
     SchemaTooNew,
     StorageBusy,

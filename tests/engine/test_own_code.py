@@ -16,22 +16,21 @@ from engine_kit import flow, simple
 from conductorlite import (
     Barriers,
     Engine,
-    EngineClosed,
     EngineConfig,
     EventAction,
     EventHandler,
-    EventMessage,
-    StartWorkflow,
     VirtualClock,
     Workers,
     WorkflowDef,
     WorkflowTask,
 )
 from conductorlite.decide.draft.view import Bounds
-from conductorlite.errors import StorageCorrupt, WouldDeadlock
+from conductorlite.errors import EngineClosed, StorageCorrupt, WouldDeadlock
 from conductorlite.ext.sinks import MemoryQueue
+from conductorlite.model.handlers import StartWorkflow
 from conductorlite.store.locks import InProcessLock
 from conductorlite.store.payloads import MemoryPayloads
+from conductorlite.store.ports import EventMessage
 from conductorlite.testing import MemoryIndex
 
 

@@ -12,7 +12,6 @@ from conductorlite import (
     Engine,
     EngineConfig,
     EventHandler,
-    InvalidInput,
     ResultTimeout,
     StartWorkflowRequest,
     Task,
@@ -24,6 +23,7 @@ from conductorlite import (
     WorkflowSchedule,
     WorkflowStatus,
 )
+from conductorlite.errors import InvalidInput
 from conductorlite.store.ports import Backend
 from conductorlite.testing import FaultyBackend
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 from engine_kit import Bench, flow, fork, join, simple, wait
 
-from conductorlite import Engine, Parked, TaskContext, WorkflowTask
+from conductorlite import Engine, TaskContext, WorkflowTask
+from conductorlite.errors import Parked
 from conductorlite.model.decisions import Event, EventKind
 
 

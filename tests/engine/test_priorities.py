@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from engine_kit import Bench, flow, simple
 
-from conductorlite import InvalidInput, SubWorkflowParams, WorkflowTask
+from conductorlite import SubWorkflowParams, WorkflowTask
+from conductorlite.errors import InvalidInput
 
 
 def taken(bench: Bench) -> list[str]:

@@ -12,21 +12,12 @@ import attrs
 import pytest
 from engine_kit import flow, fork, join, noop, rounds, simple, switch, wait
 
-from conductorlite import (
-    Engine,
-    InvalidInput,
-    StorageBusy,
-    TaskDef,
-    TaskResult,
-    TaskStatus,
-    VirtualClock,
-    WorkflowDef,
-    WorkflowTask,
-)
+from conductorlite import Engine, TaskDef, TaskResult, TaskStatus, VirtualClock, WorkflowDef, WorkflowTask
 from conductorlite.decide import decide
 from conductorlite.engine.decisions import Turn
 from conductorlite.engine.reader import StoreReader
 from conductorlite.engine.turns import Turns
+from conductorlite.errors import InvalidInput, StorageBusy
 from conductorlite.language import processes
 from conductorlite.model.decisions import Decision, EventKind
 from conductorlite.plan import compile as compiling

@@ -10,14 +10,10 @@ import pytest
 from engine_kit import PATIENCE, T0, Bench, NewBench, flow, simple, wait
 
 from conductorlite import (
-    Conflict,
     Engine,
-    ExecutionNotFound,
     IdempotencyStrategy,
-    InvalidInput,
     SubWorkflowParams,
     TaskContext,
-    TaskNotFound,
     TaskResult,
     TaskStatus,
     Workers,
@@ -25,6 +21,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
+from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, TaskNotFound
 from conductorlite.store.ports import Backend
 from conductorlite.testing.conformance.samples import dump
 

@@ -11,17 +11,9 @@ from typing import Any
 
 import pytest
 
-from conductorlite import (
-    AsyncEngine,
-    Engine,
-    EngineConfig,
-    EventMessage,
-    TaskContext,
-    VirtualClock,
-    Workers,
-    WorkflowDef,
-    WouldDeadlock,
-)
+from conductorlite import AsyncEngine, Engine, EngineConfig, TaskContext, VirtualClock, Workers, WorkflowDef
+from conductorlite.errors import WouldDeadlock
+from conductorlite.store.ports import EventMessage
 
 PATIENCE = "20s"
 

@@ -11,7 +11,8 @@ from engine_kit import Bench, flow, fork, join, rounds, simple
 from rerun_kit import child, s, stand, sub, work
 from run_time_kit import forked, node, workflow
 
-from conductorlite import StaleLease, Task, TaskNotFound, WorkflowDef
+from conductorlite import Task, WorkflowDef
+from conductorlite.errors import StaleLease, TaskNotFound
 
 INNER = flow(*s("x", "y"), name="inner")
 MIDDLE = flow(fork("f2", [sub("m", INNER)], s("b2")), join("j2", "m", "b2"), name="middle")

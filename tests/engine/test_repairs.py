@@ -11,17 +11,8 @@ import attrs
 import pytest
 from engine_kit import T0, fork, join, simple
 
-from conductorlite import (
-    Engine,
-    EngineConfig,
-    ExecutionNotFound,
-    TaskStatus,
-    VirtualClock,
-    Workers,
-    Workflow,
-    WorkflowDef,
-    WorkflowStatus,
-)
+from conductorlite import Engine, EngineConfig, TaskStatus, VirtualClock, Workers, Workflow, WorkflowDef, WorkflowStatus
+from conductorlite.errors import ExecutionNotFound
 from conductorlite.model.decisions import Decision, EventKind, Outgoing
 from conductorlite.model.definitions import RateLimitConfig
 from conductorlite.model.limits import LimitChange, MemberState

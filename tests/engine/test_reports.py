@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from engine_kit import Bench, flow, noop, rounds, simple, switch, wait
 
-from conductorlite import InvalidInput, StaleLease, Task, TaskNotFound, TaskResult, TaskStatus, WorkflowStatus
+from conductorlite import Task, TaskResult, TaskStatus, WorkflowStatus
+from conductorlite.errors import InvalidInput, StaleLease, TaskNotFound
 
 QUIET = {"retry_count": 1, "retry_delay_s": 5, "poll_timeout_s": 0, "timeout_s": 0, "response_timeout_s": 20}
 

@@ -10,17 +10,9 @@ from engine_kit import Bench, flow, fork, join, rounds, simple, switch, wait
 from rerun_kit import child, s, stand, sub, work
 from run_time_kit import dynamic, forked, node, static, tried, workflow
 
-from conductorlite import (
-    Conflict,
-    DefinitionNotFound,
-    ExecutionNotFound,
-    HistoryKind,
-    InvalidInput,
-    TaskNotFound,
-    WorkflowDef,
-    WorkflowTask,
-    WorkflowTimeoutPolicy,
-)
+from conductorlite import WorkflowDef, WorkflowTask, WorkflowTimeoutPolicy
+from conductorlite.errors import Conflict, DefinitionNotFound, ExecutionNotFound, InvalidInput, TaskNotFound
+from conductorlite.model.executions import HistoryKind
 
 # -- from the start ------------------------------------------------------------------------------------------
 

@@ -10,15 +10,11 @@ import pytest
 from engine_kit import T0, Bench, flow, noop, simple, wait
 
 from conductorlite import (
-    Conflict,
-    DefinitionNotFound,
     Engine,
     IdempotencyStrategy,
     InvalidDefinition,
-    InvalidInput,
     OverlapPolicy,
     ResultTimeout,
-    ScheduleNotFound,
     StartWorkflowRequest,
     TaskDef,
     VirtualClock,
@@ -26,6 +22,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
+from conductorlite.errors import Conflict, DefinitionNotFound, InvalidInput, ScheduleNotFound
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 

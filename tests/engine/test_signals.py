@@ -8,7 +8,8 @@ import pytest
 from engine_kit import Bench, flow, fork, join, rounds, wait
 from rerun_kit import child, s, stand, sub, work
 
-from conductorlite import Conflict, ExecutionNotFound, InvalidInput, TaskNotFound, TaskStatus, WorkflowTask
+from conductorlite import TaskStatus, WorkflowTask
+from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, TaskNotFound
 
 
 def human(ref: str, **fields: Any) -> WorkflowTask:

@@ -9,7 +9,8 @@ from engine_kit import Bench, flow, fork, join, noop, rounds, simple, switch, wa
 from rerun_kit import s, stand, sub, work
 from run_time_kit import dynamic, forked, node, tried, workflow
 
-from conductorlite import Conflict, ExecutionNotFound, InvalidInput, TaskNotFound, WorkflowDef, WorkflowTask
+from conductorlite import WorkflowDef, WorkflowTask
+from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, TaskNotFound
 
 # -- every kind of node --------------------------------------------------------------------------------------
 

@@ -10,18 +10,8 @@ from typing import Any
 import pytest
 from engine_kit import T0, Bench, flow, simple
 
-from conductorlite import (
-    AlreadyExists,
-    Engine,
-    EngineConfig,
-    IdempotencyStrategy,
-    InvalidInput,
-    KeyTaken,
-    TaskStatus,
-    VirtualClock,
-    WorkflowDef,
-    WorkflowTask,
-)
+from conductorlite import Engine, EngineConfig, IdempotencyStrategy, TaskStatus, VirtualClock, WorkflowDef, WorkflowTask
+from conductorlite.errors import AlreadyExists, InvalidInput, KeyTaken
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, EventKind
 from conductorlite.model.documents import workflow_to_json

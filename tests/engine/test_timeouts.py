@@ -10,8 +10,9 @@ import pytest
 from engine_kit import T0, Bench, NewBench, flow, fork, join, noop, rounds, simple, switch, task_def, wait
 from rerun_kit import sub
 
-from conductorlite import Semantics, StaleLease, TaskStatus, WorkflowStatus, WorkflowTimeoutPolicy
+from conductorlite import Semantics, TaskStatus, WorkflowStatus, WorkflowTimeoutPolicy
 from conductorlite.engine.config import EngineConfig
+from conductorlite.errors import StaleLease
 from conductorlite.runtime.engine import Engine
 
 #: Per timeout: its option, and what is done at second 0 for it to be running; each is set to 20 s.

@@ -10,12 +10,8 @@ import pytest
 from engine_kit import Bench, NewBench, flow, fork, join, noop, rounds, simple, switch, wait
 
 from conductorlite import (
-    AlreadyExists,
     Bounds,
-    Conflict,
-    ExecutionNotFound,
     HistoryEvent,
-    InvariantBroken,
     ResultTimeout,
     Workflow,
     WorkflowFailed,
@@ -24,6 +20,7 @@ from conductorlite import (
     WorkflowTimeoutPolicy,
 )
 from conductorlite.decide import progress
+from conductorlite.errors import AlreadyExists, Conflict, ExecutionNotFound, InvariantBroken
 
 NEVER_RETRIED = {"retry_count": 0, "poll_timeout_s": 0, "response_timeout_s": 0, "timeout_s": 0}
 

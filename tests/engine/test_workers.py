@@ -11,9 +11,7 @@ import pytest
 from engine_kit import PATIENCE, Bench, flow, fork, join, simple
 
 from conductorlite import (
-    AlreadyExists,
     Engine,
-    InvalidInput,
     ResultTimeout,
     TaskContext,
     TaskFailedTerminally,
@@ -25,6 +23,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
+from conductorlite.errors import AlreadyExists, InvalidInput
 from conductorlite.store.ports import Backend
 
 TIMEOUT = f"{PATIENCE}s"

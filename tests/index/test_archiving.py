@@ -9,19 +9,15 @@ import pytest
 from orders import ORDER, agrees, engine, place
 
 from conductorlite import (
-    Conflict,
     Engine,
-    ExecutionArchived,
-    ExecutionNotFound,
     IdempotencyStrategy,
-    InvalidInput,
-    StorageCorrupt,
     SubWorkflowParams,
     VirtualClock,
     WorkflowDef,
     WorkflowStatus,
     WorkflowTask,
 )
+from conductorlite.errors import Conflict, ExecutionArchived, ExecutionNotFound, InvalidInput, StorageCorrupt
 from conductorlite.model.documents import unpacked
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend

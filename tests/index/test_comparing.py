@@ -11,10 +11,10 @@ import attrs
 import pytest
 from orders import ORDER, agrees, answers, engine, place
 
-from conductorlite import Engine, ExecutionNotFound, StorageError, VirtualClock
+from conductorlite import Engine, VirtualClock
 from conductorlite.engine import index_feed as feeding
 from conductorlite.engine import search as comparing
-from conductorlite.errors import PayloadUnavailable, StorageCorrupt
+from conductorlite.errors import ExecutionNotFound, PayloadUnavailable, StorageCorrupt, StorageError
 from conductorlite.store.documents import Document
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend, DocumentWrites

@@ -13,8 +13,9 @@ import attrs
 import pytest
 from orders import ORDER, agrees, answers, engine, place
 
-from conductorlite import Engine, InvalidInput, StorageError, VirtualClock, WorkflowDef, WorkflowStatus
+from conductorlite import Engine, VirtualClock, WorkflowDef, WorkflowStatus
 from conductorlite.engine import index_feed as feeding
+from conductorlite.errors import InvalidInput, StorageError
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend

@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 from hostile_queries import DOCUMENTS, SEARCHES
 
-from conductorlite import Engine, InvalidInput, InvalidQuery, VirtualClock, WorkflowDef, WorkflowTask
+from conductorlite import Engine, VirtualClock, WorkflowDef, WorkflowTask
+from conductorlite.errors import InvalidInput, InvalidQuery
 from conductorlite.model.canonical import Payload
 from conductorlite.model.executions import Workflow
 from conductorlite.store.documents import WORKFLOWS, Document, words_of, workflow_document
@@ -34,7 +35,8 @@ WAITING = WorkflowDef(name="waiting", tasks=[WorkflowTask(name="w", task_referen
 _RUN = """
 import json, sys, time
 from pathlib import Path
-from conductorlite import Engine, InvalidInput, InvalidQuery, VirtualClock, WorkflowDef, WorkflowTask
+from conductorlite import Engine, VirtualClock, WorkflowDef, WorkflowTask
+from conductorlite.errors import InvalidInput, InvalidQuery
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import MemoryIndex
 sys.path.insert(0, sys.argv[1])

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from own_index import OwnIndex
 
-from conductorlite import InvalidInput, InvalidQuery
+from conductorlite.errors import InvalidInput, InvalidQuery
 from conductorlite.model.canonical import Payload
 from conductorlite.model.executions import Workflow
 from conductorlite.store.documents import TASKS, WORKFLOWS, free_text, workflow_document

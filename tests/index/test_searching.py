@@ -7,8 +7,10 @@ import asyncio
 import pytest
 from orders import ORDER, engine, place
 
-from conductorlite import AsyncEngine, InvalidInput, InvalidQuery, TaskSummary, VirtualClock, WorkflowSummary
+from conductorlite import AsyncEngine, VirtualClock
+from conductorlite.errors import InvalidInput, InvalidQuery
 from conductorlite.store.ports import Backend
+from conductorlite.store.search import TaskSummary, WorkflowSummary
 from conductorlite.testing import MemoryIndex
 
 

@@ -8,20 +8,8 @@ from typing import Any
 
 import pytest
 
-from conductorlite import (
-    Engine,
-    EngineConfig,
-    LockUnavailable,
-    ResultTimeout,
-    StorageBusy,
-    StorageError,
-    Task,
-    TaskResult,
-    TaskStatus,
-    VirtualClock,
-    Workers,
-    WorkflowDef,
-)
+from conductorlite import Engine, EngineConfig, ResultTimeout, Task, TaskResult, TaskStatus, VirtualClock, Workers, WorkflowDef
+from conductorlite.errors import LockUnavailable, StorageBusy, StorageError
 from conductorlite.store.locks import InProcessLock
 
 ONE = WorkflowDef.from_json({"name": "one", "tasks": [{"name": "a", "taskReferenceName": "a"}]})

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from conductorlite import Engine, EngineConfig, InvalidInput, TaskResult, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
-from conductorlite.errors import EngineClosed, StorageBusy, StorageError
+from conductorlite import Engine, EngineConfig, TaskResult, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
+from conductorlite.errors import EngineClosed, InvalidInput, StorageBusy, StorageError
 from conductorlite.store.locks import InProcessLock, SQLiteLock
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend, Lock

@@ -5,8 +5,9 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from conductorlite import Engine, InvalidDefinition, TaskResult, TaskStatus, Verdict, Workflow, WorkflowDef, plan_migration
+from conductorlite import Engine, InvalidDefinition, TaskResult, TaskStatus, Workflow, WorkflowDef
 from conductorlite.model.executions import Task
+from conductorlite.plan.migration import Verdict, plan_migration
 
 
 def order(version: int, *refs: str) -> WorkflowDef:

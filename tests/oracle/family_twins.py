@@ -15,18 +15,16 @@ from test_migrated_lives import EDITS, MovingTwins, edited
 from twins import journal
 
 from conductorlite import (
-    Conflict,
-    DefinitionNotFound,
     Engine,
     IdempotencyStrategy,
     InvalidDefinition,
     Task,
-    TaskNotFound,
     TaskResult,
     TaskStatus,
     WorkflowDef,
     WorkflowStatus,
 )
+from conductorlite.errors import Conflict, DefinitionNotFound, TaskNotFound
 
 __all__ = ["RICH", "FamilyTwins"]
 

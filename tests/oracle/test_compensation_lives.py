@@ -12,7 +12,8 @@ from hypothesis import given
 from tape import TAPES, Tape, draw_definition, draw_operations, many
 from twins import Twins
 
-from conductorlite import Bounds, Engine, HistoryKind, Semantics, TaskStatus, WorkflowStatus
+from conductorlite import Bounds, Engine, Semantics, TaskStatus, WorkflowStatus
+from conductorlite.model.executions import HistoryKind
 
 COMPLETED = (TaskStatus.COMPLETED, TaskStatus.COMPLETED_WITH_ERRORS)
 

@@ -14,7 +14,8 @@ from hypothesis import given
 from tape import TAPES, Tape, draw_definition, draw_operations, many
 from twins import Twins, journal
 
-from conductorlite import Bounds, Engine, LimitReached, Semantics, WorkflowDef
+from conductorlite import Bounds, Engine, Semantics, WorkflowDef
+from conductorlite.errors import LimitReached
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.testing import replay
 

@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 from tape import TAPES, Tape, draw_definition, draw_operations, many
 from twins import Twins
 
-from conductorlite import Bounds, Conflict, Engine, HistoryEvent, HistoryKind, InvalidDefinition, Semantics, WorkflowDef
+from conductorlite import Bounds, Engine, HistoryEvent, InvalidDefinition, Semantics, WorkflowDef
+from conductorlite.errors import Conflict
+from conductorlite.model.executions import HistoryKind
 
 #: What is done to the definition; the first three never block an execution that goes on.
 EDITS = ("same", "append", "rename", "insert", "input", "remove", "swap")

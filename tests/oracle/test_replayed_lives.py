@@ -14,7 +14,8 @@ from tape import TAPES, Tape, draw_definition, draw_operations, many
 from test_migrated_lives import EDITS, MovingTwins
 from twins import journal
 
-from conductorlite import Bounds, Conflict, Engine, InvalidDefinition, Semantics, WorkflowDef
+from conductorlite import Bounds, Engine, InvalidDefinition, Semantics, WorkflowDef
+from conductorlite.errors import Conflict
 from conductorlite.testing import replay
 
 

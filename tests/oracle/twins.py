@@ -19,14 +19,10 @@ from tape import LARGE, MOURN
 
 from conductorlite import (
     Bounds,
-    Conflict,
-    DefinitionNotFound,
     Engine,
     EngineConfig,
     Semantics,
-    StaleLease,
     Task,
-    TaskNotFound,
     TaskResult,
     TaskStatus,
     VirtualClock,
@@ -38,6 +34,7 @@ from conductorlite.engine.decisions import Turn
 from conductorlite.engine.payloads import Near
 from conductorlite.engine.reader import StoreReader
 from conductorlite.engine.turns import Turns
+from conductorlite.errors import Conflict, DefinitionNotFound, StaleLease, TaskNotFound
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.decisions import Decision, Event
 from conductorlite.plan.tree import walk

@@ -37,7 +37,8 @@ import importlib.util, pathlib, sys
 import conductorlite
 import logging
 logging.getLogger("conductorlite").addHandler(logging.NullHandler())  # a failed attempt is logged: nothing amiss
-from conductorlite import Engine, InvalidDefinition, MissingExtra, VirtualClock, Workers, WorkflowDef, WorkflowTask
+from conductorlite import Engine, InvalidDefinition, VirtualClock, Workers, WorkflowDef, WorkflowTask
+from conductorlite.errors import MissingExtra
 
 assert pathlib.Path(conductorlite.__file__).is_relative_to(sys.prefix), conductorlite.__file__
 lazy = {"click", "rich", "httpx", "fsspec", "_quickjs", "pydantic_monty", "jq", "jsonschema", "hypothesis", "pytest", "asyncio"}
@@ -97,7 +98,8 @@ try:
     assert "jq" in there and run.result() == {"result": 7, "resultList": [7, {}]}, run.workflow
 except InvalidDefinition as error:
     assert "jq" not in there and "pip install 'conductorlite[jq]'" in str(error), error
-from conductorlite import InvalidInput, SchemaDef
+from conductorlite import SchemaDef
+from conductorlite.errors import InvalidInput
 strict = WorkflowDef(name="s", tasks=tasks, input_schema=SchemaDef(name="i", data={"required": ["a"]}))
 try:
     Engine(clock=VirtualClock(0)).start(strict, {})

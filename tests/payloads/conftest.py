@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from payload_kit import Bench
 
-from conductorlite import FsspecPayloads, LocalPayloads, MemoryPayloads
+from conductorlite.ext.fsspec import FsspecPayloads
 from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.payloads import LocalPayloads, MemoryPayloads
 from conductorlite.store.ports import Backend, PayloadStorage
 from conductorlite.store.sqlite.backend import SQLiteBackend
 

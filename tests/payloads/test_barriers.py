@@ -11,9 +11,6 @@ from payload_kit import KB, Bench, bytes_of, flow, simple, sized
 
 from conductorlite import (
     Barriers,
-    InvalidInput,
-    MemoryPayloads,
-    PayloadTooLarge,
     StartWorkflowRequest,
     TaskStatus,
     VirtualClock,
@@ -21,8 +18,10 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
+from conductorlite.errors import InvalidInput, PayloadTooLarge
 from conductorlite.model.canonical import Payload
 from conductorlite.runtime.engine import Engine
+from conductorlite.store.payloads import MemoryPayloads
 from conductorlite.store.ports import PayloadStorage
 
 SOFT, HARD = 2 * KB, 4 * KB

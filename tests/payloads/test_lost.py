@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from payload_kit import KB, Bench, flow, simple, sized
 
-from conductorlite import PayloadLost, PayloadUnavailable, SubWorkflowParams, TaskResult, TaskStatus, WorkflowStatus, WorkflowTask
+from conductorlite import SubWorkflowParams, TaskResult, TaskStatus, WorkflowStatus, WorkflowTask
+from conductorlite.errors import PayloadLost, PayloadUnavailable
 from conductorlite.store.ports import PayloadStorage
 
 #: What becomes of an object, and what the reason says of it.

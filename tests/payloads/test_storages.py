@@ -15,22 +15,11 @@ from urllib.parse import urlsplit
 import pytest
 from payload_kit import KB, Bench, flow, simple, sized
 
-from conductorlite import (
-    Barriers,
-    Engine,
-    EngineConfig,
-    FsspecPayloads,
-    InvalidInput,
-    LocalPayloads,
-    MemoryPayloads,
-    MissingExtra,
-    PayloadLost,
-    PayloadUnavailable,
-    TaskStatus,
-    VirtualClock,
-)
+from conductorlite import Barriers, Engine, EngineConfig, TaskStatus, VirtualClock
 from conductorlite.decide.draft.view import Bounds
-from conductorlite.store.payloads import open_payloads
+from conductorlite.errors import InvalidInput, MissingExtra, PayloadLost, PayloadUnavailable
+from conductorlite.ext.fsspec import FsspecPayloads
+from conductorlite.store.payloads import LocalPayloads, MemoryPayloads, open_payloads
 from conductorlite.store.ports import PayloadStorage
 from conductorlite.testing.conformance.payloads import PayloadStorageConformance
 

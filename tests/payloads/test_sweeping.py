@@ -10,21 +10,12 @@ from typing import Any
 import pytest
 from payload_kit import KB, SMALL, Bench, flow, simple, sized
 
-from conductorlite import (
-    Barriers,
-    Conflict,
-    Engine,
-    EngineConfig,
-    LocalPayloads,
-    MemoryPayloads,
-    PayloadSweep,
-    PayloadUnavailable,
-    SubWorkflowParams,
-    VirtualClock,
-    WorkflowTask,
-)
+from conductorlite import Barriers, Engine, EngineConfig, SubWorkflowParams, VirtualClock, WorkflowTask
 from conductorlite.decide.draft.view import Bounds
+from conductorlite.engine.payloads import PayloadSweep
+from conductorlite.errors import Conflict, PayloadUnavailable
 from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.payloads import LocalPayloads, MemoryPayloads
 from conductorlite.store.ports import Backend, PayloadStorage
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, start_once

@@ -13,10 +13,8 @@ from payload_kit import KB, SMALL, Bench, flow, simple, sized
 from conductorlite import (
     AsyncEngine,
     Barriers,
-    Conflict,
     Engine,
     EngineConfig,
-    MemoryPayloads,
     SubWorkflowParams,
     TaskStatus,
     VirtualClock,
@@ -25,7 +23,9 @@ from conductorlite import (
     WorkflowTask,
 )
 from conductorlite.decide.draft.view import Bounds
+from conductorlite.errors import Conflict
 from conductorlite.model.documents import workflow_to_json
+from conductorlite.store.payloads import MemoryPayloads
 from conductorlite.testing import render_history
 from conductorlite.testing.replaying import replay
 

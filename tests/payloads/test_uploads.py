@@ -18,16 +18,8 @@ from conductorlite import (
     Barriers,
     Engine,
     EngineConfig,
-    ExecutionNotFound,
     IdempotencyStrategy,
     InvalidDefinition,
-    InvalidInput,
-    KeyTaken,
-    LocalPayloads,
-    MemoryPayloads,
-    PayloadTooLarge,
-    PayloadUnavailable,
-    StaleLease,
     Task,
     TaskResult,
     TaskStatus,
@@ -36,8 +28,10 @@ from conductorlite import (
     WorkflowSchedule,
 )
 from conductorlite.decide.draft.view import Bounds
+from conductorlite.errors import ExecutionNotFound, InvalidInput, KeyTaken, PayloadTooLarge, PayloadUnavailable, StaleLease
 from conductorlite.model.documents import task_to_json, workflow_to_json
 from conductorlite.runtime.aio.engine import AsyncEngine
+from conductorlite.store.payloads import LocalPayloads, MemoryPayloads
 from conductorlite.store.ports import PayloadStorage
 from conductorlite.store.tables import ExternalStorageLocation
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, replay

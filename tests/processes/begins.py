@@ -34,7 +34,8 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite import Engine, StorageBusy, TaskContext, TaskDef, Workers, WorkflowDef, WorkflowTask
+from conductorlite import Engine, TaskContext, TaskDef, Workers, WorkflowDef, WorkflowTask
+from conductorlite.errors import StorageBusy
 from conductorlite.model.clock import Wakeup
 from conductorlite.store.sqlite.backend import SQLiteBackend
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from conductorlite import AsyncEngine, Engine, EngineClosed, Run, VirtualClock, Workers, WorkflowDef
+from conductorlite import AsyncEngine, Engine, Run, VirtualClock, Workers, WorkflowDef
 from conductorlite.engine.config import Service
+from conductorlite.errors import EngineClosed
 from conductorlite.runtime.aio.engine import AsyncRun
 
 W = WorkflowDef.from_json({"name": "w", "tasks": [{"name": "a", "taskReferenceName": "a"}]})

@@ -16,11 +16,7 @@ from typing import Any
 import pytest
 
 from conductorlite import (
-    AlreadyExists,
     Engine,
-    EngineClosed,
-    InvalidInput,
-    StorageReadOnly,
     TaskContext,
     TaskDef,
     TaskStatus,
@@ -30,6 +26,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
+from conductorlite.errors import AlreadyExists, EngineClosed, InvalidInput, StorageReadOnly
 from conductorlite.runtime.idle import Rest
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.sqlite.backend import SQLiteBackend

@@ -18,7 +18,8 @@ from typing import Any
 import attrs
 import pytest
 
-from conductorlite import Engine, EngineConfig, StorageBusy, Task, WorkflowDef, WorkflowStatus
+from conductorlite import Engine, EngineConfig, Task, WorkflowDef, WorkflowStatus
+from conductorlite.errors import StorageBusy
 from conductorlite.store.locks import SQLiteLock
 from conductorlite.store.sqlite.backend import SQLiteBackend
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductorlite import InvalidExpression
+from conductorlite.errors import InvalidExpression
 from conductorlite.language.cron import parse_cron
 
 

@@ -11,22 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductorlite import (
-    Backfill,
     CronSchedule,
     Engine,
     IdempotencyStrategy,
     InvalidDefinition,
-    InvalidInput,
     OverlapPolicy,
-    ScheduledRun,
-    ScheduleOutcome,
     StartWorkflowRequest,
     WorkflowDef,
     WorkflowSchedule,
     WorkflowTask,
 )
+from conductorlite.errors import InvalidInput
 from conductorlite.model.scalars import json_names
-from conductorlite.model.schedules import Progress, progress_from_text, progress_to_text
+from conductorlite.model.schedules import Backfill, Progress, ScheduledRun, ScheduleOutcome, progress_from_text, progress_to_text
 
 DEFINITION = WorkflowDef(name="w", tasks=[WorkflowTask(name="n", task_reference_name="n", type="NOOP")])
 

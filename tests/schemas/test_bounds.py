@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductorlite import InvalidExpression, SchemaDef
+from conductorlite import SchemaDef
+from conductorlite.errors import InvalidExpression
 from conductorlite.language.schemas import SchemaCheck, compile_schema
 
 jsonschema = pytest.importorskip("jsonschema")

@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 
 from conductorlite import (
-    AlreadyExists,
-    DefinitionNotFound,
     Engine,
     InvalidDefinition,
-    InvalidInput,
     SchemaDef,
     Task,
     TaskDef,
@@ -25,6 +22,7 @@ from conductorlite import (
     validate,
     validate_task_def,
 )
+from conductorlite.errors import AlreadyExists, DefinitionNotFound, InvalidInput
 from conductorlite.model.definitions import SubWorkflowParams
 from conductorlite.store.ports import Backend
 from conductorlite.testing import replay

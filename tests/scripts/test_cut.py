@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from conductorlite import Engine, InvalidInput, VirtualClock, WorkflowDef, WorkflowTask
-from conductorlite.errors import ExpressionFailed
+from conductorlite import Engine, VirtualClock, WorkflowDef, WorkflowTask
+from conductorlite.errors import ExpressionFailed, InvalidInput
 from conductorlite.language import processes
 from conductorlite.language.javascript import JavaScript
 from conductorlite.language.processes import Limits, ScriptCut, ScriptTimedOut, patience, run_script

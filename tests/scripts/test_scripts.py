@@ -354,7 +354,7 @@ import importlib.util
 real = importlib.util.find_spec
 from conductorlite.language import python as monty
 monty.find_spec = lambda name: None if name == "pydantic_monty" else real(name)
-from conductorlite import MissingExtra
+from conductorlite.errors import MissingExtra
 from conductorlite.language.conditions import compile_condition
 assert compile_condition("1 + 1").evaluate({}) == 2
 from conductorlite.language import processes

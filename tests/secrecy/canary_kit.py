@@ -11,7 +11,8 @@ from threading import Thread
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from conductorlite import SinkError, TaskContext, TaskFailedTerminally, TaskResult, TaskStatus, Workers, WorkflowDef
+from conductorlite import TaskContext, TaskFailedTerminally, TaskResult, TaskStatus, Workers, WorkflowDef
+from conductorlite.errors import SinkError
 from conductorlite.ext.workers import system_workers
 
 #: Signs that every encoding treats in its own way.

@@ -13,8 +13,6 @@ from conductorlite import (
     Engine,
     EnvironmentSecrets,
     InvalidDefinition,
-    InvalidInput,
-    SecretsUnavailable,
     Task,
     TaskContext,
     TaskDef,
@@ -27,6 +25,7 @@ from conductorlite import (
     WorkflowTask,
     validate,
 )
+from conductorlite.errors import InvalidInput, SecretsUnavailable
 from conductorlite.store.ports import Backend
 
 SECRETS = {"A": "alpha-alpha", "B": '{"user": {"name": "bob-bobson"}, "n": [1, 12345]}', "N": "12"}

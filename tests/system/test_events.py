@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from system_kit import carried_out, node
 
-from conductorlite import Engine, SinkError, SubWorkflowParams, TaskDef, TaskResult, TaskStatus, VirtualClock, WorkflowDef
+from conductorlite import Engine, SubWorkflowParams, TaskDef, TaskResult, TaskStatus, VirtualClock, WorkflowDef
+from conductorlite.errors import SinkError
 from conductorlite.ext.sinks import MemorySink
 from conductorlite.ext.workers import system_workers
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from system_kit import Server, carried_out, misbehaving, node, serving
 
-from conductorlite import Engine, InvalidInput, TaskResult, TaskStatus, VirtualClock, WorkflowDef
+from conductorlite import Engine, TaskResult, TaskStatus, VirtualClock, WorkflowDef
+from conductorlite.errors import InvalidInput
 from conductorlite.ext.workers import system_workers
 
 pytest.importorskip("httpx")

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from system_kit import carried_out, node
 
-from conductorlite import SinkError, TaskStatus
+from conductorlite import TaskStatus
+from conductorlite.errors import SinkError
 from conductorlite.ext.sinks import MemorySink
 
 REQUEST = {"bootStrapServers": "h:9092", "topic": "orders", "value": {"n": 1}}

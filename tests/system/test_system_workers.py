@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from system_kit import Server, node, serving
 
-from conductorlite import AsyncEngine, Engine, InvalidInput, TaskContext, TaskDef, TaskStatus, VirtualClock, Workers, WorkflowDef
+from conductorlite import AsyncEngine, Engine, TaskContext, TaskDef, TaskStatus, VirtualClock, Workers, WorkflowDef
+from conductorlite.errors import InvalidInput
 from conductorlite.ext.sinks import MemorySink, Sink
 from conductorlite.ext.workers import system_workers
 from conductorlite.testing import ScriptedWorkers

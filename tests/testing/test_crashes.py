@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from kit import flow, task
 
-from conductorlite import Engine, InvalidInput
+from conductorlite import Engine
+from conductorlite.errors import InvalidInput
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend, ReadingTransaction, WritingTransaction
 from conductorlite.testing import FaultyBackend, ScriptedWorkers, crash_everywhere, start_once

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from kit import flow, task
 
-from conductorlite import Engine, EngineClosed, StorageError, StorageFull, TaskStatus, VirtualClock
+from conductorlite import Engine, TaskStatus, VirtualClock
+from conductorlite.errors import EngineClosed, StorageError, StorageFull
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from kit import flow, task
 
-from conductorlite import Engine, ExecutionNotFound, InvalidInput, WorkflowTask
+from conductorlite import Engine, WorkflowTask
+from conductorlite.errors import ExecutionNotFound, InvalidInput
 from conductorlite.testing import ScriptedWorkers, assert_history, render_history, timeline
 
 LOOP = WorkflowTask(

@@ -10,12 +10,8 @@ from typing import Any
 import pytest
 
 from conductorlite import (
-    AlreadyExists,
     Engine,
     EngineConfig,
-    ExecutionNotFound,
-    InvalidInput,
-    ReplayDiverged,
     SubWorkflowParams,
     Task,
     TaskDef,
@@ -26,6 +22,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
+from conductorlite.errors import AlreadyExists, ExecutionNotFound, InvalidInput, ReplayDiverged
 from conductorlite.testing import replay, timeline
 
 T0 = 1_900_000_000_000

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from conductorlite import Bounds, Engine, EngineConfig, HistoryKind, TaskResult, TaskStatus, VirtualClock, WorkflowDef
+from conductorlite import Bounds, Engine, EngineConfig, TaskResult, TaskStatus, VirtualClock, WorkflowDef
+from conductorlite.model.executions import HistoryKind
 from conductorlite.testing import replay, timeline
 
 T0 = 1_900_000_000_000

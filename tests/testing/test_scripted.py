@@ -7,7 +7,6 @@ from kit import T0, flow, task
 
 from conductorlite import (
     Engine,
-    InvalidInput,
     SystemClock,
     TaskContext,
     TaskFailedTerminally,
@@ -17,6 +16,7 @@ from conductorlite import (
     WorkflowFailed,
     WorkflowTask,
 )
+from conductorlite.errors import InvalidInput
 from conductorlite.testing import ScriptedWorkers, Step, StepKind, assert_history
 
 

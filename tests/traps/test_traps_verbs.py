@@ -5,15 +5,8 @@ from __future__ import annotations
 import pytest
 from engine_kit import T0, Bench, flow, fork, join, rounds, simple, switch, task_def, wait
 
-from conductorlite import (
-    Conflict,
-    SubWorkflowParams,
-    TaskStatus,
-    WorkflowDef,
-    WorkflowStatus,
-    WorkflowTask,
-    WorkflowTimeoutPolicy,
-)
+from conductorlite import SubWorkflowParams, TaskStatus, WorkflowDef, WorkflowStatus, WorkflowTask, WorkflowTimeoutPolicy
+from conductorlite.errors import Conflict
 
 _ONCE = {"retry_count": 0}
 

@@ -14,7 +14,6 @@ import pytest
 
 from conductorlite import (
     Engine,
-    InvalidInput,
     SystemClock,
     Task,
     TaskContext,
@@ -26,6 +25,7 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
+from conductorlite.errors import InvalidInput
 from conductorlite.store.sqlite.backend import SQLiteBackend
 
 #: More than a document may hold.

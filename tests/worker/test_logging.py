@@ -16,7 +16,6 @@ from conductorlite import (
     AsyncEngine,
     Engine,
     EnvironmentSecrets,
-    InvariantBroken,
     SubWorkflowParams,
     SystemClock,
     TaskContext,
@@ -31,6 +30,7 @@ from conductorlite import (
     WorkflowTimeoutPolicy,
     current_task,
 )
+from conductorlite.errors import InvariantBroken
 from conductorlite.model.schedules import StartWorkflowRequest
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.sqlite.backend import SQLiteBackend

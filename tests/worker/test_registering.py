@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from conductorlite import Engine, InvalidInput, VirtualClock, Workers, WorkflowDef, WorkflowTask
+from conductorlite import Engine, VirtualClock, Workers, WorkflowDef, WorkflowTask
+from conductorlite.errors import InvalidInput
 from conductorlite.testing import ScriptedWorkers
 
 
