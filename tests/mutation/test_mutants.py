@@ -97,7 +97,7 @@ def test_a_seed_draws_the_same_again() -> None:
 def test_what_a_child_tells_is_read_meanwhile() -> None:
     """However many tests come to a mutant: a pipe holds some eight hundred names, and whoever writes more waits."""
     reading, writing = os.pipe()
-    names = [f"tests/some/test_file.py::test_number_{number}" for number in range(4_000)]
+    names = [f"tests/house/test_sizes.py::test_number_{number}" for number in range(4_000)]
 
     def tell() -> None:
         for name in names:
