@@ -41,16 +41,10 @@ def span_in_words(span_ms: int) -> str:
     """A length of time in at most two units: `450 ms`, `3 s`, `1 min 30 s`, `29 days 23 h`."""
     if span_ms < 1_000:
         return f"{span_ms} ms"
-    for place, (size, unit) in enumerate(_UNITS):
-        if span_ms >= size:
-            words = [_count(span_ms // size, unit)]
-            rest = 0
-            if place + 1 < len(_UNITS):
-                smaller, below = _UNITS[place + 1]
-                rest = span_ms % size // smaller
-                words += [_count(rest, below)] if rest else []
-            return " ".join(words)
-    return f"{span_ms} ms"
+    place = next(place for place, (size, _) in enumerate(_UNITS) if span_ms >= size)
+    (size, unit), *smaller = _UNITS[place : place + 2]
+    rest = [(span_ms % size // below, name) for below, name in smaller]
+    return " ".join(_count(number, name) for number, name in [(span_ms // size, unit), *rest] if number)
 
 
 def _count(number: int, unit: str) -> str:

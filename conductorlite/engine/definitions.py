@@ -24,12 +24,11 @@ from conductorlite.model.errors import (
     DefinitionNotFound,
     InvalidDefinition,
     Parked,
-    Problem,
 )
 from conductorlite.model.executions import Workflow
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.plan.migration import MigrationPlan, plan_between
-from conductorlite.plan.validate import schema_problems
+from conductorlite.plan.validate import validate_schema
 from conductorlite.store.ports import ReadingTransaction
 
 __all__ = ["Definitions"]
@@ -73,7 +72,7 @@ class Definitions(Service):
         Executions keep the schema they were started with. Raises InvalidDefinition (no name, no data, a JSON schema that is not
         sound, the extra `schema` missing), and AlreadyExists for the same name and version when `overwrite` is False.
         """
-        problems = [Problem(path=path, message=text) for schema in schemas for path, text in schema_problems(schema)]
+        problems = [problem for schema in schemas for problem in validate_schema(schema)]
         if problems:
             raise InvalidDefinition(problems)
         with self._backend.writing() as tx:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
 
 import attrs
 
 from conductorlite.model.definitions import WorkflowDef, WorkflowTask
-from conductorlite.model.errors import Problem, Severity
+from conductorlite.model.errors import InvalidExpression, InvalidInput, MissingExtra, Problem, Severity
 from conductorlite.plan.tree import TreePosition
 
 __all__ = ["Findings", "Scope", "blank", "has_input", "input_value", "is_expression"]
+
+T = TypeVar("T")
 
 
 class Findings:
@@ -27,6 +29,14 @@ class Findings:
     def warn(self, path: str, message: str) -> None:
         """Add a problem that leaves the definition usable."""
         self.problems.append(Problem(path=path, message=message, severity=Severity.WARNING))
+
+    def tried(self, path: str, compile_: Callable[..., T], *given: Any) -> T | None:
+        """What comes of compiling something; when it cannot be, that is a problem, and None."""
+        try:
+            return compile_(*given)
+        except (InvalidExpression, InvalidInput, MissingExtra) as error:
+            self.error(path, str(error))
+            return None
 
 
 @attrs.frozen(kw_only=True, slots=True, eq=False)

@@ -86,10 +86,8 @@ class _Reading:
     def look(self, value: Any, path: str, reader: TreePosition | None) -> None:
         """Add what is wrong with the expressions in a value that `reader` has; None for the workflow's own."""
         for text, at in _texts(value, path):
-            try:
-                template = compile_template(text)
-            except InvalidExpression as error:
-                self._findings.error(at, str(error))
+            template = self._findings.tried(at, compile_template, text)
+            if template is None:
                 continue
             for _, message in template.problems:
                 self._findings.warn(at, f"{message}; it resolves to null")

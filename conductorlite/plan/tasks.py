@@ -15,7 +15,7 @@ from conductorlite.language.conditions import EVALUATORS, compile_condition, com
 from conductorlite.language.durations import parse_duration, parse_until
 from conductorlite.language.jq import compile_jq, need_jq
 from conductorlite.model.definitions import RateLimitConfig, RetryLogic, TaskDef, TaskType, TimeoutPolicy, WorkflowDef, WorkflowTask
-from conductorlite.model.errors import InvalidExpression, MissingExtra
+from conductorlite.model.errors import MissingExtra
 from conductorlite.model.scalars import property_name
 from conductorlite.plan.findings import Findings, Scope, blank, has_input, input_value, is_expression
 from conductorlite.plan.joins import check_dynamic_fork, check_exclusive_join, check_fork, check_join
@@ -150,10 +150,7 @@ def _check_script(node: TreePosition, name: str, compile_: Callable[[str], objec
     elif blank(script):
         findings.error(path, f"is empty: {node.task.type} needs it")
     elif "${" not in script:
-        try:
-            compile_(script)
-        except (InvalidExpression, MissingExtra) as error:
-            findings.error(path, str(error))
+        findings.tried(path, compile_, script)
 
 
 #: Types that steer the flow: a compensation is one step and nothing follows it.
@@ -221,15 +218,9 @@ def _check_wait(node: TreePosition, scope: Scope, findings: Findings) -> None:
     if _given(duration) and _given(until):
         findings.error(path, "has both duration and until; WAIT takes one of them")
     if _given(duration) and not is_expression(duration):
-        try:
-            parse_duration(str(duration))
-        except InvalidExpression as error:
-            findings.error(f"{path}.duration", str(error))
+        findings.tried(f"{path}.duration", parse_duration, str(duration))
     if _given(until) and not is_expression(until):
-        try:
-            parse_until(str(until), "UTC")
-        except InvalidExpression as error:
-            findings.error(f"{path}.until", str(error))
+        findings.tried(f"{path}.until", parse_until, str(until), "UTC")
 
 
 def _given(value: object) -> bool:
@@ -300,7 +291,7 @@ def check_switch(node: TreePosition, scope: Scope, findings: Findings) -> None:
     if expression is None or not expression.strip():
         findings.error(f"{path}.expression", "is missing: SWITCH needs an expression")
     elif evaluator is not None and evaluator in EVALUATORS:
-        _compile(expression, evaluator, f"{path}.expression", findings)
+        findings.tried(f"{path}.expression", compile_condition, expression, evaluator)
     if evaluator == "value-param" and expression is not None and expression.strip():
         if "${" in expression:
             findings.warn(f"{path}.expression", "is the literal name of an input parameter: ${…} in it is not resolved")
@@ -327,14 +318,14 @@ def check_inline(node: TreePosition, scope: Scope, findings: Findings) -> None:
         known = ", ".join(sorted(EVALUATORS))
         findings.error(f"{path}.evaluatorType", f"{str(evaluator)[:60]!r} is not one of {known}")
     elif isinstance(script, str) and not blank(script) and "${" not in script:
-        _compile(script, evaluator, f"{path}.expression", findings)
+        findings.tried(f"{path}.expression", compile_condition, script, evaluator)
 
 
 def check_decision(node: TreePosition, scope: Scope, findings: Findings) -> None:
     """A DECISION has a parameter or a script to decide by, and at least one case."""
     task = node.task
     if not blank(task.case_expression):
-        _compile(task.case_expression or "", "javascript", f"{node.path}.caseExpression", findings)
+        findings.tried(f"{node.path}.caseExpression", compile_condition, task.case_expression or "", "javascript")
     elif blank(task.case_value_param):
         findings.error(node.path, "DECISION needs caseValueParam or caseExpression")
     _check_cases(node, findings)
@@ -357,7 +348,7 @@ def check_loop(node: TreePosition, scope: Scope, findings: Findings) -> None:
     elif condition is not None and not condition.strip() and not listed:
         findings.warn(f"{path}.loopCondition", "is blank, which is false: the body runs once")
     elif condition is not None and condition.strip():
-        _compile(condition, task.evaluator_type or "javascript", f"{path}.loopCondition", findings)
+        findings.tried(f"{path}.loopCondition", compile_condition, condition, task.evaluator_type or "javascript")
         _check_names_read(node, condition, findings)
     keep = task.input_parameters.get("keepLastN")
     if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
@@ -388,13 +379,6 @@ def _body(loop: WorkflowTask) -> Iterator[WorkflowTask]:
         yield task
         for _, _, tasks in branches(task):
             stack.extend(tasks)
-
-
-def _compile(script: str, evaluator: str, path: str, findings: Findings) -> None:
-    try:
-        compile_condition(script, evaluator)
-    except (InvalidExpression, MissingExtra) as error:
-        findings.error(path, str(error))
 
 
 #: By type; types that are not here, users' own among them, demand nothing.

@@ -26,7 +26,7 @@ from conductorlite.language.schemas import compile_schema
 from conductorlite.language.templates import compile_template
 from conductorlite.model.canonical import canonical
 from conductorlite.model.definitions import MAX_KEY, SchemaDef, TaskDef, TaskType, WorkflowDef
-from conductorlite.model.errors import InvalidExpression, InvalidInput, MissingExtra, Problem
+from conductorlite.model.errors import InvalidInput, Problem
 from conductorlite.model.handlers import (
     ActionType,
     EventAction,
@@ -50,9 +50,9 @@ __all__ = [
     "check_task_schemas",
     "enforced",
     "examine",
-    "schema_problems",
     "validate",
     "validate_event_handler",
+    "validate_schema",
     "validate_task_def",
 ]
 
@@ -337,10 +337,8 @@ def _check_condition(handler: EventHandler, path: str, findings: Findings) -> No
     condition = handler.condition
     if condition is None or blank(condition):
         return
-    try:
-        compile_condition(condition, evaluator if evaluator and not blank(evaluator) else "javascript")
-    except (InvalidExpression, MissingExtra) as error:
-        findings.error(f"{path}.condition", str(error))
+    kind = evaluator if evaluator and not blank(evaluator) else "javascript"
+    findings.tried(f"{path}.condition", compile_condition, condition, kind)
 
 
 def _check_action(action: EventAction, path: str, findings: Findings) -> None:
@@ -361,38 +359,33 @@ def _check_action(action: EventAction, path: str, findings: Findings) -> None:
         findings.warn(f"{path}.{action.action}.{key}", "is not known, and has no effect")
 
 
+#: Fields of the bodies of actions that may hold `${…}`.
+_TEMPLATES: Final[Mapping[type, tuple[str, ...]]] = {
+    StartWorkflow: ("input", "correlation_id"),
+    TaskDetails: ("workflow_id", "task_ref_name", "task_id", "output", "reason_for_incompletion"),
+    TerminateWorkflow: ("workflow_id", "termination_reason"),
+    UpdateWorkflowVariables: ("workflow_id", "variables"),
+}
+
+
 def _check_body(body: Any, path: str, findings: Findings) -> None:
     if isinstance(body, StartWorkflow):
-        if body.name is None or blank(body.name):
+        if blank(body.name):
             findings.error(f"{path}.name", "is missing: the name of a registered workflow")
-        _check_template(body.input, f"{path}.input", findings)
-        _check_template(body.correlation_id, f"{path}.correlationId", findings)
     elif isinstance(body, TaskDetails):
         if blank(body.task_id) and (blank(body.workflow_id) or blank(body.task_ref_name)):
             findings.error(path, "names no task: give taskId, or workflowId and taskRefName")
-        for name, text in (("workflowId", body.workflow_id), ("taskRefName", body.task_ref_name), ("taskId", body.task_id)):
-            _check_template(text, f"{path}.{name}", findings)
-        _check_template(body.output, f"{path}.output", findings)
-        _check_template(body.reason_for_incompletion, f"{path}.reasonForIncompletion", findings)
-    else:
-        if blank(body.workflow_id):
-            findings.error(f"{path}.workflowId", "is missing")
-        _check_template(body.workflow_id, f"{path}.workflowId", findings)
-    if isinstance(body, TerminateWorkflow):
-        _check_template(body.termination_reason, f"{path}.terminationReason", findings)
-    if isinstance(body, UpdateWorkflowVariables):
-        if not body.variables:
-            findings.error(f"{path}.variables", "is empty")
-        _check_template(body.variables, f"{path}.variables", findings)
+    elif blank(body.workflow_id):
+        findings.error(f"{path}.workflowId", "is missing")
+    if isinstance(body, UpdateWorkflowVariables) and not body.variables:
+        findings.error(f"{path}.variables", "is empty")
+    for field in _TEMPLATES[type(body)]:
+        _check_template(getattr(body, field), f"{path}.{property_name(field)}", findings)
 
 
 def _check_template(value: Any, path: str, findings: Findings) -> None:
-    try:
-        template = compile_template(value)
-    except InvalidExpression as error:
-        findings.error(path, str(error))
-        return
-    for where, message in template.problems:
+    template = findings.tried(path, compile_template, value)
+    for where, message in template.problems if template is not None else ():
         findings.warn(path + where.removeprefix("$"), message)
 
 
@@ -435,23 +428,16 @@ def _check(definition: WorkflowDef | TaskDef, path: str, findings: Findings) -> 
         elif schema.data is None and not schema.name.strip():
             findings.error(f"{path}.{name}", "has neither data nor the name of a registered schema")
         elif schema.data is not None:
-            try:
-                compile_schema(schema)
-            except (InvalidExpression, InvalidInput, MissingExtra) as error:
-                findings.error(f"{path}.{name}.data", str(error))
+            findings.tried(f"{path}.{name}.data", compile_schema, schema)
 
 
-def schema_problems(schema: SchemaDef) -> list[tuple[str, str]]:
-    """What is wrong with a schema that stands alone: paths and messages."""
-    found: list[tuple[str, str]] = []
+def validate_schema(schema: SchemaDef) -> list[Problem]:
+    """All problems of a schema that stands alone."""
+    findings = Findings()
     if not schema.name.strip():
-        found.append(("$.name", "is empty"))
-    if schema.type.upper() != "JSON":
-        return found
-    if schema.data is None:
-        return [*found, ("$.data", "is missing")]
-    try:
-        compile_schema(schema)
-    except (InvalidExpression, InvalidInput, MissingExtra) as error:
-        found.append(("$.data", str(error)))
-    return found
+        findings.error("$.name", "is empty")
+    if schema.type.upper() == "JSON" and schema.data is None:
+        findings.error("$.data", "is missing")
+    elif schema.type.upper() == "JSON":
+        findings.tried("$.data", compile_schema, schema)
+    return findings.problems
