@@ -216,8 +216,11 @@ def again(index: MemoryIndex | None) -> MemoryIndex | None:
     return None if index is None else MemoryIndex(index)
 
 
-def test_a_compacted_store(tmp_path: Path) -> None:
-    """What was indexed is found, and what comes after is indexed."""
+@pytest.mark.parametrize("renumbered", [False, True])
+def test_a_compacted_store(tmp_path: Path, renumbered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was indexed is found, and what comes after is indexed; also if SQLite gave the rows other numbers."""
+    if renumbered:
+        monkeypatch.setattr("conductorlite.store.sqlite.backend.ROWIDS", "SELECT random()")
     with engine(SQLiteBackend(tmp_path / "store.db", synchronous="NORMAL")) as one:
         place(one, 0, 9)
         agrees(one)
@@ -301,6 +304,22 @@ def test_a_locked_index_is_not_waited_for(tmp_path: Path) -> None:
             assert (result.total_hits, result.behind) == (3, 3)
         clock.move_to(clock.now() + 1_000)
         agrees(one)
+
+
+def test_a_full_store_is_looked_at(tmp_path: Path) -> None:
+    """A search that cannot write looks at every execution; when there is room again the index goes on."""
+    with engine(SQLiteBackend(tmp_path / "store.db", synchronous="NORMAL")) as one:
+        place(one, 0, 30)
+
+        def pages(statement: str) -> None:
+            with one.backend.writing() as tx:
+                tx._execute(f"PRAGMA max_page_count = {statement}")  # type: ignore[attr-defined]
+
+        pages("1")  # no more than there are
+        assert answers(one) == answers(one, looking=True)
+        pages("1000000")
+        agrees(one)
+        assert one.admin.check() == []
 
 
 def test_a_locked_store_is_looked_at(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.store.ports import PayloadStorage
 from conductorlite.store.sqlite.backup import copy
 from conductorlite.store.sqlite.connections import Settings, open_reader, open_writer, release, translated
+from conductorlite.store.sqlite.feed import FORGET_INDEXED, ROWIDS
 from conductorlite.store.sqlite.processes import FileMarks, Presences, SQLitePresence
 from conductorlite.store.sqlite.reserve import LARGE, Reserve
 from conductorlite.store.sqlite.schema import refuse_newer
@@ -181,7 +182,10 @@ class SQLiteBackend:
         if self._inside() is not None:
             raise InvariantBroken("compact() inside a transaction of the same thread")
         with within(_Alone(self)) as writer:
+            before = writer.execute(ROWIDS).fetchone()
             writer.execute("VACUUM")
+            if writer.execute(ROWIDS).fetchone() != before:  # SQLite keeps them, and does not promise to
+                writer.execute(FORGET_INDEXED)
             writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._commits += 1
 
