@@ -49,7 +49,6 @@ class Sink(Protocol):
         the task's first attempt, so what is published again, by the same attempt or an automatic retry, has the same id. May
         be called from several threads at once.
         """
-        ...
 
 
 @attrs.frozen(kw_only=True, slots=True)

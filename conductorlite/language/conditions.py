@@ -36,12 +36,10 @@ class Condition(Protocol):
     @property
     def names(self) -> frozenset[str]:
         """The first-level names it reads of its values; all it needs, unless `everything`."""
-        ...
 
     @property
     def everything(self) -> bool:
         """Whether what it reads cannot be known from its text (`$` by itself, or `$[x]`)."""
-        ...
 
     def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
         """The result as JSON; raises ExpressionFailed for errors in the script and for a spent budget.
@@ -49,7 +47,6 @@ class Condition(Protocol):
         `now` (epoch ms) is what the script's clock says and `seed` what its chance is drawn from: the same values give the
         same answer, whenever and wherever it is asked. Raises ScriptTimedOut when the script ran into its time limit.
         """
-        ...
 
 
 @attrs.frozen(kw_only=True)

@@ -88,30 +88,24 @@ class Source(Protocol):
     @property
     def has_env(self) -> bool:
         """Whether `${workflow.env.NAME}` has a provider; without one it is null."""
-        ...
 
     def member(self, root: str, member: str) -> Json | Missing:
         """One member of one root; MISSING when the root or the member does not exist."""
-        ...
 
     def root(self, root: str) -> Json | Missing:
         """The whole document of one root; MISSING when it does not exist."""
-        ...
 
     def document(self) -> Json:
         """The whole document, every root of it: asked for only by paths that scan or filter across roots."""
-        ...
 
     def variable(self, name: str) -> str | None:
         """A system parameter (`CPEWF_TASK_ID` …) or another name the engine was explicitly given; None if unknown.
 
         It is asked for every expression and wins over the document, as in Conductor.
         """
-        ...
 
     def env(self, name: str) -> str | None:
         """The text behind `${workflow.env.NAME}`, None if unset; asked only when `has_env`."""
-        ...
 
 
 @attrs.frozen(kw_only=True)

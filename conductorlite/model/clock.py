@@ -46,7 +46,6 @@ class Wakeup(Protocol):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait up to `timeout` seconds; whether it was woken."""
-        ...
 
 
 @runtime_checkable
@@ -58,11 +57,9 @@ class Clock(Protocol):
 
     def now(self) -> int:
         """Epoch milliseconds."""
-        ...
 
     def wait(self, wakeup: Wakeup, until: int | None) -> None:
         """Wait until `wakeup` is woken or the clock reads `until`; a virtual clock returns at once."""
-        ...
 
 
 def steady(clock: Clock) -> tuple[str, int] | None:

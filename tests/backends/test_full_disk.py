@@ -16,7 +16,7 @@ from conductorlite import Engine, WorkflowDef, WorkflowStatus
 from conductorlite.errors import StorageFull
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.sqlite.backend import SQLiteBackend
-from conductorlite.store.sqlite.reserve import Reserve
+from conductorlite.store.sqlite.disk import Reserve
 
 W = WorkflowDef.from_json({"name": "w", "tasks": [{"name": "a", "taskReferenceName": "a"}]})
 

@@ -11,7 +11,6 @@ from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, Message, MessageKey
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.model.statuses import WorkflowStatus
-from conductorlite.store.memory.feed import FeedReads
 from conductorlite.store.memory.limits import LimitReads
 from conductorlite.store.memory.rows import Execution, Ordered
 from conductorlite.store.memory.tables import TableReads
@@ -25,7 +24,7 @@ _OVERREAD: Final = 4
 _NOBODY: Final = Execution("")
 
 
-class MemoryReads(LimitReads, TableReads, FeedReads):
+class MemoryReads(LimitReads, TableReads):
     """One consistent view: the backend's lock is held while its block lasts."""
 
     def _of(self, workflow_id: str) -> Execution:

@@ -13,7 +13,6 @@ from conductorlite.model.decisions import Decision, Event, Message, MessageKey, 
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvariantBroken, KeyTaken
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, changed
 from conductorlite.model.limits import LimitChange
-from conductorlite.store.memory.feed import FeedWrites
 from conductorlite.store.memory.limits import LimitWrites
 from conductorlite.store.memory.reads import MemoryReads
 from conductorlite.store.memory.rows import Execution, Ordered, Store
@@ -74,7 +73,7 @@ def _indexes(workflow: Workflow | None) -> dict[tuple[str, str], tuple[int, str]
     return dict.fromkeys(found, (workflow.created_at, workflow.workflow_id))
 
 
-class MemoryWrites(MemoryReads, LimitWrites, TableWrites, FeedWrites):
+class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
     """One atomic change; sees its own writes."""
 
     def __init__(self, store: Store, *, relay: bool) -> None:

@@ -27,11 +27,10 @@ from conductorlite.model.errors import (
 from conductorlite.model.texts import Milliseconds, to_ms
 from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.store.ports import PayloadStorage
-from conductorlite.store.sqlite.backup import copy
 from conductorlite.store.sqlite.connections import Settings, open_reader, open_writer, release, translated
+from conductorlite.store.sqlite.disk import LARGE, Reserve, copy
 from conductorlite.store.sqlite.feed import FORGET_INDEXED, ROWIDS
 from conductorlite.store.sqlite.processes import FileMarks, Presences, SQLitePresence
-from conductorlite.store.sqlite.reserve import LARGE, Reserve
 from conductorlite.store.sqlite.schema import refuse_newer
 from conductorlite.store.sqlite.statements import Counts
 from conductorlite.store.sqlite.transactions import SQLiteReads, SQLiteWrites
