@@ -45,58 +45,57 @@ class Case(Waits):
 
     def explain(self, ref: str | None = None) -> Explanation:
         """Why it waits, or why it ended as it did; with `ref` (of the definition or as printed) the same of that task."""
-        return Explanation(reasons=tuple(self.of_task(ref) if ref is not None else self.of_workflow()))
+        return Explanation(reasons=tuple(self._of_task(ref) if ref is not None else self._of_workflow()))
 
-    def of_workflow(self) -> Iterator[Reason]:
-        """Where the execution stands, and what its open tasks wait for."""
+    def _of_workflow(self) -> Iterator[Reason]:
         row = self.workflow
         name = f"{row.name} ({row.workflow_id})"
         if row.status.terminal:
-            yield from self.ended(name)
+            yield from self._ended(name)
             return
         if row.parked is not None:
-            yield self.say("PARKED", f"{name} is parked: {row.parked}")
-            yield self.say("PARKED", "No more turns are taken: resume tries again from the last good commit, terminate ends it")
+            yield self._say("PARKED", f"{name} is parked: {row.parked}")
+            yield self._say("PARKED", "No more turns are taken: resume tries again from the last good commit, terminate ends it")
         elif row.status is WorkflowStatus.PAUSED:
-            yield self.say("PAUSED", f"{name} is PAUSED: nothing more is scheduled until it is resumed")
+            yield self._say("PAUSED", f"{name} is PAUSED: nothing more is scheduled until it is resumed")
             held = [held_event(event) for event in sorted(self.inbox, key=lambda event: event.order) if event.held]
             if held:
-                yield self.say("HELD", f"{len(held)} event{'s are' if len(held) != 1 else ' is'} held: {listed(held)}")
+                yield self._say("HELD", f"{len(held)} event{'s are' if len(held) != 1 else ' is'} held: {listed(held)}")
         else:
-            yield self.say("RUNNING", f"{name} is RUNNING {self.since(row.created_at)}", at=row.created_at)
-        yield from self.turned()
+            yield self._say("RUNNING", f"{name} is RUNNING {self._since(row.created_at)}", at=row.created_at)
+        yield from self._turned()
         if row.rate_limited:
-            yield self.say("SLOT", f"It {self.limited()}")
+            yield self._say("SLOT", f"It {self._limited()}")
         if row.compensating is not None:
             why = f": {row.reason.rstrip('.')}" if row.reason else ""
-            yield self.say("COMPENSATING", f"It is being compensated and will end {row.compensating}{why}")
-            yield from self.undoing()
-        yield from self.open_tasks()
-        yield from self.timers()
+            yield self._say("COMPENSATING", f"It is being compensated and will end {row.compensating}{why}")
+            yield from self._undoing()
+        yield from self._open_tasks()
+        yield from self._timers()
 
-    def turned(self) -> Iterator[Reason]:
+    def _turned(self) -> Iterator[Reason]:
         """That the execution was run again, or moved to another definition: the last time of each."""
         again = next((line for line in reversed(self.history) if is_taken_back(line)), None)
         if again is not None:
             where = f" from {again.ref}" if again.ref else " from the start" if again.status == "RERUN" else ""
-            yield self.say("RUN_AGAIN", f"It was {TAKEN_BACK[again.status]}{where} {self.ago(again.at)}", at=again.at)
+            yield self._say("RUN_AGAIN", f"It was {TAKEN_BACK[again.status]}{where} {self._ago(again.at)}", at=again.at)
         moved = next((line for line in reversed(self.history) if line.kind is HistoryKind.MIGRATED), None)
         if moved is not None:
-            yield self.say("MIGRATED", f"It was moved {versions(moved)} {self.ago(moved.at)}", at=moved.at)
+            yield self._say("MIGRATED", f"It was moved {versions(moved)} {self._ago(moved.at)}", at=moved.at)
 
-    def undoing(self) -> Iterator[Reason]:
+    def _undoing(self) -> Iterator[Reason]:
         """What is undone by now, and what is left to undo, in that order."""
         rows = [task for task in self.last.values() if task.status in _DONE]
         rows.sort(key=lambda task: (task.ended_at, task.seq), reverse=True)
-        by = {row.ref: self.compensation_of(row) for row in rows}
+        by = {row.ref: self._compensation_of(row) for row in rows}
         undone = [ref for ref, (owed, row) in by.items() if owed and row is not None and row.status.successful]
         failed = [ref for ref, (owed, row) in by.items() if owed and row is not None and row.failed]
         left = [ref for ref, (owed, row) in by.items() if owed and row is None]
         for text, refs in (("Undone", undone), ("Could not be undone", failed), ("Left to undo", left)):
             if refs:
-                yield self.say("COMPENSATING", f"{text}: {listed(refs)}")
+                yield self._say("COMPENSATING", f"{text}: {listed(refs)}")
 
-    def compensation_of(self, task: Task) -> tuple[bool, Task | None]:
+    def _compensation_of(self, task: Task) -> tuple[bool, Task | None]:
         """Whether something undoes a task, and its row if it has begun."""
         place = self.places.get(task.base_ref)
         undo = None if place is None else place.task.compensation
@@ -104,109 +103,104 @@ class Case(Waits):
             return False, None
         return True, self.last.get(printed_ref(undo.task_reference_name, task.iterations))
 
-    def timers(self) -> Iterator[Reason]:
-        """What is overdue, and the deadline of the execution."""
+    def _timers(self) -> Iterator[Reason]:
         if self.workflow.parked is not None:
             return
         due = [event for event in self.inbox if not event.held and event.due_at <= self.now]
         if due:
             what = "1 event is" if len(due) == 1 else f"{len(due)} events are"
-            yield self.say("NOT_DRIVEN", f"{what} due and nobody has taken the turn: drive the engine")
+            yield self._say("NOT_DRIVEN", f"{what} due and nobody has taken the turn: drive the engine")
         at = self.workflow.timeout_at
         if at is not None and at > self.now:
             definition = self.workflow.definition
             ends = definition is not None and definition.timeout_policy is WorkflowTimeoutPolicy.TIME_OUT_WF
             what = "times out" if ends else "passes its timeout, which only alerts,"
-            yield self.say("DEADLINE", f"The workflow {what} {self.ahead(at)}", at=at)
+            yield self._say("DEADLINE", f"The workflow {what} {self._ahead(at)}", at=at)
 
-    def ended(self, name: str) -> Iterator[Reason]:
-        """How it ended, and of what."""
+    def _ended(self, name: str) -> Iterator[Reason]:
         row = self.workflow
         took = f" after {span_in_words(row.ended_at - row.created_at)}" if row.ended_at >= row.created_at else ""
-        text = f"{name} is {row.status}: it ended {self.ago(row.ended_at)}{took}"
-        failed = self.culprits()
+        text = f"{name} is {row.status}: it ended {self._ago(row.ended_at)}{took}"
+        failed = self._culprits()
         if row.status is WorkflowStatus.COMPLETED:
             many = len(row.tasks)
-            yield self.say("ENDED", f"{text}, with {many} task attempt{'s' if many != 1 else ''}", at=row.ended_at)
-            yield from (self.say("NULL", f"Of its output, {null}") for null in output_nulls(row))
+            yield self._say("ENDED", f"{text}, with {many} task attempt{'s' if many != 1 else ''}", at=row.ended_at)
+            yield from (self._say("NULL", f"Of its output, {null}") for null in output_nulls(row))
             if row.permitted_failures:
-                yield self.say("FAILED", f"{row.permitted_failures} permitted failures did not stop it")
+                yield self._say("FAILED", f"{row.permitted_failures} permitted failures did not stop it")
             return
         known = any(task.reason and task.reason in (row.reason or "") for task in failed)
-        yield self.say("ENDED", f"{text}: {row.reason}" if row.reason and not known else text, at=row.ended_at)
+        yield self._say("ENDED", f"{text}: {row.reason}" if row.reason and not known else text, at=row.ended_at)
         for task in failed[:TOLD]:
-            yield from self.failure(task)
+            yield from self._failure(task)
         never = [ref for ref, place in self.places.items() if ref not in self.newest and place.compensates is None]
         if never:
-            yield self.say("NEVER_RAN", f"Never scheduled: {listed(never)}")
+            yield self._say("NEVER_RAN", f"Never scheduled: {listed(never)}")
         undone = [ref for ref, place in self.places.items() if ref in self.newest and place.compensates is not None]
         if undone:
-            yield self.say("COMPENSATED", f"It was compensated by {listed(undone)}: retry is refused, restart or rerun it")
+            yield self._say("COMPENSATED", f"It was compensated by {listed(undone)}: retry is refused, restart or rerun it")
         elif row.rate_limited:
             verbs = [REOPENED_BY[event.kind] for event in self.inbox if event.held and event.kind in REOPENED_BY]
-            yield self.say("SLOT", f"It is to be {' and '.join(verbs) or 'reopened'} and {self.limited()}")
+            yield self._say("SLOT", f"It is to be {' and '.join(verbs) or 'reopened'} and {self._limited()}")
         else:
-            yield self.say("RETRYABLE", "retry reopens it where it failed")
+            yield self._say("RETRYABLE", "retry reopens it where it failed")
 
-    def culprits(self) -> list[Task]:
+    def _culprits(self) -> list[Task]:
         """The tasks to blame: those the workflow names, in order; a workflow that timed out or was terminated has none."""
         return [self.last[ref] for ref in dict.fromkeys(self.workflow.failed_refs) if ref in self.last]
 
-    def failure(self, task: Task) -> Iterator[Reason]:
-        """How a task failed."""
-        text = f"{named(task)} is {task.status} at {self.attempt(task)}{because(task)}"
-        yield self.say("FAILED", text, task, task.ended_at)
-        yield from self.nulls(task)
+    def _failure(self, task: Task) -> Iterator[Reason]:
+        text = f"{named(task)} is {task.status} at {self._attempt(task)}{because(task)}"
+        yield self._say("FAILED", text, task, task.ended_at)
+        yield from self._nulls(task)
 
-    def nulls(self, task: Task) -> Iterator[Reason]:
-        """Inputs of a task that are null."""
-        return (self.say("NULL", null, task, further=True) for null in nulls(self.workflow, task))
+    def _nulls(self, task: Task) -> Iterator[Reason]:
+        return (self._say("NULL", null, task, further=True) for null in nulls(self.workflow, task))
 
     # ------------------------------------------------------------------ why not
 
-    def of_task(self, ref: str) -> Iterator[Reason]:
-        """Where a task stands, or why it has no row."""
+    def _of_task(self, ref: str) -> Iterator[Reason]:
         task = self.last.get(ref) or self.newest.get(ref)
         if task is None:
-            yield attrs.evolve(self.say("NEVER_RAN", self.why_not(ref)), ref=ref)
+            yield attrs.evolve(self._say("NEVER_RAN", self._why_not(ref)), ref=ref)
         elif task.status is TaskStatus.SKIPPED:
             then = "the flow will pass over it when it comes to it"
             if self.workflow.status.terminal or not task.skipped_ahead:
                 then = "the flow never came to it" if task.skipped_ahead else "the flow has passed over it"
-            text = f"{named(task)} is SKIPPED: skip_task was used {self.ago(task.ended_at)}, and {then}"
-            yield self.say("SKIPPED", text, task, task.ended_at)
+            text = f"{named(task)} is SKIPPED: skip_task was used {self._ago(task.ended_at)}, and {then}"
+            yield self._say("SKIPPED", text, task, task.ended_at)
         elif not task.status.terminal:
-            yield from self.waits(task)
+            yield from self._waits(task)
             if self.workflow.parked is not None:
-                yield self.say("PARKED", "The execution is parked")
+                yield self._say("PARKED", "The execution is parked")
             elif self.workflow.status is WorkflowStatus.PAUSED:
-                yield self.say("PAUSED", "The execution is PAUSED")
+                yield self._say("PAUSED", "The execution is PAUSED")
         elif task.failed or task.status is TaskStatus.COMPLETED_WITH_ERRORS:
-            yield from self.failure(task)
-            yield self.say("FAILED", f"that was {self.ago(task.ended_at)}", task, task.ended_at, further=True)
+            yield from self._failure(task)
+            yield self._say("FAILED", f"that was {self._ago(task.ended_at)}", task, task.ended_at, further=True)
         else:
             took = span_in_words(max(0, task.ended_at - (task.started_at or task.scheduled_at)))
-            text = f"{named(task)} is {task.status}: it ended {self.ago(task.ended_at)} after {took}{because(task)}"
-            yield self.say("ENDED", text, task, task.ended_at)
-            yield from self.nulls(task)
+            text = f"{named(task)} is {task.status}: it ended {self._ago(task.ended_at)} after {took}{because(task)}"
+            yield self._say("ENDED", text, task, task.ended_at)
+            yield from self._nulls(task)
 
-    def why_not(self, ref: str) -> str:
+    def _why_not(self, ref: str) -> str:
         """Why a task of the definition has no row: the nearest thing before or around it that has one."""
         gone = next((line for line in reversed(self.history) if ref in dropped(line)), None)
         if gone is not None and gone.status == "DROPPED":
-            return f"{ref} has run: its loop keeps its last rounds only, and dropped this one {self.ago(gone.at)}"
+            return f"{ref} has run: its loop keeps its last rounds only, and dropped this one {self._ago(gone.at)}"
         place = self.places.get(ref)
         if place is None:
-            return self.round_to_come(ref) or self.moved_away(ref) or f"{ref} is not a task of {self.workflow.name}"
+            return self._round_to_come(ref) or self._moved_away(ref) or f"{ref} is not a task of {self.workflow.name}"
         text = f"{ref} never ran: " if self.workflow.status.terminal else f"{ref} has not run yet: "
         if gone is not None:
             by = f"the execution was {TAKEN_BACK[gone.status]}" + (f" from {gone.ref}" if gone.ref else "")
-            text = f"{ref} has not run again: {by} {self.ago(gone.at)}; "
+            text = f"{ref} has not run again: {by} {self._ago(gone.at)}; "
         around: WorkflowTask | None = None
         if place.compensates is not None:
             return f"{text}it undoes {place.compensates.task_reference_name} if the execution fails after that has completed"
         while True:
-            chosen = self.other_case(place)
+            chosen = self._other_case(place)
             if chosen is not None:
                 return text + chosen
             nearest = place.previous or (None if place.parent is None else place.parent.task)
@@ -217,11 +211,11 @@ class Case(Waits):
             if row is not None:
                 inside = "" if around is None else f"it is in {around.task_reference_name}, which the flow has not come to; "
                 side = "before" if place.previous else "around"
-                return f"{text}{inside}{row.ref}, {side} it, is {row.status}{self.instead(row)}"
+                return f"{text}{inside}{row.ref}, {side} it, is {row.status}{self._instead(row)}"
             around = around if place.previous is not None else nearest
             place = self.places[nearest.task_reference_name]
 
-    def round_to_come(self, ref: str) -> str:
+    def _round_to_come(self, ref: str) -> str:
         """Why a printed reference has no row: the loop around it has not come to that round, or has ended before."""
         base, _, number = ref.rpartition(LOOP_DELIMITER)
         place = self.places.get(ref.split(LOOP_DELIMITER)[0])
@@ -236,21 +230,21 @@ class Case(Waits):
             why = f"{loop.ref} ended with round {loop.round}" if loop.status.terminal else f"{loop.ref} is in round {loop.round}"
         return f"{ref} {'never ran' if loop.status.terminal else 'has not run yet'}: {why}"
 
-    def moved_away(self, ref: str) -> str:
+    def _moved_away(self, ref: str) -> str:
         """Why a reference is not in the definition: the execution was moved to one without it, or with another name for it."""
         for line in reversed(self.history):
             payload = line.payload
             if line.kind is HistoryKind.MIGRATED and payload is not None:
                 names = {**payload.value.get("refs", {}), **payload.value.get("renamed", {})}
                 if ref in names:
-                    return f"{ref} is called {names[ref]} since the execution was moved {versions(line)} {self.ago(line.at)}"
+                    return f"{ref} is called {names[ref]} since the execution was moved {versions(line)} {self._ago(line.at)}"
         for definition in self.former:
             if ref in positions(definition, compensations=True):
                 moved = [line for line in self.history if line.kind is HistoryKind.MIGRATED]
-                return f"{ref} never ran: it is not in the definition the execution was moved to {self.ago(moved[-1].at)}"
+                return f"{ref} never ran: it is not in the definition the execution was moved to {self._ago(moved[-1].at)}"
         return ""
 
-    def instead(self, row: Task) -> str:
+    def _instead(self, row: Task) -> str:
         """What holds the execution up behind a task that has ended."""
         if self.workflow.status.terminal:
             return f"{because(row)}, and the execution is {self.workflow.status}"
@@ -259,7 +253,7 @@ class Case(Waits):
         held = [task.ref for task in self.workflow.tasks if not task.retried and not task.status.terminal]
         return f"{because(row)}; still open: {listed(held)}" if held else because(row)
 
-    def other_case(self, place: TreePosition) -> str | None:
+    def _other_case(self, place: TreePosition) -> str | None:
         """That the SWITCH around a task took another case; None when it took this one, or there is none, or it has not run."""
         switch = None if place.parent is None or place.previous is not None else place.parent.task
         if switch is None or switch.type not in _CHOOSES:

@@ -220,50 +220,47 @@ class Waits:
             self.last[task.ref] = task
             self.newest[task.base_ref] = task
 
-    def say(self, kind: ReasonKind, text: str, task: Task | None = None, at: int | None = None, *, further: bool = False) -> Reason:
-        """One reason, about this execution or a task of it."""
+    def _say(
+        self, kind: ReasonKind, text: str, task: Task | None = None, at: int | None = None, *, further: bool = False
+    ) -> Reason:
         ref = None if task is None else task.ref
         return Reason(kind=kind, workflow_id=self.workflow.workflow_id, ref=ref, at=at, text=text, further=further)
 
-    def ago(self, at: int) -> str:
-        """How long ago an instant was."""
+    def _ago(self, at: int) -> str:
         return f"{span_in_words(self.now - at)} ago" if at < self.now else "just now"
 
-    def since(self, at: int) -> str:
-        """Since when something lasts."""
+    def _since(self, at: int) -> str:
         return f"for {span_in_words(self.now - at)}" if at < self.now else "since just now"
 
-    def ahead(self, at: int) -> str:
-        """When an instant comes, or since when it is overdue."""
-        return f"in {span_in_words(at - self.now)}" if at > self.now else "now" if at == self.now else f"overdue {self.since(at)}"
+    def _ahead(self, at: int) -> str:
+        return f"in {span_in_words(at - self.now)}" if at > self.now else "now" if at == self.now else f"overdue {self._since(at)}"
 
-    def open_tasks(self) -> Iterator[Reason]:
+    def _open_tasks(self) -> Iterator[Reason]:
         """What the first open tasks wait for, or when the first one is scheduled."""
         waiting = [task for task in self.workflow.tasks if not task.retried and not task.status.terminal]
         # A loop is explained by what is open in it, a JOIN by what it waits for: workers and timers come first.
         waiting.sort(key=lambda task: task.task_type in (TaskType.JOIN, TaskType.EXCLUSIVE_JOIN, TaskType.DO_WHILE))
         for task in waiting[:TOLD]:
-            yield from self.waits(task)
+            yield from self._waits(task)
         if len(waiting) > TOLD:
-            yield self.say("MORE", f"{len(waiting) - TOLD} more tasks are open")
+            yield self._say("MORE", f"{len(waiting) - TOLD} more tasks are open")
         starts = [event.due_at for event in self.inbox if event.kind is EventKind.START]
         if not waiting and starts:
             at = min(starts)
-            yield self.say("DELAY", f"Its first task is scheduled at {instant_in_words(at)} ({self.ahead(at)})", at=at)
+            yield self._say("DELAY", f"Its first task is scheduled at {instant_in_words(at)} ({self._ahead(at)})", at=at)
 
-    def limited(self) -> str:
+    def _limited(self) -> str:
         """That the execution waits for a slot of its own."""
         row = self.workflow
         if row.rate_limit_key is None:
             return "asks for its slot when it is resumed"
         standing = self.standings.get(row.workflow_id)
-        asked = "" if standing is None else f" {self.since(standing.member.asked_at)}"
+        asked = "" if standing is None else f" {self._since(standing.member.asked_at)}"
         return f"waits for its slot{asked}: {_why_it_waits(standing, row.rate_limit_key, self.now)}"
 
     # ------------------------------------------------------------------ one task
 
-    def attempt(self, task: Task) -> str:
-        """Which attempt of how many."""
+    def _attempt(self, task: Task) -> str:
         number = task.attempt - task.first_attempt + 1
         place = self.places.get(task.base_ref)
         if place is None:
@@ -271,66 +268,63 @@ class Waits:
         policy = task_policy(place.task, self.workflow.semantics, operator=place.task.type in OPERATOR_TYPES)
         return f"attempt {number} of {max(number, policy.retry_count + 1)}"
 
-    def waits(self, task: Task) -> Iterator[Reason]:
+    def _waits(self, task: Task) -> Iterator[Reason]:
         """What an open task waits for, its next deadline, and what is waited for below it."""
-        kind, text, at = self.wait(task)
-        yield self.say(kind, f"{named(task)} {text}", task, at)
+        kind, text, at = self._wait(task)
+        yield self._say(kind, f"{named(task)} {text}", task, at)
         deadline = None if self.workflow.status.terminal or kind in _PATIENT else _next_deadline(task, self.now, self.left)
         if deadline is not None:
-            yield self.say("DEADLINE", deadline[1], task, deadline[0], further=True)
+            yield self._say("DEADLINE", deadline[1], task, deadline[0], further=True)
         if task.task_type == TaskType.SUB_WORKFLOW and task.sub_workflow_id is not None:
-            yield from self.there(task.sub_workflow_id)
+            yield from self._there(task.sub_workflow_id)
 
-    def wait(self, task: Task) -> _Wait:
-        """What an open task waits for."""
+    def _wait(self, task: Task) -> _Wait:
         if task.status is TaskStatus.PENDING:
-            return "SLOT", f"is PENDING{self.pending(task)}", None
+            return "SLOT", f"is PENDING{self._pending(task)}", None
         place = self.places.get(task.base_ref)
         if task.status is TaskStatus.SCHEDULED and place is not None and place.task.type in OPERATOR_TYPES:
-            return "RETRY", f"is due for retry {self.ahead(task.due_at)}, {self.delayed(task)}", task.due_at
+            return "RETRY", f"is due for retry {self._ahead(task.due_at)}, {self._delayed(task)}", task.due_at
         if task.task_type in _WAITS:
             return _WAITS[task.task_type](self, task)
         if task.status is TaskStatus.SCHEDULED:
-            return self.offered(task)
+            return self._offered(task)
         worker = f"with worker {task.worker_id}" if task.worker_id else "in progress"
-        text = f"is {worker} {self.since(task.started_at)}, {self.attempt(task)}{_deaths(task)}"
+        text = f"is {worker} {self._since(task.started_at)}, {self._attempt(task)}{_deaths(task)}"
         return "WITH_WORKER", text, task.started_at
 
-    def pending(self, task: Task) -> str:
-        """Why a task is PENDING."""
+    def _pending(self, task: Task) -> str:
         if self.workflow.rate_limited:
             return " until its execution has a slot"
         if task.limit_key is not None:
             standing = self.standings.get(task.task_id)
-            asked = "" if standing is None else f" {self.since(standing.member.asked_at)}"
-            again = f", {self.attempt(task)}" if task.attempt > task.first_attempt else ""
+            asked = "" if standing is None else f" {self._since(standing.member.asked_at)}"
+            again = f", {self._attempt(task)}" if task.attempt > task.first_attempt else ""
             return f"{asked}{again}: {_why_it_waits(standing, task.limit_key, self.now)}"
         if task.due_at > self.now:
-            return f" and asks for its slot {self.ahead(task.due_at)}, {self.delayed(task)}"
+            return f" and asks for its slot {self._ahead(task.due_at)}, {self._delayed(task)}"
         paused = self.workflow.status is WorkflowStatus.PAUSED
         return f" and asks for its slot {'when the execution is resumed' if paused else 'in the next turn'}"
 
-    def delayed(self, task: Task) -> str:
+    def _delayed(self, task: Task) -> str:
         """Why a task that workers carry out is not due yet."""
-        before = self.attempt_before(task)
+        before = self._attempt_before(task)
         if before is not None:
             how = "timed out" if before.status is TaskStatus.TIMED_OUT else "failed"
-            return f"after {self.attempt(before)} {how}{because(before)}"
+            return f"after {self._attempt(before)} {how}{because(before)}"
         return "as its worker asked" if task.poll_count else "after its start delay"
 
-    def offered(self, task: Task) -> _Wait:
-        """A task that workers carry out and nobody has."""
+    def _offered(self, task: Task) -> _Wait:
         queue = f"type {task.task_type}" + (f" in domain {task.domain}" if task.domain else "")
         if task.due_at <= self.now:
-            again = f", {self.attempt(task)}" if task.attempt > task.first_attempt else ""
+            again = f", {self._attempt(task)}" if task.attempt > task.first_attempt else ""
             shipped = f" ({_SHIPPED_IN} has one; include it)" if task.task_type in SHIPPED_TYPES else ""
-            waits = f"waits for a worker of {queue}{shipped} {self.since(task.due_at)}"
-            return "WORKER", f"{waits}{again}{_given_back(task, self.history)}{self.unpolled(task)}", task.due_at
-        if self.attempt_before(task) is not None:
-            return "RETRY", f"is due for retry {self.ahead(task.due_at)}, {self.delayed(task)}", task.due_at
-        return "DELAY", f"is offered to workers of {queue} {self.ahead(task.due_at)}, {self.delayed(task)}", task.due_at
+            waits = f"waits for a worker of {queue}{shipped} {self._since(task.due_at)}"
+            return "WORKER", f"{waits}{again}{_given_back(task, self.history)}{self._unpolled(task)}", task.due_at
+        if self._attempt_before(task) is not None:
+            return "RETRY", f"is due for retry {self._ahead(task.due_at)}, {self._delayed(task)}", task.due_at
+        return "DELAY", f"is offered to workers of {queue} {self._ahead(task.due_at)}, {self._delayed(task)}", task.due_at
 
-    def unpolled(self, task: Task) -> str:
+    def _unpolled(self, task: Task) -> str:
         """That nobody has asked for tasks of a domain lately."""
         if not task.domain or self.polls is None:
             return ""
@@ -338,30 +332,26 @@ class Waits:
         if not asked:
             return ", for which nobody has ever polled"
         late = max(asked) + POLLED_LATELY_MS < self.now
-        return f", for which somebody last polled {self.ago(max(asked))}" if late else ""
+        return f", for which somebody last polled {self._ago(max(asked))}" if late else ""
 
-    def attempt_before(self, task: Task) -> Task | None:
-        """The attempt that failed before this one."""
+    def _attempt_before(self, task: Task) -> Task | None:
         earlier = [t for t in self.workflow.tasks if t.ref == task.ref and t.attempt == task.attempt - 1]
         return earlier[-1] if earlier and not task.poll_count else None
 
-    def waiting(self, task: Task) -> _Wait:
-        """A WAIT or HUMAN."""
+    def _waiting(self, task: Task) -> _Wait:
         if task.wait_until is None:
-            return "COMPLETION", f"waits for somebody to complete it, {self.since(task.started_at)}", task.started_at
+            return "COMPLETION", f"waits for somebody to complete it, {self._since(task.started_at)}", task.started_at
         until = task.wait_until
-        return "TIME", f"ends its wait at {instant_in_words(until)} ({self.ahead(until)})", until
+        return "TIME", f"ends its wait at {instant_in_words(until)} ({self._ahead(until)})", until
 
-    def joining(self, task: Task) -> _Wait:
-        """A JOIN."""
+    def _joining(self, task: Task) -> _Wait:
         place = self.places.get(task.base_ref)
         refs = [printed_ref(ref, task.iterations) for ref in dict.fromkeys(place.task.join_on if place else ())]
         missing = [ref for ref in refs if ref not in self.last or self.last[ref].live]
         waits = f"waits for {listed(missing)}" if missing else "waits for its turn"
         return "TASKS", f"{waits} ({len(refs) - len(missing)} of {len(refs)} ended)", None
 
-    def joining_one(self, task: Task) -> _Wait:
-        """An EXCLUSIVE_JOIN."""
+    def _joining_one(self, task: Task) -> _Wait:
         place = self.places.get(task.base_ref)
         for refs in (place.task.join_on, place.task.default_exclusive_join_task) if place else ():
             printed = dict.fromkeys(printed_ref(ref, task.iterations) for ref in refs)
@@ -374,18 +364,16 @@ class Waits:
                 return "TASKS", f"waits for {first} to end{later}", None
         return "TASKS", "waits to see which of the tasks it joins will be scheduled", None
 
-    def looping(self, task: Task) -> _Wait:
-        """A DO_WHILE."""
+    def _looping(self, task: Task) -> _Wait:
         return "ROUND", f"is in round {task.round}" if task.round else "has not begun its first round", None
 
-    def beneath(self, task: Task) -> _Wait:
-        """A SUB_WORKFLOW."""
+    def _beneath(self, task: Task) -> _Wait:
         if task.sub_workflow_id is None:
             return "SUB_WORKFLOW", "has not started its sub-workflow yet", None
-        text = f"waits for its sub-workflow {task.sub_workflow_id}, {self.since(task.started_at)}"
+        text = f"waits for its sub-workflow {task.sub_workflow_id}, {self._since(task.started_at)}"
         return "SUB_WORKFLOW", text, task.started_at
 
-    def there(self, workflow_id: str) -> Iterator[Reason]:
+    def _there(self, workflow_id: str) -> Iterator[Reason]:
         """What a sub-workflow waits for itself, down to what nothing below explains."""
         if workflow_id not in self.below:
             return
@@ -393,28 +381,27 @@ class Waits:
         case = attrs.evolve(self, workflow=workflow, inbox=inbox, history=(), places={}, last={}, newest={})
         if workflow.parked is not None or workflow.status is not WorkflowStatus.RUNNING:
             status: ReasonKind = "PARKED" if workflow.parked is not None else "PAUSED" if not workflow.status.terminal else "ENDED"
-            yield case.say(status, f"it is {'parked' if status == 'PARKED' else workflow.status}", further=True)
+            yield case._say(status, f"it is {'parked' if status == 'PARKED' else workflow.status}", further=True)
             return
-        for number, reason in enumerate(case.open_tasks()):
+        for number, reason in enumerate(case._open_tasks()):
             if number and not reason.further:
                 return
             yield reason if number else attrs.evolve(reason, text=f"there {reason.text}", further=True)
 
-    def starting(self, task: Task) -> _Wait:
-        """A START_WORKFLOW."""
+    def _starting(self, task: Task) -> _Wait:
         if task.due_at > self.now:
-            return "SUB_WORKFLOW", f"starts another execution {self.ahead(task.due_at)}, after its start delay", task.due_at
-        return "SUB_WORKFLOW", f"waits for the execution it starts to begin, {self.since(task.due_at)}", task.due_at
+            return "SUB_WORKFLOW", f"starts another execution {self._ahead(task.due_at)}, after its start delay", task.due_at
+        return "SUB_WORKFLOW", f"waits for the execution it starts to begin, {self._since(task.due_at)}", task.due_at
 
 
 _WAITS: Final[dict[str, Callable[[Waits, Task], _Wait]]] = {
-    TaskType.WAIT: Waits.waiting,
-    TaskType.HUMAN: Waits.waiting,
-    TaskType.JOIN: Waits.joining,
-    TaskType.EXCLUSIVE_JOIN: Waits.joining_one,
-    TaskType.DO_WHILE: Waits.looping,
-    TaskType.SUB_WORKFLOW: Waits.beneath,
-    TaskType.START_WORKFLOW: Waits.starting,
+    TaskType.WAIT: Waits._waiting,
+    TaskType.HUMAN: Waits._waiting,
+    TaskType.JOIN: Waits._joining,
+    TaskType.EXCLUSIVE_JOIN: Waits._joining_one,
+    TaskType.DO_WHILE: Waits._looping,
+    TaskType.SUB_WORKFLOW: Waits._beneath,
+    TaskType.START_WORKFLOW: Waits._starting,
 }
 
 
