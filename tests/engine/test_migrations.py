@@ -348,6 +348,20 @@ BLOCKED: Sequence[tuple[str, WorkflowDef, Sequence[str], WorkflowDef, str]] = (
         version_2(simple("b"), output_parameters={"x": "${a.output.x}"}),
         "a: is read by outputParameters",
     ),
+    (
+        "read by a loop to come",
+        flow(simple("a"), simple("b"), rounds("l", [simple("c")], 1)),
+        ("a",),
+        version_2(simple("b"), rounds("l", [simple("c")], loop_condition="$.a['x'] == 1 && $.l['iteration'] < 1")),
+        "a: is read by `l`, and is not in the new definition",
+    ),
+    (
+        "read by a loop in a round",
+        flow(simple("a"), rounds("l", [simple("b")], 1)),
+        ("a",),
+        version_2(rounds("l", [simple("b")], loop_condition="$.a['x'] == 1 && $.l['iteration'] < 1")),
+        "a: is read by `l`, and is not in the new definition",
+    ),
 )
 
 
