@@ -356,7 +356,7 @@ _OTHERS: Final = ("SchemaDef", "CacheConfig", "StateChangeEvent")
 
 
 def unexplained() -> list[str]:
-    """Fields without a word on their effect, and words on fields that are gone."""
+    """Fields without a word on their effect, and words on fields that no longer exist."""
     found = []
     for name, effects in EFFECTS.items():
         fields = {field.name for field in attrs.fields(_class_of(name))}

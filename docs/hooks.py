@@ -1,6 +1,6 @@
 """What the site needs beyond the pages; called by MkDocs (see mkdocs.yml).
 
-ARCHITECTURE.md lies outside of docs/ and becomes the page "The house". Other links that lead out of docs/ become text: the
+ARCHITECTURE.md is outside of docs/ and becomes the page "The house". Other links that lead out of docs/ become text: the
 site is about the package, and the rest of the repository is not on it.
 """
 

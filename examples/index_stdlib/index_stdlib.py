@@ -37,7 +37,7 @@ CREATE TABLE IF NOT EXISTS broken (file TEXT PRIMARY KEY, problem, reason);
 def workers_for(work: Path) -> Workers:
     """The job's worker functions. Each may be called twice for the same task, so what each writes replaces what it wrote before."""
     # A killed worker is missed after two seconds, and its task goes to another. While one runs, the engine says so for it.
-    # What nobody has come for may wait (poll timeout 0): the job may be gone on with tomorrow.
+    # What no worker has polled may wait (poll timeout 0): the job may be continued tomorrow.
     workers = Workers(concurrency=4)
     task = functools.partial(
         workers.task, response_timeout_seconds=2, poll_timeout_seconds=0, retry_count=10, retry_delay_seconds=0.2
@@ -186,7 +186,7 @@ def main() -> int:
             engine.start(definition, {"source": source, "broken": broken, "limit": options.limit}, workflow_id=JOB)
             print(f"Indexing {source}")
         elif engine.status(JOB) is WorkflowStatus.COMPLETED:
-            print("Done already; --fresh does it anew.")
+            print("Done already; --fresh does it again.")
         else:
             print("Going on where it was.")
             if engine.status(JOB) is WorkflowStatus.FAILED:
@@ -207,7 +207,7 @@ def main() -> int:
             print(f"\nInterrupted after {progress.done} files. Run it again to go on.")
             return 130
         if engine.status(JOB) is not WorkflowStatus.COMPLETED:
-            print(f"\nThe job failed: {engine.get(JOB).reason}\nRun it again to try again, or with --fresh to begin anew.")
+            print(f"\nThe job failed: {engine.get(JOB).reason}\nRun it again to try again, or with --fresh to start from nothing.")
             return 1
     print((work / "summary.txt").read_text(encoding="utf-8"))
     print(f"All of it: sqlite3 {os.path.relpath(work / 'index.db')} 'SELECT * FROM modules'")

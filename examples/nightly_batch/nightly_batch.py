@@ -1,7 +1,7 @@
 """A nightly batch: at 02:00 UTC the sales of the day before are added up and published.
 
 The id of an execution is its day. So the script may be started, stopped, killed and started again at any time, or twice:
-each day is done once, a night that was begun is gone on with, and one that was slept through is made up for.
+each day is done once, a night that was begun is continued, and one that was slept through is made up for.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def add_up(sales: list) -> dict:
 
 @task("publish", retry_delay_seconds=600)
 def publish(day: str, folder: str, totals: dict) -> dict:
-    """Written aside and moved into place: whoever reads sees a whole report, and twice is as good as once."""
+    """Written aside and moved into place: a reader sees a whole report, and twice is as good as once."""
     report = Path(folder) / f"report-{day}.json"
     aside = report.with_suffix(".tmp")
     aside.write_text(json.dumps({"day": day, "totals": totals}, indent=2), encoding="utf-8")

@@ -40,12 +40,12 @@ workers = Workers(concurrency=8, drain="5s")
 
 @workers.task("pay_out", retry_count=5, retry_delay_seconds=1, response_timeout_seconds=10, poll_timeout_seconds=0)
 def pay_out(who: str, amount: float) -> dict:
-    return {"told": f"{who} gets {amount:.2f}"}
+    return {"message": f"{who} gets {amount:.2f}"}
 
 
 @workers.task("turn_down", retry_count=5, retry_delay_seconds=1, response_timeout_seconds=10, poll_timeout_seconds=0)
 def turn_down(who: str, why: str | None) -> dict:
-    return {"told": f"{who} gets nothing: {why or 'no reason given'}"}
+    return {"message": f"{who} gets nothing: {why or 'no reason given'}"}
 
 
 @workers.task("quote_step", retry_count=5, retry_delay_seconds=1, response_timeout_seconds=10, poll_timeout_seconds=0)
