@@ -77,7 +77,7 @@ def advance(draft: Draft, ref: str) -> None:
         if _retries_left(draft, node, task):
             _retry(draft, node, task)
             return
-        if not _bear(draft, node, task):
+        if not _tolerated(draft, node, task):
             return
     elif node.task.type == "TERMINATE" and task.status is TaskStatus.COMPLETED:
         terminate_workflow(draft, task)
@@ -86,7 +86,7 @@ def advance(draft: Draft, ref: str) -> None:
         follow_compensation(draft, draft.known(ref))
         return
     if task.open:
-        _leave(draft, task)
+        _cancel_inside(draft, task)
     # Last in, first out: the task stays live until everything that its successor schedules has its row.
     draft.queue.appendleft(("executed", ref))
     if node.join is not None and task.status is not TaskStatus.COMPLETED:
@@ -96,7 +96,7 @@ def advance(draft: Draft, ref: str) -> None:
         draft.follow(task, successor, task.iterations)
 
 
-def _leave(draft: Draft, scope: Task) -> None:
+def _cancel_inside(draft: Draft, scope: Task) -> None:
     """A loop, or the JOIN of a dynamic fork, was ended by a report or a timeout while something in it was live.
 
     What is live inside ends with it, and nothing follows.
@@ -136,7 +136,7 @@ def _retry(draft: Draft, node: Node, task: Task) -> None:
     reschedule(draft, node, task, delay + jitter(node.policy, *identity))
 
 
-def _bear(draft: Draft, node: Node, task: Task) -> bool:
+def _tolerated(draft: Draft, node: Node, task: Task) -> bool:
     """Whether the workflow goes on in spite of a task that failed for good; if not, it is failed here."""
     if node.task.optional:
         if task.status is not TaskStatus.COMPLETED_WITH_ERRORS:

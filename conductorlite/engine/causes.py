@@ -1,10 +1,7 @@
-"""Why an execution failed, or what it waits for: the root causes, and the words for them.
+"""The root causes of an execution that failed, or what one that is open waits for, down through its sub-workflows.
 
-Lengths of time, instants and lists as a person reads them.
-
-Inputs and outputs that are null because a `${…}` found nothing: where each came from, and what is missing there.
-
-The root causes of an execution that failed, or what one that is open waits for, down through its sub-workflows.
+Here too: which inputs and outputs are null because a `${…}` found nothing, and what is missing there; and how lengths of time,
+instants and lists read.
 """
 
 from __future__ import annotations

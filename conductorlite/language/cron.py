@@ -1,26 +1,20 @@
-"""Cron expressions: what they say, and the next time on the wall they say.
+"""Cron expressions and schedules: the next instant at which one comes due, as pure functions of it and an instant.
 
 Six fields are read as Conductor reads them, with Spring's `CronExpression`: second, minute, hour, day of month, month, day of
 week; 0 and 7 are Sunday; `?` is `*`; both days must match; `L`, `L-3`, `LW`, `15W`, `FRI#2`, `FRIL` and the macros `@yearly` …
 `@hourly` work. Five fields are read as cron(8) reads them: no seconds, and when both days are restricted either may match.
 
-The walk from one time to the next is APScheduler's `CronTrigger`, in a zone without changes, for what its own walk does at a
-change of the clocks depends on the expression: it fires 02:30 that does not exist, but not 00:00, and 01:30 twice. Where the
-clocks change is told below. Its fields are given as lists of numbers, so that its own numbering of weekdays (0 is
-Monday) and its shorter language never show.
+The walk from one time on the wall to the next is APScheduler's `CronTrigger`, in a zone without changes, for what its own walk does
+at a change of the clocks depends on the expression: it fires 02:30 that does not exist, but not 00:00, and 01:30 twice. Its fields
+are given as lists of numbers, so that its own numbering of weekdays (0 is Monday) and its shorter language never show. Intervals
+are integers here, not its `IntervalTrigger`: that one counts in floating seconds, and on a grid that does not begin at a whole
+second it passes over instants.
 
-When a schedule comes due: pure functions of the schedule and an instant.
-
-Intervals are integers here, not APScheduler's `IntervalTrigger`: that one counts in floating seconds, and on a grid that does
-not begin at a whole second it passes over instants.
-
-From times on the wall to instants: what fires when the clocks change.
-
-The rule is that of Vixie cron, which most people mean by cron: an expression that *names times of day* fires once for each of
-them: what falls into a skipped hour fires when that hour would have begun, what falls into a repeated one fires the first time.
-An expression that *runs on with the clock* (`*` or a step in its hours, minutes or seconds) just follows it: nothing in the
-skipped hour, everything twice in the repeated one, so that "every 15 minutes" stays every 15 minutes. Source of the rule:
-cron(8), "Daylight Saving Time and other time changes". A change of more than three hours is treated no differently.
+What fires when the clocks change is the rule of Vixie cron, which most people mean by cron. An expression that *names times of
+day* fires once for each of them: what falls into a skipped hour fires when that hour would have begun, what falls into a repeated
+one fires the first time. An expression that *runs on with the clock* (`*` or a step in its hours, minutes or seconds) just follows
+it: nothing in the skipped hour, everything twice in the repeated one, so that "every 15 minutes" stays every 15 minutes. Source of
+the rule: cron(8), "Daylight Saving Time and other time changes". A change of more than three hours is treated no differently.
 """
 
 from __future__ import annotations

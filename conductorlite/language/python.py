@@ -1,13 +1,12 @@
-"""Python scripts in the workers of pydantic-monty: the door to the extra `python`.
-
-Monty is a Python of its own, written in Rust, without files, network, environment or processes; it runs in worker processes that
-bound time, memory and recursion, and are replaced when they die. A session is used once: nothing is left for the next script.
-
-`python`: the extra of that name, with Conductor's rule for scripts.
+"""Python scripts: `python`, with Conductor's rule for scripts; the door to the extra of that name.
 
 Every input key is a name of the script, the text is the body of a function, and what it returns is the result; a lone expression
 is its own result. The result is written as JSON where it was made, so that nothing but a text comes back: a set is a list in the
 order in which its items were added.
+
+Scripts run in the workers of pydantic-monty. Monty is a Python of its own, written in Rust, without files, network, environment or
+processes; its worker processes bound time, memory and recursion, and are replaced when they die. A session is used once: nothing
+is left for the next script.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""Scrubber: takes the values of secrets out of whatever is about to be stored.
+"""Secrets: filled in where a definition names them, and taken out of whatever is about to be stored.
 
-A value is looked for as it is and in the forms in which programs hand it on: JSON, Python's repr, percent encoding, and base64
-at any offset (`Authorization: Basic …` holds it behind a user's name). A value that is JSON itself is also looked for by its
+`${workflow.secrets.NAME}` in a task's input is filled in only in the copy that a worker receives; what is stored keeps the name.
+Only what the *definition* names, at the place where it names it, is filled in: text of that form that came in with the data is
+data. (Conductor fills in whatever looks like a secret, so whoever writes an input can read any.) `NAME.path` reads a secret that is
+JSON. Source of the rest of the rule: Conductor's `ParametersUtils.substituteSecrets`.
+
+The `Scrubber` looks for a value as it is and in the forms in which programs hand it on: JSON, Python's repr, percent encoding, and
+base64 at any offset (`Authorization: Basic …` holds it behind a user's name). A value that is JSON itself is also looked for by its
 leaves. Reasons, tracebacks and log lines quote things cut short: there, a long value's beginning and end count too.
-
-`${workflow.secrets.NAME}`: named in a task's input, filled in only in the copy that a worker receives.
-
-What is stored keeps the name. Only what the *definition* names, at the place where it names it, is filled in: text of that form
-that came in with the data is data. (Conductor fills in whatever looks like a secret, so whoever writes an input can read any.)
-`NAME.path` reads a secret that is JSON. Source of the rest of the rule: Conductor's `ParametersUtils.substituteSecrets`.
 """
 
 from __future__ import annotations

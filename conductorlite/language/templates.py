@@ -1,14 +1,11 @@
 """The `${…}` language: JSON with expressions in its strings, compiled once, rendered on a Source.
 
-A string that is one expression renders to the value it names, typed and by reference; in any other string each
-expression becomes text. Nothing is scanned twice: text that comes out of the data is data.
+A string that is one expression renders to the value it names, typed and by reference; in any other string each expression becomes
+text. Nothing is scanned twice: text that comes out of the data is data. Source of the rule: Conductor's ParametersUtils, without
+its reach into the process environment and system properties, which resolve only if the Source hands them out.
 
-Source of the rule: Conductor's ParametersUtils, without its reach into the process environment and system properties,
-which resolve only if the Source hands them out.
-
-Texts that are JSON objects or lists, read as what they are: for messages that carry JSON in texts.
-
-Source of the rule: Conductor's JsonUtils.expand, which forgets texts that are entries of a list.
+`expanded` reads texts that are JSON objects or lists as what they are, for messages that carry JSON in texts. Source of the rule:
+Conductor's JsonUtils.expand, which forgets texts that are entries of a list.
 """
 
 from __future__ import annotations

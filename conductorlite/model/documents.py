@@ -1,14 +1,13 @@
-"""Executions → Conductor's JSON: what its REST API answers for a workflow and a task.
+"""Executions as documents: Conductor's JSON, and the compressed JSON they are archived as.
 
-Conductor's names and units: instants are epoch ms (0: not yet), spans seconds. What is null or unknown is left out, and so is
-what has no meaning inside one process (network latencies, protobuf messages). A document in the payload storage is an empty map
-here, and the path says where it lies. Every call makes a
-fresh document. Source of the rule: Conductor's `Workflow` and `Task` as its JSON mapper writes them.
+Conductor's JSON is what its REST API answers for a workflow and a task, in its names and units: instants are epoch ms (0: not yet),
+spans seconds. What is null or unknown is left out, and so is what has no meaning inside one process (network latencies, protobuf
+messages). A document in the payload storage is an empty map here, and the path says where it is. Every call makes a fresh
+document. Source of the rule: Conductor's `Workflow` and `Task` as its JSON mapper writes them.
 
-An execution with all that belongs to it ⇄ the compressed JSON it is archived as.
-
-Rows are written cell by cell, those that equal their default left out; payloads as the text they are, so that nothing about them
-changes. What a later version adds is left out by an earlier one, and what it lacks has its default.
+An archive holds an execution with all that belongs to it. Rows are written cell by cell, those that equal their default left out;
+payloads as the text they are, so that nothing about them changes. What a later version adds is left out by an earlier one, and
+what it lacks has its default.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from conductorlite.model.definitions import SchemaDef, Semantics, TaskDef, TaskT
 from conductorlite.model.errors import InvalidDefinition
 from conductorlite.model.limits import NO_LIMIT, Terms
 from conductorlite.model.policies import TaskPolicy, task_limit, task_policy
-from conductorlite.plan.joins import find_heralds
+from conductorlite.plan.joins import find_predecessors
 from conductorlite.plan.tree import OPERATOR_TYPES, Route, TreePosition, walk
 from conductorlite.plan.validate import enforced, validate
 
@@ -153,7 +153,7 @@ class Node:
     heads: tuple[str, ...] = ()
     inside: frozenset[str] = frozenset()
     #: EXCLUSIVE_JOIN: per joined reference, the nodes of which one that is live may still lead to it.
-    heralds: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
+    predecessors: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
     #: SWITCH, DECISION: head per case (None: the case is empty), and what is done without a match.
     cases: Mapping[str, str | None] = attrs.field(factory=dict)
     default_case: str | None = None
@@ -243,7 +243,7 @@ def compile_plan(
 def _surroundings(definition: WorkflowDef, places: Mapping[str, TreePosition]) -> Iterator[tuple[str, dict[str, Any]]]:
     """What a node is told of the nodes around it."""
     choosing = any(place.task.type == TaskType.EXCLUSIVE_JOIN for place in places.values())
-    heralds = find_heralds(definition) if choosing else {}
+    predecessors = find_predecessors(definition) if choosing else {}
     waiting: dict[str, list[str]] = {}
     inside: dict[str, set[str]] = {}
     members: dict[str, list[str]] = {}
@@ -253,7 +253,7 @@ def _surroundings(definition: WorkflowDef, places: Mapping[str, TreePosition]) -
             for joined in dict.fromkeys(place.task.join_on):
                 waiting.setdefault(joined, []).append(ref)
         elif place.task.type == TaskType.EXCLUSIVE_JOIN:
-            for joined in frozenset(heralds[ref]).union(*heralds[ref].values()):
+            for joined in frozenset(predecessors[ref]).union(*predecessors[ref].values()):
                 waiting.setdefault(joined, []).append(ref)
         for branch in place.around:
             if branch.kind in _COUNTED:
@@ -274,7 +274,7 @@ def _surroundings(definition: WorkflowDef, places: Mapping[str, TreePosition]) -
                 "route": place.route,
                 "joins": tuple(waiting.get(ref, ())),
                 "inside": frozenset(inside[ref]) if ref in inside else _NONE,
-                "heralds": heralds.get(ref, {}),
+                "predecessors": predecessors.get(ref, {}),
                 "members": tuple(members.get(ref, ())),
             },
         )

@@ -1,13 +1,11 @@
-"""grafted(): a plan with what was made at run time put in its place.
+"""What was made at run time put in its place: in a plan (`grafted`), and in a definition (`unfolded`).
 
 The branches of a FORK_JOIN_DYNAMIC and the task that a DYNAMIC stands for are known only when they are scheduled. They are made
-into a definition of their own, embedded by hash like every other, and compiled. Here that plan's nodes are given the
-surroundings of the node they grow from: its loops, its scopes, its place in the flow. Tasks carry the hashes (`grafts`).
+into a definition of their own, embedded by hash like every other, and compiled. In a plan its nodes are given the surroundings of
+the node they grow from: its loops, its scopes, its place in the flow. Tasks carry the hashes (`grafts`).
 
-unfolded(): an execution's definition with what was made at run time in its place, for whoever reads or draws it.
-
-A dynamic fork gets its branches as `fork_tasks`, its JOIN the references it collects; a DYNAMIC becomes what it stands for. Of
-what is made anew in every round of a loop the newest counts.
+To be read or drawn, a definition is given them too: a dynamic fork gets its branches as `fork_tasks`, its JOIN the references it
+collects; a DYNAMIC becomes what it stands for. Of what is made anew in every round of a loop the newest counts.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Forks and joins: what is forked is joined, and what is joined can be reached.
 
-What an EXCLUSIVE_JOIN may still hope for: the tasks that, while they are live, may lead to one it names.
-
-Usually there is none: what it names stands in cases of a SWITCH before it, and when the EXCLUSIVE_JOIN is scheduled, those are
-through. Only a fork can let something come later: in another branch than the EXCLUSIVE_JOIN's, or in one that the fork's JOIN
-did not wait for. Then the heralds of a named task are the fork, the tasks before it in its branch and those around it.
+An EXCLUSIVE_JOIN also has to know what may still come: the tasks that, while they are live, may lead to one it names, its
+predecessors. Usually there is none: what it names stands in cases of a SWITCH before it, and when the EXCLUSIVE_JOIN is scheduled,
+those are through. Only a fork can let something come later: in another branch than the EXCLUSIVE_JOIN's, or in one that the fork's
+JOIN did not wait for. Then they are the fork, the tasks before the named one in its branch and those around it.
 """
 
 from __future__ import annotations
@@ -15,24 +14,24 @@ from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.plan.findings import Findings, Scope, has_input
 from conductorlite.plan.tree import TreePosition, branches, walk
 
-__all__ = ["check_dynamic_fork", "check_exclusive_join", "check_fork", "check_join", "find_heralds"]
+__all__ = ["check_dynamic_fork", "check_exclusive_join", "check_fork", "check_join", "find_predecessors"]
 
 
-def find_heralds(definition: WorkflowDef) -> Mapping[str, Mapping[str, frozenset[str]]]:
-    """Per EXCLUSIVE_JOIN, per reference it names (also as a default), in its order: the references of its heralds."""
+def find_predecessors(definition: WorkflowDef) -> Mapping[str, Mapping[str, frozenset[str]]]:
+    """Per EXCLUSIVE_JOIN, per reference it names (also as a default), in its order: the references of its predecessors."""
     joins = [place for place in walk(definition) if place.task.type == TaskType.EXCLUSIVE_JOIN]
     if not joins:
         return {}
     places = {place.task.task_reference_name: place for place in walk(definition)}
     return {
         join.task.task_reference_name: {
-            ref: frozenset(_heralds(join, places[ref])) for ref in (*join.task.join_on, *join.task.default_exclusive_join_task)
+            ref: frozenset(_predecessors(join, places[ref])) for ref in (*join.task.join_on, *join.task.default_exclusive_join_task)
         }
         for join in joins
     }
 
 
-def _heralds(join: TreePosition, target: TreePosition) -> Iterator[str]:
+def _predecessors(join: TreePosition, target: TreePosition) -> Iterator[str]:
     around = {place.path for place in join.outwards}
     chain = list(target.outwards)
     forks = [index for index, place in enumerate(chain) if place.task.type == TaskType.FORK_JOIN and index]

@@ -4,8 +4,6 @@ The rule is that nothing may come to stand where it makes no sense. What has end
 new definition under the same reference (or the one `refs` names), with the same type, in the same loops, the same branch of a
 fork or case of a SWITCH; its JOIN must still be its JOIN and be able to end; and nothing that has run may come to lie ahead,
 where it would run again. Whatever is in doubt blocks, with a reason that names the reference.
-
-What can still run, from what is live now: the nodes that follow, and what they will read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Names and types: usable, and known to somebody.
+"""Names and types: present, unique, usable in `${…}`, no misspelling of a property, and known to somebody.
 
-Names: present, unique, usable in `${…}`, and no property that is a misspelling of one.
-
-Tasks that nobody would carry out: types that only Conductor's server knows, and, where the workers are known, any other.
+Known to nobody are types that only Conductor's server carries out and, where the workers are known, any that none of them takes.
 """
 
 from __future__ import annotations

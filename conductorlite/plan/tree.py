@@ -1,6 +1,7 @@
 """The task tree of a definition as a flat walk: each task with its path, its siblings and what is around it.
 
-Which task types are the decider's own, and for which there are workers to include.
+The one walk for all who need one: checks, plans, differences, migrations, explanations. A stack, not recursion, for definitions may
+nest deeper than Python's. Here too: which task types are the decider's own, and for which there are workers to include.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
-"""FORK_JOIN_DYNAMIC: forks into branches that are known only now, from its input.
+"""FORK_JOIN_DYNAMIC and DYNAMIC: branches, and a task, that are known only now, from the input.
 
-The branches become a definition of their own (a FORK_JOIN with its JOIN), embedded under its hash like the execution's, and the
-tasks in them carry that hash. So whatever a definition may hold can stand behind a dynamic branch: operators, sequences (a list
-in place of a task), further dynamic forks. What the input says is data: an expression in it is text; only the inputParameters
+The branches of a fork become a definition of their own (a FORK_JOIN with its JOIN), embedded under its hash like the execution's,
+and the tasks in them carry that hash. So whatever a definition may hold can stand behind a dynamic branch: operators, sequences (a
+list in place of a task), further dynamic forks. What the input says is data: an expression in it is text; only the inputParameters
 written in a task are resolved. Source of the shapes: Conductor's `ForkJoinDynamicTaskMapper`.
 
-DYNAMIC: a task whose name is known only now, from its input.
-
-The name may be a task's, or that of a built-in type that stands alone. What it turns out to be is embedded as a definition of
-its own, with the task definition registered under the resolved name. Source of the rule: Conductor's `DynamicTaskMapper`, which
-takes the definition of the placeholder's name instead.
+The name that a DYNAMIC finds may be a task's, or that of a built-in type that stands alone. What it turns out to be is embedded as
+a definition of its own, with the task definition registered under the resolved name. Source of the rule: Conductor's
+`DynamicTaskMapper`, which takes the definition of the placeholder's name instead.
 """
 
 from __future__ import annotations

@@ -5,17 +5,17 @@ that end while a wide fork is still scheduling (a turn may be cut in between); i
 heads, as in Conductor. Until then it waits for one end more than it has branches.
 
 A JOIN is over when `waiting` and `open` are 0. `waiting` counts the joined references that have not ended: each end that no retry
-follows takes one off, whatever the width. Behind a dynamic fork `open` counts, like a loop, what is live in the
-branches: a branch may be a sequence, and only its own end is the end of it. The joined rows are read once, at the end, for the
-output and the status. What is not pretty: whatever moves rows about (retry, rerun, skip, migrate) must call `recount_join`, for
-the counter knows nothing of them. Source of the rule: Conductor's `Join.execute`, without its race (it may look at a failed attempt
-before the retry is scheduled) and its polling.
+follows takes one off, whatever the width. Behind a dynamic fork `open` counts, like a loop, what is live in the branches: a branch
+may be a sequence, and only its own end is the end of it. The joined rows are read once, at the end, for the output and the status.
+What is not pretty: whatever moves rows about (retry, rerun, skip, migrate) must call `recount_join`, for the counter knows nothing
+of them. Source of the rule: Conductor's `Join.execute`, without its race (it may look at a failed attempt before the retry is
+scheduled) and its polling.
 
-An EXCLUSIVE_JOIN looks whenever one of the tasks it names ends, or something that could still have led to one (`Node.heralds`).
-Of several that have ended when it looks, one that ended well comes before one that did not, then the order of the list decides;
-its output is that task's. A failure ends it only when nothing better can come. `defaultExclusiveJoinTask` is for when none of
-`joinOn` was scheduled. Source of the rule: Conductor's documentation of EXCLUSIVE_JOIN; its code (`ExclusiveJoin.execute`) takes
-the first that is listed, waits for ever when none was scheduled, and throws when one of several was not.
+An EXCLUSIVE_JOIN looks whenever one of the tasks it names ends, or something that could still have led to one (its
+`predecessors`). Of several that have ended when it looks, one that ended well comes before one that did not, then the order of the
+list decides; its output is that task's. A failure ends it only when nothing better can come. `defaultExclusiveJoinTask` is for when
+none of `joinOn` was scheduled. Source of the rule: Conductor's documentation of EXCLUSIVE_JOIN; its code (`ExclusiveJoin.execute`)
+takes the first that is listed, waits for ever when none was scheduled, and throws when one of several was not.
 """
 
 from __future__ import annotations
@@ -90,8 +90,10 @@ def _scheduled(draft: Draft, node: Node, join: Task, refs: Sequence[str]) -> tup
     named = list(dict.fromkeys(refs))
     found = draft.known_tasks(printed_ref(ref, join.iterations) for ref in named)
     missing = [ref for ref, task in zip(named, found, strict=True) if task is None]
-    heralds = sorted(frozenset().union(*(node.heralds[ref] for ref in missing)))
-    hope = any(task is not None and task.live for task in draft.known_tasks(printed_ref(ref, join.iterations) for ref in heralds))
+    predecessors = sorted(frozenset().union(*(node.predecessors[ref] for ref in missing)))
+    hope = any(
+        task is not None and task.live for task in draft.known_tasks(printed_ref(ref, join.iterations) for ref in predecessors)
+    )
     return [task for task in found if task is not None and task.status is not TaskStatus.SKIPPED], hope
 
 

@@ -1,15 +1,14 @@
-"""SUB_WORKFLOW: another execution, started by event and heard of by event.
+"""SUB_WORKFLOW and START_WORKFLOW: other executions, started by event and heard of by event.
 
-The definition was pinned when the parent started: its hash stands in the embedded task. Only one that an expression names or
-holds is looked up when the task is scheduled. The child's id is derived from the
-attempt, so deciding twice starts one child; every attempt starts a child of its own. Source of the rules: Conductor's
-`SubWorkflow`; a child without inputParameters gets an empty input, and the parent's priority unless one is given. An
-idempotency key, which Conductor passes on and ignores, holds here: the event carries it, and is answered when it is taken.
+The definition of a SUB_WORKFLOW was pinned when the parent started: its hash stands in the embedded task. Only one that an
+expression names or holds is looked up when the task is scheduled. The child's id is derived from the attempt, so deciding twice
+starts one child; every attempt starts a child of its own. Source of the rules: Conductor's `SubWorkflow`; a child without
+inputParameters gets an empty input, and the parent's priority unless one is given.
 
-START_WORKFLOW: starts another execution by event and goes on as soon as it has begun.
+START_WORKFLOW goes on as soon as the other execution has begun; nothing ties the two together afterwards. Source of the rule:
+Conductor's `StartWorkflow`.
 
-Nothing ties the two together afterwards. Source of the rule: Conductor's `StartWorkflow`; idempotency keys, which it accepts and
-ignores, hold here.
+An idempotency key, which Conductor accepts and ignores, holds in both: the event carries it, and is answered when it is taken.
 """
 
 from __future__ import annotations

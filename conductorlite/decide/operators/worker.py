@@ -7,8 +7,6 @@ A task of a limited definition asks for a slot when it is due, and is PENDING un
 timeout begins. Put back by its worker, it gives the slot back and asks again. Under a rate limit an offer stands for a while only:
 what no worker takes goes back into the line, see `limits`.
 
-Which domain a worker's task goes to.
-
 The workflow's `taskToDomain` names a domain, or a list of them, for a task type or for `*`, all of them; the type's own entry
 wins. Of a list the first domain counts that was polled for lately, else the last; NO_DOMAIN stands for none, and counts only as
 the last. It is looked up again at every scheduling: workers come and go. Source of the rule: Conductor's `setTaskDomains` and
