@@ -174,3 +174,19 @@ def test_it_is_searched(engine: Engine) -> None:
         assert running == sum(engine.status(one) is WorkflowStatus.RUNNING for one in engine.admin.workflow_ids())
         assert [finding for finding in engine.admin.check() if finding.law == "the_index_agrees"] == []
         engine.run_until_idle()
+
+
+def test_a_store_of_which_every_change_was_noted(tmp_path: Path) -> None:
+    """Up to schema 5 an index was fed by triggers on each change: they go with what they had noted, and nothing trips over them."""
+    path = tmp_path / "golden.db"
+    loaded(golden(5).read_text(encoding="utf-8"), path)
+    noting = "INSERT OR IGNORE INTO changes (workflow_id, ref, attempt) VALUES (NEW.workflow_id, '', -1)"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"CREATE TRIGGER note_turn AFTER UPDATE OF fence ON workflows BEGIN {noting}; END")
+        connection.execute(f"CREATE TRIGGER note_progress AFTER UPDATE ON tasks BEGIN {noting}; END")
+        connection.execute("INSERT INTO feed VALUES (0, 'an index', 3, 0, NULL, 0)")
+        connection.commit()
+    with Engine(SQLiteBackend(path), clock=VirtualClock(ENDS_AT)) as engine:
+        engine.run_until_idle()
+        assert engine.search(size=0).total_hits == len([*engine.admin.workflow_ids(), *engine.admin.archived_ids()])
+    assert [sql for sql in ddl(path) if "note_" in sql] == []

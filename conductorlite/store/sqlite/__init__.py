@@ -1,1 +1,27 @@
-"""Rows in one SQLite file, durable."""
+"""Rows in one SQLite file, durable.
+
+What it guarantees. A change is committed whole or not at all, and is there after a kill (`synchronous="FULL"`: after a power cut
+too). A view is one state of the file, however long it is read. Two turns never overwrite each other: the fence of an execution is
+compared and raised by one UPDATE. Several processes may use the file; who waits for another writer waits no longer than the busy
+timeout.
+
+How it works. `backend` has one writing connection, which its threads take in turn, and a few that read; processes take turns by
+BEGIN IMMEDIATE, and in WAL mode views wait for nobody. `transactions` is a view and a change of it, `tables`, `limits` and `feed`
+the parts beside executions; `rows` turns cells into frozen values and back; `statements` holds the SQL of the executions,
+prepared once a connection; `schema` makes the tables and migrates older ones. `search` is the index of searches. `connections`
+opens files and names what went wrong, `disk` keeps room for removals and makes copies, `processes` says who is at work and who
+has died in what.
+
+A turn is one INSERT or UPDATE per kind of row. What it touches lies together, by workflow, without a rowid; an index costs a page
+in the log of each commit, so there are few on hot tables, and partial ones. The first decision of a change needs no savepoint:
+undoing it is to roll back and begin again. A turn does nothing for the index of searches: what changed is found by fences
+(`feed`).
+
+What is not pretty. Whether a new connection is needed after an error hangs on whether the error may keep a statement open
+(`_ended`). A full disk makes SQLite roll back by itself, so the commit has to look whether there is still a transaction. The new
+executions of the index are found by their rowids, which SQLite promises to keep for tables with an INTEGER PRIMARY KEY only;
+`compact` looks.
+
+What it follows: SQLite's documentation on isolation, WAL and result codes. The rows are those of `Decision`, in no opinion on
+workflows.
+"""
