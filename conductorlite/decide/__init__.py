@@ -26,7 +26,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from conductorlite.decide.admissions import REOPENING, on_admission, on_granted, on_offer_ends, on_window_moves, step_admitted
-from conductorlite.decide.draft.barriers import Barriers
 from conductorlite.decide.draft.reader import Reader
 from conductorlite.decide.draft.rows import Draft
 from conductorlite.decide.draft.view import Bounds
@@ -35,7 +34,7 @@ from conductorlite.decide.operators.do_while import next_round
 from conductorlite.decide.operators.join import choose, look_again, schedule_branch
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.decide.progress import advance, executed, schedule_item
-from conductorlite.decide.reports import ALONE_AFTER, on_extend_lease, on_give_back, on_poll, on_report
+from conductorlite.decide.reports import on_extend_lease, on_give_back, on_poll, on_report
 from conductorlite.decide.reruns import on_rerun, on_restart
 from conductorlite.decide.retries import on_child_reopened, on_retry
 from conductorlite.decide.sub_workflows import on_child_ended, on_started
@@ -63,7 +62,7 @@ from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.plan.compile import Plan
 
-__all__ = ["ALONE_AFTER", "DECIDER_VERSION", "Barriers", "Bounds", "Reader", "decide", "prefetch"]
+__all__ = ["DECIDER_VERSION", "Bounds", "Reader", "cause_of", "decide"]
 
 #: Raised when the same events would be decided otherwise; stored with each execution.
 DECIDER_VERSION: Final = 1

@@ -20,11 +20,3 @@ What is not pretty: verbs that move rows about (retry, rerun, migrate) switch th
 (`recount`); and some state is set for the time of one call only (`strict`, `standpoint`, `beginning`), because what reads it lies
 deep in the rendering of a template.
 """
-
-from conductorlite.decide.draft.barriers import Barriers
-from conductorlite.decide.draft.mailboxes import counted
-from conductorlite.decide.draft.reader import Reader
-from conductorlite.decide.draft.rows import PUT_OFF, Draft, attempt_id
-from conductorlite.decide.draft.view import Bounds, Item, LostInput
-
-__all__ = ["PUT_OFF", "Barriers", "Bounds", "Draft", "Item", "LostInput", "Reader", "attempt_id", "counted"]

@@ -18,50 +18,19 @@ import attrs
 
 from conductorlite.decide.draft.rows import PUT_OFF, Draft
 from conductorlite.decide.draft.view import LostInput
-from conductorlite.decide.operators.do_while import next_round, reopened_loop, resume_loop, schedule_loop, set_round, with_rounds
-from conductorlite.decide.operators.document import DraftSource, rendered
+from conductorlite.decide.operators.do_while import next_round, schedule_loop
+from conductorlite.decide.operators.document import rendered
 from conductorlite.decide.operators.dynamic import resolve_dynamic, schedule_dynamic_fork
-from conductorlite.decide.operators.join import (
-    branches_ended,
-    branches_left,
-    choose,
-    look_again,
-    one_less,
-    pass_over_join,
-    recount_join,
-    resume_fork,
-    schedule_branch,
-    schedule_exclusive_join,
-    schedule_fork,
-    schedule_join,
-)
+from conductorlite.decide.operators.join import branches_ended, schedule_exclusive_join, schedule_fork, schedule_join
 from conductorlite.decide.operators.scripts import (
-    chosen_head,
     schedule_decision,
     schedule_inline,
     schedule_lambda,
     schedule_switch,
     schedule_transform,
 )
-from conductorlite.decide.operators.sub_workflow import (
-    DEFINITION_HASH,
-    child_start,
-    schedule_start_workflow,
-    schedule_sub_workflow,
-    start_child,
-)
-from conductorlite.decide.operators.worker import (
-    admitted,
-    ask_again,
-    ask_now,
-    ask_when_resumed,
-    lane_of,
-    offer,
-    queue_again,
-    schedule_worker,
-    start_deadlines,
-    total_timeout_at,
-)
+from conductorlite.decide.operators.sub_workflow import schedule_start_workflow, schedule_sub_workflow
+from conductorlite.decide.operators.worker import schedule_worker, start_deadlines, total_timeout_at
 from conductorlite.language.durations import parse_duration, parse_until
 from conductorlite.language.values import to_text
 from conductorlite.model.decisions import EventKind
@@ -70,44 +39,7 @@ from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
 
-__all__ = [
-    "DEFINITION_HASH",
-    "VARIABLES_LIMIT",
-    "DraftSource",
-    "admitted",
-    "ask_again",
-    "ask_now",
-    "ask_when_resumed",
-    "begin_retry",
-    "branches_left",
-    "child_start",
-    "choose",
-    "chosen_head",
-    "lane_of",
-    "look_again",
-    "next_round",
-    "offer",
-    "one_less",
-    "pass_over_join",
-    "queue_again",
-    "recount_join",
-    "reopened_loop",
-    "reschedule",
-    "resume_fork",
-    "resume_loop",
-    "schedule",
-    "schedule_branch",
-    "schedule_human",
-    "schedule_noop",
-    "schedule_set_variable",
-    "schedule_terminate",
-    "schedule_wait",
-    "scope_is_empty",
-    "set_round",
-    "start_child",
-    "start_deadlines",
-    "with_rounds",
-]
+__all__ = ["VARIABLES_LIMIT", "begin_retry", "reschedule", "schedule", "scope_is_empty"]
 
 
 def schedule_wait(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
