@@ -25,7 +25,7 @@ The tree::
      ├── ClockError                   a clock was moved backwards, or while a worker was running
      ├── EngineClosed                 the engine or its backend was closed, or forked
      ├── NoThread (RuntimeError)      the system starts no further thread
-     ├── ReplayDiverged               a replayed execution did not do what its export tells
+     ├── ReplayDiverged               a replayed execution did not do what its export records
      ├── ResultTimeout (TimeoutError) the result did not come in time, or never can
      ├── WouldDeadlock                a verb would wait for the function that calls it
      ├── WorkflowFailed               the awaited execution ended unsuccessfully

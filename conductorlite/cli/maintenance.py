@@ -31,7 +31,7 @@ __all__ = ["KEEPING", "MOVING", "UPKEEP"]
 @click.argument("new", metavar="NEW")
 @command_options(database=False)
 def diff(setting: Setting, old: str, new: str) -> Exit:
-    """Say what tells two definition files apart.
+    """Say how two definition files differ.
 
     A line per difference: + added, - removed, ~ changed fields, > moved, ? perhaps only renamed. Exits with 1 if there is any.
     """
@@ -317,10 +317,10 @@ def size(setting: Setting) -> None:
 
 
 @click.command("reindex")
-@click.option("--forget", is_flag=True, help="Take the index out of the database instead; the next search makes it anew.")
+@click.option("--forget", is_flag=True, help="Take the index out of the database instead; the next search rebuilds it.")
 @command_options()
 def reindex(setting: Setting, forget: bool) -> None:
-    """Make the index that search uses, in the database, anew."""
+    """Rebuild the index in the database that search uses."""
     with setting.engine() as engine:
         if forget:
             engine.admin.forget_index()

@@ -61,7 +61,7 @@ def handlers(setting: Setting, event: str | None, active: bool, files: tuple[str
 @click.option("--message-id", metavar="ID", help="Published again with the same id, it acts no second time.")
 @command_options()
 def publish(setting: Setting, event: str, payload: str, message_id: str | None) -> None:
-    """Hand a message to the active handlers of an event, and tell what became of it."""
+    """Hand a message to the active handlers of an event, and say what became of it."""
     given = read_json(payload, "JSON")
     with setting.engine() as engine:
         _show(setting, engine.events.publish(event, given, message_id=message_id))
@@ -189,7 +189,7 @@ def remove(setting: Setting, workflow_ids: tuple[str, ...]) -> Exit:
 @click.option("--grace", metavar="SPAN", default="1d", show_default=True, help="How long what nothing refers to is kept.")
 @command_options()
 def sweep_payloads(setting: Setting, grace: str) -> None:
-    """Delete what lies in the payload storage and no execution refers to."""
+    """Delete what is in the payload storage and no execution refers to."""
     with setting.engine() as engine:
         swept = engine.payloads.sweep(grace)
     if setting.json:
@@ -220,7 +220,7 @@ def skip(setting: Setting, workflow_id: str, task: str, input: str | None, outpu
 @click.command("signal")
 @_ID
 @click.option("--task", metavar="TASK", help="A reference or task id (default: the first WAIT or HUMAN, also of children).")
-@_json("output", "Laid over what the task has put out so far.")
+@_json("output", "Merged into what the task has put out so far.")
 @click.option(
     "--status",
     type=click.Choice(sorted(REPORTABLE), case_sensitive=False),
@@ -232,7 +232,7 @@ def skip(setting: Setting, workflow_id: str, task: str, input: str | None, outpu
 @command_options()
 def signal(setting: Setting, workflow_id: str, task: str | None, output: str | None, status: str,
            reason: str | None) -> None:  # fmt: skip
-    """Tell a task that waits to go on."""
+    """Signal a task that waits to continue."""
     with setting.engine() as engine:
         told = engine.signal(workflow_id, _given(output), task=task, status=TaskStatus(status), reason=reason)
     if setting.json:

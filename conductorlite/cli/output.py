@@ -41,7 +41,7 @@ _COLOURS = {
 
 
 def discard_output() -> None:
-    """Have what nobody reads go nowhere: the interpreter flushes its streams at its end, and would tell of a closed pipe."""
+    """Have what nobody reads go nowhere: the interpreter flushes its streams at its end, and would report a closed pipe."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -78,7 +78,7 @@ def _moment(at: int) -> datetime | None:
 
 
 class _Console(Console):
-    """A console that tells of a closed pipe like every other stream."""
+    """A console that reports a closed pipe like every other stream."""
 
     def on_broken_pipe(self) -> None:
         """Raise BrokenPipeError: rich ends the process."""

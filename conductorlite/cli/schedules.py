@@ -1,4 +1,4 @@
-"""The commands on schedules: `conductorlite schedule …`. They store and show; whoever drives the database starts what is due."""
+"""The commands on schedules: `conductorlite schedule …`. They store and show; a driver of the database starts what is due."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def show(setting: Setting, name: str) -> None:
 
 @schedule.command("pause")
 @_NAME
-@click.option("--reason", metavar="TEXT", help="Why, for whoever looks.")
+@click.option("--reason", metavar="TEXT", help="Why, for people who look.")
 @command_options()
 def pause(setting: Setting, name: str, reason: str | None) -> None:
     """Start nothing more until it is resumed."""
@@ -146,7 +146,7 @@ def preview(setting: Setting, wanted: str, count: int, zone: str | None, after: 
 )
 @command_options()
 def backfill(setting: Setting, name: str, start: str, end: str, overlap: str | None) -> None:
-    """Have the instants FROM to TO, both included, started once, by whoever drives the database.
+    """Have the instants FROM to TO, both included, started once, by the process that drives the database.
 
     FROM and TO are ISO 8601 or epoch ms. What was started already is not started again.
     """

@@ -95,7 +95,7 @@ _MEANINGS = {
     Exit.TIMEOUT: "`run --timeout`: the execution did not end in time; it goes on with the next `run`",
     Exit.INTERNAL: "an error that should not happen; `--debug` shows where",
     Exit.INTERRUPTED: "Ctrl-C; running tasks were finished, the execution goes on with the next `run`",
-    Exit.PIPE: "whoever reads the answer has closed it, as `head` does; what a command changes is done",
+    Exit.PIPE: "the reader of the answer has closed it, as `head` does; what a command changes is done",
     Exit.TERMINATED: "SIGTERM; likewise",
 }
 
@@ -254,7 +254,7 @@ class Setting:
         if not create and not self.db.exists():
             raise NotFound(f"there is no database {str(self.db)!r}; name it with --db")
         allocation: Literal["shared", "local"] = "shared" if name is None else "local"
-        # Who only looks does not write: what dead processes had in hand it leaves to those that drive.
+        # A command that only looks does not write: what dead processes held it leaves to those that drive.
         config = EngineConfig(name=name, allocation=allocation, give_back=workers is not None)
         with Engine(self.db, workers=workers, payloads=self.payloads, secrets=secrets, config=config) as engine:
             yield engine
@@ -283,7 +283,7 @@ def command_options(database: bool = True) -> Callable[[F], F]:
 
 
 class OutputClosed(Exception):
-    """Internal: whoever reads the answer has closed it; becomes an exit code and never leaves the command line."""
+    """Internal: the reader of the answer has closed it; becomes an exit code and never leaves the command line."""
 
 
 @contextmanager

@@ -15,7 +15,7 @@ is left is held the same way, item by item, until it is resumed. So every argume
 
 What is not pretty. The order of the work list is part of the rules: `schedule` items are a stack and `advance` items a queue,
 because Conductor schedules in that order, and tests compare it. And the journal is written for replay as well as for people: what
-an event says that no line tells is noted by `cause_of`, and a new kind of event has to be thought of there.
+an event says that no line records is noted by `cause_of`, and a new kind of event has to be thought of there.
 
 Source of the rules: Conductor's `DeciderService.decide` and `WorkflowExecutorOps`; their transitions are kept, their loop is not.
 """
@@ -128,7 +128,7 @@ def decide(
 
     `now` is the raw clock in epoch ms; rows are stamped with the latest of it, the workflow's last change and the events'
     posting, so time never runs back within a workflow. `environment` is what `${NAME}` and `${workflow.env.NAME}` resolve to.
-    `told`, when a recorded turn is lived again, is what limits have answered in it: they are not asked.
+    `told`, when a recorded turn is replayed, is what limits answered in it: they are not asked.
     Raises InvariantBroken when a law does not hold, and whatever the reader raises.
     """
     draft = Draft(plan, reader, now, environment, bounds, told=told)
@@ -153,7 +153,7 @@ def _read(draft: Draft, event: Event) -> None:
     draft.now = max(draft.now, event.posted_at)
     draft.consume(event)
     if draft.replaced(event):
-        draft.reply(event, Outcome.IGNORED, "the turn that read it has dated it anew")
+        draft.reply(event, Outcome.IGNORED, "the turn that read it has dated it again")
         return
     draft.caused_by(cause_of(draft, event))
     _HANDLERS[event.kind](draft, event)
@@ -231,7 +231,7 @@ _ORIGIN: Final[Mapping[EventKind, Mapping[str, str]]] = {
 
 
 def cause_of(draft: Draft, event: Event) -> dict[str, Any] | None:
-    """What the next line says of an event, beyond what it tells itself; None when the execution sent it, or it leaves no line.
+    """What the next line says of an event, beyond what it records itself; None when the execution sent it, or it leaves no line.
 
     With it, and with the lines, everything that ever came from outside can be done again: see `Engine.export`. Timers and the rest
     of cut turns come by themselves, and signs of life lead to no line.
@@ -239,7 +239,7 @@ def cause_of(draft: Draft, event: Event) -> dict[str, Any] | None:
     kind, row = event.kind, draft.workflow
     if event.sender == event.workflow_id or kind is EventKind.EXTEND_LEASE:
         return None
-    # The line of an APPEND tells what the variables came to be.
+    # The line of an APPEND records the resulting variables.
     cause: dict[str, Any] = {"kind": str(EventKind.VARIABLES if kind is EventKind.APPEND else kind)}
     if event.sender:
         cause |= {"from": event.sender, "id": event.event_id}

@@ -170,7 +170,7 @@ def on_admission(draft: Draft, event: Event) -> None:
 
 
 def on_granted(draft: Draft, event: Event) -> None:
-    """A slot was given by whoever had it before, or when a window moved."""
+    """A slot was given by the execution that had it before, or when a window moved."""
     said = draft.value(event.data)
     if not draft.take_up(said["key"], said["holder"], said["number"], of=event.ref or ""):
         draft.reply(event, Outcome.IGNORED, "it does not wait for this slot any more")

@@ -1,4 +1,4 @@
-"""What a turn will read, as far as its events tell: asked for in one batch, so that a slow reader is asked once.
+"""What a turn will read, as far as its events show: asked for in one batch, so that a slow reader is asked once.
 
 A wrong guess costs a read, here or later; nothing is decided by it.
 """
@@ -81,7 +81,7 @@ def prefetch(plan: Plan, reader: Reader, events: Sequence[Event]) -> None:
 
 
 def _prefetch_grown(reader: Reader, events: Sequence[Event]) -> None:
-    """The same for tasks made at run time: of which definition they are only their rows tell."""
+    """The same for tasks made at run time: only their rows say which definition they have."""
     workflow = reader.workflow
     wanted = _Wanted()
     for event in events:

@@ -43,7 +43,7 @@ def schedule_item(
 ) -> None:
     """Schedule the first attempt at a node, unless a reopened execution has one already; `given` replaces its input.
 
-    One that was skipped ahead has ended with that. A node made at run time may bear the name of one that was made elsewhere
+    One that was skipped ahead has ended with that. A node made at run time may have the name of one that was made by another task
     meanwhile: then the workflow fails.
     """
     node = draft.plan_of(grafts).nodes[ref]
@@ -160,7 +160,7 @@ def _tolerated(draft: Draft, node: Node, task: Task) -> bool:
 
 
 def executed(draft: Draft, ref: str) -> None:
-    """Note that the successors of a task have their rows, and tell JOINs; a scope that holds nothing live any more is over."""
+    """Note that the successors of a task have their rows, and notify JOINs; a scope that holds nothing live any more is over."""
     task = draft.known(ref)
     if not task.status.terminal:
         raise InvariantBroken(f"task {ref!r} is executed before its end")

@@ -1,13 +1,13 @@
 """The worker's side: a task is polled, reported on, its lease extended, given back.
 
-Late, duplicate and stale events are told apart here and nowhere else. An event about an attempt that is not the last one, or
+Late, duplicate and stale events are distinguished here and nowhere else. An event about an attempt that is not the last one, or
 has ended, or belongs to an ended workflow, is ignored; one that carries another lease than the task's is stale; one without a
 lease is accepted while the attempt is open. Source of the rule: the ignored COMPLETED at 32 s of Conductor's task life cycle;
 Conductor's `updateTask`.
 
 A task that its holder gives back, or did not live to give back, is offered again as the same attempt: no retry is used up and no
 delay counts. A slot that it has it keeps; where a rate limit counts begins, it waits for a place of the window once more. A task
-that was in hand when its holder died is handed out alone from the second death on (`ALONE_AFTER`), so that nobody else's fault is
+that was held when its holder died is handed out alone from the second death on (`ALONE_AFTER`), so that no other task's fault is
 taken for its own; when that kills its holder again, the attempt ends as by its response timeout.
 """
 
@@ -226,7 +226,7 @@ def _sign_of_life(draft: Draft, task: Task) -> None:
         draft.set_timer(task, EventKind.RESPONSE_TIMEOUT, at, default_ms=draft.node(task).policy.default_ms("response_timeout_ms"))
 
 
-#: Deaths in hand after which an attempt is handed out alone.
+#: Deaths of its holders after which an attempt is handed out alone.
 ALONE_AFTER: Final = 2
 
 #: Why a task is given back, as the event says it, in words for the journal.

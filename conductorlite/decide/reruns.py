@@ -1,7 +1,7 @@
 """Executions that are run again, whole or from a task on: `restart` and `rerun`.
 
 What comes after the task in the flow is taken back: what follows it in its list and in the lists around it, later rounds of the
-loops around it, what is inside it. The other branches of a fork stay as they are, save that in an ended execution what failed
+loops around it, what is inside it. The other branches of a fork stay as they are, except that in an ended execution what failed
 or was canceled there is tried again. JOINs of forks and loops around the task are reopened as the rows they are. (Conductor
 deletes by order of scheduling instead, and so hits other branches; see the compatibility page.)
 """
@@ -71,7 +71,7 @@ def on_rerun(draft: Draft, event: Event) -> None:
 
 
 def _begin_again(draft: Draft, verb: str, said: dict[str, Any]) -> None:
-    """Take everything back and start anew, in a turn of its own, for the definition may be another one."""
+    """Take everything back and start again, in a turn of its own, for the definition may be another one."""
     rows = draft.everything()
     leave_limit(draft)  # it asks again when it starts, under the key of that definition
     draft.counting = False

@@ -114,7 +114,7 @@ def _resumed(draft: Draft) -> frozenset[str]:
 
 
 def _reopen_where_it_failed(draft: Draft, in_place: Collection[str], *, told: str | None = None) -> None:
-    """Reopen an ended workflow. `in_place` are SUB_WORKFLOW tasks whose own child goes on; `told` of them knows it already."""
+    """Reopen an ended workflow. `in_place` are SUB_WORKFLOW tasks whose own child goes on; for those in `told` it knows."""
     not_begun = not draft.everything() and draft.plan.first is not None
     reopened = [task for task in _failed(draft) if task.ref not in in_place]
     left = {task.ref for task in draft.everything() if task.live and task.status.successful} - set(in_place)
@@ -131,7 +131,7 @@ def _reopen_where_it_failed(draft: Draft, in_place: Collection[str], *, told: st
 
 
 def reopen_workflow(draft: Draft) -> None:
-    """Take back what told of the end; events that were written before are void from here on."""
+    """Take back what reported the end; events that were written before are void from here on."""
     draft.change(
         generation=draft.field("generation") + 1,
         last_retried_at=draft.now,
@@ -227,9 +227,9 @@ def _follow_up(draft: Draft, task: Task) -> None:
 
 
 def _reopen_child(draft: Draft, task: Task, *, resume: bool) -> None:
-    """Reopen a SUB_WORKFLOW task as the row it is: its own child goes on, and has to be told if it does not know.
+    """Reopen a SUB_WORKFLOW task as the row it is: its own child goes on, and has to be notified if it does not know.
 
-    The row keeps its generation: by that the child's events find it. A child that is told has it under a lease: its end counts,
+    The row keeps its generation: by that the child's events find it. A child that is notified has it under a lease: its end counts,
     but for one that was asked for before.
     """
     lease = draft.next_number() if resume else 0
@@ -241,7 +241,7 @@ def _reopen_child(draft: Draft, task: Task, *, resume: bool) -> None:
 
 
 def tell_parent_reopened(draft: Draft) -> None:
-    """Tell the task that started this execution that it goes on."""
+    """Notify the task that started this execution that it goes on."""
     workflow = draft.workflow
     if workflow.parent_workflow_id is not None:
         draft.post_to(

@@ -65,7 +65,7 @@ def on_child_ended(draft: Draft, event: Event) -> None:
     task = draft.addressee(event)
     said = draft.value(event.data)
     if draft.status.terminal and draft.field("rate_limited"):
-        draft.hold(event)  # of a child that went on without it: it is read behind the event that tells of that
+        draft.hold(event)  # of a child that went on without it: it is read behind the event that reports that
         return
     if (
         task is None
@@ -82,7 +82,7 @@ def on_child_ended(draft: Draft, event: Event) -> None:
 
 
 def _end_with(draft: Draft, task: Task, said: Mapping[str, Any]) -> None:
-    """End a SUB_WORKFLOW task as the execution has ended that an event tells of."""
+    """End a SUB_WORKFLOW task as its child has ended, which an event reports."""
     status = _ENDS[said["status"]]
     if said.get("problem"):
         draft.close(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=said["problem"], child_ended=True)
@@ -121,7 +121,7 @@ def on_started(draft: Draft, event: Event) -> None:
 
 
 def answer_start(draft: Draft, event: Event) -> None:
-    """Tell the START_WORKFLOW task that this execution has begun."""
+    """Notify the START_WORKFLOW task that this execution has begun."""
     answer = dict(draft.value(event.data).get("answer") or {})
     if answer:
         event_id = f"{EventKind.STARTED}:{draft.workflow.workflow_id}"
@@ -136,9 +136,10 @@ _OUTPUT_KEY: Final = "conductor.failure_workflow"
 
 
 def start_failure_workflow(draft: Draft, status: WorkflowStatus, output: Payload) -> dict[str, Any]:
-    """Start the definition's failureWorkflow, told of all that there is, and return what the `output` of the failed one says of it.
+    """Start the definition's failureWorkflow, with all that is known of the failure, and return what the `output` of the failed one
+    says of it.
 
-    A name that resolves to nothing, or to a workflow that is not registered, is told there; it is never an error.
+    A name that resolves to nothing, or to a workflow that is not registered, is named there; it is never an error.
     """
     definition = draft.plan.definition
     wanted = (definition.failure_workflow or "").strip()

@@ -4,7 +4,7 @@ Each deadline is one event, so it fires once and never early. Poll, task and tot
 response timeout always leads to the retry rules, because it means a dead worker (Conductor ignores the policy there too).
 While the workflow is paused only its own timeout and the end of a WAIT take effect; the others are held until it resumes.
 Poll, response and task timeouts that nobody wrote count only time in which the store was driven: one that comes due too early is
-dated anew, and the journal tells.
+dated again, and the journal records it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _due(draft: Draft, event: Event, deadline: str) -> Task | None:
 
 
 def _expired(draft: Draft, event: Event, deadline: str) -> Task | None:
-    """The open attempt whose time is over; None when the event is void, has to wait, or is dated anew.
+    """The open attempt whose time is over; None when the event is void, has to wait, or is dated again.
 
     What nobody wrote counts only time in which the store was driven: what is left of it is put off.
     """

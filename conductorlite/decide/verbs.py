@@ -1,4 +1,4 @@
-"""What a person, or a program in their place, tells a workflow: start, pause, resume, terminate, skip, set variables; and the
+"""What a person, or a program in their place, asks of a workflow: start, pause, resume, terminate, skip, set variables; and the
 rest of a cut turn. The verbs that reopen an execution are in `retries` and `reruns`.
 
 A verb that does not fit the status is refused with a reply, never with an exception. Source of the rules: Conductor's
@@ -59,7 +59,8 @@ def on_start(draft: Draft, event: Event) -> None:
         draft.reply(event, Outcome.IGNORED, "the workflow has begun already")
         parent = draft.value(event.data).get("parent")
         if parent and not parent["again"] and draft.status.terminal:
-            # Whoever started it was removed, and has come again to where it starts it: it waits for an end that has been.
+            # The execution that started it was removed, and has come again to where it starts it: it waits for an end that has
+            # been.
             tell_parent(draft)
         return
     if draft.status is WorkflowStatus.PAUSED:
@@ -67,7 +68,7 @@ def on_start(draft: Draft, event: Event) -> None:
         return
     draft.change(started_at=draft.now)
     set_workflow_timeout(draft)
-    # Who starts one by a verb was told before anything was stored; what another execution starts fails here.
+    # A caller who starts one by a verb had the error before anything was stored; what another execution starts fails here.
     check = draft.plan.input_check
     broken = None if check is None else check.violation(draft.value(draft.workflow.input))
     if broken is not None:
@@ -238,7 +239,7 @@ def pending_of(work: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]
 
 
 def _rename(draft: Draft, plan: MigrationPlan, refs: Mapping[str, str]) -> None:
-    # A generation of its own: a reference that a later definition names anew must not derive the ids of these attempts.
+    # A generation of its own: a reference that a later definition names again must not derive the ids of these attempts.
     draft.change(generation=draft.field("generation") + 1)
     last = draft.field("last_ref")
     draft.change(last_ref=plan.renamed.get(last, last))

@@ -1,7 +1,7 @@
 """The actions of event handlers: each is events to an execution, and what its record says.
 
 An action looks and writes inside the transaction that keeps its record, so it is done once and on what is there then. Source of
-the rules: Conductor's SimpleActionProcessor. What cannot be done because what it names is not there is told as `error`, and
+the rules: Conductor's SimpleActionProcessor. What cannot be done because what it names is not there is recorded as `error`, and
 counts as done; what was written wrongly is an `exception`, and FAILED.
 """
 

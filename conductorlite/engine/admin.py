@@ -104,7 +104,7 @@ class Admin(Retention):
         self._searching = searching
         #: What running workers will report.
         self._running = running
-        #: Whether documents past the soft barrier lie where the backend puts them by itself.
+        #: Whether documents past the soft barrier are stored where the backend puts them by default.
         self._documents_beside = documents_beside
 
     def workflow_ids(self, status: WorkflowStatus | None = None) -> Iterator[str]:
@@ -212,7 +212,7 @@ class Admin(Retention):
     def check(self, workflow_id: str | None = None) -> list[Finding]:
         """Every invariant on one execution, or on all that are stored, their limits, and the store itself; changes nothing.
 
-        With an index also whether it agrees (`the_index_agrees`), archived executions included; not what it is still to be told,
+        With an index also whether it agrees (`the_index_agrees`), archived executions included; not what is still to be indexed,
         nor while it is built. An empty list is a healthy store. `repair` sets right what it can. Raises ExecutionNotFound.
         """
         found: list[Finding] = []
@@ -308,8 +308,8 @@ class Admin(Retention):
 
         Rows of tasks and the journal are taken for true. Made to follow from them: counters, timers, messages, leases of what
         has ended, the counts and places of limits, whose events and messages are; and SQLite's indexes from their tables.
-        The index of searches is told anew of what it has wrong, and made anew when it is damaged.
-        Statuses, outputs and the journal are never touched: what is wrong with those is left, and told. Each execution is
+        The index of searches is corrected where it is wrong, and rebuilt when it is damaged.
+        Statuses, outputs and the journal are never touched: what is wrong with those is left, and listed. Each execution is
         set right in a commit of its own, and may be driven meanwhile. Raises ExecutionNotFound.
         """
         done: list[Finding] = []
@@ -335,8 +335,8 @@ class Admin(Retention):
         try:
             self._backend.rebuild_indexes()
         except (StorageCorrupt, InvariantBroken):
-            return []  # the tables themselves are damaged; `check` tells
-        text = f"every index was made anew from its table; it was found that {faults[0]}"
+            return []  # the tables themselves are damaged; `check` says so
+        text = f"every index was rebuilt from its table; it was found that {faults[0]}"
         return [Finding(law="the_store_is_sound", workflow_id="", text=text)]
 
     def _mended(self, workflow_id: str) -> tuple[Finding, ...]:
@@ -378,7 +378,8 @@ class Admin(Retention):
         self._backend.backup(os.fspath(path), documents=self._documents_beside)
 
     def compact(self) -> None:
-        """Give the space of what was deleted back to the file system. In SQLite the file is written anew: nobody writes meanwhile.
+        """Give the space of what was deleted back to the file system. In SQLite the file is written again: no other process can
+        write meanwhile.
 
         Raises StorageBusy when another process holds the store, StorageFull without room for a second file.
         """
@@ -412,7 +413,7 @@ class Admin(Retention):
         self._searching.rebuild()
 
     def forget_index(self) -> None:
-        """Take out of the store what it keeps for searching and for an external index; the next search makes it anew."""
+        """Take out of the store what it keeps for searching and for an external index; the next search rebuilds it."""
         self._searching.forget()
 
 

@@ -26,7 +26,7 @@ from conductorlite.plan.tree import positions
 
 __all__ = ["TOLD", "causes_of", "instant_in_words", "listed", "nulls", "output_nulls", "span_in_words"]
 
-#: How many open tasks, references and failures are told one by one.
+#: How many open tasks, references and failures are named one by one.
 TOLD: Final = 5
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -65,7 +65,7 @@ def listed(words: Sequence[str]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-#: Nulls told of, and values looked at.
+#: Most nulls that are reported, and most values that are looked at.
 _MOST_NULLS: Final = 5
 _LOOKED_AT: Final = 10_000
 
@@ -133,7 +133,7 @@ def _emptied(written: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[t
 
 
 def _why(workflow: Workflow, text: str, known: Collection[str], before: Sequence[Task], *, sure: bool) -> str | None:
-    """What is missing; None where that cannot be told. `sure`: also where nothing need be missing, for it may not be null."""
+    """What is missing; None where that is not known. `sure`: also where nothing need be missing, for it may not be null."""
     try:
         reads = compile_template(text).reads
     except InvalidExpression:
@@ -176,7 +176,7 @@ def _named(reads: Reads) -> tuple[str | None, str | None, str | None]:
 #: Tasks that fail, or wait, because of one in them or before them.
 _CONTAINERS: Final = frozenset({TaskType.DO_WHILE, TaskType.JOIN, TaskType.EXCLUSIVE_JOIN})
 
-#: Causes told of, and executions looked into.
+#: Most causes that are reported, and deepest execution that is looked into.
 _MOST_CAUSES: Final = 20
 _DEEPEST: Final = 100
 
@@ -184,10 +184,10 @@ _DEEPEST: Final = 100
 def causes_of(workflow: Workflow, child: Callable[[str], Workflow | None]) -> tuple[Cause, ...]:
     """What was to blame, the root cause first and optional failures last; of an open execution what it waits for.
 
-    `child` gives an execution by its id, with its tasks, or None when it is not there. At most 20 are told of.
+    `child` gives an execution by its id, with its tasks, or None when it is not there. At most 20 are given.
     """
     found: list[Cause] = []
-    # Depth first: what a cause leads to is told before its neighbours are.
+    # Depth first: what a cause leads to comes before its neighbours.
     pending: list[tuple[Workflow, tuple[str, ...], bool]] = [(workflow, (workflow.name,), False)]
     while pending and len(found) < _MOST_CAUSES:
         row, address, optional = pending.pop()
@@ -208,7 +208,7 @@ def causes_of(workflow: Workflow, child: Callable[[str], Workflow | None]) -> tu
 
 
 def _leads_on(task: Task, inner: Workflow) -> bool:
-    """Whether the execution below a task tells what is to be told of it: not if the task ended by a timeout of its own, say."""
+    """Whether the execution below a task explains the task's end: not if the task ended by a timeout of its own, say."""
     ended_alike = inner.status.terminal == task.status.terminal and inner.status is not WorkflowStatus.COMPLETED
     return ended_alike and task.status is not TaskStatus.TIMED_OUT
 

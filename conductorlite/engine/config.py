@@ -43,9 +43,9 @@ class EngineConfig:
     committed since it read. Nothing is lost with the fence, locked or not; without it, only as long as no lease of the lock
     passes during a turn; with neither, turns may overwrite each other.
 
-    `bounds` are the limits of one turn: inputs and outputs past their soft barriers lie in the payload storage, those past the
-    hard ones are refused. `payload_codec` encrypts or compresses what is put there. `event_sources` are asked for messages while
-    the engine is driven.
+    `bounds` are the limits of one turn: inputs and outputs past their soft barriers are stored in the payload storage, those past
+    the hard ones are refused. `payload_codec` encrypts or compresses what is put there. `event_sources` are asked for messages
+    while the engine is driven.
 
     With `allocation="local"` an engine keeps to itself what it starts, and takes nothing else: only engines of the same `name`
     take the turns, offer the tasks and start the children of its executions, and drive its schedules. The name must be the same
@@ -56,7 +56,7 @@ class EngineConfig:
     without a process times nothing out. With `downtime_counts` they count all time while this engine takes the turns, as on
     Conductor's server. What is written always does.
 
-    An engine that is opened gives back what engines had in hand that are gone; one that only looks does not (`give_back=False`).
+    An engine that is opened gives back what engines that have ended held; one that only looks does not (`give_back=False`).
 
     Raises InvalidInput for what is no name or allocation, and for a local one without a name.
     """
@@ -83,7 +83,7 @@ class EngineConfig:
 
     @property
     def owner(self) -> str:
-        """To whom belongs what the engine starts, and whose turns and tasks it takes; empty: everybody's."""
+        """The owner of what the engine starts and of the turns and tasks it takes; empty: shared by all engines."""
         return self.name or "" if self.allocation == "local" else ""
 
 

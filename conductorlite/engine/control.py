@@ -79,7 +79,7 @@ class Control(Service):
         return row.workflow_id
 
     def start_along(self, request: StartWorkflowRequest, workflow_id: str, now: int, address: str, along: Along) -> None:
-        """Start an execution in one commit with `along`, or not at all; its end is told to an `address`.
+        """Start an execution in one commit with `along`, or not at all; its end is reported to an `address`.
 
         Raises AlreadyExists, KeyTaken, and what refuses a start.
         """

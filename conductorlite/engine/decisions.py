@@ -53,7 +53,7 @@ class Deciding(Lookups):
     ) -> Turn:
         """What a turn decides on, for as long as the view is open, or beyond that once its reader has left it.
 
-        A *fresh* workflow is about to be created: what lies in an inbox of that id belongs to another one. What lies in that of
+        A *fresh* workflow is about to be created: an event in an inbox of that id belongs to another one. An event in that of
         a parked one waits for its release.
         """
         near = Near() if near is None else near

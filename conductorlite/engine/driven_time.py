@@ -65,7 +65,7 @@ class Driven:
             self._extend(clock.now())
 
     def look(self, *, last: bool = False) -> None:
-        """Tell that this engine drives now, and when it is the `last` time for a while; not to be called inside a transaction.
+        """Note that this engine drives now, and when it is the `last` time for a while; not to be called inside a transaction.
 
         Writes to the store once in a while. Raises what `note` does.
         """
@@ -81,7 +81,7 @@ class Driven:
             self.note()
 
     def rest(self) -> None:
-        """Tell that this engine drives no more, until it looks again."""
+        """Note that this engine drives no more, until it looks again."""
         self._driving = self._clock.virtual
 
     def note(self) -> None:

@@ -1,6 +1,6 @@
 """Why an execution waits, or how it ended: reasons that follow from rows, inbox and definition, and read as one paragraph.
 
-Each method of `Case` answers one question with `Reason`s, in the order in which a person would tell them. What open
+Each method of `Case` answers one question with `Reason`s, in the order in which a person would give them. What open
 tasks wait for is in `waits`, root causes and nulls in `causes`.
 """
 

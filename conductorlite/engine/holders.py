@@ -1,7 +1,7 @@
-"""What an engine's own workers have in hand, and what engines had that are no more.
+"""What an engine's own workers hold, and what engines held that have ended.
 
 An engine that hands tasks to its own workers is a *holder*: registered in the store before it hands out the first one, and
-present as long as it is open (`Presence`). Whoever opens or drives the store looks for holders that are gone, and gives
+present as long as it is open (`Presence`). An engine that opens or drives the store looks for holders that have ended, and gives
 back what they had: events to the executions and the end of the holder are one commit, so nothing is given back twice. Where a
 presence cannot be looked at, a holder counts as alive until its lease ends, which a thread of its own renews.
 """
@@ -98,7 +98,7 @@ class Holding:
             raise
         self.name, self._presence = name, presence
         _open.add(self)
-        # Also when the interpreter ends: whoever did not close its engine has not died of a task.
+        # Also when the interpreter ends: a program that did not close its engine has not died of a task.
         weakref.finalize(self, presence.leave)
 
     def _row(self, name: str, presence: Presence) -> HolderRow:
@@ -133,7 +133,7 @@ class Holding:
     def leave(self) -> None:
         """Give back all there is and be a holder no more; idempotent.
 
-        When the store cannot be written, whoever opens or drives it next gives back in its place.
+        When the store cannot be written, the engine that opens or drives it next gives back instead.
         """
         with self._mutex.held():
             presence, self._presence = self._presence, None
@@ -213,7 +213,7 @@ class Holding:
         if addressed:
             self._turns.wake()
         for workflow_id in addressed[:_TURNS]:
-            # What goes wrong with it is told to whoever takes the next turn on it: the event stays until it was read.
+            # What goes wrong with it is reported by the next turn on it: the event stays until it was read.
             with suppress(NotFound, InvariantBroken, StorageError):
                 with self._backend.reading() as view:
                     row = view.workflow(workflow_id)

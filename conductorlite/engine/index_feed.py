@@ -4,7 +4,7 @@ Executions whose fence is not the one at which they were indexed are read, made 
 then kept as indexed. The index in the store's own file takes both in one commit. An external one is fed at least once: a crash in
 between gives it the same again. Each batch has a number, kept on both sides: the index may be one ahead (a crash before the store
 kept it), and any other difference means that one of them is an older copy or somebody else's: then the index is emptied and fed
-anew.
+again.
 
 Nothing that goes wrong with an external index gets out of here: it is counted, shown by `health`, and tried again later.
 """
@@ -106,7 +106,7 @@ class OwnFeeder:
         try:
             self._fill()
         except StorageCorrupt as error:
-            log_store("the store's own index is made anew", error)
+            log_store("the store's own index is rebuilt", error)
             self.begin_anew()
             self._fill()
 
@@ -130,13 +130,13 @@ class OwnFeeder:
             return False
 
     def begin_anew(self) -> None:
-        """Empty it and begin anew."""
+        """Empty it and begin again."""
         with self._backend.reading() as view:
             feed = view.feed(FeedKind.OWN)
         self._begin(feed)
 
     def _begin(self, feed: Feed | None) -> None:
-        """Begin anew, unless another has done so since that feed was read."""
+        """Begin again, unless another engine has done so since that feed was read."""
         with self._backend.writing() as tx:
             index = tx.index()
             if index is not None and tx.feed(FeedKind.OWN) == feed:
@@ -202,7 +202,7 @@ class Feeder:
         self._failures = 0
         self._retry_at = 0
         self._damaged: str | None = None
-        #: Whether the index was begun anew, and must be fed though nothing has changed.
+        #: Whether the index was begun again, and must be fed though nothing has changed.
         self._begun_anew = False
         #: Up to where the batch before the next one went.
         self._after = 0
@@ -256,7 +256,7 @@ class Feeder:
                 return False
         batch = Batch()
         with self.index.changing() as tx:
-            # Read inside the change: whoever comes later has read what is newer.
+            # Read inside the change: a later reader has read what is newer.
             with self._reading() as view:
                 feed = view.feed(FeedKind.EXTERNAL)
                 known = feed is not None and belongs(feed, tx.identity, tx.position)
@@ -315,7 +315,7 @@ class Feeder:
             self._repair()
 
     def rebuild(self) -> None:
-        """Empty the index and begin anew; raises what the index raises."""
+        """Empty the index and begin again; raises what the index raises."""
         with self.index.changing() as tx:
             tx.clear()
             identity = tx.identity

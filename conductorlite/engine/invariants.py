@@ -185,7 +185,7 @@ def _will_begin(picture: Picture, task: Task, inbox: Mapping[str, Event], messag
 
 
 def events_are_the_owners(picture: Picture) -> Iterator[str]:
-    """Events and messages lie where the execution's owner, and nobody else, finds them."""
+    """Events and messages are stored where the execution's owner, and no other engine, finds them."""
     owner = picture.workflow.owner
     for event in picture.inbox:
         if event.owner != owner:
@@ -216,7 +216,7 @@ def time_runs_forward(picture: Picture) -> Iterator[str]:
 
 
 def transitions_are_in_the_table(picture: Picture) -> Iterator[str]:
-    """Every change the journal tells of is one the tables allow; terminal is terminal but for the verbs."""
+    """Every change the journal records is one the tables allow; terminal is terminal but for the verbs."""
     status: WorkflowStatus | None = None
     tasks: dict[tuple[str | None, int | None], TaskStatus] = {}
     reopened = False
@@ -287,7 +287,7 @@ def the_journal_replays_to_the_rows(picture: Picture) -> Iterator[str]:
     """What the journal says last of each attempt is what its row says."""
     statuses, workflow, rounds = _replayed(picture.history)
     if {(task.ref, task.attempt) for task in picture.attempts} != set(statuses):
-        yield "the journal and the rows tell of different attempts"
+        yield "the journal and the rows name different attempts"
     for task in picture.attempts:
         told = statuses.get((task.ref, task.attempt))
         if told is None:

@@ -19,7 +19,7 @@ from conductorlite.store.ports import ReadingTransaction
 
 __all__ = ["LimitMember", "LimitUse", "Limits", "standings"]
 
-#: So many PENDING tasks of an execution are told with their place in the line.
+#: So many PENDING tasks of an execution are named with their place in the wait queue.
 _SHOWN: Final = 50
 
 

@@ -1,4 +1,4 @@
-"""What is told to `logging`: after a commit, never inside, one record for one thing. Nothing is configured here.
+"""What is reported to `logging`: after a commit, never inside, one record for one thing. Nothing is configured here.
 
 Records go to the logger `conductorlite` and its children, named by what they are about. Texts come from rows, so secrets were
 taken out of them before they were stored.
@@ -40,7 +40,7 @@ _DEFINITIONS: Final = logging.getLogger("conductorlite.definitions")
 _STORE: Final = logging.getLogger("conductorlite.store")
 
 _FAILED: Final = frozenset({TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR, TaskStatus.TIMED_OUT})
-#: Longest text of an error that is told.
+#: Longest text of an error that is logged.
 _LENGTH: Final = 1_000
 
 _ENDED_BADLY: Final = frozenset({WorkflowStatus.FAILED, WorkflowStatus.TIMED_OUT})
@@ -50,12 +50,12 @@ _CONTAINERS: Final = frozenset({TaskType.DO_WHILE, TaskType.JOIN, TaskType.EXCLU
 
 
 def log_decision(decision: Decision) -> None:
-    """Tell of a committed turn: a warning for each attempt that failed or timed out and each alert, debug for the turn itself."""
+    """Log a committed turn: a warning for each attempt that failed or timed out and each alert, debug for the turn itself."""
     with suppress(Exception):  # a handler of the user's that raises is no reason to stop
         workflow = decision.workflow
         if _TURNS.isEnabledFor(logging.DEBUG):
             lines = ", ".join(f"{line.kind} {line.ref or ''} {line.status}".replace("  ", " ") for line in decision.history)
-            _TURNS.debug("%s (%s): %s", workflow.name, workflow.workflow_id, lines or "nothing to tell", extra=_about(workflow))
+            _TURNS.debug("%s (%s): %s", workflow.name, workflow.workflow_id, lines or "nothing to report", extra=_about(workflow))
         if _TASKS.isEnabledFor(logging.WARNING):
             _warn(workflow, decision)
 
@@ -82,33 +82,33 @@ def _warn(workflow: Workflow, decision: Decision) -> None:
 
 
 def _follows(row: Task, told: set[str]) -> bool:
-    """Whether an attempt failed only because something that was told of has."""
+    """Whether an attempt failed only because something that was logged has."""
     if row.task_type not in _CONTAINERS:
         return False
     return bool(told) or (row.sub_workflow_id is not None and row.status is not TaskStatus.TIMED_OUT)
 
 
 def _is_told(workflow: Workflow) -> bool:
-    # Its task was told of by an earlier turn: by that of the task's last attempt, or of the last one to be undone.
+    # Its task was logged by an earlier turn: by that of the task's last attempt, or of the last one to be undone.
     return bool(workflow.failed_refs)
 
 
 def log_parked(workflow_id: str, reason: str) -> None:
-    """Tell that an execution takes no more turns."""
+    """Log that an execution takes no more turns."""
     with suppress(Exception):
         extra = {"workflow_id": workflow_id}
         _WORKFLOWS.warning("%s is parked, resume or terminate it: %s", workflow_id, reason, extra=extra)
 
 
 def about_task(task: Task, text: str) -> None:
-    """A warning about an attempt that no line of its history tells of, such as a lost lease."""
+    """A warning about an attempt that no line of its history records, such as a lost lease."""
     with suppress(Exception):
         about = {"workflow_id": task.workflow_id, "task_ref": task.ref, "task_id": task.task_id, "attempt": task.attempt}
         _TASKS.warning("%s: %s, attempt %s: %s", task.workflow_id, task.ref, task.attempt + 1, text, extra=about)
 
 
 def log_schedule(name: str, before: Progress, after: Progress) -> None:
-    """Tell of instants at which a schedule has started nothing: missed or refused with a warning, skipped on purpose at info."""
+    """Log instants at which a schedule has started nothing: missed or refused with a warning, skipped on purpose at info."""
     with suppress(Exception):
         if after.paused and not before.paused:
             _SCHEDULES.warning("schedule %s is paused%s", name, _why(after.paused_reason), extra={"schedule": name})
@@ -135,7 +135,7 @@ def log_definition(name: str, problem: str) -> None:
 
 
 def log_unserved(name: str, text: str) -> None:
-    """Tell that tasks of a definition wait for a worker that is not here."""
+    """Log that tasks of a definition wait for a worker that is not here."""
     with suppress(Exception):
         _DEFINITIONS.warning("%s: %s", name, text, extra={"workflow_name": name})
 
@@ -147,13 +147,13 @@ def log_store(text: str, error: Exception) -> None:
 
 
 def log_driver(text: str, *arguments: object) -> None:
-    """A warning about what whoever drives meets: a store or a lock that cannot be used, a turn that ended its process."""
+    """A warning about what a driver meets: a store or a lock that cannot be used, a turn that ended its process."""
     with suppress(Exception):
         _DRIVER.warning(text, *arguments)
 
 
 def log_listener(workflow: Workflow, error: Exception) -> None:
-    """Tell what a listener raised, with its traceback: the commit stands, and whoever called the verb is not to blame."""
+    """Log what a listener raised, with its traceback: the commit stands, and the caller of the verb is not to blame."""
     with suppress(Exception):
         text = "%s: a listener raised %s"
         _LISTENERS.warning(text, _name(workflow), error_text(error, _LENGTH), extra=_about(workflow), exc_info=error)

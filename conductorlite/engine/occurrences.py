@@ -1,8 +1,8 @@
 """What a schedule does next: one step at a time, each about one instant, so that work in a turn is bounded.
 
-Pure: the shell tells which executions are still running, carries out the start, and commits what comes out with it.
+Pure: the shell says which executions are still running, carries out the start, and commits what comes out with it.
 
-What an execution is called that a schedule starts, and what it is told.
+The id and the input of an execution that a schedule starts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""What of an engine's executions lies outside the store: put there before a commit, fetched between reading and deciding, swept.
+"""What of an engine's executions is stored outside the store: put there before a commit, fetched between reading and deciding,
+swept.
 
-No object is lost and none stays for ever, whoever dies when: before an object is put, a write of its own notes it as *loose* for
-its execution, at the engine's time; the commit that refers to it takes the note back. An object is deleted inside a write
-transaction, and only when no execution refers to it and no note is younger than the grace time: whoever is about to put it has
-noted so before, or will put it afterwards. Removing an execution notes what it referred to as loose, long ago.
+No object is lost and none stays for ever, whichever process dies at whichever moment: before an object is put, a write of its own
+notes it as *loose* for its execution, at the engine's time; the commit that refers to it takes the note back. An object is deleted
+inside a write transaction, and only when no execution refers to it and no note is younger than the grace time: a process that is
+about to put it has noted so before, or will put it afterwards. Removing an execution notes what it referred to as loose, long ago.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = ["Elsewhere", "Near", "Outside", "PayloadSweep", "as_unavailable"]
 #: Loose payloads, or objects of a listing, that are looked at in one transaction.
 _PAGE: Final = 200
 
-#: Objects of ours, and what an interrupted write of one has left; whatever else lies there is not ours to delete.
+#: Objects of ours, and what an interrupted write of one has left; other files there are not ours to delete.
 _OURS: Final = re.compile(r"([0-9a-f]{2}/[0-9a-f]{64}|(workflow|task)/(input|output)/[0-9a-f]{32})\.json[A-Za-z0-9_.-]*")
 
 _KEY_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -54,7 +55,7 @@ class Elsewhere(Exception):
 
 
 class Near:
-    """What a turn has at hand however often it begins anew: documents of the payload storage, why others cannot be had, by hash,
+    """What a turn keeps however often it begins again: documents of the payload storage, why others cannot be had, by hash,
     and what scripts have answered.
 
     `put` are keys of what it has put there already: a turn that is fenced out need not put it again.
@@ -140,9 +141,9 @@ class Outside:
         return Payload(None, external=external, fetch=self.text)
 
     def text(self, external: ExternalPayload) -> str:
-        """The text of a document; raises PayloadLost when it is missing or damaged, PayloadUnavailable when it cannot be told."""
+        """The text of a document; raises PayloadLost when it is missing or damaged, PayloadUnavailable when that is not known."""
         if self.storage is None:
-            raise PayloadUnavailable(f"payload {external.key} lies in a payload storage, and the engine has none")
+            raise PayloadUnavailable(f"payload {external.key} is stored in a payload storage, and the engine has none")
         with as_unavailable(f"payload {external.key} could not be fetched"):
             data = self.storage.get(external.key)
         data = self._decoded(external.key, data)

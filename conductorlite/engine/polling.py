@@ -86,7 +86,7 @@ class Polling(Service):
     ) -> list[Task]:
         """Take up to `count` tasks that are offered now: by a hand, which gives them back if it dies, or by somebody's own.
 
-        Each is `noted` in the commit that takes it, before anybody is told.
+        Each is `noted` in the commit that takes it, before any caller gets it.
         """
         self.give_up(())
         queue = queue_name(task_type, domain or None, self._owner)

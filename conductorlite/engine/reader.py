@@ -2,8 +2,8 @@
 
 While the view is open in which the turn began, it answers from that. A turn that may run scripts is decided without it, so that
 nobody waits for the store meanwhile: then each batch has a view of its own, in which the fence must be the one that was read; else
-somebody else was first, and the turn begins anew. Every answer is kept, and is the same for the whole turn. What an execution that
-has not begun has in the store is nothing, and is not looked for.
+another engine was first, and the turn begins again. Every answer is kept, and is the same for the whole turn. What an execution
+that has not begun has in the store is nothing, and is not looked for.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["Cut", "Lookups", "StoreReader"]
 
 V = TypeVar("V")
 
-#: A script that a bound ended, as the journal tells it: its seed, whether it was its time, and its words.
+#: A script that a bound ended, as the journal records it: its seed, whether it was its time, and its words.
 Cut = tuple[str, bool, str]
 
 #: Heads of each lane of a limit's line that are read ahead.
@@ -75,7 +75,7 @@ class Lookups:
         self.plans = registry.plans
         #: What embeds definitions made at run time, and those known by name only.
         self.registry = registry
-        #: What lies in the payload storage.
+        #: The documents in the payload storage.
         self.outside = outside
         #: For how long the store was driven; None: default deadlines count by the clock.
         self.driven = driven
@@ -305,7 +305,7 @@ class StoreReader:
         self._payloads.update(self._ask(lambda view: self._lookups.texts(view, self._id, digests)))
 
     def _fetch(self, digests: Iterable[str]) -> None:
-        """Get those that lie in the payload storage; nobody waits for the store meanwhile."""
+        """Get those that are stored in the payload storage; no other process waits for the store meanwhile."""
         found = [self._payloads[digest] for digest in digests]
         far = [one.external for one in found if one.text is None and one.external is not None]
         if not far:

@@ -1,7 +1,7 @@
 """What can be set right in a stored execution without guessing: what follows from its rows.
 
 The rows of tasks and the journal are the truth; nothing here changes a status, an output or a line of the journal. Counters,
-timers, messages and slots follow from rows, and are made to. What is left after that, `Engine.admin.check` still tells.
+timers, messages and slots follow from rows, and are made to. What is left after that, `Engine.admin.check` still reports.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _ended(mending: _Mending) -> None:
 
 
 def _owners(mending: _Mending) -> None:
-    """Events lie where the execution's owner finds them."""
+    """Events are stored where the execution's owner finds them."""
     for event in mending.picture.inbox:
         if event.owner != mending.workflow.owner:
             mending.timers.append(attrs.evolve(event, owner=mending.workflow.owner))
@@ -239,9 +239,9 @@ def message_of(task: Task, priority: int, owner: str) -> Message:
 def limit_mended(
     limit: Limit, members: Sequence[Member], strangers: frozenset[str], now: int
 ) -> tuple[LimitChange, tuple[Event, ...], tuple[Finding, ...]] | None:
-    """A limit whose counts are those of its members, without the holders that are `strangers`; None when it is so already.
+    """A limit whose counts are those of its members, without the stale holders (`strangers`); None when it is so already.
 
-    The head of its line is told to look again: a slot may be free.
+    The head of its line gets an event to look again: a slot may be free.
     """
     told = list(_limit_told(limit, members, strangers))
     stay = [member for member in members if member.holder not in strangers]
@@ -258,7 +258,7 @@ def limit_mended(
         blocked = head.concurrent > 0 and in_use >= head.concurrent
         timed = limit.alarm == head.holder and limit.alarm_at is not None
         if not blocked and not timed and not (head.rate > 0 and reserved > 0):
-            told.append(f"{head.holder} is told to look again: its slot is free")
+            told.append(f"{head.holder} is to look again: its slot is free")
             new = attrs.evolve(new, alarm=head.holder, alarm_at=now)
             events = (
                 Event(

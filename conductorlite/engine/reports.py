@@ -191,7 +191,7 @@ class Reports(Service):
         return taken
 
     def report_event(self, task: Task, result: TaskResult, *, merge: bool = False) -> Event:
-        """A report as an event, its output laid over the task's with `merge`; raises InvalidInput and PayloadUnavailable."""
+        """A report as an event, its output merged into the task's with `merge`; raises InvalidInput and PayloadUnavailable."""
         result = self.whole(task, result)
         try:
             result = kept_result(result)

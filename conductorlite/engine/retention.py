@@ -62,7 +62,7 @@ class Retention(Service):
     def remove(self, workflow_id: str) -> None:
         """Delete an execution that has ended, with its tasks, history, logs and messages; its idempotency key is free again.
 
-        What lies in the payload storage for it alone goes too. Its children and its parent stay. What workers still report
+        What the payload storage has for it alone is deleted too. Its children and its parent stay. What workers still report
         about it is refused like any report on a task that does not exist. One that is archived leaves the archive. Raises
         ExecutionNotFound, and Conflict while it is RUNNING or PAUSED, parked or not, or waits for a slot to go on after a retry:
         terminate it first.
@@ -96,7 +96,7 @@ class Retention(Service):
                 raise
         with self._backend.writing() as tx:
             done = change(tx)
-        self._backend.make_room()  # so that whoever writes next finds room
+        self._backend.make_room()  # so that the next write finds room
         return done
 
     def archive(self, workflow_id: str) -> None:
@@ -138,7 +138,7 @@ class Retention(Service):
 
         `keep_failed` keeps those that are FAILED or TIMED_OUT; `name` takes executions of one workflow only, `limit` so many at
         most. Children of an execution that has not ended are kept. A hundred go in one commit, so that others are never kept
-        waiting; what was done when an error stops it stays done. An error about one execution is told in the report, and the
+        waiting; what was done when an error stops it stays done. An error about one execution is listed in the report, and the
         others go on. Raises InvalidInput for a negative time or a limit below 1.
         """
         before = self._clock.now() - to_span(older_than)

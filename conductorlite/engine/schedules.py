@@ -2,7 +2,8 @@
 
 A schedule's timer is an event in an inbox of its own, so the driver finds it with all others. Its turn does one step: at most
 one start. The start and the schedule's advance are one commit under two fences: that of the new execution, whose id follows
-from the schedule and the instant, and that of the schedule. Whoever comes second, in this process or another, stores nothing.
+from the schedule and the instant, and that of the schedule. An engine that comes second, in this process or another, stores
+nothing.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ _TRIES: Final = 8
 #: Instants one backfill may cover.
 _FILLED: Final = 10_000
 
-#: What refuses a start, and is told by the schedule: the definition, the input, what the environment lacks.
+#: What refuses a start, and is recorded by the schedule: the definition, the input, what the environment lacks.
 _REFUSALS: Final = (
     NotFound, InvalidDefinition, InvalidExpression, InvalidInput, MissingExtra, InvariantBroken, LimitReached,
 )  # fmt: skip
@@ -312,7 +313,7 @@ class Schedules(Service):
     def backfill(self, name: str, start: Instant, end: Instant, *, overlap_policy: OverlapPolicy | None = None) -> int:
         """Have the instants from `start` to `end`, both included, started by the driver, one after another; returns how many.
 
-        They may lie before the schedule was saved, or in a pause of it; what exists already is not started again, for its id
+        They may be before the schedule was saved, or in a pause of it; what exists already is not started again, for its id
         follows from the instant. `overlap_policy` counts for them alone (default: the schedule's own; BUFFER_ALL runs them one
         after another, without dropping any). Raises ScheduleNotFound, and InvalidInput for more than 10,000 instants, and
         for an `end` before `start` or in the future.
@@ -321,7 +322,7 @@ class Schedules(Service):
         if last < first:
             raise InvalidInput(f"the end {last} is before the start {first}")
         if last > self._clock.now():
-            raise InvalidInput(f"the end {last} lies in the future; those instants come due by themselves")
+            raise InvalidInput(f"the end {last} is in the future; those instants come due by themselves")
         policy = None if overlap_policy is None else OverlapPolicy(overlap_policy)
         definition = self.get(name).definition
         instants = 0

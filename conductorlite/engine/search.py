@@ -372,7 +372,7 @@ class Searching(Service):
             return IndexHealth(complete=view.feed(FeedKind.OWN) is not None, behind=view.behind(FeedKind.OWN, COUNTED))
 
     def rebuild(self) -> None:
-        """Fill the index anew; see `Admin.rebuild_index`."""
+        """Fill the index again; see `Admin.rebuild_index`."""
         if self.feeder is not None:
             self.feeder.rebuild()
             while self.feeder.feed(backoff=False):
@@ -402,7 +402,7 @@ class Searching(Service):
         return chain.from_iterable(comparison.findings(workflow_id) for _, comparison in self._comparisons())
 
     def mended(self, workflow_id: str | None) -> list[Finding]:
-        """Index each execution anew on which an index differs, once it was fed with what has changed; says which."""
+        """Index each execution again on which an index differs, once it was fed with what has changed; says which."""
         done: list[Finding] = []
         for kind, comparison in self._comparisons():
             self._feed_all(kind)
@@ -410,7 +410,7 @@ class Searching(Service):
             while page := list(islice(differing, _MENDED)):
                 with self._backend.writing() as tx:
                     tx.mark_pending(kind, sorted({found.workflow_id for found in page}))
-                done += [attrs.evolve(found, text=f"{found.text}; it is indexed anew") for found in page]
+                done += [attrs.evolve(found, text=f"{found.text}; it is indexed again") for found in page]
             if isinstance(comparison.error, StorageCorrupt):
                 done += self._made_anew(kind, comparison.error)
             self._feed_all(kind)
@@ -426,8 +426,8 @@ class Searching(Service):
             self.own_feeder.fill()
 
     def _made_anew(self, kind: FeedKind, error: StorageCorrupt) -> list[Finding]:
-        """Make an index anew that cannot be read."""
-        text = f"the index was set aside and is made anew; it could not be read: {error}"
+        """Rebuild an index that cannot be read."""
+        text = f"the index was set aside and is rebuilt; it could not be read: {error}"
         made = [Finding(law=_LAW, workflow_id="", text=text)]
         feeder = self.feeder
         if kind is FeedKind.OWN or feeder is None:

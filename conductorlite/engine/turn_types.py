@@ -1,4 +1,4 @@
-"""What is asked of a turn and what comes of it: an event handed in, a new execution's row, the answer; and who is told.
+"""What is asked of a turn and what comes of it: an event handed in, a new execution's row, the answer; and who is notified.
 
 Reading what is stored page by page, each in a transaction of its own.
 """
@@ -19,12 +19,12 @@ from conductorlite.store.tables import ExecutionFilter
 
 __all__ = ["PAGE", "Along", "Listener", "Start", "Taken", "execution_pages", "new_event", "pages", "stored_pages"]
 
-#: What is written in the same commit as a turn, of which the decision tells.
+#: What is written in the same commit as a turn, which the decision names.
 Along = Callable[[WritingTransaction, Decision], None]
 
 
 class Listener(Protocol):
-    """Told after each commit what happened in it, at most once; must be quick and must not raise."""
+    """Called after each commit with what happened in it, at most once; must be quick and must not raise."""
 
     def __call__(self, workflow: Workflow, history: Sequence[HistoryEvent], /) -> None: ...
 
@@ -45,11 +45,11 @@ class Taken:
 
     decision: Decision | None
     replies: Mapping[str, Reply]
-    #: The events could not be handled now and lie in the inbox.
+    #: The events could not be handled now and are stored in the inbox.
     posted: bool = False
     #: Why the workflow takes no turns; the events were neither handled nor kept.
     parked: str | None = None
-    #: Who was told that an execution could not begin.
+    #: The executions that were notified that an execution could not begin.
     answered: tuple[str, ...] = ()
 
 

@@ -1,7 +1,7 @@
 """The turn: read, decide, commit if nobody else moved.
 
 Read without a write lock and decided once, an execution changes in one atomic write under the fence, and nowhere else. Who comes
-second decides again, and after a few tries leaves its events in the inbox. Listeners are told after the commit, never inside.
+second decides again, and after a few tries leaves its events in the inbox. Listeners are notified after the commit, never inside.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from conductorlite.store.ports import Backend, Lock, ReadingTransaction, Writing
 
 __all__ = ["DEATHS", "Turns"]
 
-#: How often a turn that is fenced out decides anew before it leaves its events in the inbox.
+#: How often a turn that is fenced out decides again before it leaves its events in the inbox.
 _TRIES: Final = 8
 
 #: After how many of them it decides inside the write, where nobody can be first: many may ask one limit at once.
@@ -102,7 +102,7 @@ class Turns(Deciding):
         self._numbers = count(1)
         #: Broken turns of executions without a row to count them on.
         self._unborn: dict[str, int] = {}
-        #: Told in the same commit that an execution has ended which something else began (`Workflow.event`).
+        #: Called in the same commit when an execution ends that something else began (`Workflow.event`).
         self._ended = ended
 
     # ------------------------------------------------------------------ taking turns
@@ -150,7 +150,7 @@ class Turns(Deciding):
             try:
                 family += _addressed(self._take(family.pop(0), (), None))
             except InvariantBroken:
-                continue  # counted on its own row; whoever wrote to it is not to blame
+                continue  # counted on its own row; the engine that wrote to it is not to blame
 
     def _take(self, workflow_id: str, events: Sequence[Event], started: Start | None, along: Along | None = None) -> Taken:
         token = self._locking.acquire(workflow_id, events)
@@ -196,7 +196,7 @@ class Turns(Deciding):
                 tx.remove(workflow_id)
 
     def _leave(self, workflow_id: str, events: Sequence[Event]) -> Taken:
-        """Leave events to whoever takes the next turn. A poll is not left: nobody would be there to receive the task."""
+        """Leave events to the next turn. A poll is not left: no worker would be there to receive the task."""
         left = [event for event in events if event.kind is not EventKind.POLL]
         if left:
             with self.backend.writing() as tx:
@@ -230,7 +230,7 @@ class Turns(Deciding):
         if near.deaths and near.mark is not None and self.marks is not None:
             self.marks.forget(near.mark)
         if decision is None:
-            if not events:  # it is due: what lies in its inbox is to be held
+            if not events:  # it is due: what is in its inbox is to be held
                 self.keep(workflow_id)
             return Taken(decision=None, replies={}, parked=workflow.parked)
         if not decision.empty:
@@ -347,7 +347,7 @@ class Turns(Deciding):
         )
 
     def _refuse(self, workflow_id: str) -> tuple[str, ...] | None:
-        """Answer a START event whose idempotency key is taken, and say who was told; None when it is not taken any more."""
+        """Answer a START event whose idempotency key is taken, and say who was notified; None when it is not taken any more."""
         now = self.clock.now()
         with self.backend.writing() as tx:
             found = start_event(tx, workflow_id, now)
@@ -399,14 +399,14 @@ class Turns(Deciding):
         return tuple(attrs.evolve(change, limit=reread(change.limit, now, read, change.dated)) for change in changes)
 
     def _owned_now(self, tx: WritingTransaction, decision: Decision) -> Decision:
-        """An execution that begins belongs to whom its events belong now: it may have been taken over since it was read."""
+        """An execution that begins belongs to the present owner of its events: it may have been taken over since it was read."""
         event = start_event(tx, decision.workflow.workflow_id, self.clock.now())
         if event is None or event.owner == decision.workflow.owner:
             return decision
         raise FencedOut(f"{decision.workflow.workflow_id}: it belongs to {event.owner!r} since it was read")
 
     def announce(self, decision: Decision) -> None:
-        """Wake sleepers and tell listeners of a committed decision."""
+        """Wake sleepers and notify listeners of a committed decision."""
         if self.driven is not None:
             self.driven.committed_at = decision.workflow.updated_at
         self.wake()

@@ -1,9 +1,9 @@
 """Documents that clients put into the payload storage themselves: where, and what becomes of them once they are reported.
 
-An upload lies under a path of its own that nobody can guess. What is reported by its path is read once, and is from then on a
-document like any other: small, it stays in the store, large, it lies in the storage under its hash, and nobody can change it any
-more. The upload itself is noted as loose when its path is given out, and swept after the grace time, reported or not: a client
-whose report was lost can report again until then. Source of the rule: Conductor's external payload storage.
+An upload is stored under a path of its own that no one can guess. What is reported by its path is read once, and is from then on a
+document like any other: small, it stays in the store, large, it is stored in the payload storage under its hash, and no one can
+change it any more. The upload itself is noted as loose when its path is given out, and swept after the grace time, reported or not:
+a client whose report was lost can report again until then. Source of the rule: Conductor's external payload storage.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Payloads(Service):
     """Verbs on the payload storage."""
 
     def sweep(self, grace: Span = "1d") -> PayloadSweep:
-        """Delete what lies in the payload storage and no execution refers to: what crashes and refused turns have left.
+        """Delete what is in the payload storage and no execution refers to: what crashes and refused turns have left.
 
         What was put there, or noticed there for the first time, less than `grace` ago by the engine's
         clock stays: its turn may be about to be committed. `grace=0` is for when nobody else uses the store. The storage must
@@ -62,7 +62,7 @@ class Payloads(Service):
             return storage.location(operation, path)
         if payload_type is None:
             raise InvalidInput(f"to WRITE a document say its payload type: {', '.join(_FOLDERS)}")
-        # Nobody can guess it: whoever knows the path of an upload can report it.
+        # No one can guess it: a client that knows the path of an upload can report it.
         key = path or f"{_FOLDERS[payload_type]}/{uuid.uuid4().hex}.json"
         if not _is_upload(key, payload_type):
             raise InvalidInput(
@@ -86,7 +86,7 @@ def given_path(path: object) -> str | None:
 def uploaded(outside: Outside, path: str, payload_type: str) -> dict[str, Any]:
     """The document that a client has put where a location said, for a start or report of that type.
 
-    Raises InvalidInput when the path is none that is given out for the type, when nothing lies there, or no JSON object,
+    Raises InvalidInput when the path is none that is given out for the type, when nothing is stored there, or no JSON object,
     PayloadTooLarge when it is past what any barrier lets pass (`MAX_SIZE` bytes), and PayloadUnavailable.
     """
     if not _is_upload(path, payload_type):

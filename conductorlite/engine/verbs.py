@@ -55,7 +55,7 @@ from conductorlite.store.tables import ExecutionFilter
 
 __all__ = ["Core", "Verbs"]
 
-#: Searches before giving up: what was found may end before it is told.
+#: Searches before giving up: what was found may end before it is answered.
 _SIGNAL_TRIES: Final = 8
 
 
@@ -170,7 +170,7 @@ class Verbs(Service):
         """Run an execution that has ended again from the start, under its id and with its input.
 
         It runs on the definition it was started with, or on the highest version that is registered now. Its tasks are deleted,
-        its variables begin anew; its history goes on. The executions above it are reopened and wait for it. Raises
+        its variables begin again; its history goes on. The executions above it are reopened and wait for it. Raises
         ExecutionNotFound, Conflict when it has not ended, or is COMPLETED and its definition says `restartable: false`, and
         DefinitionNotFound.
         """
@@ -205,7 +205,7 @@ class Verbs(Service):
 
         `from_task` is a reference, as printed (`x__2` is the task of a loop's second round) or the definition's (then its newest
         round), or a task id, also of a task in an execution below this one. What comes after that task in the flow is taken
-        back; other branches of a fork stay, save that in an ended execution what failed or was canceled there is tried again.
+        back; other branches of a fork stay, except that in an ended execution what failed or was canceled there is tried again.
         `input` replaces the workflow's input, `task_input` the task's, `correlation_id` the correlation id. A running execution
         can be rerun too. The executions above are reopened and wait for it. Raises ExecutionNotFound, TaskNotFound, InvalidInput
         and Conflict (paused, or the flow has not come to the task).
@@ -279,7 +279,7 @@ class Verbs(Service):
 
         `task` is a task id or a reference: the printed one (`x__2`), or the definition's for its first open round. Without it the
         first open WAIT or HUMAN of the execution is meant, else that of the first of its sub-workflows that has one, depth first.
-        `output` is laid over what the task has put out so far. `status` is one a worker may report. Raises ExecutionNotFound,
+        `output` is merged into what the task has put out so far. `status` is one a worker may report. Raises ExecutionNotFound,
         TaskNotFound when no such task is open, InvalidInput, Conflict when the execution has ended or has no slot to begin with,
         and Parked. Source of the rule: Conductor's `signalTask`, which finds no HUMAN.
         """
@@ -307,14 +307,14 @@ class Verbs(Service):
                 raise Conflict(f"{found.workflow_id}: {reply.message}")
             if reply is None or reply.outcome is Outcome.DONE:
                 return self.tasks.get(found.task_id)
-        raise Conflict(f"{workflow_id}: what waits changes faster than it can be told")
+        raise Conflict(f"{workflow_id}: what waits changes faster than it can be answered")
 
     # ------------------------------------------------------------------ what there is
 
     def get(self, workflow_id: str, *, masked: bool = False) -> Workflow:
         """An execution with every attempt and its definition, also one that is archived; raises ExecutionNotFound.
 
-        With `masked` the values of the fields that its definition lists in `maskedFields` are `***`, for whoever shows it.
+        With `masked` the values of the fields that its definition lists in `maskedFields` are `***`, for a program that shows it.
         """
         return self.core.queries.get(workflow_id, masked=masked)
 

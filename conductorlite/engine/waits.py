@@ -45,7 +45,7 @@ class Standing:
 
 
 def _why_it_waits(standing: Standing | None, key: str | None, now: int) -> str:
-    """What is in the way of a slot, and the place in the line; what is not known is not told."""
+    """What is in the way of a slot, and the place in the line; what is not known is not said."""
     if standing is None:
         return f"it waits for a slot of {key}"
     limit, member = standing.limit, standing.member
@@ -123,7 +123,7 @@ _GIVEN_BACK: Final = "given back: "
 
 
 def is_taken_back(line: HistoryEvent) -> bool:
-    """Whether a line tells that a verb has taken back what was done."""
+    """Whether a line records that a verb has taken back what was done."""
     return line.kind is HistoryKind.VERB and line.status in TAKEN_BACK
 
 
@@ -135,13 +135,13 @@ def dropped(line: HistoryEvent) -> Sequence[str]:
 
 
 def versions(line: HistoryEvent) -> str:
-    """Between which versions a MIGRATED line tells of a move."""
+    """Between which versions a MIGRATED line records a move."""
     said = {} if line.payload is None else line.payload.value
     return f"from version {said['from']['version']} to {said['to']['version']}"
 
 
 def _given_back(task: Task, history: Sequence[HistoryEvent]) -> str:
-    """That an offered attempt was given back, by whom and why, and what follows from deaths."""
+    """That an offered attempt was given back, who gave it back and why, and what follows from deaths."""
     of_it = (line for line in reversed(history) if line.kind is HistoryKind.TASK and line.ref == task.ref)
     line = next((line for line in of_it if line.attempt == task.attempt), None)
     why = "" if line is None or not (line.reason or "").startswith(_GIVEN_BACK) else f", {line.reason}"
@@ -149,7 +149,7 @@ def _given_back(task: Task, history: Sequence[HistoryEvent]) -> str:
 
 
 def _deaths(task: Task) -> str:
-    """How often the process of its worker has died with an attempt in hand, and whether it is therefore alone."""
+    """How often the process of its worker has died while it held an attempt, and whether it is therefore alone."""
     if not task.deaths:
         return ""
     alone = "alone, " if task.deaths >= ALONE_AFTER else ""
@@ -196,8 +196,8 @@ _PATIENT: Final[frozenset[ReasonKind]] = frozenset({"RETRY", "DELAY", "TIME", "R
 class Waits:
     """An execution (as `Engine.get` returns it, with the events of its inbox) at an instant, and what its open tasks wait for.
 
-    What is not given is not known: `history`, with its payloads, tells what was rerun, moved or dropped; `below` holds the
-    executions that open tasks wait for, by id, with their inboxes; `polls` say who asked for tasks of a domain; `standings` tell
+    What is not given is not known: `history`, with its payloads, says what was rerun, moved or dropped; `below` holds the
+    executions that open tasks wait for, by id, with their inboxes; `polls` say who asked for tasks of a domain; `standings` say
     how tasks and executions, by id, stand to the limits whose slots they wait for; `left` is what is left of deadlines that count
     driven time.
     """
@@ -406,7 +406,7 @@ _WAITS: Final[dict[str, Callable[[Waits, Task], _Wait]]] = {
 
 
 def named(task: Task) -> str:
-    """A task as a person tells it from others: its reference, and its name or type."""
+    """A task as a person names it: its reference, and its name or type."""
     kind = task.name if task.task_type not in OPERATOR_TYPES else task.task_type
     return task.ref if kind == task.ref else f"{task.ref} ({kind})"
 

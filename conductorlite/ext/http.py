@@ -49,7 +49,7 @@ _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _FIELD: Final = re.compile(r"[\t\x20-\x7e\x80-\U0010ffff]*")
 _CHARSET: Final = re.compile(r"""charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 
-#: Headers whose values no message may hold, whoever wrote it.
+#: Headers whose values no message may hold, no matter who wrote it.
 _PASSWORDS: Final = ("authorization", "proxy-authorization", "cookie")
 
 #: Encodings a text may have. Not every codec of Python's: some are no encodings, and some take quadratic time.
@@ -62,7 +62,7 @@ _ENCODINGS: Final = re.compile(
 
 @attrs.frozen(kw_only=True, slots=True)
 class Request:
-    """One HTTP request, ready to be sent. Timeouts in ms; `host` is what messages call it by; `hidden` is never to be told."""
+    """One HTTP request, ready to be sent. Timeouts in ms; `host` is what messages call it by; `hidden` is never to be shown."""
 
     method: str
     uri: str
@@ -321,7 +321,7 @@ def _told(problem: str, request: Request) -> str:
     return " ".join(problem.split()).encode("utf-8", "replace").decode()
 
 
-#: Where httpx and what it stands on tell of addresses, which may hold a secret, and of headers.
+#: Where httpx and what it stands on report addresses, which may hold a secret, and headers.
 _TELLTALES: Final = (
     "httpx", "httpcore.connection", "httpcore.http11", "httpcore.http2", "httpcore.proxy", "httpcore.socks",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Secrets out of the environment: the one place that reads it, for whoever asks for it by name."""
+"""Secrets out of the environment: the one place that reads it, for code that asks for it by name."""
 
 from __future__ import annotations
 

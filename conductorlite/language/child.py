@@ -6,7 +6,7 @@ nothing of the package.
 
 `javascript`: `{"text", "run", "values", "now", "chance", "java"}`; `jq`: `{"text", "run", "values", "now"}`. Without `run` the
 text is only compiled; `values` is JSON text. An answer has `answer`, or `error`, or `cut` when the memory was over, or `late` when
-the time was and the process still lives; `spent` tells that the process has grown and wants to be replaced.
+the time was and the process still lives; `spent` says that the process has grown and has to be replaced.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ JQ_PRELUDE = (
     'def halt_error($code): error("halt_error is not available"); def localtime: gmtime; '
     "def strflocaltime($format): strftime($format);\n"
 )
-#: The lines of JavaScript's prelude lie behind all lines a script has, so that the place of an error tells the two apart.
+#: The lines of JavaScript's prelude come after all lines a script has, so that the place of an error distinguishes the two.
 FIRST_LINE = 100_000
 
 #: Compiled jq programs kept.
@@ -41,7 +41,7 @@ KEPT = 128
 GROWN = 96 * 1024 * 1024
 #: Of the memory of the process, what a script of JavaScript may have; the rest is the interpreter's.
 SCRIPT_MEMORY = 64 * 1024 * 1024
-#: How exactly the system tells a process its time, in seconds.
+#: How exactly the system measures the time of a process, in seconds.
 TICK = 0.02
 #: Room for a result of 200 levels.
 STACK = 1024 * 1024
@@ -51,7 +51,7 @@ class Jq:
     """jq programs."""
 
     def __init__(self, bounds: dict[str, Any]) -> None:
-        import jq  # type: ignore[import-not-found, unused-ignore]  # the extra is where this process was told, or it would not run
+        import jq  # type: ignore[import-not-found, unused-ignore]  # at the path this process was given
 
         self.jq = jq
         self.most = bounds["output"]
@@ -165,7 +165,7 @@ def main() -> None:
 
 
 def bound_memory(size: int) -> None:
-    """No more address space than that, where the system can be told so; and no core files."""
+    """No more address space than that, where the system has such a limit; and no core files."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -174,8 +174,8 @@ def bound_memory(size: int) -> None:
 
 
 def grown() -> int:
-    """The most memory this process has ever had, in bytes; 0 where that is not told, as nothing bounds it there either."""
-    # Not getrusage: what that tells includes the process this one was forked from.
+    """The most memory this process has ever had, in bytes; 0 where that is not known, as nothing bounds it there either."""
+    # Not getrusage: what that returns includes the process this one was forked from.
     with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123
         for line in status:
             if line.startswith("VmHWM:"):

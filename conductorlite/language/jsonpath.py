@@ -162,7 +162,7 @@ class Path:
             return False
 
     def children(self, base: Json, document: Budget) -> Json:
-        """What `length()` counts of its argument: what lies below all that is found, below one thing the last of it."""
+        """What `length()` counts of its argument: what is below all that is found, below one thing the last of it."""
         if self.steps and isinstance(self.steps[-1], Call):
             return self.operand(base, document)
         found = self.operand(base, document)

@@ -84,7 +84,7 @@ class NoHelper(Exception):
 
 
 class _Died(Exception):
-    """A helper ended without an answer; internal. `code` is as subprocess tells it."""
+    """A helper ended without an answer; internal. `code` is as subprocess reports it."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)

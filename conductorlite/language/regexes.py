@@ -18,7 +18,7 @@ __all__ = ["BoundedPattern", "bounded_pattern"]
 
 #: Ways to match that a single test may have to try.
 _MAX_WAYS: Final = 1_000_000
-#: The same for a search, which begins anew at each character: it is the length of the text once more.
+#: The same for a search, which begins again at each character: it is the length of the text once more.
 _MAX_SEARCHED: Final = 20_000_000
 _MAX_LENGTH: Final = 500
 
@@ -26,7 +26,7 @@ _UNBOUNDED: Final = -1
 #: `{n}`: a repeat, but without a choice of its own.
 _EXACT: Final = -2
 _QUANTIFIER: Final = re.compile(r"[*+?]|\{(\d*)(,?)(\d*)\}")
-#: Where Python warns that it may once read them as Java does: an error for whoever makes errors of warnings.
+#: Where Python warns that it may once read them as Java does: an error for a program that makes errors of warnings.
 _SET_IN_SET: Final = re.compile(r"(?<!\\)(?:\\\\)*\[\^?(?:\[|\]?(?:\\.|[^\]\\])*?(?:--|&&|~~|\|\|))", re.DOTALL)
 _PLAIN_GROUPS: Final = ("(?:", "(?P<")
 

@@ -2,8 +2,8 @@
 
 A schema comes with a definition, and what it checks comes from outside: neither may cost without bound. Keywords are counted and
 nested only so deep, regular expressions are bounded as everywhere (`language.regexes`), and nothing is fetched: `$ref` stays
-in its document. `format` is an annotation and is not checked. What is wrong is told by path and rule, never by value: a value may
-be masked.
+in its document. `format` is an annotation and is not checked. What is wrong is reported by path and rule, never by value: a value
+may be masked.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _STEPS: Final = 500_000
 _REFERENCE_STEPS: Final = 10
 #: Keywords within keywords.
 _DEPTH: Final = 100
-#: Findings of one keyword that are kept, and those that are told.
+#: Findings of one keyword that are kept, and those that are reported.
 _KEPT: Final = 20
 _TOLD: Final = 3
-#: Characters of what is told.
+#: Characters of a report.
 _LENGTH: Final = 400
 
 #: Keywords whose values are data, not schemas.
@@ -270,7 +270,7 @@ def _nothing(validator: Any, value: Any, instance: Any, schema: Any) -> Iterable
     return ()
 
 
-# ---------------------------------------------------------------------- telling
+# ---------------------------------------------------------------------- reporting
 
 
 def _path(steps: Iterable[str | int]) -> str:

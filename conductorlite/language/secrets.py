@@ -83,7 +83,7 @@ def filled_in(document: Json, sites: Iterable[SecretSite], values: Mapping[str, 
 
 
 def _entry(place: Json, key: str | int) -> Json:
-    """What lies at a key; None where the rendered input has another shape than the template."""
+    """What is at a key; None where the rendered input has another shape than the template."""
     if isinstance(place, dict):
         return place.get(key) if isinstance(key, str) else None
     if isinstance(place, list) and isinstance(key, int) and key < len(place):
@@ -194,7 +194,7 @@ def _forms(text: str) -> Iterator[str]:
     yield quote_plus(raw)
     yield raw.hex()
     for offset in range(3):
-        # Of what lies before and behind the value, the first and last signs tell too: they are left out.
+        # Of what is before and behind the value, the first and last characters reveal something too: they are left out.
         signs = base64.b64encode(bytes(offset) + raw).decode().rstrip("=")
         run = signs[(0, 2, 3)[offset] : (offset + len(raw)) * 8 // 6]
         if len(run) >= _RUN:

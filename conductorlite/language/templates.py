@@ -446,7 +446,7 @@ def _leading_keys(steps: tuple[str | int, ...]) -> list[str]:
 def expanded(value: Json) -> Json:
     """A copy in which every text that begins with `{` or `[` is read as JSON, and a text at the top whatever it is.
 
-    Once: texts in what was read stay texts. A text that is no JSON stays as it is, and so does one whose JSON would lie deeper
+    Once: texts in what was read stay texts. A text that is no JSON stays as it is, and so does one whose JSON would be deeper
     than `canonical.MAX_DEPTH`.
     """
     return _read(value, 0) if isinstance(value, str) else _entries(value, 0)

@@ -148,7 +148,7 @@ def size_of(text: str) -> int:
 
 @attrs.frozen(kw_only=True, slots=True)
 class ExternalPayload:
-    """Where a document lies that is too large for the store: `key` in the payload storage; `size` is that of its text, in bytes."""
+    """Where a document too large for the store is kept: `key` in the payload storage; `size` is that of its text, in bytes."""
 
     digest: str
     size: int
@@ -167,7 +167,7 @@ class Payload:
     """One immutable JSON document of a row: its canonical text, and the parsed value made on first use.
 
     A payload read from a store may be *absent*: only its hash is known (`text` is None). The decider asks for it by that
-    hash. One that lies in the payload storage says where (`external`), and its text is fetched when its document is first
+    hash. One that is in the payload storage says where (`external`), and its text is fetched when its document is first
     looked at. `value` is shared: the engine reads it and never changes it; what leaves the engine is `fresh()`.
     """
 
@@ -212,7 +212,7 @@ class Payload:
 
     @property
     def shown(self) -> str:
-        """The text, or where it lies when it is in the payload storage."""
+        """The text, or where it is stored when it is in the payload storage."""
         if self.external is not None:
             return f"{self.external.size} bytes at {self.external.key}"
         return "" if self.text is None else self.text

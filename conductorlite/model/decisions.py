@@ -91,9 +91,9 @@ class Event:
     generation: int = 0
     data: Payload = EMPTY
     held: bool = False
-    #: Whose it is while its execution has not begun; then, as the store keeps it, whoever owns the execution. Empty: anybody's.
+    #: Whose it is while its execution has not begun; then, as the store keeps it, the execution's owner. Empty: any engine's.
     owner: str = ""
-    #: Whether it lies in the store (and has to be deleted when read), or was handed to the turn directly.
+    #: Whether it is in the store (and has to be deleted when read), or was handed to the turn directly.
     stored: bool = False
 
     @property
@@ -154,7 +154,7 @@ DEADLINES: Final[Mapping[str, EventKind]] = {
 #: The same with the instant that a WAIT waits for, which is not given up when it ends.
 TIMERS: Final[Mapping[str, EventKind]] = {**DEADLINES, "wait_until": EventKind.WAIT_ENDS}
 
-#: What came of an act on a limit, as the journal tells it: which act, whether who asked has a slot (1, 0), and the references of
+#: What came of an act on a limit, as the journal records it: which act, whether who asked has a slot (1, 0), and the references of
 #: the same execution that were let in by it (the empty text: the execution itself).
 Admission = tuple[str, int, *tuple[str, ...]]
 
@@ -234,7 +234,7 @@ class Decision:
     #: After the other changes of rows, which name them as they were. No new name is one that is there.
     renamed: tuple[Renamed, ...] = ()
     texts: tuple[Payload, ...] = ()
-    #: Payloads set by this turn that lie in the payload storage, and not among `texts`.
+    #: Payloads set by this turn that are in the payload storage, and not among `texts`.
     externals: tuple[ExternalPayload, ...] = ()
     definitions: Mapping[str, str] = attrs.field(factory=dict)
     history: tuple[HistoryEvent, ...] = ()

@@ -189,11 +189,11 @@ class EngineClosed(ConductorliteError):
 
 
 class WouldDeadlock(ConductorliteError):
-    """A verb would wait for whoever calls it: a worker's function, a listener, a source, a block that drives; nothing was done."""
+    """A verb would wait for its own caller: a worker's function, a listener, a source, a block that drives; nothing was done."""
 
 
 class ReplayDiverged(ConductorliteError):
-    """A replayed execution did not do what its export tells: `expected` and `actual` are the first lines that differ.
+    """A replayed execution did not do what its export records: `expected` and `actual` are the first lines that differ.
 
     Either is None where its history has ended. `workflow_id` says whose history it is: the exported one's, or that of one below.
     """

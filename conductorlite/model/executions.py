@@ -36,7 +36,7 @@ __all__ = [
 
 
 class HistoryKind(StrEnum):
-    """What a history event tells."""
+    """What a history event records."""
 
     WORKFLOW = "WORKFLOW"
     TASK = "TASK"
@@ -54,16 +54,16 @@ class HistoryEvent:
     """One line of the journal: at `at`, the workflow or an attempt of `ref` took `status`.
 
     `payload` is the input when something begins and the output when it ends. ROUND: a loop entered round `number`. ALERT: a
-    deadline passed whose policy is ALERT_ONLY, named by `status`. VERB: the verb `status` was used where no status tells of it;
+    deadline passed whose policy is ALERT_ONLY, named by `status`. VERB: the verb `status` was used where no status shows it;
     `payload` says what was given, and which references it `dropped`. MIGRATED: the execution moved to another definition; the
     payload holds `from` and `to` (version and hash) and `renamed` (printed references before and after), and the `refs` given.
     COMPENSATION: the workflow is compensated and will end with `status`; with a `ref`, that attempt is what is compensated
     now, by the task that `reason` names and whose line follows. REPORT: what was reported on an attempt that stays in its
     status; `status` is what was reported and `payload` what the attempt has put out so far. POSTPONED: a deadline that nobody
-    wrote, named by `status`, came due with `number` ms of driven time left, and was dated anew.
+    wrote, named by `status`, came due with `number` ms of driven time left, and was dated again.
 
     `cause` is JSON that says what came from outside the execution and led to this line and to those after it without one: its
-    `kind` and what the lines do not tell of it (`worker`, `callback`, `reason` …), or `from` which execution it came; None when
+    `kind` and what the lines do not say of it (`worker`, `callback`, `reason` …), or `from` which execution it came; None when
     it came by itself. `same` says that the turn had begun with earlier lines, `clock` what the clock read when that is not `at`,
     `used` the hashes of definitions looked up or made at run time, `cut` the scripts that a bound ended: what they were seeded
     with, whether it was their time, and the words.
@@ -202,7 +202,8 @@ class Task:
     traceback: str | None = None
     worker_id: str | None = None
     domain: str | None = None
-    #: Number of the lease under which the task is held, by a worker or by a child that was told to go on; 0 when nobody holds it.
+    #: Number of the lease under which the task is held, by a worker or by a child that was notified to go on; 0 when it is not
+    #: held.
     lease: int = 0
     #: Whose own worker has it under that lease: an open engine of one process. None for one that was polled by hand.
     holder: str | None = None
@@ -329,7 +330,7 @@ class Workflow:
     priority: int = 0
     parent_workflow_id: str | None = None
     parent_task_id: str | None = None
-    #: The attempt of the parent's SUB_WORKFLOW task that this execution is: whom to tell when it ends.
+    #: The attempt of the parent's SUB_WORKFLOW task that this execution is: which is notified when it ends.
     parent_ref: str | None = None
     parent_attempt: int = 0
     parent_generation: int = 0

@@ -42,7 +42,7 @@ class Exported:
     #: Limits of one turn: steps of the work list, and new rows.
     steps: int
     rows: int
-    #: Hard barriers that the document tells of, in KB, by their names.
+    #: Hard barriers that the document names, in KB, by their names.
     barriers: Mapping[str, int]
     #: Texts of the definitions, by hash.
     definitions: Mapping[str, str]

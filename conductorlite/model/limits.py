@@ -1,8 +1,9 @@
 """Limits: how many may be at work at once, and how many may begin in a window of time.
 
 A limit is known by its key: `task:<name of the task definition>`, `workflow:<rate limit key>`. It is a small aggregate with a fence
-of its own, changed in the commit of whoever asks for a slot or gives one back. Who asks becomes a *member*: HELD with a slot, or
-WAITING in the line; who frees a slot gives it to the head of the line in the same commit, so no slot is idle while somebody waits.
+of its own, changed in the commit of the execution that asks for a slot or gives one back. Who asks becomes a *member*: HELD with a
+slot, or WAITING in the line; who frees a slot gives it to the head of the line in the same commit, so no slot is idle while
+somebody waits.
 
 **The line** is strict: the head waits for a slot by its own definition's limits, and nobody behind it goes first, else a
 definition with a low limit would starve beside one with a high limit. **The window** slides, and counts what is handed to workers:
@@ -144,7 +145,7 @@ class Limit:
     span_ms: int = 0
     #: Admissions so far.
     number: int = 0
-    #: Who was told to look again when the window has moved, and at which instant.
+    #: Who was notified to look again when the window has moved, and at which instant.
     alarm: str | None = None
     alarm_at: int | None = None
     #: Lanes in which an offer was not taken in time, and nobody has polled since.
@@ -192,7 +193,7 @@ class LimitChange:
 def reread(limit: Limit, now: int, steady: tuple[str, int] | None, dated: int | None = None) -> Limit:
     """The limit with its log as the clock would have it that reads `now`: had it jumped, windows would end early or late.
 
-    What was `dated` before has happened now: whoever commits has waited for the store. Without a steady clock, or on another
+    What was `dated` before has happened now: the commit has waited for the store. Without a steady clock, or on another
     machine, instants stand as they are.
     """
     jump = 0

@@ -69,7 +69,7 @@ _NAMED_OTHERWISE: Final = {
 
 
 def property_name(field: str) -> str:
-    """The name of a field in Conductor's JSON: camelCase, and the name that tells seconds for a duration."""
+    """The name of a field in Conductor's JSON: camelCase, and the name with `Seconds` for a duration."""
     if field in DURATION_PROPERTIES:
         return DURATION_PROPERTIES[field]
     if field in _NAMED_OTHERWISE:

@@ -109,7 +109,7 @@ class Mutex:
         self._holder: Block[Any] | None = None
 
     def held(self, timeout: float = -1) -> AbstractContextManager[bool]:
-        """Hold it for a block, which is told whether it does: not when another thread held it for `timeout` seconds.
+        """Hold it for a block, which learns whether it does: not when another thread held it for `timeout` seconds.
 
         Inside another such block of this thread, it is held already.
         """
@@ -181,7 +181,7 @@ class Waiter:
 
 @final
 class Waiters:
-    """Those who wait for the same; whoever stops waiting is forgotten."""
+    """Those who wait for the same; one that stops waiting is forgotten."""
 
     __slots__ = ("_known",)
 

@@ -1,1 +1,1 @@
-"""Definitions examined once and compiled once; what tells two of them apart."""
+"""Definitions examined once and compiled once; how two of them differ."""

@@ -241,7 +241,7 @@ def compile_plan(
 
 
 def _surroundings(definition: WorkflowDef, places: Mapping[str, TreePosition]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What a node is told of the nodes around it."""
+    """What a node knows of the nodes around it."""
     choosing = any(place.task.type == TaskType.EXCLUSIVE_JOIN for place in places.values())
     predecessors = find_predecessors(definition) if choosing else {}
     waiting: dict[str, list[str]] = {}

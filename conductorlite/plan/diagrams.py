@@ -229,7 +229,7 @@ def _state(rows: Sequence[Task]) -> str:
     return ", ".join(words)
 
 
-#: What stays as it is: letters and digits, a few signs, and `_`, `-`, `.` between letters or digits.
+#: What stays as it is: word characters, a few signs, and `_`, `-`, `.` between letters or digits.
 _PLAIN: Final = re.compile(r"[^\W_]|[ ,'/=!?]|(?<=[^\W_])[_.\-](?=[^\W_])")
 
 

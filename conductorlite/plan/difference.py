@@ -16,7 +16,7 @@ __all__ = ["DefinitionDiff", "diff", "in_words", "renamed"]
 
 
 def renamed(around: Sequence[Branch], refs: Mapping[str, str]) -> tuple[Branch, ...]:
-    """The same way down, by the new names; branches of a fork are not told apart: only their order may differ."""
+    """The same way down, by the new names; branches of a fork are not distinguished: only their order may differ."""
     return tuple(
         attrs.evolve(branch, ref=refs.get(branch.ref, branch.ref), key="" if branch.kind == "branch" else branch.key)
         for branch in around
@@ -30,7 +30,7 @@ def in_words(around: Sequence[Branch]) -> str:
 
 @attrs.frozen(kw_only=True, slots=True)
 class DefinitionDiff:
-    """What tells two definitions apart; empty (false) when nothing does. `str()` is a line per difference.
+    """How two definitions differ; empty (false) when they do not. `str()` is a line per difference.
 
     Fields have their names in Conductor's JSON; those of a task definition and of a sub-workflow's parameters are named with
     what they are in (`taskDefinition.retryCount`). Source of the rule: none in Conductor, which compares nothing.
@@ -79,7 +79,7 @@ _PLACED: Final = frozenset(
 
 
 def diff(old: WorkflowDef, new: WorkflowDef) -> DefinitionDiff:
-    """What tells `new` from `old`, task definitions and inline sub-workflows included.
+    """How `new` differs from `old`, task definitions and inline sub-workflows included.
 
     Compare like with like: the definition of an execution holds the registered task definitions and the pinned sub-workflows,
     which a definition as it was written does not.

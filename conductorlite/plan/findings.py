@@ -47,7 +47,7 @@ class Scope:
     path: str
     nodes: tuple[TreePosition, ...]
     by_ref: Mapping[str, TreePosition]
-    #: Names that the engine's environment has; None where roots may be known that the definition does not tell.
+    #: Names that the engine's environment has; None where roots may be known that the definition does not show.
     environment: Collection[str] | None = None
 
 
@@ -62,7 +62,7 @@ def is_expression(value: object) -> bool:
 
 
 def input_value(task: WorkflowTask, key: str) -> Any:
-    """What the input holds under `key` as far as the definition tells: a parameter, else the embedded template's."""
+    """What the input holds under `key` as far as the definition shows: a parameter, else the embedded template's."""
     value = task.input_parameters.get(key)
     if value is None and task.task_definition is not None:
         value = task.task_definition.input_template.get(key)

@@ -103,7 +103,7 @@ T = TypeVar("T")
 
 
 def _maps(under: Mapping[str, T]) -> list[MutableMapping[str, T]]:
-    """What it is made of, to be put together anew without a copy: a wide fork may have a DYNAMIC in each branch."""
+    """What it is made of, to be put together again without a copy: a wide fork may have a DYNAMIC in each branch."""
     return under.maps if isinstance(under, ChainMap) else [under]  # type: ignore[list-item]
 
 

@@ -2,7 +2,7 @@
 
 The rule is that nothing may come to stand where it makes no sense. What has ended stays as it is. What is live must be in the
 new definition under the same reference (or the one `refs` names), with the same type, in the same loops, the same branch of a
-fork or case of a SWITCH; its JOIN must still be its JOIN and be able to end; and nothing that has run may come to lie ahead,
+fork or case of a SWITCH; its JOIN must still be its JOIN and be able to end; and nothing that has run may come to be ahead,
 where it would run again. Whatever is in doubt blocks, with a reason that names the reference.
 """
 
@@ -143,7 +143,7 @@ class _Move:
         self.rows = sorted(rows, key=lambda task: (task.seq, task.ref))
         self.old, self.new, self.refs = old, new, refs
         self.pending = pending
-        # What was skipped before the flow came to it still lies ahead.
+        # What was skipped before the flow came to it is still ahead.
         self.begun = {task.ref: task for task in self.rows if not task.skipped_ahead}
         self.before, self.after = positions(old.definition), positions(new.definition)
         self.reasons: dict[str, None] = {}
@@ -229,7 +229,7 @@ class _Move:
         elif renamed(_bodies(spot), self.refs) != renamed(_bodies(there), {}):
             self.block(f"{name}: {_elsewhere(spot, there)}; its rounds have begun")
         elif task.live and task.grafts and name != task.base_ref:
-            # What it grew from is told by name in a definition of its own.
+            # What it grew from is given by name in a definition of its own.
             self.block(f"{task.ref}: is {_state(task)} and was made at run time by a DYNAMIC; keep its name until it has ended")
         elif task.live:
             self._live(task, spot, there)

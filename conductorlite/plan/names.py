@@ -136,7 +136,7 @@ _SERVERS: Final = frozenset(
     }
 )  # fmt: skip
 
-#: Names told of at most.
+#: Most names that are listed.
 _TOLD: Final = 10
 
 

@@ -264,7 +264,7 @@ def _check(value: Any, path: str, filled: bool, findings: Findings) -> None:
     try:
         template = compile_template(value)
     except InvalidExpression:
-        return  # told by the check of references
+        return  # reported by the check of references
     for at in template.buried:
         findings.error(f"{path}{at[1:]}", _BURIED)
     if not filled:

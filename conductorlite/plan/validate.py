@@ -1,6 +1,6 @@
 """Everything that can be known to be wrong with a definition before it runs, found at once.
 
-Errors prevent a definition from being used; warnings tell of what is allowed and probably not meant. The rules are
+Errors prevent a definition from being used; warnings name what is allowed and probably not meant. The rules are
 Conductor's, applied everywhere (Conductor forgets the bodies of loops and inline definitions), and a few more for what
 can never work. All functions here are pure and raise nothing, whatever a definition holds.
 
@@ -272,7 +272,7 @@ def _given_fields(item: Any, where: str, kind: Any) -> Iterator[tuple[object, st
     for value, (name, form, default, fitting, mapping) in zip(read(item), fields, strict=True):
         if value is default or type(value) in fitting or (mapping and not value and type(value) is dict):
             continue
-        # Unknown properties lie beside the known ones in the JSON, not below a property of their own.
+        # Unknown properties are beside the known ones in the JSON, not below a property of their own.
         yield value, where if name == "extra" else step_path(where, property_name(name)), form
 
 

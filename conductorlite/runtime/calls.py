@@ -129,7 +129,7 @@ async def call_async(worker: Worker, context: TaskContext) -> TaskResult | Defer
 
 
 def _arguments(worker: Worker, context: TaskContext) -> dict[str, Any] | TaskResult:
-    """Keyword arguments, or the report of what is wrong with the input: trying again would not mend it."""
+    """Keyword arguments, or the report of what is wrong with the input: trying again would not repair it."""
     task = context.task
     given = task.input_data
     takes = worker.signature

@@ -1,6 +1,6 @@
 """Where coroutine functions run: on the caller's event loop, or on one private loop in a thread of its own.
 
-asyncio is imported, and the private thread started, by the first call; whoever has no `async def` workers pays for neither.
+asyncio is imported, and the private thread started, by the first call; a program that has no `async def` workers pays for neither.
 """
 
 from __future__ import annotations

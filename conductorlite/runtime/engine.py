@@ -92,7 +92,7 @@ class Run:
 
         If nobody in this process drives the engine, the calling thread does meanwhile: it takes turns and runs workers. On a
         virtual clock the timeout is virtual. Raises WorkflowFailed when the execution ended otherwise, ResultTimeout when it
-        did not end in time, when the engine was told to stop meanwhile, or, on a virtual clock, with nothing left that could
+        did not end in time, when the engine was asked to stop meanwhile, or, on a virtual clock, with nothing left that could
         move it. Inside a worker's function it raises WouldDeadlock when the execution waits for that function, or needs room that
         only functions hold which wait too.
         """
@@ -115,9 +115,9 @@ class Engine(Verbs):
     machine's, or a `VirtualClock` that moves when you say so. `environment` is all that `${NAME}` and `${workflow.env.NAME}` can
     resolve to: nothing of the process environment ever does.
 
-    Large inputs and outputs lie in the storage `payloads` (a folder, a URL such as `s3://bucket/folder`, or a `PayloadStorage`); by
-    default beside the database (`orders.db.payloads`), for a store in memory in memory. `index` is an `IndexDAO`
-    elsewhere that `search` asks; without one the store's own file has an index, made by the first search.
+    Large inputs and outputs are stored in the storage `payloads` (a folder, a URL such as `s3://bucket/folder`, or a
+    `PayloadStorage`); by default beside the database (`orders.db.payloads`), for a store in memory in memory. `index` is an
+    `IndexDAO` elsewhere that `search` asks; without one the store's own file has an index, made by the first search.
 
     `secrets` is asked for what a task's input names as `${workflow.secrets.NAME}` when a worker receives it: a mapping, an
     `EnvironmentSecrets`, or any `SecretProvider`. Without it such a text stays as it is written.
@@ -129,7 +129,7 @@ class Engine(Verbs):
 
     Nothing runs by itself: no thread is started until the engine is driven by `run_until_idle`, `run_forever`, `Run.result`,
     or, step by step, by `tick`, `settle` and `advance`. Opened in the main thread with a real clock, it answers SIGTERM and SIGHUP
-    where nobody else does, so that the process still dies of them, but not of the tasks it has in hand. Raises StorageErrors when
+    where nobody else does, so that the process still dies of them, but not of the tasks it holds. Raises StorageErrors when
     the store cannot be opened.
     """
 
@@ -278,8 +278,8 @@ class Engine(Verbs):
         When stopped, no more tasks are taken and running functions are waited for, up to the workers' drain time.
 
         On the system clock a store that is busy, full, read-only or failing, and a payload storage that cannot be reached, are
-        waited out: what functions return is kept in hand meanwhile, and the logger `conductorlite` has a warning at first and one
-        when it is over. On a virtual clock, where no time passes by waiting, they are raised; what is in hand is reported by the
+        waited out: what functions return is kept in memory meanwhile, and the logger `conductorlite` has a warning at first and one
+        when it is over. On a virtual clock, where no time passes by waiting, they are raised; what is kept is reported by the
         next verb that drives. Ends only for `stop`, KeyboardInterrupt and the like, StorageCorrupt, SchemaTooNew, EngineClosed (the
         store was closed meanwhile), and what a clock of your own raises. What a listener, a source, a payload storage or codec, an
         index, or a lock beside the fence raises is logged; what a handler of logging raises is not.
@@ -294,7 +294,7 @@ class Engine(Verbs):
         return self.driver.drive()
 
     def stop(self) -> None:
-        """Ask whoever runs `run_forever` or `run_until_idle` in another thread to return."""
+        """Ask the caller that runs `run_forever` or `run_until_idle` in another thread to return."""
         self.driver.stop()
 
     def result(self, workflow_id: str, timeout: Span | None = None) -> dict[str, Any]:
@@ -307,7 +307,7 @@ class Engine(Verbs):
             except StorageError as error:
                 if self.clock.virtual or not passes(error):
                     raise
-                return False  # whoever drives waits for the store
+                return False  # the driver waits for the store
 
         if not ended():
             self._news.tell(driving=True)
@@ -345,7 +345,7 @@ class Engine(Verbs):
             waiter.wait(0.05)
 
     def close(self) -> None:
-        """Stop whoever drives, give back the tasks that its workers have in hand, and release the store; idempotent.
+        """Stop the drivers, give back the tasks that its workers hold, and release the store; idempotent.
 
         Functions that still run in threads are abandoned: what they return is dropped.
         """

@@ -2,9 +2,9 @@
 
 How a driver on real time rests: what it looks at meanwhile, and how often.
 
-Of commits in this process it is told. Of another process's nobody tells it, so it looks at one number that SQLite keeps in shared
-memory: often while something was done a moment ago, rarely else. Everything else is looked at only when that number has changed,
-or once in a while.
+It is notified of commits in this process. It is not notified of another process's, so it looks at one number that SQLite keeps in
+shared memory: often while something was done a moment ago, rarely else. Everything else is looked at only when that number has
+changed, or once in a while.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Rest:
 
     def __init__(self, engine: Verbs, *, asked: bool) -> None:
         self._engine = engine
-        #: Sources of messages tell nobody that they have one.
+        #: Sources of messages notify nobody that they have one.
         self._look_ms = GLANCE_MS if asked else _LOOK_MS
         #: What was committed when everything was looked at last; None when there was something to do since.
         self._seen: tuple[int, int] | None = None
@@ -60,7 +60,7 @@ class Rest:
             return _QUICK_MS
         if not self._in_order:
             self._in_order = True
-            with suppress(StorageError):  # it can wait, and whoever commits next will be told
+            with suppress(StorageError):  # it can wait, and the next commit will report it
                 self._engine.backend.checkpoint()
         return GLANCE_MS
 
@@ -86,7 +86,7 @@ _FAMILY: Final = 100
 
 
 class Waiting:
-    """Who waits for what; refuses whoever would wait for itself. Thread-safe."""
+    """Who waits for what; refuses a caller that would wait for itself. Thread-safe."""
 
     def __init__(self, engine: Verbs, workers: Workers, workshop: Workshop) -> None:
         self._engine = engine
@@ -150,7 +150,7 @@ class Waiting:
             if blocked is None or not self._full():
                 return
             self._waiting.pop(task_id, None)
-        text = f"{workflow_id} needs a worker for {blocked!r}, and whoever could make room for one waits too"
+        text = f"{workflow_id} needs a worker for {blocked!r}, and the caller that could make room for one waits too"
         raise WouldDeadlock(
             f"result() inside {caller.what} would wait for itself: {text}; allow more of them at once (concurrency)"
         )

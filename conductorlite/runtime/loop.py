@@ -121,7 +121,7 @@ class Driver(Work):
         """Drive until `until()` holds, or nothing is left to do (unless `forever`), or the clock reads `deadline`.
 
         Returns whether it stopped for one of the first two reasons. With running worker functions left behind at the deadline,
-        their leases go on to be honoured by whoever drives next.
+        their leases go on to be honoured by the next driver.
         """
         try:
             if self.clock.virtual:
@@ -356,7 +356,7 @@ class Driver(Work):
             waiter = self.engine.core.turns.committed.waiter()
             if self.engine.core.turns.commits == seen:
                 self.clock.wait(waiter, min(deadline, self.clock.now() + GLANCE_MS))
-        left = [running for running in self.workshop if running.job is None or not running.job.over]  # what has ended stays in hand
+        left = [running for running in self.workshop if running.job is None or not running.job.over]  # what has ended stays here
         for running in left:
             self._abandon(running)
         with suppress(StorageError):  # else it is given back when the engine is closed
@@ -364,7 +364,7 @@ class Driver(Work):
         self._report_once()
 
     def _report_once(self) -> None:
-        """Try once more to store what is in hand; what cannot be stored stays there."""
+        """Try once more to store what is unreported; what cannot be stored stays there."""
         before, self.outages.patient = self.outages.patient, True
         try:
             self._collect()
@@ -375,7 +375,7 @@ class Driver(Work):
             self.outages.patient = before
 
     def close(self) -> None:
-        """Report what is in hand, as far as the store can be written; let idle threads end, and cancel coroutines."""
+        """Report what is unreported, as far as the store can be written; let idle threads end, and cancel coroutines."""
         with suppress(ConductorliteError):
             self._report_once()
         left = len(self.reports) + len(self.workshop.finished())
@@ -397,7 +397,7 @@ def _result_of(running: Call) -> TaskResult:
 
 
 def _later_event(view: ReadingTransaction, owner: str, now: int) -> tuple[int, str] | None:
-    """The first event that is not due yet: when, and to whom."""
+    """The first event that is not due yet: when, and for which execution."""
     limit = 64
     while True:
         events = view.upcoming_events(limit, owner)

@@ -53,7 +53,7 @@ class _Taker(weakref.ref[_Presence]):
         return self.begun and not self.abandoned and self() is not None
 
 
-#: By whom a job was taken; at most one entry, so that one step of a dict decides who is first.
+#: Who took a job; at most one entry, so that one step of a dict decides who is first.
 _Taken = dict[str, _Taker | None]
 
 
@@ -91,7 +91,7 @@ class Pool(Generic[T]):
         self._closed = False
 
     def submit(self, run: Callable[[], T], lost: Callable[[BaseException], object] | None = None) -> Job[T]:
-        """Have a function run by the next free thread; `lost` is told of an exception that came before it or after it.
+        """Have a function run by the next free thread; `lost` is called with an exception that came before it or after it.
 
         Raises NoThread, as `start` does; the function is not run then.
         """
@@ -150,12 +150,12 @@ class Pool(Generic[T]):
         return sum(taker.present for taker in self._workers.copy())
 
     def _gone(self, taker: _Taker) -> None:
-        """A thread has ended: what it had in hand is lost, what it would have taken is another one's."""
+        """A thread has ended: its job is lost, what it would have taken is another one's."""
         counted = taker in self._workers
         self._workers.discard(taker)
         self._lose(taker, InterruptedError("the thread of the call has ended"))
         if counted and self._jobs:
-            with suppress(NoThread):  # nobody is here to be told; the next job tries again
+            with suppress(NoThread):  # no caller is here to be notified; the next job tries again
                 self._staff()
 
     def _work(self, presence: list[_Presence], taker: _Taker) -> None:
@@ -198,7 +198,7 @@ class Pool(Generic[T]):
             self._finished()
 
     def _lose(self, taker: _Taker, error: BaseException) -> None:
-        """Set right what a thread had in hand when an exception came from elsewhere than from its function."""
+        """Set right what a thread was doing when an exception came from elsewhere than from its function."""
         for job in list(self._jobs):
             if job.taker.get("by") == taker:
                 if not job.begun:

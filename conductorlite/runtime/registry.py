@@ -72,7 +72,7 @@ def signature(function: Callable[..., Any]) -> Signature:
     try:
         parameters = inspect.signature(function).parameters
     except (ValueError, TypeError):
-        raise InvalidInput(f"{_shown(function)} does not tell what it takes; wrap it in a function") from None
+        raise InvalidInput(f"{_shown(function)} does not show what it takes; wrap it in a function") from None
     for parameter in parameters.values():
         hint = hints.get(parameter.name, parameter.annotation)
         if hint is TaskContext or hint in ("TaskContext", "conductorlite.TaskContext"):

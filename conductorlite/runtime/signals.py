@@ -1,14 +1,15 @@
 """What ends a driver or makes it rest: signals, outages, results that are not there.
 
-Signals that end the process: what it has in hand is left as by somebody who goes of his own will.
+Signals that end the process: what it holds is left as by a process that ends by itself.
 
-Without a handler SIGTERM ends a process like SIGKILL does, and whoever finds its tasks could not tell that from a death they have
-caused. Python sets handlers in the main thread only, so one is in place as long as an engine is open that was opened there, and
-while the main thread drives; and only where nobody has set one. It writes to no store, and the process still dies of the signal.
+Without a handler SIGTERM ends a process like SIGKILL does, and the process that finds its tasks could not distinguish that from a
+death they have caused. Python sets handlers in the main thread only, so one is in place as long as an engine is open that was
+opened there, and while the main thread drives; and only where nobody has set one. It writes to no store, and the process still dies
+of the signal.
 
 What is raised in place of a result: why an execution failed, or has not ended.
 
-What a driver does while the store, or a part of it, cannot be used: it waits, longer each time, and tells.
+What a driver does while the store, or a part of it, cannot be used: it waits, longer each time, and logs it.
 
 Two kinds. *The store* is busy, full or cannot be written: then nothing can be done, and the whole driver waits. *One piece of work*
 cannot be done (its document cannot be fetched, the disk fails below its rows): it rests, and the others go on.
@@ -124,7 +125,7 @@ _GONE_MS: Final = 60_000
 #: The address of the store as a whole.
 _STORE: Final = ""
 
-#: What nothing that does not pass by itself: whoever goes on would only do harm, or wait for ever.
+#: What nothing that does not pass by itself: a driver that goes on would only do harm, or wait for ever.
 _LASTING: Final = (StorageCorrupt, SchemaTooNew)
 
 #: What would meet every other piece of work too.
@@ -153,11 +154,11 @@ class Outages:
         self._rests: dict[str, _Rest] = {}
         self._since = 0
         self._what = ""
-        #: Whether errors that pass are waited out; else they reach whoever asked for the work.
+        #: Whether errors that pass are waited out; otherwise they reach the caller that asked for the work.
         self.patient = False
 
     def failed(self, error: StorageError | NoThread, address: str = _STORE) -> bool:
-        """Note a failure; False when the caller must raise it: for what lasts, and by whoever does not wait."""
+        """Note a failure; False when the caller must raise it: for what lasts, and by a caller that does not wait."""
         if not self.patient or not passes(error):
             return False
         if address and isinstance(error, _EVERYWHERE):

@@ -1,6 +1,6 @@
 """What a driver does, unit by unit: turns, reports, signs of life, calls of functions in its own thread.
 
-What functions returned, kept in hand until it is stored.
+What functions returned, kept until it is stored.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ class Reports:
         return len(self._in_hand)
 
     def add(self, task: Task, result: TaskResult, times: int = 1, *, lost: bool = False) -> None:
-        """Take a result in hand, and report all that is in hand; raises as `flush` does. Of a lost lease was told already."""
+        """Take a result, and report all that is kept; raises as `flush` does. A lost lease was reported already."""
         self._in_hand.extend([(task, result, self._engine.clock.now(), lost)] * times)
         self.flush()
 
     def tasks(self) -> list[Task]:
-        """Of which something is in hand."""
+        """Of which something is kept."""
         return [task for task, *_ in self._in_hand.copy()]
 
     def log(self, task: Task, text: str) -> None:
-        """Take a line for a task's log in hand; it is kept with the next `flush`."""
+        """Take a line for a task's log; it is stored with the next `flush`."""
         self._in_hand.append((task, text, 0, True))
 
     def flush(self) -> bool:
-        """Report all that is in hand, oldest first; whether there was anything.
+        """Report all that is kept, oldest first; whether there was anything.
 
         Raises StorageErrors and EngineClosed, with what is left kept.
         """
@@ -160,7 +160,7 @@ class Work:
         self._rest = Rest(engine, asked=bool(self.listening))
 
     def drive(self, timeout: float = -1) -> AbstractContextManager[bool]:
-        """A block that drives, told whether it does: not when another thread has driven for `timeout` seconds.
+        """A block that drives, which learns whether it does: not when another thread has driven for `timeout` seconds.
 
         Who comes after one that was interrupted first sets right what that one has left.
         """

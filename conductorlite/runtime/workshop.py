@@ -133,7 +133,7 @@ class Workshop:
             self._pool.start(job)
 
     def mend(self) -> None:
-        """Set right what an interruption of this thread has left: count anew, and begin what was not begun; raises NoThread."""
+        """Set right what an interruption of this thread has left: count again, and begin what was not begun; raises NoThread."""
         for running in tuple(self._calls):
             if running.inline:  # this thread ran it
                 self._calls.pop(running, None)

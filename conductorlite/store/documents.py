@@ -7,8 +7,8 @@ Which fields executions and tasks are found by. Names are those of Conductor's W
 
 Free text: what counts as a word, and what is asked of the words of a document.
 
-A word is a run of letters and digits, without case and accents; each sign of a script without spaces is a word of its own. Words
-are kept as ASCII (`é` is `e`, `я` is `z44fz`), so that every index that splits at spaces keeps them as they are.
+A word is a run of alphabetic characters and digits, without case and accents; each sign of a script without spaces is a word of its
+own. Words are kept as ASCII (`é` is `e`, `я` is `z44fz`), so that every index that splits at spaces keeps them as they are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where documents lie that are too large for the store: bytes by key, and no opinion on what they are.
+"""Where documents are stored that are too large for the store: bytes by key, and no opinion on what they are.
 
 What a key may look like: it becomes the path of a file.
 
@@ -6,7 +6,7 @@ Payloads in this process's memory: nothing survives it.
 
 Payloads as files of a folder: one file each, written whole, then put in its place.
 
-Where documents lie that are too large for the store: a folder, this process's memory, anything fsspec reaches.
+Where documents are stored that are too large for the store: a folder, this process's memory, anything fsspec reaches.
 
 Each is a `PayloadStorage`: bytes by key, and no opinion on what they are.
 """

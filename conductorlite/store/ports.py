@@ -63,7 +63,7 @@ class PayloadStorage(Protocol):
 class PayloadCodec(Protocol):
     """What is done to bytes on their way to a storage and back: compressing, encrypting. Pure, thread-safe.
 
-    `key_id` (letters, digits, `-`, `_`) names how `encode` works at present, for one the key it encrypts with; it is kept
+    `key_id` (ASCII letters, digits, `-`, `_`) names how `encode` works at present, for one the key it encrypts with; it is kept
     beside each payload, and given to `decode` with it, so that keys can be changed while old payloads are read.
     """
 
@@ -85,10 +85,10 @@ class Presence(Protocol):
 
     @property
     def leased(self) -> bool:
-        """Whether there may be somebody who cannot look there, for whom only a lease counts."""
+        """Whether there may be a process that cannot look there, for which only a lease counts."""
 
     def leave(self) -> None:
-        """End it, telling that the holder went of its own will; from another process than its own, nothing. Idempotent."""
+        """End it, recording that the holder ended by itself; from another process than its own, nothing. Idempotent."""
 
     def die(self) -> None:
         """End it as the death of its process would; idempotent."""
@@ -122,7 +122,7 @@ class Marks(Protocol):
 class Backend(Protocol):
     """A store. Thread-safe; every instant it compares is an argument."""
 
-    #: Whether `apply` commits the outgoing part with the rest; if not, it lies in the outbox until delivered.
+    #: Whether `apply` commits the outgoing part with the rest; if not, it is stored in the outbox until delivered.
     one_commit: bool
 
     def reading(self) -> AbstractContextManager[ReadingTransaction]:
@@ -144,7 +144,7 @@ class Backend(Protocol):
         """What the store itself finds wrong with how it keeps rows, in words; nothing for a sound one. Reads all of it."""
 
     def rebuild_indexes(self) -> None:
-        """Make every index anew from the rows it is of."""
+        """Rebuild every index from its rows."""
 
     def backup(self, path: str, *, documents: bool = True) -> None:
         """Copy the whole store, as it is at one instant, into a new file that appears when it is complete.
@@ -155,7 +155,7 @@ class Backend(Protocol):
         """
 
     def payload_storage(self) -> PayloadStorage | None:
-        """Where payloads past the soft barrier lie unless the engine is told otherwise; None: all of them in the store."""
+        """Where payloads past the soft barrier go unless the engine is configured otherwise; None: all of them into the store."""
 
     def marks(self) -> Marks | None:
         """Where turns under way are marked; None where nothing outlives the process. Closed with the backend."""
@@ -198,7 +198,7 @@ class IndexWrites(DocumentWrites, Protocol):
 
 
 class IndexDAO(IndexReads, Protocol):
-    """An index that lies elsewhere. Whatever it raises stops no execution: the engine tries again later."""
+    """An external index. Whatever it raises stops no execution: the engine tries again later."""
 
     def changing(self) -> AbstractContextManager[IndexWrites]:
         """A change: one at a time among all processes. Raises StorageBusy at once when another one is made, and StorageErrors.
@@ -210,7 +210,7 @@ class IndexDAO(IndexReads, Protocol):
         """Identity and position, as `IndexWrites` has them; raises StorageErrors."""
 
     def start_over(self) -> str | None:
-        """Set a damaged index aside and begin an empty one; returns where the damaged one lies, if anywhere."""
+        """Set a damaged index aside and begin an empty one; returns where the damaged one is, if anywhere."""
 
     def close(self) -> None:
         """Release files and connections; idempotent."""
@@ -220,7 +220,7 @@ class Lock(Protocol):
     """Saves double work on one execution; never trusted for safety, which is the fence's. Thread-safe, never waits.
 
     A turn is held under a lease: when that is over, by the `now` that is given (epoch ms), somebody else may take it. A token
-    tells one holding from every other, so that who has lost a turn cannot give back another's.
+    distinguishes one holding from every other, so that an engine that has lost a turn cannot give back another's.
     """
 
     def try_acquire(self, workflow_id: str, now: int) -> int | None:
@@ -236,7 +236,7 @@ class Lock(Protocol):
 class SecretProvider(Protocol):
     """Looks secrets up by name, when a task that names them is handed to a worker. A dict of texts is one.
 
-    Called from whatever thread polls or reports, never inside a transaction, and each time anew: a value that was changed counts
+    Called from whatever thread polls or reports, never inside a transaction, and each time again: a value that was changed counts
     from the next attempt on.
     """
 
@@ -255,7 +255,7 @@ class EventMessage:
 
 @runtime_checkable
 class EventSource(Protocol):
-    """What gives an engine the messages of a broker. Called by whoever drives, one call at a time; it must not wait."""
+    """What gives an engine the messages of a broker. Called by the driver, one call at a time; it must not wait."""
 
     def poll(self, limit: int) -> Sequence[EventMessage]:
         """Up to `limit` messages, the oldest first; none when there is none now.

@@ -10,7 +10,7 @@
     value       'text', "text", a number, true, false, or a bare word
 
 Keywords and fields are those of Conductor's search over Elasticsearch; precedence, NOT, the missing operators and what is absent
-are as in SQL, save that every comparison is either true or false: one with what is absent is false, and NOT of it true, so that
+are as in SQL, except that every comparison is either true or false: one with what is absent is false, and NOT of it true, so that
 `a != x` is always `NOT a = x`.
 """
 

@@ -45,13 +45,13 @@ class ScheduleRow:
     """One schedule as it is kept: two texts that mean nothing to the store."""
 
     name: str
-    #: The inbox its events lie in.
+    #: The inbox its events are in.
     address: str
     #: What is wanted.
     text: str
     #: How far it has come.
     progress: str
-    #: Whether the end of an execution it has started is to be told to it.
+    #: Whether the end of an execution it has started is to be reported to it.
     waits: bool = False
     #: The fence that was read; 0 for one that is not stored yet.
     fence: int = 0
@@ -161,10 +161,10 @@ class Life(StrEnum):
 
 @attrs.frozen(kw_only=True, slots=True)
 class HolderRow:
-    """An engine whose workers may have tasks in hand.
+    """An engine whose workers may hold tasks.
 
     `place` says, in the backend's own words, where its presence is seen. `lease_until` (epoch ms) counts where that cannot be
-    looked at; None: it has no lease, and is there until its presence tells otherwise.
+    looked at; None: it has no lease, and is there until its presence shows otherwise.
     """
 
     holder: str

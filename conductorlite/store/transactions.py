@@ -71,7 +71,7 @@ class OwnIndex(IndexReads, DocumentWrites, Protocol):
 
     @property
     def form(self) -> str:
-        """Of which form it is; the reader of its feed: one of another form is begun anew."""
+        """Of which form it is; the reader of its feed: one of another form is begun again."""
 
 
 class ReadingTransaction(Protocol):
@@ -246,7 +246,7 @@ class ReadingTransaction(Protocol):
     # -- documents in the payload storage ------------------------------------------------------------------------------
 
     def externals(self, workflow_id: str, digests: Iterable[str] | None) -> Mapping[str, ExternalPayload]:
-        """Documents of an execution that lie in the storage, of these hashes or (None) all, by hash."""
+        """Documents of an execution that are in the storage, of these hashes or (None) all, by hash."""
 
     def external_used(self, key: str) -> bool:
         """Whether any execution refers to an object."""
@@ -309,7 +309,7 @@ class ReadingTransaction(Protocol):
         They may overlap: each driver notes its own.
         """
 
-    # -- who has tasks in hand -----------------------------------------------------------------------------------------
+    # -- who holds tasks -----------------------------------------------------------------------------------------------
 
     def task_holders(self) -> Sequence[HolderRow]:
         """Every holder, in order of names."""
@@ -428,7 +428,7 @@ class WritingTransaction(ReadingTransaction, Protocol):
         """Begin to index everything that is stored and archived; the store's own index is made, empty."""
 
     def mark_pending(self, kind: FeedKind, workflow_ids: Sequence[str]) -> None:
-        """Have executions indexed anew, there or not: all that is known of them is wrong."""
+        """Have executions indexed again, there or not: all that is known of them is wrong."""
 
     def mark_indexed(self, kind: FeedKind, changes: Sequence[Change], complete: bool) -> None:
         """Keep that changes were indexed, and count it; `complete`: there were no others when they were read.
@@ -452,7 +452,7 @@ class WritingTransaction(ReadingTransaction, Protocol):
     def change_owner(self, old: str, new: str, after: str, limit: int) -> Sequence[str]:
         """Give up to `limit` executions of one owner to another, in order of their ids, greater than `after`; returns those ids.
 
-        With an execution go its events and its messages, whose queues are named anew (see `queue_name`), and its fence is
+        With an execution go its events and its messages, whose queues are named again (see `queue_name`), and its fence is
         raised by one: what was decided for the old owner is fenced out.
         """
 
@@ -467,7 +467,7 @@ class WritingTransaction(ReadingTransaction, Protocol):
     def forget_driven(self, owner: str, kept: int) -> None:
         """Keep no more than the newest stretches of an owner, so many, in order of beginnings."""
 
-    # -- who has tasks in hand -----------------------------------------------------------------------------------------
+    # -- who holds tasks -----------------------------------------------------------------------------------------------
 
     def put_holder(self, row: HolderRow) -> None:
         """Register a holder, or renew it."""

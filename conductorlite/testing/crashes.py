@@ -42,7 +42,7 @@ __all__ = ["Life", "crash_everywhere", "start_once"]
 
 @attrs.define(slots=True, eq=False)
 class Life:
-    """One run of a scenario on a fresh store: what its workers are told, the store, and the options of its engines."""
+    """One run of a scenario on a fresh store: what its workers are to do, the store, and the options of its engines."""
 
     _scenario: Callable[[Engine], object]
     _script: Callable[[ScriptedWorkers], object] | None
@@ -50,14 +50,14 @@ class Life:
     _options: Mapping[str, Any]
 
     def _workers(self) -> ScriptedWorkers:
-        """The workers, told what to do."""
+        """The workers, with what each is to do."""
         workers = ScriptedWorkers()
         if self._script is not None:
             self._script(workers)
         return workers
 
 
-#: (workflow id, printed reference, attempt) of a task that was in hand when the process died.
+#: (workflow id, printed reference, attempt) of a task that was held when the process died.
 Lost = tuple[str, str, int]
 
 
@@ -94,8 +94,8 @@ def crash_everywhere(
     `stores` are names or functions that open a backend in a folder; `options` go to the engines. With `every` above one
     it is killed only every so manieth time, on each store at others; an odd number takes turns between before and after.
 
-    Raises AssertionError unless, on every store and for every crash: what lies in the store at reopening is, row by
-    row, what lay there after the last commit of the undisturbed run; no law is broken, then and at the end; every
+    Raises AssertionError unless, on every store and for every crash: what is in the store at reopening is, row by
+    row, what was there after the last commit of the undisturbed run; no law is broken, then and at the end; every
     execution ends with the same status and outputs; and the journals agree as the module says. With `same_order` also
     the order of lines of different references must be the same where nothing was lost, which parallel branches of
     several task types do not promise.
@@ -313,7 +313,7 @@ def _lines(life: _Life, workflow_id: str, exact: bool) -> dict[str, list[str]]:
 
 
 def _at_once(told: Sequence[HistoryEvent]) -> list[HistoryEvent]:
-    """The lines of one reference as if nothing had waited for a slot: who waits for whom depends on who is late."""
+    """The lines of one reference as if nothing had waited for a slot: who waits for which holder depends on who is late."""
     kept: list[HistoryEvent] = []
     given: Payload | None = None
     for event in told:

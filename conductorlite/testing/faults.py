@@ -1,7 +1,7 @@
 """A backend that dies, or fails, at the n-th write.
 
 A *write* is each call of a writing transaction that changes something, and each commit of a transaction that did.
-Writes are counted from 1. A crash ends the process as far as the store can tell: the open transaction is not
+Writes are counted from 1. A crash ends the process as far as the store knows: the open transaction is not
 committed, and the backend object answers nothing any more.
 """
 
@@ -32,12 +32,12 @@ class FaultyBackend:
     """Any backend, with its writes counted and at most one of them disturbed.
 
     `crash_before` and `crash_after` raise `Crash` before or after the n-th write; after a commit means that it is
-    stored, but nobody was told. `fail_before` raises `error` (default: a StorageError) instead of the n-th write,
+    stored, but no caller was notified. `fail_before` raises `error` (default: a StorageError) instead of the n-th write,
     once, and the backend lives on. `on_crash` is called at the instant of the crash, with the transaction still open;
     `on_commit` after each commit, with its number among the writes; `on_writing` before each writing transaction is
     begun, when what it will write has been decided and nothing is held; `on_write` inside it, before each write, with
     its name; `on_use` before each use of the backend, with the name of its method. What they raise takes the place of what
-    would have been done. With `keep_open` closing this backend leaves `inner` open. `journal` tells what was written: names of
+    would have been done. With `keep_open` closing this backend leaves `inner` open. `journal` lists what was written: names of
     methods, `commit`, and for `apply` the events whose answer the decision carries.
     """
 

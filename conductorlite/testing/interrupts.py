@@ -65,7 +65,7 @@ _COUNTED, _BELOW, _NOT = range(3)
 class Instants:
     """While its block lasts, instructions are counted, and before the one with the number `at` (from 0) `error` is raised.
 
-    `number` is how many there were; `where` tells where the exception was raised, None when it was not. Nothing else may trace
+    `number` is how many there were; `where` says where the exception was raised, None when it was not. Nothing else may trace
     the program meanwhile. Several threads are counted together: which instruction has which number then differs from run to run.
     """
 

@@ -49,7 +49,7 @@ def steps_of(history: Sequence[HistoryEvent]) -> list[Step]:
 def as_told(events: Sequence[Event], lines: Sequence[HistoryEvent]) -> list[Event]:
     """The events of a turn in inbox order, response timeouts not before other timers whose lines come first.
 
-    One that would fire too soon was set again by a sign of life, of which no line tells.
+    One that would fire too soon was set again by a sign of life, which no line records.
     """
     told = {(line.ref, line.attempt): place for place, line in reversed(list(enumerate(lines)))}
 
@@ -146,7 +146,7 @@ def _reported(cause: Mapping[str, Any], line: HistoryEvent, task: Task) -> dict[
         "reason": line.reason if moved and not waits else cause.get("reason"),
         "callbackAfterMs": cause.get("callback", 0),
         "workerId": cause.get("worker"),
-        # A worker that only sets something going is told from who completes the task by its lease.
+        # A worker that only sets something going is distinguished from one that completes the task by its lease.
         "lease": task.lease if not moved and line.status == TaskStatus.COMPLETED else None,
     }
     return {name: value for name, value in said.items() if value is not None}

@@ -1,6 +1,6 @@
 """An exported execution lived again: the same history, byte for byte, or the first line that differs.
 
-What came from outside is done again in the order and at the instants the journals tell, a turn at a time: each turn is given the
+What came from outside is done again in the order and at the instants the journals record, a turn at a time: each turn is given the
 events it had then. Timers, retries and what executions write to each other come by themselves and must come out the same.
 Signs of life are in no journal: a response timeout fires when the journal says so, and is put off when it does not.
 """
@@ -120,7 +120,7 @@ class _Player:
         while any(self.steps.values()):
             left = [one for one, steps in self.steps.items() if steps]
             ready = [one for one in left if all(self.ready(one, step) for step in self.turn(one))]
-            # What only a part of is there comes out otherwise; that is told by its first line.
+            # What only a part of is there comes out otherwise; that is said by its first line.
             ready = ready or [one for one in left if self.ready(one, self.steps[one][0])]
             if not ready:
                 if any(self.answer(one, self.steps[one][0]) for one in left):
@@ -181,7 +181,7 @@ class _Player:
         return self.reads[workflow_id].get((event.sender, event.event_id), 0) > self.done[workflow_id]
 
     def take(self, workflow_id: str) -> None:
-        """One turn as the journal tells it, with whatever the same turn did besides."""
+        """One turn as the journal records it, with whatever the same turn did besides."""
         steps = self.steps[workflow_id]
         turn = self.turn(workflow_id)
         if any(not self.ready(workflow_id, step) for step in turn):
@@ -290,7 +290,7 @@ class _Player:
             self.turns.one(workflow_id, ())
 
     def tells(self, workflow_id: str) -> bool:
-        """Whether a turn over the chosen events has a line: then they were read with those that the next step tells of."""
+        """Whether a turn over the chosen events has a line: then they were read with those that the next step records."""
         with self.engine.backend.reading() as view:
             row = view.workflow(workflow_id)
             return row is not None and bool(self.turns.decide(self.turns.prepare(view, row, ())).history)
@@ -326,7 +326,7 @@ class _Player:
             if not same:
                 raise self.diverged(workflow_id, place)
         self.done[workflow_id] = len(actual)
-        # A turn may have gone on into what the record tells as a step of its own.
+        # A turn may have gone on into what the record has as a step of its own.
         ahead = len(actual) - upto
         while ahead > 0:
             step = self.steps[workflow_id].pop(0)
@@ -362,7 +362,7 @@ class _Player:
                 tx.remove(workflow_id)
 
     def restore_limits(self) -> None:
-        """Count what is left with a slot, and have what waits look at once: whoever was before it is not in the document."""
+        """Count what is left with a slot, and have what waits look at once: the execution before it is not in the document."""
         members: dict[str, list[tuple[Workflow, Member]]] = {}
         for workflow_id in self.exported.executions:
             for row, member in self.members(workflow_id):
@@ -431,7 +431,7 @@ def _text(line: HistoryEvent) -> str:
 
 
 def _timed_out(event: Event, lines: Sequence[HistoryEvent]) -> bool:
-    """Whether the lines tell of the response timeout that an event is about, or of its being put off."""
+    """Whether the lines record the response timeout that an event is about, or of its being put off."""
     return any(
         (line.ref, line.attempt) == (event.ref, event.attempt)
         and (

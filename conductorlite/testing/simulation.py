@@ -4,7 +4,7 @@ A seed is a schedule: a list of small numbers, read as actions. Engines take tur
 another one overwrites before they commit, have clocks that differ and jump; workers lose their leases, report twice, late, or
 through another engine; events are relayed late. After every action all laws must hold; a report may only count under the lease
 its task was last given out with; and when the faults stop, everything must come to an end with nothing held. What fails is shrunk
-to the fewest actions that still fail, and told with its seed: the same seed fails the same way on every machine.
+to the fewest actions that still fail, and reported with its seed: the same seed fails the same way on every machine.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def simulate(
     `engines` share a `store`: "memory", "relay", "sqlite", or a function that opens a backend in a folder. `registered` are
     definitions the workflows refer to; `locked` gives the engines a lock with a lease beside the fence; `local` has them keep what
     they start to themselves (`allocation="local"`), and take each other over, dead or not; `setup(engine)` is called on every
-    engine that is opened. With `schedule` (as a failure told it) only that is run. Raises SimulationFailed at the first seed
+    engine that is opened. With `schedule` (as a failure reported it) only that is run. Raises SimulationFailed at the first seed
     that breaks a law, shrunk.
     """
     if engines < 1 or actions < 1:

@@ -6,7 +6,7 @@
 +12.5s     charge #1 FAILED: 503
 +17.5s     charge #2 SCHEDULED
 
-What a replay is lived with: a clock that can be set to any instant, and turns that are told what they read.
+What a replay needs: a clock that can be set to any instant, and turns whose reads are given.
 
 What a scripted worker does, one step per call: plain values, so that tests, strategies and reports can hold them.
 """
@@ -161,7 +161,7 @@ class FreeClock(VirtualClock):
 class ToldRegistry(Registry):
     """A registry that finds the definitions the record found."""
 
-    #: Hashes of the definitions that the step's lines tell of.
+    #: Hashes of the definitions that the step's lines name.
     used: Sequence[str] = ()
     #: The texts of all definitions of the record, by hash.
     known: Mapping[str, str] = {}
@@ -187,7 +187,7 @@ class ToldRegistry(Registry):
 
 
 class ToldTurns(Turns):
-    """Turns that read the events they are told to, and find the definitions the record found."""
+    """Turns that read the events they are given, and find the definitions the record found."""
 
     events: Sequence[Event] = ()
     #: The executions of the record, as they had begun.
@@ -204,7 +204,7 @@ class ToldTurns(Turns):
         return self.events
 
     def left(self, view: ReadingTransaction, events: Iterable[Event], now: int) -> Mapping[tuple[str, str], int]:
-        """How much driven time is left of deadlines, as the lines of the record tell; of others nothing."""
+        """How much driven time is left of deadlines, as the lines of the record say; of others nothing."""
         told = {(line.status, line.ref, line.attempt): line.number or 0 for line in self.postponed}
         keys = ((event, (str(event.kind).removeprefix("TASK_").lower(), event.ref, event.attempt)) for event in events)
         return {(event.workflow_id, event.event_id): told[key] for event, key in keys if key in told}

@@ -86,7 +86,7 @@ class Store:
         return self._folder() / ("store.db" if not self._deaths else f"store-{self._deaths}.db")
 
     def killed(self) -> None:
-        """Keep the files as they lie at this instant; `inner` opens that copy from now on.
+        """Keep the files as they are at this instant; `inner` opens that copy from now on.
 
         What a dead process leaves behind is not what a closed connection does: its log is neither rolled back nor
         merged.

@@ -39,7 +39,7 @@ _VERBS: Final = ("pause", "resume", "terminate", "retry", "restart", "rerun", "r
 
 
 class _Clock(VirtualClock):
-    """The world's time as one engine's machine tells it."""
+    """The world's time as one engine's machine shows it."""
 
     def __init__(self, world: World) -> None:
         super().__init__(0)
@@ -174,7 +174,7 @@ class World:
             self._store.killed()
             skew = machine.clock.skew
             if not self._store.in_memory:
-                # The files as they lay at that instant are what all machines go on with.
+                # All machines continue with the files as they were at that instant.
                 self._machines = [self._machine(one) for one in range(len(self._machines))]
             else:
                 self._machines[number] = self._machine(number)
@@ -314,7 +314,7 @@ class World:
     # ------------------------------------------------------------------ laws
 
     def problem(self) -> str | None:
-        """What is wrong with the store as it lies, or None."""
+        """What is wrong with the store as it is, or None."""
         engine = self._machines[0].engine
         found = [*self._seen, *(str(finding) for finding in engine.admin.check())]
         for workflow_id in engine.admin.workflow_ids():

@@ -75,6 +75,6 @@ def test_check_and_repair_of_the_index(shell: Shell) -> None:
         assert found.json["findings"] == [{"law": "the_index_agrees", "workflowId": "h", "text": "the index does not know it"}]
     assert shell("check", "h").code == 1
     repaired = shell("check", "--repair")
-    assert (repaired.code, "it is indexed anew" in repaired.out) == (1, True)
+    assert (repaired.code, "it is indexed again" in repaired.out) == (1, True)
     assert shell("search", "workflowId = h", "--json").json["totalHits"] == 1
     assert shell("check").code == 0

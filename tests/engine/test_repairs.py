@@ -288,7 +288,7 @@ def test_an_index_that_lost_a_row(tmp_path: Path) -> None:
         assert {finding.law for finding in engine.admin.check()} == {"the_store_is_sound"}
         assert [row.workflow_id for row in engine.executions()] == ["w"]
         report = engine.admin.repair()
-        assert "made anew" in report.done[0].text
+        assert "rebuilt" in report.done[0].text
         assert report.left == ()
         assert {row.workflow_id for row in engine.executions()} == {"w", "lost"}
 

@@ -233,7 +233,7 @@ def test_registering_workers() -> None:
     with pytest.raises(AlreadyExists, match="'t'"):
         Workers().include(workers, workers)
 
-    with pytest.raises(InvalidInput, match="does not tell what it takes"):
+    with pytest.raises(InvalidInput, match="does not show what it takes"):
         workers.add("u", min)
     with pytest.raises(InvalidInput, match="0 is below 1"):
         workers.task("u", concurrency=0)(lambda: None)

@@ -135,7 +135,7 @@ def test_a_difference_is_found_told_and_mended(one: Engine, planted: str) -> Non
     assert texts(one) == texts(one) == expected
     report = one.admin.repair()
     assert [(done.law, done.workflow_id, done.text) for done in report.done] == [
-        (LAW, workflow_id, f"{text}; it is indexed anew") for workflow_id, text in expected
+        (LAW, workflow_id, f"{text}; it is indexed again") for workflow_id, text in expected
     ]
     assert report.left == ()
     assert one.admin.check() == []
@@ -279,7 +279,7 @@ def test_a_damaged_index_is_made_anew(store: Backend) -> None:
         assert text == "the index cannot be compared: it is damaged"
         assert index.standing() == before
         report = one.admin.repair()
-        assert [done.text.partition(";")[0] for done in report.done] == ["the index was set aside and is made anew"]
+        assert [done.text.partition(";")[0] for done in report.done] == ["the index was set aside and is rebuilt"]
         assert index.standing()[0] != before[0]
         index.error = None
         assert one.admin.check() == []

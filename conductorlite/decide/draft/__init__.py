@@ -16,7 +16,7 @@ It is one class on another, by what they write: `view.View` reads and has the wo
 The work list has two ends. `schedule` items are a stack, so that what a fork schedules comes out in Conductor's order (heads
 depth first, then the JOIN); `advance` items are a queue, handled in the order in which tasks ended.
 
-What is not pretty: verbs that move rows about (retry, rerun, migrate) switch the counting off, and must count anew at their end
-(`recount`); and some state is set for the time of one call only (`strict`, `standpoint`, `beginning`), because what reads it lies
+What is not pretty: verbs that move rows about (retry, rerun, migrate) switch the counting off, and must count again at their end
+(`recount`); and some state is set for the time of one call only (`strict`, `standpoint`, `beginning`), because what reads it is
 deep in the rendering of a template.
 """

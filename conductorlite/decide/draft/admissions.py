@@ -55,7 +55,7 @@ class Admissions(Mailboxes):
     ) -> bool:
         """Ask for a slot: whether it is there; if not, `holder` joins the line, unless it is not to `wait`.
 
-        One that has asked before, at `asked_at`, asks again: it has its old place, and the journal tells when it has to wait.
+        One that has asked before, at `asked_at`, asks again: it has its old place, and the journal says when it has to wait.
         """
         act = f"ask {ref or ''}"
         again = asked_at is not None
@@ -98,7 +98,7 @@ class Admissions(Mailboxes):
         return admitted
 
     def give_back(self, key: str, holders: Iterable[str], *, of: str = "") -> None:
-        """Leave the line, or free a slot; who is next has it at once. `of` tells whose it was in the journal."""
+        """Leave the line, or free a slot; who is next has it at once. `of` names its holder in the journal."""
         act = f"give {of}"
         if self._told is not None:
             self._lived(act)
@@ -169,7 +169,7 @@ class Admissions(Mailboxes):
         return found
 
     def look_again(self, key: str, polled: str | None = None) -> None:
-        """Let in whom a window that has moved lets in, or those of a lane that was `polled`."""
+        """Let in those that a window that has moved lets in, or those of a lane that was `polled`."""
         act = f"look {key}"
         if self._told is not None:
             self._lived(act)
@@ -183,13 +183,13 @@ class Admissions(Mailboxes):
         self._tell(act, False, own)
 
     def was_let_in(self) -> None:
-        """Have the journal tell that the execution has a slot, which it was given before."""
+        """Have the journal record that the execution has a slot, which it was given before."""
         self._tell("ask ", True, ())
 
     def stands(self, key: str, holder: str, number: int, asker: str, *, of: str = "") -> bool:
-        """Whether a slot this execution has given to itself is its `asker`'s still: much may lie between, even a pause.
+        """Whether a slot this execution has given to itself is its `asker`'s still: much may happen between, even a pause.
 
-        `of` tells whose it was in the journal.
+        `of` names its holder in the journal.
         """
         act = f"stands {of}"
         if self._told is not None:
@@ -326,15 +326,15 @@ class Admissions(Mailboxes):
             **fields,
         )
 
-    # ------------------------------------------------------------------ what the journal tells
+    # ------------------------------------------------------------------ what the journal records
 
     def _tell(self, act: str, admitted: bool, own: tuple[str | None, ...]) -> None:
-        """Have the journal tell what came of an act, if anything did."""
+        """Have the journal record what came of an act, if anything did."""
         if admitted or own:
             self._tell_more("slots", [act, int(admitted), *(ref or "" for ref in own)])
 
     def _lived(self, act: str) -> bool:
-        """What came of an act when this turn was taken first; what the journal does not tell led to nothing."""
+        """What came of an act when this turn was taken first; what the journal does not record led to nothing."""
         told = self._told or []
         found = next((answer for answer in told if answer[0] == act), None)
         if found is None:

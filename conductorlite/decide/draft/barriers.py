@@ -1,4 +1,4 @@
-"""How large inputs and outputs may be: from where on they lie in the payload storage, and from where on they are refused."""
+"""How large inputs and outputs may be: from where on they are stored in the payload storage, and from where on they are refused."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _checked(instance: object, attribute: attrs.Attribute[int], value: object) -
 class Barriers:
     """Conductor's payload thresholds, in KB (1,024 bytes) of JSON as UTF-8; a payload is past one when it is larger.
 
-    Past the soft barrier (`…_payload_size_threshold`) a document lies in the payload storage, and the execution refers to it.
+    Past the soft barrier (`…_payload_size_threshold`) a document is stored in the payload storage, and the execution refers to it.
     One of up to 1,024 characters always stays in its row. Past the hard barrier (`max_…`) the task fails with
     FAILED_WITH_TERMINAL_ERROR, the workflow FAILED; a start is refused. A soft barrier that is not below the hard one keeps
     everything in the store. Fields take 1 to 16,384; raises InvalidInput. Source: Conductor's `ConductorProperties`.
@@ -52,7 +52,7 @@ class Barriers:
     max_task_input_payload_size_threshold: int = _threshold(10240)
     task_output_payload_size_threshold: int = _threshold(3072)
     max_task_output_payload_size_threshold: int = _threshold(10240)
-    #: Bytes that no soft barrier lies below.
+    #: The lowest soft barrier, in bytes.
     _least: int = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
@@ -108,7 +108,7 @@ class Barriers:
 
 
 def _placed(decision: Decision) -> Iterator[tuple[Place, Payload]]:
-    """Every payload of a decision and where it stands; a line of the journal tells of an input or an output."""
+    """Every payload of a decision and where it stands; a line of the journal records an input or an output."""
     yield "workflow_input", decision.workflow.input
     yield "workflow_output", decision.workflow.output
     rows: tuple[Task, ...] = decision.inserted + decision.updated

@@ -127,7 +127,7 @@ class Mailboxes(View):
     def overtaken(self, event: Event) -> list[Event]:
         """The events that its sender has written before it and a clock that was ahead has dated after it.
 
-        An execution's own time never runs back: an event that is due before the time at which it was written tells that an earlier
+        An execution's own time never runs back: an event that is due before the time at which it was written shows that an earlier
         turn of its sender was taken by such a clock. What was meant for later is not overtaken.
         """
         if event.sender in ("", event.workflow_id) or event.posted_at <= event.due_at:
@@ -145,7 +145,7 @@ class Mailboxes(View):
         )
 
     def replaced(self, event: Event) -> bool:
-        """Whether this turn has dated an event that it read anew: a deadline after a sign of life that was read before it."""
+        """Whether this turn has given an event that it read a new date: a deadline after a sign of life that was read before it."""
         return event.stored and event.event_id in self._timers
 
     def hold(self, event: Event) -> None:

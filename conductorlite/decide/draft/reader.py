@@ -1,6 +1,6 @@
 """What `decide` may ask of an execution while it decides: read-only, and answered from one fence.
 
-Absent is not unknown: a reader answers None only for what is known never to have been scheduled; whoever cannot tell raises. An
+Absent is not unknown: a reader answers None only for what is known never to have been scheduled; one that does not know raises. An
 answer is never changed, and is the same however often it is asked for in one turn. What a store raises goes through `decide` as it
 came: it is no answer. The same plan, answers, events and instant give the same decision.
 """

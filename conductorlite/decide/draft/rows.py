@@ -28,7 +28,7 @@ __all__ = ["PUT_OFF", "Draft", "attempt_id"]
 #: evaluated in the decision itself, where Conductor knows no delay.
 PUT_OFF: Final = frozenset({"WAIT", "HUMAN", "SUB_WORKFLOW", "START_WORKFLOW"})
 
-#: What a task becomes that its worker puts back: its output so far is told.
+#: What a task becomes that its worker puts back: its output so far is recorded.
 _OFFERED_AGAIN: Final = frozenset({TaskStatus.SCHEDULED, TaskStatus.PENDING})
 
 
@@ -64,7 +64,7 @@ class Draft(Admissions):
         self._history.append(HistoryEvent(n=n, at=self.now, kind=kind, status=status, **fields))
 
     def caused_by(self, cause: dict[str, Any] | None) -> None:
-        """Have the next line of the journal tell what led to it; what the turn does by itself has no cause."""
+        """Have the next line of the journal record what led to it; what the turn does by itself has no cause."""
         used = self._cause.get("used")
         self._cause = {} if cause is None else cause
         if cause is not None and self._history:
@@ -157,7 +157,7 @@ class Draft(Admissions):
     def put(self, task: Task, *, verb: bool = False, reason: str | None = None) -> Task:
         """Replace a row; a change of status is checked and journalled, counters follow. Returns the row as stored.
 
-        `reason` is told of a change after which the attempt is open still, and kept in no row.
+        `reason` is recorded for a change after which the attempt is open still, and kept in no row.
         """
         key = (task.ref, task.attempt)
         before = self._rows.get(key)
@@ -212,7 +212,7 @@ class Draft(Admissions):
             raise InvariantBroken(f"{owner or 'workflow'}: counts {count} live tasks")
 
     def drop(self, tasks: list[Task]) -> None:
-        """Delete ended tasks that are kept no longer, with all their attempts; the journal still tells of them."""
+        """Delete ended tasks that are kept no longer, with all their attempts; the journal still records them."""
         gone = {task.ref for task in tasks}
         for task in tasks:
             if task.live:
@@ -246,7 +246,7 @@ class Draft(Admissions):
         self._changes["last_ref"] = None
 
     def recount(self) -> None:
-        """Count anew what is live in every scope; everything must be loaded."""
+        """Count again what is live in every scope; everything must be loaded."""
         self.counting = True
         live: dict[str | None, int] = {}
         rows = self.everything()
@@ -343,7 +343,7 @@ class Draft(Admissions):
         )
 
     def cancel(self, task: Task, because: str | None = None) -> Task:
-        """End an open attempt because its execution ends, or what is around it: nothing follows. `because` is told to its child."""
+        """End an open attempt because its execution ends, or what is around it: nothing follows. `because` goes to its child."""
         self._end_child(task, because or f"parent workflow {task.workflow_id}: its task {task.ref!r} is canceled")
         self._leave_queue(task)
         gone: dict[str, Any] = {"lease": 0, "holder": None, **self._drop_timers(task)}
@@ -366,7 +366,7 @@ class Draft(Admissions):
     def addressee(self, event: Event) -> Task | None:
         """The attempt that an event is about, whatever it was renamed to since; else what has its name, or nothing.
 
-        An event names an attempt by its reference, and most by its id too, which is never changed. Where the id is not told, it
+        An event names an attempt by its reference, and most by its id too, which is never changed. Where the id is not given, it
         is derived from the name under which the attempt began.
         """
         ref = event.ref or ""
@@ -423,7 +423,7 @@ class Draft(Admissions):
 
 
 def attempt_id(workflow: Workflow, ref: str, attempt: int, generation: int) -> str:
-    """Id of an attempt. The head is the workflow's, so that ids of one execution lie together."""
+    """Id of an attempt. The head is the workflow's, so that ids of one execution are stored together."""
     head = derive_id("workflow", workflow.workflow_id)[:8]
     return head + derive_id(workflow.seed, workflow.workflow_id, ref, attempt, generation)[:24]
 

@@ -1,4 +1,4 @@
-"""An execution as a turn sees it: what its reader answers, with the turn's own changes laid over it."""
+"""An execution as a turn sees it: what its reader answers, with the turn's own changes on top of it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class View:
         self.reopening = False
         #: Rounds of loops begun in this piece of work, however many turns it was cut into.
         self.rounds = 0
-        #: Cleared while a verb rearranges rows; then the counters are counted anew.
+        #: Cleared while a verb rearranges rows; then the counters are counted again.
         self.counting = True
         #: Inputs that replace what would be rendered, by printed reference.
         self.given: dict[str, Mapping[str, Any]] = {}
@@ -103,7 +103,7 @@ class View:
         self._texts: dict[str, Payload] = {}
         self._definitions: dict[str, str] = {}
         self._history: list[HistoryEvent] = []
-        #: What led to the lines to come, until the first of them tells it.
+        #: What led to the lines to come, until the first of them records it.
         self._cause: dict[str, Any] = {}
         self._consumed: list[str] = []
         self._timers: dict[str, Event] = {}
@@ -263,18 +263,18 @@ class View:
         return digest
 
     def _use(self, digest: str) -> None:
-        """Have the journal tell that a definition was found at run time."""
+        """Have the journal record that a definition was found at run time."""
         if digest not in self._so_far("used"):
             self._tell_more("used", digest)
 
     def _so_far(self, name: str) -> Sequence[Any]:
-        """What the last line of this turn, or the next one if there is none yet, tells under a name of its cause."""
+        """What the last line of this turn, or the next one if there is none yet, records under a name of its cause."""
         cause = self._cause if not self._history else parse(self._history[-1].cause or "{}")
         found: Sequence[Any] = cause.get(name, ())
         return found
 
     def _tell_more(self, name: str, what: object) -> None:
-        """Have the journal tell more under a name of a cause: in the last line of this turn, or in the next one."""
+        """Have the journal record more under a name of a cause: in the last line of this turn, or in the next one."""
         told = [*self._so_far(name), what]
         if not self._history:
             self._cause[name] = told
@@ -283,8 +283,8 @@ class View:
         self._history[-1] = attrs.evolve(last, cause=canonical({**parse(last.cause or "{}"), name: told}))
 
     def evaluated(self, seed: str, values: Mapping[str, Json], ask: Callable[[], Json]) -> Json:
-        """What a script answers that is seeded with `seed`. That a bound ended it is told in the journal, and is so again when a
-        record is lived again, on a machine of any speed; whatever else it raises goes on.
+        """What a script answers that is seeded with `seed`. That a bound ended it is recorded in the journal, and is so again when
+        a record is lived again, on a machine of any speed; whatever else it raises goes on.
         """
         try:
             return self.reader.script(seed, values, self.now, ask)

@@ -138,7 +138,7 @@ def _schedule_body(draft: Draft, node: Node, loop: Task, number: int) -> None:
 
 
 def _items(draft: Draft, node: Node, loop: Task) -> list[Json] | None:
-    """The list the loop runs over, resolved anew as in Conductor; None when it runs on a condition only."""
+    """The list the loop runs over, resolved again as in Conductor; None when it runs on a condition only."""
     if node.items is None:
         return None
     value = node.items.render(DraftSource(draft, node.items.reads, loop.task_id))

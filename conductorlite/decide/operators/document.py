@@ -16,7 +16,7 @@ from conductorlite.plan.compile import Node
 
 __all__ = ["DraftSource", "rendered", "task_values", "workflow_values"]
 
-#: What a running loop tells of itself without looking at its rounds.
+#: What a running loop shows of itself without looking at its rounds.
 _LOOP_KEYS: Final = frozenset({"iteration", "loopIndex", "loopItem"})
 
 #: Members of a root that are documents, and may be large.

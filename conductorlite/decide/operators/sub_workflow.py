@@ -221,7 +221,7 @@ def schedule_sub_workflow(
 def start_child(draft: Draft, task: Task, due_at: int, *, again: bool = False) -> None:
     """Post the start of the execution that a SUB_WORKFLOW row says; one that has begun already takes no notice.
 
-    One that has ended already tells so, unless it is started `again` only in case it never began.
+    One that has ended already reports so, unless it is started `again` only in case it never began.
     """
     said = draft.value(task.input)
     version = said["subWorkflowVersion"] or 1

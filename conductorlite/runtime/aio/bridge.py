@@ -38,13 +38,13 @@ _PAGE: Final = 500
 
 
 class _Order(Generic[T]):
-    """A call on its way to a thread, and the future of whoever awaits it."""
+    """A call on its way to a thread, and the future of its awaiter."""
 
     def __init__(self, work: Callable[[], T], unwanted: Callable[[T], None] | None = None) -> None:
         self.future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._work = work
         self._unwanted = unwanted
-        #: Who was first, the thread or whoever takes it back: one step of a dict decides.
+        #: Who was first, the thread or the caller that takes it back: one step of a dict decides.
         self._fate: dict[str, bool] = {}
 
     def drop(self) -> bool:
@@ -64,11 +64,11 @@ class _Order(Generic[T]):
                 self.refuse(result)
 
     def fail(self, error: BaseException) -> None:
-        """Tell whoever awaits it that it failed."""
+        """Notify the awaiter that it failed."""
         _post(self.future, _fail, error)
 
     def refuse(self, result: T) -> None:
-        """Whoever awaited the result does not any more."""
+        """The awaiter of the result does not wait any more."""
         if self._unwanted is not None:
             self._unwanted(result)
 
@@ -141,7 +141,7 @@ class Bridge:
                 self.engine.stop()
                 await asyncio.wait([order.future])
                 order.future.exception()  # looked at, or asyncio would complain
-                # It may have returned just before it was told to; then the next one must not find the message.
+                # It may have returned just before it was asked to; then the next one must not find the message.
                 self.engine.driver.forget_stop()
             raise
 
@@ -289,7 +289,7 @@ class Bridge:
         if not others:
             self._awaited.pop(workflow_id, None)
         if not self._awaited:
-            self.engine.core.turns.wake()  # whoever drives on behalf of nobody may stop
+            self.engine.core.turns.wake()  # a driver on behalf of no caller may stop
             if self._glancing is not None and self._glancing.get_loop() is asyncio.get_running_loop():
                 self._glancing.cancel()
 
@@ -337,7 +337,7 @@ class Bridge:
     async def _glance_while_awaited(self) -> None:
         while self._awaited and not self._closed:
             await asyncio.sleep(_GLANCE)
-            with suppress(EngineClosed, StorageError):  # the next look will tell
+            with suppress(EngineClosed, StorageError):  # the next look will show it
                 await self.call(self._look)
             if self._awaited:  # unless somebody does
                 self._drive_on_behalf()
@@ -354,7 +354,7 @@ class Bridge:
     # ------------------------------------------------------------------ the end
 
     async def close(self) -> None:
-        """Stop whoever drives, release the store and the threads; idempotent."""
+        """Stop the drivers, release the store and the threads; idempotent."""
         if self._closed:
             return
         refuse_callers(self.engine.core.turns, "close")

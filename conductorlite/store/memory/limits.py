@@ -154,7 +154,7 @@ class LimitWrites(LimitReads, BaseWrites):
                 self._forget_limit(key)
 
     def _forget_limit(self, key: str) -> None:
-        """Delete the row of a limit; whoever has read it is fenced out, also by one that comes back."""
+        """Delete the row of a limit; a turn that has read it is fenced out, also by one that comes back."""
         store = self._store
         limit = store.drop(store.limits, key)
         if limit is not None:

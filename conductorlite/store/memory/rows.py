@@ -86,7 +86,7 @@ class Ordered(Generic[Key]):
             del self._blocks[at], self._tops[at]
 
     def _mend(self) -> None:
-        """Make the blocks anew after a change that was interrupted: its key is in or not, and no other one is lost."""
+        """Rebuild the blocks after a change that was interrupted: its key is in or not, and no other one is lost."""
         keys = sorted({key for block in self._blocks for key in block})
         blocks = [keys[at : at + _BLOCK // 2] for at in range(0, len(keys), _BLOCK // 2)]
         self._tops = [block[-1] for block in blocks]
@@ -198,7 +198,7 @@ class Store:
         self.unpolled: dict[str, bool] = {}
         self.members_of: dict[str, dict[tuple[str, str], bool]] = {}
         self.logs: dict[str, list[TaskLog]] = {}
-        #: What lies in the payload storage by execution and hash, the executions that refer to a key, and what is loose:
+        #: What is in the payload storage, by execution and hash, the executions that refer to a key, and what is loose:
         #: by key and execution, since when.
         self.externals: dict[str, dict[str, ExternalPayload]] = {}
         self.external_users: dict[str, frozenset[str]] = {}

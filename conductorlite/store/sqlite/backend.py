@@ -53,7 +53,7 @@ class SQLiteBackend:
     """A store in one SQLite file, durable at every commit (`synchronous="FULL"`) or at every checkpoint ("NORMAL").
 
     NORMAL never loses consistency, but a power cut may lose the newest commits. `busy_timeout_ms` bounds every wait
-    for another writer, `max_size_bytes` the file. `counting=True` fills `counts`. `kernel` tells the running kernel from
+    for another writer, `max_size_bytes` the file. `counting=True` fills `counts`. `kernel` distinguishes the running kernel from
     others (default: its boot id): engines that name the same one see by a lock whether another one's process is alive.
     Opening raises StorageReadOnly, StorageCorrupt, SchemaTooNew, StorageBusy, StorageFull or StorageError, each with the
     file unchanged.
@@ -173,7 +173,7 @@ class SQLiteBackend:
             return self._reserve.make_room(writer)
 
     def compact(self) -> None:
-        """Write the file anew without the space of what was deleted; needs as much room again for as long as it lasts.
+        """Write the file again without the space of what was deleted; needs as much room again for as long as it lasts.
 
         Raises StorageBusy when others use the file, InvariantBroken inside a transaction of this thread.
         """
@@ -201,7 +201,7 @@ class SQLiteBackend:
         return () if found == ["ok"] else found
 
     def rebuild_indexes(self) -> None:
-        """Make every index anew from its table, in one transaction."""
+        """Rebuild every index from its table, in one transaction."""
         with within(_Alone(self)) as writer:
             writer.execute("REINDEX")
             self._commits += 1
@@ -314,7 +314,7 @@ def _ended(connection: sqlite3.Connection, *, clean: bool) -> bool:
         if not clean:
             connection.close()
     except sqlite3.Error:
-        return clean  # what is wrong with it, the next statement tells
+        return clean  # what is wrong with it, the next statement shows
     return clean
 
 

@@ -110,7 +110,7 @@ def _key(path: str) -> tuple[int, int]:
 
 
 def release(settings: Settings) -> None:
-    """Tell that every connection made with these settings is closed."""
+    """Note that every connection made with these settings is closed."""
     with _opened.mutex.held():
         _opened.discard(settings)
 
@@ -130,7 +130,7 @@ def translated(error: sqlite3.Error, path: str) -> ConductorliteError:
 def open_writer(settings: Settings) -> sqlite3.Connection:
     """The connection that writes: the file checked, its schema brought up to date, in WAL mode.
 
-    While a store is being made, whoever else opens it waits up to 30 s, or the busy timeout if that is longer.
+    While a store is being made, another process that opens it waits up to 30 s, or the busy timeout if that is longer.
     Raises StorageReadOnly, StorageCorrupt, SchemaTooNew with nothing changed; StorageBusy, StorageFull, StorageError.
     """
     path = settings.path

@@ -89,7 +89,7 @@ class Reserve:
         return self._reuse_log(writer) or made
 
     def _reuse_log(self, writer: sqlite3.Connection) -> bool:
-        """Have the log begin anew where there is room for what the file grows by; else it would take what there is, and fail."""
+        """Have the log start again where there is room for what the file grows by; else it would take what there is, and fail."""
         if _size(writer) - _bytes(self._database) > self._free():
             return False
         return int(sqlite3.Cursor(writer).execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[2]) > 0
@@ -174,7 +174,7 @@ def _size(connection: sqlite3.Connection) -> int:
     return int(pages) * int(page)
 
 
-#: How often a copy is made anew because documents it refers to were removed meanwhile.
+#: How often a copy is made again because documents it refers to were removed meanwhile.
 _TRIES: Final = 3
 
 

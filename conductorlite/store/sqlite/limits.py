@@ -62,7 +62,7 @@ PUT_MEMBER: Final = f"INSERT OR REPLACE INTO limit_members ({_MEMBER}) VALUES ({
 DROP_MEMBER: Final = "DELETE FROM limit_members WHERE key = ? AND holder = ?"
 HOLDERS: Final = f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND holder > ? AND state <> 'WAITING' ORDER BY holder LIMIT ?"
 WAITING: Final = "SELECT count(*) FROM limit_members WHERE key = ? AND state = 'WAITING'"
-#: By the priority the index skips what lies behind; of equal priority it is read to its end.
+#: By the priority the index skips what is behind; of equal priority it is read to its end.
 BEFORE: Final = f"{WAITING} AND priority >= ? AND (-priority, asked_at, created_at, workflow_id, seq, holder) < (?, ?, ?, ?, ?, ?)"
 
 
@@ -189,7 +189,7 @@ class LimitWrites(LimitReads, BaseWrites):
                 self._forget_limit(limit.key)
 
     def _forget_limit(self, key: str) -> None:
-        """Delete the row of a limit, unless somebody waits; whoever has read it is fenced out, also by one that comes back."""
+        """Delete the row of a limit, unless an execution waits; who has read it is fenced out, also by one that comes back."""
         fence = self._execute(LIMIT, (key,)).fetchone()[1]
         if self._execute(FORGET_LIMIT, (key, fence, key)).rowcount:
             self._execute(NOTE_FORGOTTEN, (fence,))

@@ -5,7 +5,7 @@ Presence: the sign that a holder is alive: a lock on a file of its own, which th
 Never on the database: to close any descriptor of that drops SQLite's own locks. A POSIX lock (`lockf`) is its process's, and no
 forked child's; it is dropped too when its process closes any other descriptor of the file, so a process never opens a second time
 what it has locked itself. The lock says nothing to another kernel, or through another mount of the same storage: a place names
-the kernel, the device and the file's number, and whoever does not see the same three cannot look there.
+the kernel, the device and the file's number, and a process that does not see the same three cannot look there.
 
 Marks: marks of turns under way, in a folder beside the database: `Marks`.
 
@@ -62,7 +62,7 @@ _own: Final = _Own()
 
 
 def this_kernel() -> str:
-    """What tells the running kernel from every other one, and from itself before it was started anew; empty: not known."""
+    """What distinguishes the running kernel from every other one, and from itself before it was restarted; empty: not known."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -106,7 +106,7 @@ class SQLitePresence:
             self.remove()
 
     def leave(self) -> None:
-        """End it, telling that the holder went of its own will; in a forked child, nothing."""
+        """End it, recording that the holder ended by itself; in a forked child, nothing."""
         if self._file >= 0 and self._files is _own.files:
             with suppress(OSError):
                 os.write(self._file, _LEFT)
@@ -364,7 +364,7 @@ def _locked(file: int) -> bool:
 
 
 def _process() -> str:
-    """What tells this process from all that live; a number alone may be another's in another container."""
+    """What distinguishes this process from all that live; a number alone may be another's in another container."""
     try:
         begun = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[19]
         return f"{os.getpid()}-{begun}-{Path('/proc/self/ns/pid').stat().st_ino}"

@@ -1,7 +1,7 @@
 """Rows of SQLite and the frozen values they stand for, both ways.
 
 A payload cell holds the canonical text, or, for a large payload, `#` and the hash of the text, which no JSON begins
-with; the text itself lies once in `texts`. An event is an event and carries its text whole, however long: it is read
+with; the text itself is stored once in `texts`. An event is an event and carries its text whole, however long: it is read
 once and deleted.
 
 Column orders are chosen so that one tuple serves the INSERT and the UPDATE of a row: what may change first, identity
@@ -221,7 +221,7 @@ def task_of(row: Row) -> Task:
 
 HISTORY_COLUMNS: Final = (*("workflow_id", "n", "at", "kind", "status", "ref", "attempt", "number", "reason", "payload", "cause"),)
 _HISTORY_KIND: Final = {member.value: member for member in HistoryKind}
-#: Lines that tell of a move tell a status there is.
+#: Lines that record a change of status name a status there is.
 _STATUS_TOLD: Final[dict[HistoryKind, Mapping[str, object]]] = {
     HistoryKind.TASK: _TASK_STATUS,
     HistoryKind.WORKFLOW: _WORKFLOW_STATUS,

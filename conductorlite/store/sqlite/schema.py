@@ -1,14 +1,14 @@
 """The SQLite schema and its migrations: one EXCLUSIVE transaction, safe when several processes open at once.
 
 Each schema is the list of statements that makes it of the one before: 1 executions, their inboxes and queues, the registry; 2 what
-stands around the decider; 3 when the store was driven; 4 who has tasks in hand; 5 rate limits count what is handed to workers;
+stands around the decider; 3 when the store was driven; 4 who holds tasks; 5 rate limits count what is handed to workers;
 6 what was indexed, by fences.
 
 The file carries conductorlite's `application_id` and the schema's number as `user_version`. Both are set in the
 transaction that creates the tables, and before the file is switched to WAL, so the header of the file itself always
-tells whose it is.
+says whose it is.
 
-Layout. What a turn touches lies together: tasks, history, inbox and messages are WITHOUT ROWID and clustered by
+Layout. What a turn touches is stored together: tasks, history, inbox and messages are WITHOUT ROWID and clustered by
 workflow. Rows that may be wide (workflows, texts, definitions) are ordinary tables, because an index b-tree spills
 rows over 1 KB into overflow pages. Every secondary index on a hot table is partial or serves a statement of every
 turn: each one costs a page in the log of each commit. Those of workflows, along which executions are listed, hold only
@@ -163,7 +163,7 @@ CREATE INDEX event_executions_name ON event_executions (name, created, event, me
 CREATE INDEX event_executions_message ON event_executions (message_id, created, name, event, number);
 """
 
-#: Schedules. `text` is what is wanted, `progress` how far it has come; their events lie in the inbox of `address`.
+#: Schedules. `text` is what is wanted, `progress` how far it has come; their events are in the inbox of `address`.
 _SCHEDULES: Final = """
 CREATE TABLE schedules (
     name TEXT PRIMARY KEY NOT NULL, address TEXT NOT NULL, text TEXT NOT NULL, progress TEXT NOT NULL,
@@ -171,7 +171,7 @@ CREATE TABLE schedules (
 ) STRICT;
 """
 
-#: What lies in the payload storage: for whom, and what may lie there for nobody.
+#: What is in the payload storage: for which execution, and what may be there for none.
 _PAYLOADS: Final = """
 CREATE TABLE external_payloads (
     workflow_id TEXT NOT NULL, digest TEXT NOT NULL, size INTEGER NOT NULL, key TEXT NOT NULL,
@@ -183,9 +183,9 @@ CREATE TABLE loose_payloads (
 ) STRICT, WITHOUT ROWID;
 """
 
-#: What an index is told. `feed` has a row while one is fed: `reader` names it, `position` counts its meals, `removals` deletions;
-#: `noting` is where the noting of what was stored before goes on, `until` the last change that came of that. The triggers that
-#: fill `changes` are made when the feed begins and dropped when it ends: without an index nothing is noted.
+#: What goes into an index. `feed` has a row while there is one: `reader` names it, `position` counts its batches, `removals`
+#: deletions; `noting` is where the noting of what was stored before goes on, `until` the last change that came of that. The
+#: triggers that fill `changes` are made when the feed begins and dropped when it ends: without an index nothing is noted.
 _CHANGES: Final = """
 CREATE TABLE feed (
     id INTEGER PRIMARY KEY CHECK (id = 0), reader TEXT NOT NULL, position INTEGER NOT NULL, removals INTEGER NOT NULL,
@@ -213,7 +213,7 @@ CREATE TABLE schema_defs (
 """
 
 #: Owners: who alone takes turns (empty: anybody). Events carry the owner of their execution, so that what is due is found along
-#: one index, whoever asks.
+#: one index, no matter who asks.
 _OWNERS: Final = """
 ALTER TABLE workflows ADD COLUMN owner TEXT NOT NULL DEFAULT '';
 ALTER TABLE inbox ADD COLUMN owner TEXT NOT NULL DEFAULT '';

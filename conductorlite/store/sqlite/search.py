@@ -1,8 +1,8 @@
 """The index in the store's own file: documents of executions and attempts, by which they are searched.
 
 For executions and for tasks a narrow table of fields, the values inside payloads, and the words. The narrow tables are what
-conditions walk; texts that are only shown lie apart. Values are keyed by path and value, so that a comparison is one range. The
-tables are made when a store is searched first; an index of another form is made anew. A search becomes SQL: names of tables and
+conditions walk; texts that are only shown are stored apart. Values are keyed by path and value, so that a comparison is one range.
+The tables are made when a store is searched first; an index of another form is rebuilt. A search becomes SQL: names of tables and
 columns come from `store.documents`, everything a user wrote is bound.
 """
 
@@ -19,7 +19,7 @@ from conductorlite.store.search import FAILED, Asked, SearchResult, TaskSummary,
 
 __all__ = ["Rendered", "SQLiteIndex"]
 
-#: Raised whenever what is indexed, or how, is changed: older indexes are then made anew.
+#: Raised whenever what is indexed, or how, is changed: older indexes are then rebuilt.
 _FORM: Final = "1"
 
 #: Along which columns a search is likely to walk: all with the default sort behind them.
@@ -168,7 +168,7 @@ class SQLiteIndex:
         return words
 
     def _drop_words(self, subject: Subject, known: int, words: str) -> None:
-        """The full-text index holds no texts: it is told what it was told."""
+        """The full-text index holds no texts: a deletion gives it the texts that were inserted."""
         table = f"search_{subject.name}_texts_fts"
         self._execute(f"INSERT INTO {table} ({table}, rowid, words) VALUES ('delete', ?, ?)", (known, words))
 
@@ -447,5 +447,5 @@ def _after(text: str) -> Cell:
 
 
 def _matched(phrase: Phrase) -> str:
-    """A phrase as FTS5 takes it: words are letters and digits of ASCII."""
+    """A phrase as FTS5 takes it: words consist of alphabetic ASCII characters and digits."""
     return f'"{" ".join(phrase.words)}"' + ("*" if phrase.open else "")

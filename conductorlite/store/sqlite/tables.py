@@ -51,7 +51,7 @@ _LOOSEN: Final = "INSERT OR REPLACE INTO loose_payloads (key, workflow_id, at) V
 _TIGHTEN: Final = "DELETE FROM loose_payloads WHERE key = ? AND at <= ?"
 _TIGHTEN_FOR: Final = "DELETE FROM loose_payloads WHERE key = ? AND workflow_id = ?"
 
-#: What an execution leaves in the storage when it is removed is loose, unless it is being put there anew.
+#: What an execution leaves in the storage when it is removed is loose, unless it is being put there again.
 REMOVE_EXTERNALS: Final = (
     "INSERT INTO loose_payloads (key, workflow_id, at) SELECT DISTINCT key, workflow_id, 0 FROM external_payloads"
     " WHERE workflow_id = ? ON CONFLICT DO NOTHING",

@@ -148,7 +148,7 @@ class ChangeConformance:
             assert _changed(view) == []
 
     def test_removals_whatever_comes_after(self, backend: Backend) -> None:
-        """A removal is kind, and apart from it what lives again under the id, in the store or in the archive."""
+        """A removal is kind, and apart from it what was started again under the id, in the store or in the archive."""
         _create(backend, "a", "t")
         _begin(backend)
         _tell(backend)
@@ -171,7 +171,7 @@ class ChangeConformance:
             assert _changed(view) == [("x", None, None), ("b", None, None), ("b", 1, None)]
 
     def test_what_changes_meanwhile_is_told_again(self, backend: Backend) -> None:
-        """A turn, a removal, or another life of an id between the look and the telling."""
+        """A turn, a removal, or another life of an id between the look and the update."""
         for name in ("a", "b", "c", "d"):
             _create(backend, name, "t")
         _begin(backend)
@@ -208,7 +208,7 @@ class ChangeConformance:
             assert (view.behind(FeedKind.EXTERNAL, 9), view.is_pending(FeedKind.EXTERNAL, "b")) == (0, False)
 
     def test_notes_are_undone_with_their_change(self, backend: Backend) -> None:
-        """A transaction that fails leaves nothing to tell."""
+        """A transaction that fails leaves nothing to index."""
         _begin(backend)
         try:
             with backend.writing() as tx:

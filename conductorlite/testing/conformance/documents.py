@@ -2,7 +2,7 @@
 
 Documents of executions and attempts, and searches for them, to draw from: few values, so that they meet.
 
-What an index was told, and whether it answers as looking at that does.
+What was put into an index, and whether it answers as looking at that does.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _INHERITED: Final = {"workflowType": "workflowType", "workflowPriority": "priori
 
 
 class Shelf:
-    """What an index was told, kept as a dict: what it must know."""
+    """What was put into an index, kept as a dict: what it must know."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, tuple[str, int] | None], Document] = {}

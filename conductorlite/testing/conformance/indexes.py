@@ -136,7 +136,7 @@ class IndexConformance(AnswerConformance):
                     assert (tx.identity, tx.position) == before
 
     def test_a_change_is_seen_when_it_ends(self, tmp_path: Path) -> None:
-        """Another handle sees nothing of a change before, or is told that it must wait, and all of it after."""
+        """Another handle sees nothing of a change before, or gets an error that it must wait, and all of it after."""
         shelf = Shelf()
         with self.opened(tmp_path) as index, self.opened(tmp_path) as other:
             before = other.standing()

@@ -2,9 +2,9 @@
 
 The contract of what a store keeps of when it was driven.
 
-The contract of holders: who has which attempts in hand, and how it is seen that one is no more.
+The contract of holders: who holds which attempts, and how it is seen that a holder has ended.
 
-The part of the suite about owners: whose events are due for whom, and how all that is somebody's becomes another's.
+The part of the suite about owners: which events are due for which owner, and how all that one owner has becomes another's.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class OwnerConformance:
     """Executions that belong to one engine."""
 
     def test_what_is_due_is_due_for_its_owner(self, backend: Backend) -> None:
-        """Events of an execution are found by its owner alone; without one, by whoever asks for everybody's."""
+        """Events of an execution are found by its owner alone; without one, by a reader that asks for those of every owner."""
         _owned(backend, "mine", "a")
         _owned(backend, "ours", "")
         with backend.reading() as view:

@@ -51,7 +51,7 @@ class PayloadConformance:
             assert not view.external_used("cc/other.json")
 
     def test_texts_and_externals_stand_beside_each_other(self, backend: Backend) -> None:
-        """What is stored in the store is found there, whatever lies outside."""
+        """What is stored in the store is found there, whatever is stored outside."""
         text, one = large(), _external()
         row = started(backend)
         with backend.writing() as tx:
@@ -61,7 +61,7 @@ class PayloadConformance:
             assert {digest: payload.text for digest, payload in found.items()} == {text.digest: text.text}
 
     def test_loose_payloads(self, backend: Backend) -> None:
-        """What is loose is found page by page, oldest or not, as of an instant; noting it again dates it anew."""
+        """What is loose is found page by page, oldest or not, as of an instant; noting it again dates it again."""
         noted = [
             LoosePayload(key=key, workflow_id=owner, at=at) for key, owner, at in (("b", "w", 5), ("a", "v", 3), ("a", "w", 9))
         ]

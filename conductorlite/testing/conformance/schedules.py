@@ -53,7 +53,7 @@ class ScheduleConformance:
     """Schedules, their fence, their events."""
 
     def test_a_schedule_is_stored_under_its_fence(self, backend: Backend) -> None:
-        """Each write raises the fence; whoever has read an older one, or none, changes nothing."""
+        """Each write raises the fence; a writer that has read an older one, or none, changes nothing."""
         with backend.writing() as tx:
             assert tx.schedule("s") is None
             tx.put_schedule(_row(), [], [])
@@ -67,7 +67,7 @@ class ScheduleConformance:
             assert list(view.inbox("schedule:s")) == []
 
     def test_a_schedule_that_is_not_there_has_no_fence(self, backend: Backend) -> None:
-        """It can only be made anew."""
+        """It can only be rebuilt."""
         with pytest.raises(FencedOut), backend.writing() as tx:
             tx.put_schedule(_row(fence=1), [], [])
         with backend.reading() as view:

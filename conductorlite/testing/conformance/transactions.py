@@ -62,7 +62,7 @@ class Turn:
     gone: tuple[str, ...]
     release_held: bool
     outgoing: Outgoing
-    #: What a new execution is called, belongs to and claims, and from whom.
+    #: The id, owner and claims of a new execution, and who claims them.
     name: str
     correlation_id: str | None
     parent: str | None
