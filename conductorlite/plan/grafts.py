@@ -5,7 +5,7 @@ into a definition of their own, embedded by hash like every other, and compiled.
 the node they grow from: its loops, its scopes, its place in the flow. Tasks carry the hashes (`grafts`).
 
 To be read or drawn, a definition is given them too: a dynamic fork gets its branches as `fork_tasks`, its JOIN the references it
-collects; a DYNAMIC becomes what it stands for. Of what is made anew in every round of a loop the newest counts.
+collects; a DYNAMIC becomes what it stands for. Of what is made again in every round of a loop the newest counts.
 """
 
 from __future__ import annotations
