@@ -210,9 +210,9 @@ class Waits:
     polls: Sequence[PollData] | None = None
     standings: Mapping[str, Standing] = attrs.field(factory=dict)
     left: DrivenLeft = attrs.field(factory=dict)
-    places: dict[str, TreePosition] = attrs.field(factory=dict)
-    last: dict[str, Task] = attrs.field(factory=dict)
-    newest: dict[str, Task] = attrs.field(factory=dict)
+    places: dict[str, TreePosition] = attrs.field(init=False, factory=dict)
+    last: dict[str, Task] = attrs.field(init=False, factory=dict)
+    newest: dict[str, Task] = attrs.field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self.places = positions(unfolded(self.workflow), compensations=True)
@@ -378,7 +378,7 @@ class Waits:
         if workflow_id not in self.below:
             return
         workflow, inbox = self.below[workflow_id]
-        case = attrs.evolve(self, workflow=workflow, inbox=inbox, history=(), places={}, last={}, newest={})
+        case = attrs.evolve(self, workflow=workflow, inbox=inbox, history=())
         if workflow.parked is not None or workflow.status is not WorkflowStatus.RUNNING:
             status: ReasonKind = "PARKED" if workflow.parked is not None else "PAUSED" if not workflow.status.terminal else "ENDED"
             yield case._say(status, f"it is {'parked' if status == 'PARKED' else workflow.status}", further=True)
