@@ -64,10 +64,10 @@ with Engine(SQLiteBackend(Path(folder, "store.db")) if folder else None, clock=V
             except (InvalidQuery, InvalidInput) as error:
                 said = f"{type(error).__name__}: {error}".encode("ascii", "backslashreplace").decode()
             took = time.process_time() - began
-            health = engine.index_health()
+            health = engine.admin.index_health()
             if indexed and (not health.complete or health.error or health.damaged):
                 said = f"the index is not well: {health}"
-            found[f"{verb.__name__}: {name}"] = [said, took]
+            found[f"{verb.__qualname__}: {name}"] = [said, took]
         run = engine.start(unrelated)
         engine.run_until_idle()
         if engine.get(run.workflow_id).status != "COMPLETED":
