@@ -41,7 +41,7 @@ _COLOURS = {
 
 
 def discard_output() -> None:
-    """Have what nobody reads go nowhere: the interpreter flushes its streams at its end, and would report a closed pipe."""
+    """Have what no reader takes go nowhere: the interpreter flushes its streams at its end, and would report a closed pipe."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:

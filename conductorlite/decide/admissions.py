@@ -125,7 +125,7 @@ def let_in(draft: Draft) -> None:
 
 
 def withdraw(draft: Draft) -> None:
-    """Leave every line: a paused execution holds up nobody. What waited asks again when it is resumed."""
+    """Leave every line: a paused execution holds up no other. What waited asks again when it is resumed."""
     if not draft.plan.limited and not draft.field("rate_limited"):
         return
     waiting = [task for task in draft.all_live() if task.status is TaskStatus.PENDING and task.limit_key is not None]
@@ -185,7 +185,7 @@ def on_granted(draft: Draft, event: Event) -> None:
 
 
 def on_offer_ends(draft: Draft, event: Event) -> None:
-    """Nobody has taken what was offered under a rate limit: it goes back to its place in the line, and its lane is passed over.
+    """No worker has taken what was offered under a rate limit: it goes back to its place in the line, and its lane is passed over.
 
     Its poll timeout goes on: it waits for a worker, not for the limit.
     """

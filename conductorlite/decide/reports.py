@@ -57,7 +57,7 @@ def on_poll(draft: Draft, event: Event) -> None:
         return
     said = draft.value(event.data)
     if said.get("holder") and task.deaths >= ALONE_AFTER and not said.get("alone"):
-        draft.reply(event, Outcome.ALONE, "whoever had it in hand died, twice: it is handed out alone")
+        draft.reply(event, Outcome.ALONE, "the workers that held it died, twice: it is handed out alone")
         return
     node = draft.node(task)
     if not _may_begin(draft, node, task):
@@ -120,7 +120,7 @@ def _may_begin(draft: Draft, node: Node, task: Task) -> bool:
 
 
 def on_report(draft: Draft, event: Event) -> None:
-    """Take what a worker, or somebody in its place, says of a task."""
+    """Take what a worker, or another caller, says of a task."""
     task = _addressed(draft, event)
     if task is None:
         draft.reply(event, Outcome.IGNORED, "the attempt has ended")
@@ -158,7 +158,7 @@ def on_report(draft: Draft, event: Event) -> None:
 
 
 def _completes_later(draft: Draft, task: Task, result: dict[str, Any]) -> bool:
-    """Whether the worker only sets something going that somebody else will report on (`asyncComplete`).
+    """Whether the worker only sets something going that another caller will report on (`asyncComplete`).
 
     As in Conductor it has no meaning for SIMPLE tasks; the report that completes the task carries no lease.
     """
@@ -167,7 +167,7 @@ def _completes_later(draft: Draft, task: Task, result: dict[str, Any]) -> bool:
 
 
 def _handed_over(draft: Draft, task: Task, said: dict[str, Any]) -> None:
-    """The worker has done its part: nobody holds the task, and no sign of life is expected any more."""
+    """The worker has done its part: no worker holds the task, and no sign of life is expected any more."""
     if task.response_timeout_at is not None:
         draft.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
     task = draft.put(attrs.evolve(task, updated_at=draft.now, lease=0, holder=None, response_timeout_at=None, **said))
@@ -236,7 +236,7 @@ _WHY: Final = {
     "silent": "given back: nothing was heard from the process of {} within its lease",
 }
 
-#: Those after which nobody gave it back.
+#: Those after which no worker gave it back.
 _DEATHS: Final = frozenset({"died", "silent"})
 
 

@@ -3,8 +3,8 @@
 Each deadline is one event, so it fires once and never early. Poll, task and total timeouts follow the task's `timeoutPolicy`; a
 response timeout always leads to the retry rules, because it means a dead worker (Conductor ignores the policy there too).
 While the workflow is paused only its own timeout and the end of a WAIT take effect; the others are held until it resumes.
-Poll, response and task timeouts that nobody wrote count only time in which the store was driven: one that comes due too early is
-dated again, and the journal records it.
+Poll, response and task timeouts that no definition sets count only time in which the store was driven: one that comes due too early
+is dated again, and the journal records it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _due(draft: Draft, event: Event, deadline: str) -> Task | None:
 def _expired(draft: Draft, event: Event, deadline: str) -> Task | None:
     """The open attempt whose time is over; None when the event is void, has to wait, or is dated again.
 
-    What nobody wrote counts only time in which the store was driven: what is left of it is put off.
+    What no definition sets counts only time in which the store was driven: what is left of it is put off.
     """
     task = _due(draft, event, deadline)
     left = 0 if task is None or counted(event) is None else draft.reader.left(event)
@@ -87,7 +87,7 @@ def on_poll_timeout(draft: Draft, event: Event) -> None:
 
 
 def _waits_for_its_limit(draft: Draft, task: Task) -> bool:
-    """Whether a task that nobody took when it was offered is in its line again, because its queue was polled since."""
+    """Whether a task that no worker took when it was offered is in its line again, because its queue was polled since."""
     key = task.limit_key
     return task.status is TaskStatus.PENDING and (key is None or not draft.is_unpolled(key, lane_of(draft, task), of=task.ref))
 

@@ -138,7 +138,7 @@ class Admin(Retention):
         return chain.from_iterable(execution_pages(self._backend, wanted))
 
     def export(self, workflow_id: str) -> dict[str, Any]:
-        """An execution as one JSON document that `conductorlite.testing.replay` can live again.
+        """An execution as one JSON document that `conductorlite.testing.replay` can replay.
 
         It holds the definitions, inputs and whole journals of the execution and, recursively, of those it started: children,
         failure workflows, what START_WORKFLOW began, whether archived or not. No fence, lease, log line, or value of the engine's
@@ -283,7 +283,7 @@ class Admin(Retention):
     def take_over(self, name: str | None) -> int:
         """Make this engine's own all that belongs to the engine `name`, with what is in progress; returns how many executions.
 
-        None means what belongs to nobody. An engine with `allocation="shared"` makes it everybody's. Tasks that are with workers
+        None means what has no owner. An engine with `allocation="shared"` leaves it without one. Tasks that are with workers
         stay with them: their reports count, their leases run. An engine of that name that is still alive loses nothing but its
         turns: what it has decided and not committed is fenced out, and it finds nothing of this any more; what it starts later
         is its own again. Takes 500 executions at a time; after a crash call it again. Raises InvalidInput for what is no name,

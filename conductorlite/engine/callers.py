@@ -64,12 +64,12 @@ class _Called(Block[Caller]):
         self._caller.running = False
         token, self._token = self._token, None
         if token is not None:
-            with suppress(ValueError):  # a coroutine that is dropped, by somebody else
+            with suppress(ValueError):  # a coroutine that is dropped, by other code
                 _CALLERS.reset(token)
 
 
 def caller_of(turns: object) -> Caller | None:
-    """The innermost code that this engine has called and that is running here; None when nobody but the user is."""
+    """The innermost code that this engine has called and that is running here; None when only the user's is."""
     for caller in reversed(_CALLERS.get()):
         if caller.turns is turns and caller.running:
             return caller

@@ -52,7 +52,7 @@ class EngineConfig:
     whenever the program is started; see `Engine.admin.take_over` for a program that never comes back. By default ("shared")
     executions belong to all engines on the store.
 
-    Poll, response and task timeouts that nobody wrote count only time in which some engine drove the store, so that a night
+    Poll, response and task timeouts that no definition sets count only time in which some engine drove the store, so that a night
     without a process times nothing out. With `downtime_counts` they count all time while this engine takes the turns, as on
     Conductor's server. What is written always does.
 

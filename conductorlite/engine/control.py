@@ -26,7 +26,7 @@ from conductorlite.store.ports import ReadingTransaction
 
 __all__ = ["Control", "blocking_task", "open_task", "refuse_parked"]
 
-#: What waits for somebody outside.
+#: What waits for a person or another program.
 _BLOCKING: Final = frozenset({"WAIT", "HUMAN"})
 
 

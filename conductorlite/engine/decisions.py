@@ -39,7 +39,7 @@ class Turn:
 class Deciding(Lookups):
     """Decides turns, and commits nothing."""
 
-    #: When a record is lived again: what limits answered in the turn to come, save where nothing came of it.
+    #: When a record is replayed: what limits answered in the turn to come, except where nothing came of it.
     admissions: tuple[Admission, ...] | None = None
 
     def prepare(
@@ -98,7 +98,7 @@ class Deciding(Lookups):
         )
 
     def entering(self, workflow: Workflow, events: Sequence[Event], near: Near) -> None:
-        """A turn that may run code of somebody else is about to be decided."""
+        """A turn that may run code of another author is about to be decided."""
 
     def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
         """The events of an inbox that a turn at `now` reads."""

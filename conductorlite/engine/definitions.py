@@ -164,7 +164,7 @@ class Definitions(Service):
         return plan_between(row, rows, self._turns.plans.plan(view, row), target.plan, refs, pending)
 
     def _move(self, row: Workflow, target: Embedded, refs: Mapping[str, str]) -> None:
-        # Before the event, which may have to wait for its turn in the inbox; a text nobody refers to yet does no harm.
+        # Before the event, which may have to wait for its turn in the inbox; a text that no row refers to yet does no harm.
         new = self._turns.registry.not_stored(target)
         if new:
             with self._backend.writing() as tx:

@@ -1,4 +1,4 @@
-"""For how long a store was driven: what the timeouts that nobody wrote count.
+"""For how long a store was driven: what the timeouts that no definition sets count.
 
 A driver looks at the clock as it goes; looks that follow each other closely make a stretch. Stretches are noted in the store now
 and then, and at the end; several drivers note their own, and what overlaps counts once. On a virtual clock an engine drives for as

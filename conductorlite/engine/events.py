@@ -44,7 +44,7 @@ __all__ = ["Events"]
 #: Records deleted in one commit.
 _PAGE: Final = 500
 
-#: Whatever an action says wrong is its own failure; these are the store's, and nobody's fault.
+#: Whatever an action says wrong is its own failure; these are the store's.
 _TRANSIENT: Final = (StorageError, EngineClosed, InvariantBroken)
 
 

@@ -1,6 +1,6 @@
 """A forked child has its parent's objects, its locks as they stood, and none of its threads.
 
-Whatever it asks of an engine is refused at once, before any lock: one that another thread held at the fork nobody gives back.
+Whatever it asks of an engine is refused at once, before any lock: one that another thread held at the fork is never released.
 """
 
 from __future__ import annotations

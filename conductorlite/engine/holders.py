@@ -25,7 +25,7 @@ from conductorlite.store.tables import HolderRow, Life
 
 __all__ = ["Holding", "leave_all"]
 
-#: How long a holder counts as alive where nobody can look, ms, and how often it says so, in seconds: two may be missed.
+#: How long a holder counts as alive where no process can look, ms, and how often it says so, in seconds: two may be missed.
 _LEASE_MS: Final = 30_000
 _BEAT_S: Final = 10.0
 
@@ -115,7 +115,7 @@ class Holding:
     # ------------------------------------------------------------------ to give back
 
     def give_back(self, tasks: Iterable[Task]) -> None:
-        """Give back tasks that nobody works at any more, each in a turn of its own; raises StorageErrors."""
+        """Give back tasks that no thread works at any more, each in a turn of its own; raises StorageErrors."""
         now = self._clock.now()
         for task in tasks:
             with suppress(NotFound, InvariantBroken):
@@ -124,7 +124,7 @@ class Holding:
                     self._turns.keep(task.workflow_id, [event])
 
     def give_back_all_but(self, kept: Container[tuple[str, int]]) -> None:
-        """Give back what this holder has and nobody works at; `kept` are ids and leases. Raises StorageErrors."""
+        """Give back what this holder has and no thread works at; `kept` are ids and leases. Raises StorageErrors."""
         if self._presence is not None and self.name is not None:
             with self._backend.reading() as view:
                 held = view.held_by(self.name)
@@ -196,7 +196,7 @@ class Holding:
     def _returned(self, holder: str, judged: HolderRow | None, why: Why) -> Sequence[str]:
         """Write to all executions of which a holder had something, and forget it, in one commit; the executions.
 
-        None of it when the holder is not the one that was judged any more: somebody else was first, or it has renewed its lease.
+        None of it when the holder is not the one that was judged any more: another engine was first, or it has renewed its lease.
         """
         now = self._clock.now()
         with self._backend.writing() as tx:
@@ -229,7 +229,7 @@ def _free(names: set[str]) -> str:
 
 
 def _event(task: Task, why: Why, now: int) -> Event:
-    # Before its response timeout, also when that has passed while nobody looked: of who is gone nothing is to be heard.
+    # Before its response timeout, also when that has passed while no engine looked: a holder that has ended sends nothing.
     due_at = now if task.response_timeout_at is None else min(now, task.response_timeout_at - 1)
     return Event(
         workflow_id=task.workflow_id,

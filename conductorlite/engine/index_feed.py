@@ -3,7 +3,7 @@
 Executions whose fence is not the one at which they were indexed are read, made into documents and put into the index, and only
 then kept as indexed. The index in the store's own file takes both in one commit. An external one is fed at least once: a crash in
 between gives it the same again. Each batch has a number, kept on both sides: the index may be one ahead (a crash before the store
-kept it), and any other difference means that one of them is an older copy or somebody else's: then the index is emptied and fed
+kept it), and any other difference means that one of them is an older copy or another program's: then the index is emptied and fed
 again.
 
 Nothing that goes wrong with an external index gets out of here: it is counted, shown by `health`, and tried again later.
@@ -216,7 +216,7 @@ class Feeder:
         except InvariantBroken:
             raise
         except StorageBusy as error:
-            # Somebody else feeds it, or looks into it.
+            # Another thread or process feeds it, or looks into it.
             self._failed(error, _FIRST_REST // 10)
             return False
         except _StoreFailed as error:

@@ -304,7 +304,7 @@ def the_journal_replays_to_the_rows(picture: Picture) -> Iterator[str]:
 
 def _dropped(line: HistoryEvent) -> set[str]:
     """References of which the line says that every attempt is gone."""
-    # Other verbs have in their payload what somebody gave them, of whatever names.
+    # Other verbs have in their payload what callers gave them, of whatever names.
     tells = line.status in ("RERUN", "RESTART", "DROPPED")
     return set(line.payload.value.get("dropped", ())) if tells and line.payload is not None else set()
 

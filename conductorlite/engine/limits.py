@@ -50,7 +50,7 @@ class LimitUse:
     `in_use` counts the slots that are held at once, `waiting` those in the line. `admitted_at` are the instants (epoch ms,
     oldest first) of the polls whose tasks its window still holds, and `reserved` counts those that were let in and no poll has
     taken yet. `window_moves_at` is when the head of the line may go, if it waits for a window. `unpolled` are the queues whose
-    tasks are passed over: one of them was offered for 5 s, and nobody has polled there since.
+    tasks are passed over: one of them was offered for 5 s, and no worker has polled there since.
     """
 
     key: str
@@ -72,9 +72,9 @@ class Limits(Service):
     def all(self, *, limit: int = 100, after: str = "") -> list[LimitUse]:
         """Up to `limit` limits in order of their keys, without their members; the next page begins `after` the last one's key.
 
-        A limit is listed once somebody has asked it for a slot: `task:<name of the task definition>` for `concurrentExecLimit`
+        A limit is listed once an execution has asked it for a slot: `task:<name of the task definition>` for `concurrentExecLimit`
         and `rateLimitPerFrequency`; `workflow:<rate limit key>` for `rateLimitConfig`, which may be made of an input, only as long
-        as somebody holds a slot or waits. Raises InvalidInput when `limit` is below 1.
+        as an execution holds a slot or waits. Raises InvalidInput when `limit` is below 1.
         """
         _positive(limit)
         now, read = self._clock.now(), steady(self._clock)
@@ -84,7 +84,7 @@ class Limits(Service):
     def get(self, key: str, *, limit: int = 100) -> LimitUse:
         """One limit with up to `limit` of those that hold a slot and up to `limit` of those that wait, the next one first.
 
-        `key` is `task:<name>` or `workflow:<rate limit key>`; one that nobody has asked yet has nothing in use. Raises
+        `key` is `task:<name>` or `workflow:<rate limit key>`; one that no execution has asked yet has nothing in use. Raises
         InvalidInput for another key, and when `limit` is below 1.
         """
         _positive(limit)

@@ -134,7 +134,7 @@ def _held(schedule: WorkflowSchedule, progress: Progress) -> bool:
 
 
 def wakes_at(schedule: WorkflowSchedule, progress: Progress, now: int) -> int | None:
-    """When a schedule is to be looked at again by itself; None: when somebody writes to it."""
+    """When a schedule is to be looked at again by itself; None: when another turn writes to it."""
     goes_on = progress.buffered and not progress.paused and not progress.running
     if goes_on or (progress.backfills and not _held(schedule, progress)):
         return now

@@ -202,7 +202,7 @@ class Outside:
         return sum(self._delete(storage, key, until) for page in found for key in dict.fromkeys(one.key for one in page))
 
     def _delete(self, storage: PayloadStorage, key: str, until: int) -> bool:
-        """Delete one object, unless it is in use or has been noted since; nobody commits a reference to it meanwhile."""
+        """Delete one object, unless it is in use or has been noted since; no turn commits a reference to it meanwhile."""
         with self.backend.writing() as tx:
             used, at = tx.external_used(key), tx.loosened_at(key)
             wanted = used or (at is not None and at > until)
@@ -227,7 +227,7 @@ class Outside:
 
 @contextmanager
 def as_unavailable(what: str) -> Iterator[None]:
-    """Whatever a storage or a codec raises that no error of ours names: nobody can say that it will not work another time."""
+    """Whatever a storage or a codec raises that no error of ours names: it may work another time."""
     try:
         yield
     except ConductorliteError:

@@ -72,7 +72,7 @@ class Polling(Service):
         self._secrecy = secrecy
         #: Who polled.
         self.polls = Polls()
-        #: Tasks that were taken, perhaps, and that nobody got.
+        #: Tasks that were taken, perhaps, and that no caller got.
         self._owed: list[Task] = []
 
     def take_offered(
@@ -84,7 +84,7 @@ class Polling(Service):
         hand: Hand | None = None,
         noted: list[Task] | None = None,
     ) -> list[Task]:
-        """Take up to `count` tasks that are offered now: by a hand, which gives them back if it dies, or by somebody's own.
+        """Take up to `count` tasks that are offered now: by a hand, which gives them back if it dies, or by the caller.
 
         Each is `noted` in the commit that takes it, before any caller gets it.
         """
@@ -212,7 +212,7 @@ class Polling(Service):
             self._turns.take_family(list(dict.fromkeys(event.workflow_id for item in items for event in item.outgoing.posted)))
 
     def _handed_whole(self, found: tuple[Task, Workflow]) -> list[Task]:
-        with suppress(TaskNotFound):  # ended and removed by somebody else since
+        with suppress(TaskNotFound):  # ended and removed by another process since
             near = self._at_hand(found[0])
             handed = near if self._secrecy is None or near is None else self._handed(near, found[1])
             return [] if handed is None else [handed]
@@ -278,7 +278,7 @@ class Polling(Service):
         hand: Hand | None = None,
         noted: list[Task] | None = None,
     ) -> tuple[Task, Workflow] | None:
-        """Take one offered task, with its execution's row; None when somebody else has it, or it is void and dropped."""
+        """Take one offered task, with its execution's row; None when another poll has it, or it is void and dropped."""
         now = self._clock.now()
         said: dict[str, object] = {"workerId": worker_id} if worker_id else {}
         if hand is not None:

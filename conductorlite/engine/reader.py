@@ -1,9 +1,9 @@
 """What a turn reads out of a store: a `Reader` of one execution at one fence.
 
 While the view is open in which the turn began, it answers from that. A turn that may run scripts is decided without it, so that
-nobody waits for the store meanwhile: then each batch has a view of its own, in which the fence must be the one that was read; else
-another engine was first, and the turn begins again. Every answer is kept, and is the same for the whole turn. What an execution
-that has not begun has in the store is nothing, and is not looked for.
+no other process waits for the store meanwhile: then each batch has a view of its own, in which the fence must be the one that was
+read; else another engine was first, and the turn begins again. Every answer is kept, and is the same for the whole turn. What an
+execution that has not begun has in the store is nothing, and is not looked for.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _CACHED_TEXT: Final = 32 * 1024 * 1024
 class Lookups:
     """What turns are decided on besides rows: plans, definitions, large payloads, driven time."""
 
-    #: When a record is lived again: what was cut in the turn to come.
+    #: When a record is replayed: what was cut in the turn to come.
     cut: tuple[Cut, ...] | None = None
 
     def __init__(

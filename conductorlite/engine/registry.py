@@ -146,7 +146,7 @@ class Registry:
         self.plans = Plans()
         self._embedded: Cache[Any, Embedded] = Cache(256)
         self._stored: set[str] = set()
-        #: Definitions that are new to this engine, each with its warnings, until somebody logs them.
+        #: Definitions that are new to this engine, each with its warnings, until they are logged.
         self.notices: deque[Notice] = deque(maxlen=_NOTICES)
         self._noticed: Cache[str, bool] = Cache(_NOTICES)
 

@@ -52,7 +52,7 @@ class _Mending:
         return {task.ref: task for task in sorted(self.rows.values(), key=lambda task: task.attempt)}
 
     def put_off(self, task: Task) -> bool:
-        """Whether it is the retry of an operator, which is offered to nobody."""
+        """Whether it is the retry of an operator, which is offered to no worker."""
         node = self.picture.placed(task) if task.status is TaskStatus.SCHEDULED else None
         return node is not None and node.operator
 

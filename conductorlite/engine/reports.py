@@ -216,7 +216,7 @@ class Reports(Service):
         return self._task_event(task, EventKind.REPORT, Payload.of(given, where=f"report on {task.ref!r}"))
 
     def whole(self, task: Task, result: TaskResult) -> TaskResult:
-        """A report with the output that was uploaded for it; on an attempt that has ended, which nobody looks at, without any."""
+        """A report with the output that was uploaded for it; on an attempt that has ended, which no one looks at, without any."""
         if result.external_output_payload_storage_path is None:
             return result
         try:

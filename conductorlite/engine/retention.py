@@ -111,7 +111,7 @@ class Retention(Service):
         def move(tx: WritingTransaction) -> Sequence[str]:
             row = tx.workflow(workflow_id)
             if row is None or row.fence != fence:
-                raise Conflict(f"{workflow_id}: somebody else changed it while it was archived; try again")
+                raise Conflict(f"{workflow_id}: another turn changed it while it was archived; try again")
             left = self._turns.outside.left_by(tx, workflow_id)
             _move(tx, packed)
             return left
@@ -204,7 +204,7 @@ class Retention(Service):
         for one in ids:
             now = tx.workflow(one)
             if now is None or not now.status.terminal or now.ended_at > before:
-                continue  # somebody was quicker, or reopened it
+                continue  # another process was quicker, or reopened it
             if _needed(tx, now) or now.rate_limit_key is not None:  # it waits for a slot to go on
                 spared.append(one)
                 continue

@@ -151,7 +151,7 @@ class Timetable(Service):
             else:
                 after = self._start_for(row, schedule, taken, taken.start, now, consumed)
         except FencedOut:
-            return  # somebody else took the step; if anything is left to do, an event is still due
+            return  # another process took the step; if anything is left to do, an event is still due
         log_schedule(name, progress, after)
 
     def _give_way(self, name: str, workflow_id: str) -> None:
@@ -356,7 +356,7 @@ def _advance(
     """Store how far a schedule has come, and date its timer; raises FencedOut.
 
     Looked at again inside the write is what may have ended since the schedule was read: its event about that may be among
-    those consumed, or was never written because nobody waited.
+    those consumed, or was never written because no process waited.
     """
     if waits_for_an_end(progress):
         progress = attrs.evolve(progress, running=_running(tx, progress.running))

@@ -31,7 +31,7 @@ class Tasks(Service):
         """Say that the worker of a polled task is alive: its response timeout starts again.
 
         Returns False when the attempt has ended or is not in progress any more. Raises TaskNotFound when the execution was
-        removed, ExecutionArchived, StaleLease when somebody else holds it, and Parked: then nothing times out, and a report will
+        removed, ExecutionArchived, StaleLease when another worker holds it, and Parked: then nothing times out, and a report will
         be kept.
         """
         return self._reports.sign_of_life(task, self._clock.now())

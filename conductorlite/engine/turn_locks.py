@@ -15,7 +15,7 @@ from conductorlite.store.ports import Lock
 
 __all__ = ["UNLOCKED", "Locking"]
 
-#: How long somebody with an event waits for an execution's lock, as Conductor's lockTimeToTry, and how often it looks, ms.
+#: How long a turn with an event waits for an execution's lock, as Conductor's lockTimeToTry, and how often it looks, ms.
 _WAIT_MS: Final = 500
 _GLANCE_MS: Final = 10
 
@@ -37,7 +37,7 @@ class Locking:
         self._failed_at: int | None = None
 
     def acquire(self, workflow_id: str, events: Sequence[Event]) -> object | None:
-        """The token of a turn; None when somebody else has it. An event is worth a short wait in real time, a poll is not.
+        """The token of a turn; None when another turn has it. An event is worth a short wait in real time, a poll is not.
 
         Raises LockUnavailable when the lock fails and there is no fence, EngineClosed when it was closed.
         """

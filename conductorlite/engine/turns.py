@@ -1,4 +1,4 @@
-"""The turn: read, decide, commit if nobody else moved.
+"""The turn: read, decide, commit if no other turn was first.
 
 Read without a write lock and decided once, an execution changes in one atomic write under the fence, and nowhere else. Who comes
 second decides again, and after a few tries leaves its events in the inbox. Listeners are notified after the commit, never inside.
@@ -51,7 +51,7 @@ __all__ = ["DEATHS", "Turns"]
 #: How often a turn that is fenced out decides again before it leaves its events in the inbox.
 _TRIES: Final = 8
 
-#: After how many of them it decides inside the write, where nobody can be first: many may ask one limit at once.
+#: After how many of them it decides inside the write, where no other turn can be first: many may ask one limit at once.
 _INSIDE: Final = 3
 
 #: Turns that break an invariant before the workflow is parked.
@@ -222,7 +222,7 @@ class Turns(Deciding):
                 self._park_deadly(workflow_id, deadly)
                 return Taken(decision=None, replies={}, parked=str(deadly))
             except Elsewhere as far:
-                self.fetch(near, far.externals)  # nobody waits for the store meanwhile
+                self.fetch(near, far.externals)  # no other process waits for the store meanwhile
             except NoHelper:
                 self._rehearse(workflow_id, events, started, near)
             finally:
@@ -420,7 +420,7 @@ class Turns(Deciding):
                         log_listener(decision.workflow, error)
 
     def wake(self) -> None:
-        """Wake everybody who waits for something to change."""
+        """Wake all threads that wait for something to change."""
         self.commits = next(self._numbers)
         self.committed.wake()
 

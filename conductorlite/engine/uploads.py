@@ -40,7 +40,7 @@ class Payloads(Service):
         """Delete what is in the payload storage and no execution refers to: what crashes and refused turns have left.
 
         What was put there, or noticed there for the first time, less than `grace` ago by the engine's
-        clock stays: its turn may be about to be committed. `grace=0` is for when nobody else uses the store. The storage must
+        clock stays: its turn may be about to be committed. `grace=0` is for when no other process uses the store. The storage must
         belong to this store alone. Raises PayloadUnavailable; what was deleted until then stays deleted.
         """
         return self._turns.outside.sweep(self._clock.now(), to_span(grace))

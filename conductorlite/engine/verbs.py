@@ -75,7 +75,7 @@ class Core:
 
 
 class Verbs(Service):
-    """An engine that nobody drives: see `conductorlite.Engine` for the arguments."""
+    """An engine without drivers: see `conductorlite.Engine` for the arguments."""
 
     def __init__(
         self,

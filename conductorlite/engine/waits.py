@@ -36,7 +36,7 @@ __all__ = [
 
 @attrs.frozen(kw_only=True, slots=True)
 class Standing:
-    """How somebody stands to a limit: the limit, itself, how many come before it in the line, and the line's head."""
+    """How an execution or a task stands to a limit: the limit, itself, how many come before it in the line, and the line's head."""
 
     limit: Limit
     member: Member
@@ -87,7 +87,7 @@ def _are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-#: How much driven time is left of deadlines that nobody wrote, ms, by execution and id of the timer.
+#: How much driven time is left of deadlines that no definition sets, ms, by execution and id of the timer.
 DrivenLeft = Mapping[tuple[str, str], int]
 
 _NAMES: Final = {
@@ -182,7 +182,7 @@ def held_event(event: Event) -> str:
     return "its first task" if event.kind is EventKind.START else "the rest of a cut turn"
 
 
-#: Where the workers are that we ship and nobody gets unasked.
+#: Where the workers are that we ship and no engine has unasked.
 _SHIPPED_IN: Final = "conductorlite.ext.workers.system_workers"
 
 #: The kind of a wait, the words for it, and since or until when it is.
@@ -325,7 +325,7 @@ class Waits:
         return "DELAY", f"is offered to workers of {queue} {self._ahead(task.due_at)}, {self._delayed(task)}", task.due_at
 
     def _unpolled(self, task: Task) -> str:
-        """That nobody has asked for tasks of a domain lately."""
+        """That no worker has asked for tasks of a domain lately."""
         if not task.domain or self.polls is None:
             return ""
         asked = [poll.last_poll_time for poll in self.polls if (poll.queue_name, poll.domain) == (task.task_type, task.domain)]

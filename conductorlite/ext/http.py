@@ -39,7 +39,7 @@ __all__ = ["Reply", "Request", "decoder_of", "http_worker", "read_request"]
 
 _TIMEOUT_MS: Final = 3_000
 
-#: Longest single timeout, ms: a day. Beyond it somebody has mistaken the unit.
+#: Longest single timeout, ms: a day. Beyond it the unit is probably mistaken.
 _LONGEST_MS: Final = 86_400_000
 
 _JSON: Final = "application/json"

@@ -63,7 +63,7 @@ class Published:
 
 
 class MemorySink:
-    """Keeps messages in a list: for tests, and where nobody listens.
+    """Keeps messages in a list: for tests, and where no broker listens.
 
     With `dedup` a message whose id it has seen is taken and not kept again. Past `capacity` messages it refuses more
     (SinkError) until `clear`, so that it never grows without bound. Raises InvalidInput for a capacity below 1.

@@ -105,7 +105,7 @@ class JavaScript:
         return context
 
     def prepare(self) -> None:
-        """Make the realm of the next script, while nobody waits for it."""
+        """Make the realm of the next script, while no caller waits for it."""
         context = self.context()
         self.ready = context, context.eval(self.prelude)
 

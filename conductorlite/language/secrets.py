@@ -2,8 +2,8 @@
 
 `${workflow.secrets.NAME}` in a task's input is filled in only in the copy that a worker receives; what is stored keeps the name.
 Only what the *definition* names, at the place where it names it, is filled in: text of that form that came in with the data is
-data. (Conductor fills in whatever looks like a secret, so whoever writes an input can read any.) `NAME.path` reads a secret that is
-JSON. Source of the rest of the rule: Conductor's `ParametersUtils.substituteSecrets`.
+data. (Conductor fills in whatever looks like a secret, so anyone who writes an input can read any.) `NAME.path` reads a secret that
+is JSON. Source of the rest of the rule: Conductor's `ParametersUtils.substituteSecrets`.
 
 The `Scrubber` looks for a value as it is and in the forms in which programs hand it on: JSON, Python's repr, percent encoding, and
 base64 at any offset (`Authorization: Basic …` holds it behind a user's name). A value that is JSON itself is also looked for by its

@@ -1,7 +1,7 @@
 """JSON as it is kept: one canonical text per value, checked once at every edge.
 
 What enters the engine (start input, report, signal, worker return) goes through `canonical()`; what is stored, hashed and
-compared is that text; what leaves is parsed afresh, so nobody holds a reference into the engine's state. Key order is kept,
+compared is that text; what leaves is parsed afresh, so no caller holds a reference into the engine's state. Key order is kept,
 because Conductor keeps it: the order of `decisionCases` and the text form of a map depend on it.
 """
 

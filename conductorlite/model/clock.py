@@ -1,8 +1,8 @@
 """Time that the user owns. The only file of the package that reads a clock.
 
-Every instant in conductorlite is epoch milliseconds, UTC. `SystemClock` is the real one; `VirtualClock` moves only when it is
-told to. Both answer one more question than "what time is it": how to wait, because only the clock knows how long to *really*
-sleep (a virtual one never does).
+Every instant in conductorlite is epoch milliseconds, UTC. `SystemClock` is the real one; `VirtualClock` moves only when a
+program moves it. Both answer one more question than "what time is it": how to wait, because only the clock knows how long to
+*really* sleep (a virtual one never does).
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class EventKind(StrEnum):
     TASK_TIMEOUT = "TASK_TIMEOUT"
     TOTAL_TIMEOUT = "TOTAL_TIMEOUT"
     WORKFLOW_TIMEOUT = "WORKFLOW_TIMEOUT"
-    # limits: a delay is over, a slot was given, nobody has taken what was offered, a window has moved
+    # limits: a delay is over, a slot was given, no worker has taken what was offered, a window has moved
     ADMISSION = "ADMISSION"
     GRANTED = "GRANTED"
     OFFER_ENDS = "OFFER_ENDS"

@@ -59,8 +59,8 @@ class HistoryEvent:
     payload holds `from` and `to` (version and hash) and `renamed` (printed references before and after), and the `refs` given.
     COMPENSATION: the workflow is compensated and will end with `status`; with a `ref`, that attempt is what is compensated
     now, by the task that `reason` names and whose line follows. REPORT: what was reported on an attempt that stays in its
-    status; `status` is what was reported and `payload` what the attempt has put out so far. POSTPONED: a deadline that nobody
-    wrote, named by `status`, came due with `number` ms of driven time left, and was dated again.
+    status; `status` is what was reported and `payload` what the attempt has put out so far. POSTPONED: a deadline that no
+    definition wrote, named by `status`, came due with `number` ms of driven time left, and was dated again.
 
     `cause` is JSON that says what came from outside the execution and led to this line and to those after it without one: its
     `kind` and what the lines do not say of it (`worker`, `callback`, `reason` …), or `from` which execution it came; None when
@@ -316,7 +316,7 @@ class Workflow:
     decider_version: int = 1
     #: Where ids and jitter are derived from.
     seed: str = ""
-    #: Commits so far; a turn commits only if nobody else moved.
+    #: Commits so far; a turn commits only if no other turn was committed meanwhile.
     fence: int = 0
     generation: int = 0
     created_at: int = 0

@@ -3,16 +3,16 @@
 A limit is known by its key: `task:<name of the task definition>`, `workflow:<rate limit key>`. It is a small aggregate with a fence
 of its own, changed in the commit of the execution that asks for a slot or gives one back. Who asks becomes a *member*: HELD with a
 slot, or WAITING in the line; who frees a slot gives it to the head of the line in the same commit, so no slot is idle while
-somebody waits.
+an execution waits.
 
-**The line** is strict: the head waits for a slot by its own definition's limits, and nobody behind it goes first, else a
+**The line** is strict: the head waits for a slot by its own definition's limits, and no member behind it goes first, else a
 definition with a low limit would starve beside one with a high limit. **The window** slides, and counts what is handed to workers:
 the instants of the last polls that took a task are kept, no more of them than the limit. Who is let in holds a place in every
 window (RESERVED) from then on until a poll takes it, and is dated by that poll: no window ever holds more, however late it comes.
 
 An offer that no poll takes for `OFFER_MS` goes back to its old place in the line. Its *lane*, the queue that its workers poll, is
-`unpolled` then: the line goes on without all that wait in it, until somebody polls that queue. So nobody waits for workers that
-are not there, and a backlog of theirs is not let in while nobody takes it.
+`unpolled` then: the line goes on without all that wait in it, until a worker polls that queue. So no task waits for workers that
+are not there, and a backlog of theirs is not let in while no worker takes it.
 
 Sources of the rules: Orkes, "Task rate limits" and "Workflow rate limits": what is beyond the limit is PENDING.
 """
@@ -148,7 +148,7 @@ class Limit:
     #: Who was notified to look again when the window has moved, and at which instant.
     alarm: str | None = None
     alarm_at: int | None = None
-    #: Lanes in which an offer was not taken in time, and nobody has polled since.
+    #: Lanes in which an offer was not taken in time, and no worker has polled since.
     unpolled: tuple[str, ...] = ()
     #: What the clock read when the log was last put right, and what a clock that never jumps did (`clock.steady`): which, and ms.
     read_at: int = 0
@@ -185,7 +185,7 @@ class LimitChange:
 
     @property
     def unused(self) -> bool:
-        """Whether nothing of the limit needs to be kept, if nobody waits: its key may have been made for one execution."""
+        """Whether nothing of the limit needs to be kept, if no execution waits: its key may have been made for one execution."""
         limit = self.limit
         return limit.key.startswith(_EXECUTIONS) and not (self.put or limit.in_use or limit.reserved or limit.log)
 
@@ -207,7 +207,7 @@ def reread(limit: Limit, now: int, steady: tuple[str, int] | None, dated: int | 
 
 
 def admission(limit: Limit, terms: Terms, now: int) -> int | None:
-    """From which instant on somebody with these terms may go: `now` if at once, None when a slot must be given back first."""
+    """From which instant on a member with these terms may go: `now` if at once, None when a slot must be given back first."""
     if terms.concurrent > 0 and limit.in_use >= terms.concurrent:
         return None
     if terms.rate <= 0:

@@ -45,11 +45,11 @@ class TaskPolicy:
     response_timeout_ms: int
     poll_timeout_ms: int
     timeout_policy: TimeoutPolicy
-    #: Names of the timeouts above that nobody wrote: they count only time in which the store was driven.
+    #: Names of the timeouts above that no definition sets: they count only time in which the store was driven.
     defaults: frozenset[str] = frozenset()
 
     def default_ms(self, name: str) -> int:
-        """A timeout by its name here, if it is a default that nobody wrote; else 0."""
+        """A timeout by its name here, if it is a default that no definition sets; else 0."""
         length: int = getattr(self, name) if name in self.defaults else 0
         return length
 

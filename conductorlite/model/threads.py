@@ -3,8 +3,8 @@
 An exception may come between any two instructions (Ctrl-C, a signal handler, no memory): also after a lock was taken and before it
 is noted, or after a block's body and before its end. No `try` covers such places. What a block holds is therefore given back when
 the statement that entered it is no longer there: the interpreter drops what a `with` statement keeps as soon as an exception leaves
-it, even while the exception and its frames are kept. So the object that a `with` statement keeps is known to nobody else, and when
-it goes without the block having been ended, the block is undone.
+it, even while the exception and its frames are kept. So the object that a `with` statement keeps is known to no other thread, and
+when it goes without the block having been ended, the block is undone.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _leave(block: Block[V], _: type[BaseException] | None, error: BaseException 
 
 @final
 class Mutex:
-    """A lock that nobody holds any more once the `with` statement that took it is gone."""
+    """A lock that is free again once the `with` statement that took it is gone."""
 
     __slots__ = ("_holder", "_lock")
 
@@ -168,7 +168,7 @@ class Waiter:
         self._lock.acquire()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait up to `timeout` seconds; whether somebody woke it."""
+        """Wait up to `timeout` seconds; whether it was woken."""
         return self._lock.acquire(timeout=-1 if timeout is None else max(timeout, 0))
 
     def wake(self) -> None:

@@ -11,7 +11,7 @@ that the type of their task does not use are left out: the flow never comes to t
 
 `Plan.ahead` is what a turn will read when a node has ended. It is found out when it is first asked for and kept with the plan, for
 most nodes of a large definition of operators are never asked about, and each looks many nodes ahead: this cache is the one thing
-in a plan that changes. `Plan.foreign` says whether a turn may run code of somebody else, which may hang or take all memory.
+in a plan that changes. `Plan.foreign` says whether a turn may run code of another author, which may hang or take all memory.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class Plan:
     compensates: bool = False
     #: Whether any node is limited, or may be at run time.
     limited: bool = False
-    #: Whether a turn may run code of somebody else: scripts, expressions that search, schemas.
+    #: Whether a turn may run code of another author: scripts, expressions that search, schemas.
     foreign: bool = False
     #: The limit on executions: the template of its key.
     rate_limit_key: Template | None = None

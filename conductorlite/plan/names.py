@@ -1,6 +1,6 @@
-"""Names and types: present, unique, usable in `${…}`, no misspelling of a property, and known to somebody.
+"""Names and types: present, unique, usable in `${…}`, no misspelling of a property, and carried out by an operator or a worker.
 
-Known to nobody are types that only Conductor's server carries out and, where the workers are known, any that none of them takes.
+That excludes types that only Conductor's server carries out and, where the workers are known, any that none of them takes.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _worker_type(task: WorkflowTask) -> str | None:
 
 
 def check_served(nodes: Iterable[TreePosition], served: Collection[str] | None, findings: Findings) -> None:
-    """Warn, at the first task of each type, of what nobody here would carry out."""
+    """Warn, at the first task of each type, of what no worker here would carry out."""
     seen: set[str] = set()
     for node in nodes:
         kind = _worker_type(node.task)

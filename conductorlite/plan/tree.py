@@ -28,7 +28,7 @@ __all__ = [
     "walk",
 ]
 
-#: Types whose workers we ship, and nobody gets unasked.
+#: Types whose workers we ship, and which no engine has unasked.
 SHIPPED_TYPES: Final = frozenset({TaskType.HTTP, TaskType.EVENT, TaskType.KAFKA_PUBLISH})
 
 #: Task types the decider carries out itself; every other type is a worker's.

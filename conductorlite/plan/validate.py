@@ -71,7 +71,7 @@ def validate(
 
     `environment` are the names that `${NAME}` may stand for besides tasks; with None unknown roots are only warned of, as in a
     definition that is made at run time and may name what is around it. `served` are the task types that workers carry out
-    (`Workers.task_types`): with it, tasks are warned of that nobody there would carry out.
+    (`Workers.task_types`): with it, tasks are warned of that no worker there would carry out.
 
     If values are not even of their declared types, or payloads are not JSON, or tasks are nested deeper than
     MAX_NESTING, only that is reported: everything else presumes it.

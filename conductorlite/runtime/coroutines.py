@@ -86,7 +86,7 @@ class Coroutines(Generic[T]):
         return InterruptedError("the event loop ended") if job.result is None else job.result
 
     def abandon(self, job: CoroutineJob[T]) -> None:
-        """Cancel a coroutine whose result nobody wants any more."""
+        """Cancel a coroutine whose result is not needed any more."""
         job.abandoned = True
         try:
             job.loop.call_soon_threadsafe(_cancel, job)

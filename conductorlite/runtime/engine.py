@@ -37,17 +37,17 @@ __all__ = ["Engine", "Notices", "Run"]
 
 
 class Notices:
-    """Logs each warning about a definition once, and once for each task type that nobody here carries out.
+    """Logs each warning about a definition once, and once for each task type that no worker here carries out.
 
-    An engine without workers only starts executions for others, as long as nobody drives it. A type that is polled for by hand
-    has somebody.
+    An engine without workers only starts executions for others, as long as no thread drives it. A type that is polled for by hand
+    has a worker.
     """
 
     def __init__(self, notices: deque[Notice], polls: Polls, workers: Workers) -> None:
         self._waiting = notices
         self._polls = polls
         self._workers = workers
-        #: Types that definitions need and nobody was seen to serve, with the name of a definition.
+        #: Types that definitions need and no worker was seen to serve, with the name of a definition.
         self._wanted: dict[str, str] = {}
         self._told: set[str] = set()
 
@@ -90,7 +90,7 @@ class Run:
     def result(self, timeout: Span | None = None) -> dict[str, Any]:
         """The workflow's output, once it has ended COMPLETED.
 
-        If nobody in this process drives the engine, the calling thread does meanwhile: it takes turns and runs workers. On a
+        If no thread of this process drives the engine, the calling thread does meanwhile: it takes turns and runs workers. On a
         virtual clock the timeout is virtual. Raises WorkflowFailed when the execution ended otherwise, ResultTimeout when it
         did not end in time, when the engine was asked to stop meanwhile, or, on a virtual clock, with nothing left that could
         move it. Inside a worker's function it raises WouldDeadlock when the execution waits for that function, or needs room that
@@ -129,7 +129,7 @@ class Engine(Verbs):
 
     Nothing runs by itself: no thread is started until the engine is driven by `run_until_idle`, `run_forever`, `Run.result`,
     or, step by step, by `tick`, `settle` and `advance`. Opened in the main thread with a real clock, it answers SIGTERM and SIGHUP
-    where nobody else does, so that the process still dies of them, but not of the tasks it holds. Raises StorageErrors when
+    where no other code does, so that the process still dies of them, but not of the tasks it holds. Raises StorageErrors when
     the store cannot be opened.
     """
 

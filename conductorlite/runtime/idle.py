@@ -33,7 +33,7 @@ GLANCE_MS: Final = 100
 #: For how long after the last thing that was done one looks quickly, ms; then the store is put in order.
 _MOMENT_MS: Final = 500
 
-#: How often everything is looked at although nobody has committed, ms: it is to be known that one still polls.
+#: How often everything is looked at although no process has committed, ms: it is to be known that one still polls.
 _LOOK_MS: Final = 1_000
 
 
@@ -42,7 +42,7 @@ class Rest:
 
     def __init__(self, engine: Verbs, *, asked: bool) -> None:
         self._engine = engine
-        #: Sources of messages notify nobody that they have one.
+        #: Sources of messages do not notify the engine that they have one.
         self._look_ms = GLANCE_MS if asked else _LOOK_MS
         #: What was committed when everything was looked at last; None when there was something to do since.
         self._seen: tuple[int, int] | None = None
@@ -65,7 +65,7 @@ class Rest:
         return GLANCE_MS
 
     def over(self, now: int) -> bool:
-        """Whether everything is to be looked at: somebody has committed since that was done last, or it was a while ago."""
+        """Whether everything is to be looked at: a process has committed since that was done last, or it was a while ago."""
         backend = self._engine.backend
         state = (backend.data_version(), backend.commits())
         if state == self._seen and 0 <= now - self._looked_at < self._look_ms:
@@ -100,8 +100,8 @@ class Waiting:
     def of(self, caller: Caller | None, workflow_id: str) -> Iterator[Callable[[], None]]:
         """While inside, that code waits for an execution; yields what raises WouldDeadlock once that can never end.
 
-        Nobody (None) may wait for whatever it likes. Raises WouldDeadlock at once for a listener and a source, and for who waits
-        for what waits for it.
+        A caller that is no execution's (None) may wait for anything. Raises WouldDeadlock at once for a listener and a source, and
+        for who waits for what waits for it.
         """
         if caller is None:
             yield lambda: None

@@ -96,7 +96,7 @@ class Driver(Work):
         self.settle()
 
     def _next_virtual(self, clock: VirtualClock, *, idle: bool = False) -> int | None:
-        """The next instant, also while somebody else has the lock of what is due: nobody says when it will be free.
+        """The next instant, also while another turn has the lock of what is due: it is not known when it will be free.
 
         A living holder gives it back in no time, so it is given a moment of real time first. After that virtual time goes on
         in steps that grow with how long it has been held: the lease of a dead one is over some day.
@@ -205,7 +205,7 @@ class Driver(Work):
         return None
 
     def _wait_out(self, deadline: int | None) -> None:
-        """Wait before the store is tried again; a commit of anybody here says that it can be."""
+        """Wait before the store is tried again; any commit in this process says that it can be."""
         committed, at = self.engine.core.turns.committed, self.outages.again_at()
         self.clock.wait(committed.waiter(), at if deadline is None or at is None else min(at, deadline))
 
@@ -235,7 +235,7 @@ class Driver(Work):
         return found
 
     def _sleep(self, seen: int, until: int | None) -> None:
-        """Sleep until there may be something to do: an instant, a commit of anybody, the end of a function, or a while."""
+        """Sleep until there may be something to do: an instant, any commit, the end of a function, or a while."""
         turns = self.engine.core.turns
         while True:
             now = self.clock.now()

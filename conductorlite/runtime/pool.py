@@ -176,7 +176,7 @@ class Pool(Generic[T]):
                 self._lose(taker, error)
 
     def _taken(self, taker: _Taker) -> Job[T] | None:
-        """The first job that nobody has: it is this thread's from now on."""
+        """The first job that no thread has: it is this thread's from now on."""
         for job in list(self._jobs):
             if job.taker.setdefault("by", taker) is taker:
                 return job

@@ -4,8 +4,8 @@ Signals that end the process: what it holds is left as by a process that ends by
 
 Without a handler SIGTERM ends a process like SIGKILL does, and the process that finds its tasks could not distinguish that from a
 death they have caused. Python sets handlers in the main thread only, so one is in place as long as an engine is open that was
-opened there, and while the main thread drives; and only where nobody has set one. It writes to no store, and the process still dies
-of the signal.
+opened there, and while the main thread drives; and only where the program has set none. It writes to no store, and the process
+still dies of the signal.
 
 What is raised in place of a result: why an execution failed, or has not ended.
 
@@ -52,7 +52,7 @@ __all__ = ["Leaving", "Outages", "failed", "late", "passes"]
 #: Signals by which a process is asked to end, as far as there are any here.
 _ENDS: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
-#: Blocks that were entered and not left. An engine that nobody closed is forgotten with its block.
+#: Blocks that were entered and not left. An engine that was not closed is forgotten with its block.
 _within: Final[weakref.WeakSet[Leaving]] = weakref.WeakSet()
 
 
@@ -69,7 +69,7 @@ class Leaving:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         _within.discard(self)
-        # Left in another thread, the handler stays until the next one: it does nothing where nobody holds anything.
+        # Left in another thread, the handler stays until the next one: it does nothing where no engine holds anything.
         if not _within and threading.current_thread() is threading.main_thread():
             for number in _ENDS:
                 if signal.getsignal(number) is _leave:
@@ -96,7 +96,7 @@ def late(engine: Verbs, workflow_id: str, *, in_time: bool = False) -> ResultTim
     waiting = [f"{task.ref} ({task.task_type}) is {task.status}" for task in workflow.tasks if not task.status.terminal]
     what = "did not end in time"
     if in_time:
-        what = "cannot go on by itself" if engine.clock.virtual else "was still open when the engine was told to stop"
+        what = "cannot go on by itself" if engine.clock.virtual else "was still open when the engine was asked to stop"
     parked = f"; it is parked: {workflow.parked}" if workflow.parked else ""
     if workflow.owner != engine.config.owner:
         owner = f"engine {workflow.owner!r}" if workflow.owner else "all engines, and this one keeps to its own"
@@ -199,7 +199,7 @@ class Outages:
             self._tell_when_over()
 
     def prune(self) -> None:
-        """Forget work that was not asked for again: somebody else has done it, or its execution is gone."""
+        """Forget work that was not asked for again: another process has done it, or its execution is gone."""
         if self._rests:
             gone = self._clock.now() - _GONE_MS
             for address in [address for address, rest in self._rests.items() if rest.again_at < gone]:

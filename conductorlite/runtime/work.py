@@ -102,7 +102,7 @@ class Reports:
             if ignored and not lost:
                 about_task(task, f"its report comes too late and is dropped: {ignored[0]}")
         except (Conflict, InvariantBroken, NotFound) as error:
-            # The lease is somebody else's, or the execution was removed while the function ran.
+            # The lease is another worker's, or the execution was removed while the function ran.
             if not lost:
                 about_task(task, f"its report is dropped: {error}")
         except InvalidInput as error:
@@ -122,7 +122,7 @@ _BATCH: Final = 64
 #: Units of work that may pass before what they changed is indexed.
 _INDEX_EVERY: Final = 500
 
-#: Executions looked at when somebody else takes a turn on the first one that is due.
+#: Executions looked at when another thread or process takes a turn on the first one that is due.
 _OTHERS: Final = 64
 
 
@@ -135,7 +135,7 @@ class Work:
         # An empty set is falsy, and functions may still be added to it.
         self.workers = workers if workers is not None else Workers()
         self.driving = Mutex()
-        #: Whether somebody drives, or was interrupted while he did.
+        #: Whether a thread drives, or was interrupted while it did.
         self._torn = False
         self.workshop = Workshop(engine, self.workers)
         self.waiting = Waiting(engine, self.workers, self.workshop)
@@ -145,15 +145,15 @@ class Work:
         self.listening = Listening(engine, sources)
         self._timeline: list[tuple[int, int, Call]] = []
         self._order = itertools.count()
-        #: Whether the last turns that were due are being taken by somebody else.
+        #: Whether the last turns that were due are being taken by another thread or process.
         self._passed_over = False
-        #: Whether something is due that needs a lock which somebody else has; virtual time: since when (-1: not).
+        #: Whether something is due that needs a lock which another turn has; virtual time: since when (-1: not).
         self._held = False
         self._held_since = -1
         self._locked = engine.core.turns.lock is not None
         self._unfed = 0
         self._stopping = False
-        #: Executions that ended while functions run or are being handed out, and whether anybody notes them down.
+        #: Executions that ended while functions run or are being handed out, and whether a driver notes them down.
         self._over: deque[str] = deque()
         self._noting = False
         self._handing_out = False
@@ -220,14 +220,14 @@ class Work:
             return False
         if self._turn(due[0]):
             return True
-        # Somebody else takes a turn on it, or it rests: there may be others.
+        # Another thread or process takes a turn on it, or it rests: there may be others.
         with self.engine.backend.reading() as view:
             due = view.due_workflows(self.clock.now(), _OTHERS + self.outages.resting, self.engine.config.owner)
         self._passed_over = not any(self._turn(workflow_id) for workflow_id in due[1:])
         return not self._passed_over
 
     def _turn(self, address: str) -> bool:
-        """Whether a turn was taken: not while somebody else has the lock of the execution, nor while it rests after a failure."""
+        """Whether a turn was taken: not while another turn has the lock of the execution, nor while it rests after a failure."""
         if self.outages.rests(address):
             return False
         try:
@@ -261,7 +261,7 @@ class Work:
         try:
             with nullcontext() if self.clock.virtual else Leaving():
                 result = self.workshop.run(worker, task)
-        except BaseException:  # interrupted: nobody works at it any more
+        except BaseException:  # interrupted: no thread works at it any more
             with suppress(StorageError):
                 self.engine.core.holding.give_back([task])
             raise
@@ -341,7 +341,7 @@ class Work:
             running.beat_at = None
             about_task(held, f"worker {running.worker.task_type!r} has lost its lease while it ran; what it returns is dropped")
             if running.report_at is None:
-                # Hung, and nobody waits for it any more: its slot is free again.
+                # Hung, and no driver waits for it any more: its slot is free again.
                 self.workshop.end(running)
 
     def _alive(self, held: Task, at: int | None) -> bool:

@@ -182,7 +182,7 @@ def _double(value: int) -> float:
         return float("inf") if value > 0 else float("-inf")
 
 
-#: A word nobody can ask for: it keeps phrases from reaching out of one value into the next.
+#: A word that no search can ask for: it keeps phrases from reaching out of one value into the next.
 BREAK: Final = "\N{BROKEN BAR}"
 
 #: Characters of a word that count, of a free text that are taken, and how many words may be asked for.

@@ -28,7 +28,7 @@ __all__ = ["InProcessLock", "SQLiteLock"]
 class InProcessLock:
     """One object, given to every engine of the process as `lock`. Thread-safe.
 
-    A turn is lost when it is held for longer than `lease` (Conductor's 60 s by default): then somebody else may take it, and the
+    A turn is lost when it is held for longer than `lease` (Conductor's 60 s by default): then another engine may take it, and the
     fence refuses what the slow one commits. With None it is held until it is given back, which an interruption between the taking
     and the turn (Ctrl-C, no memory) prevents for good.
     """
@@ -40,7 +40,7 @@ class InProcessLock:
         self._guard = Mutex()
 
     def try_acquire(self, workflow_id: str, now: int) -> int | None:
-        """Take the turn and return its token, or None at once when somebody has it whose lease is not over at `now`."""
+        """Take the turn and return its token, or None at once when another engine has it whose lease is not over at `now`."""
         with self._guard.held():
             held = self._held.get(workflow_id)
             if held is not None and (held[1] is None or held[1] > now):
@@ -50,7 +50,7 @@ class InProcessLock:
             return token
 
     def release(self, workflow_id: str, token: int) -> None:
-        """Give a turn back; nothing happens when it was lost to somebody else."""
+        """Give a turn back; nothing happens when it was lost to another engine."""
         with self._guard.held():
             if self._held.get(workflow_id, (0, None))[0] == token:
                 del self._held[workflow_id]
@@ -74,7 +74,7 @@ _RELEASE: Final = "DELETE FROM locks WHERE workflow_id = ? AND owner = ? AND tok
 class SQLiteLock:
     """A lock among the processes of one machine, kept in the file `path`, which is made when it is missing.
 
-    A turn is lost when it is held for longer than `lease` (Conductor's 60 s by default): then somebody else
+    A turn is lost when it is held for longer than `lease` (Conductor's 60 s by default): then another engine
     may take it, and the fence refuses what the slow one commits. `owner` names the holder to others; by default it is drawn.
     Thread-safe. Raises InvalidInput when the lease is not positive, and StorageError when the file cannot be used.
     """
@@ -118,7 +118,7 @@ class SQLiteLock:
         return connection
 
     def try_acquire(self, workflow_id: str, now: int) -> int | None:
-        """Take the turn and return its token, or None when somebody has it whose lease is not over at `now`.
+        """Take the turn and return its token, or None when another engine has it whose lease is not over at `now`.
 
         Raises StorageBusy when the file is held for longer than the busy timeout, StorageError, and EngineClosed.
         """
@@ -127,7 +127,7 @@ class SQLiteLock:
         return token if self._execute(_ACQUIRE, row) else None
 
     def release(self, workflow_id: str, token: int) -> None:
-        """Give a turn back; nothing happens when it was lost to somebody else. Raises as `try_acquire`."""
+        """Give a turn back; nothing happens when it was lost to another engine. Raises as `try_acquire`."""
         self._execute(_RELEASE, (workflow_id, self._owner, token))
 
     def _execute(self, statement: str, row: tuple[object, ...]) -> int:

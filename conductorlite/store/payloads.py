@@ -81,7 +81,7 @@ class MemoryPayloads:
         return iter([StoredPayload(key=key, size=len(data)) for key, data in self._held.copy().items()])
 
     def location(self, operation: str, path: str) -> ExternalStorageLocation:
-        """A URI that only names the object: nobody else can reach it."""
+        """A URI that only names the object: no other program can reach it."""
         checked_operation(operation)
         return ExternalStorageLocation(uri=f"memory://{checked_key(path)}", path=path)
 

@@ -94,7 +94,7 @@ class Presence(Protocol):
         """End it as the death of its process would; idempotent."""
 
     def remove(self) -> None:
-        """End it and leave no trace: nobody will look for it any more. Idempotent."""
+        """End it and leave no trace: no process will look for it any more. Idempotent."""
 
 
 class Marks(Protocol):
@@ -138,7 +138,7 @@ class Backend(Protocol):
         """How many changes were committed through this object."""
 
     def checkpoint(self) -> None:
-        """Put the store in order, as far as that keeps nobody waiting; for idle moments."""
+        """Put the store in order, as far as that keeps no process waiting; for idle moments."""
 
     def faults(self) -> Sequence[str]:
         """What the store itself finds wrong with how it keeps rows, in words; nothing for a sound one. Reads all of it."""
@@ -185,7 +185,7 @@ class Backend(Protocol):
 class IndexWrites(DocumentWrites, Protocol):
     """One atomic change of an index, seen when its block ends."""
 
-    #: Names the index; a new or emptied one has a name nobody had before.
+    #: Names the index; a new or emptied one has a name that no index had before.
     identity: str
     #: How often it was fed, as `settle` said last; 0 for a new one.
     position: int
@@ -219,15 +219,15 @@ class IndexDAO(IndexReads, Protocol):
 class Lock(Protocol):
     """Saves double work on one execution; never trusted for safety, which is the fence's. Thread-safe, never waits.
 
-    A turn is held under a lease: when that is over, by the `now` that is given (epoch ms), somebody else may take it. A token
+    A turn is held under a lease: when that is over, by the `now` that is given (epoch ms), another engine may take it. A token
     distinguishes one holding from every other, so that an engine that has lost a turn cannot give back another's.
     """
 
     def try_acquire(self, workflow_id: str, now: int) -> int | None:
-        """Take the execution's turn and return its token, or None at once when somebody has it."""
+        """Take the execution's turn and return its token, or None at once when another turn has it."""
 
     def release(self, workflow_id: str, token: int) -> None:
-        """Give the turn back; nothing happens when it was lost to somebody else."""
+        """Give the turn back; nothing happens when it was lost to another turn."""
 
     def close(self) -> None:
         """Release what it holds of the system; idempotent."""

@@ -153,7 +153,7 @@ class Life(StrEnum):
     LEFT = "LEFT"
     #: Its process has died.
     DEAD = "DEAD"
-    #: There is no trace of it: nobody can say.
+    #: There is no trace of it: not known.
     MISSING = "MISSING"
     #: It is where this process cannot look: another host, a mount that passes no locks.
     ELSEWHERE = "ELSEWHERE"

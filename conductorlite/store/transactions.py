@@ -160,7 +160,7 @@ class ReadingTransaction(Protocol):
     # -- limits --------------------------------------------------------------------------------------------------------
 
     def line(self, key: str, heads: int) -> Line:
-        """A limit (one that nobody has asked yet is empty, with fence 0) with up to so many heads of each lane of its line."""
+        """A limit (one that was never asked is empty, with fence 0) with up to so many heads of each lane of its line."""
 
     def member(self, key: str, holder: str) -> Member | None:
         """One member of a limit, or None."""
@@ -172,7 +172,7 @@ class ReadingTransaction(Protocol):
         """What an execution and its tasks hold and wait for, in order of key, then holder."""
 
     def unpolled(self, lane: str) -> Sequence[str]:
-        """Keys of the limits that pass over a lane until somebody polls it, in order."""
+        """Keys of the limits that pass over a lane until a worker polls it, in order."""
 
     def limits(self, after: str, limit: int) -> Sequence[Limit]:
         """A page of limits in order of their keys, greater than `after`."""
@@ -296,10 +296,10 @@ class ReadingTransaction(Protocol):
         """How much there is; reads everything."""
 
     # -- whose executions are whose ------------------------------------------------------------------------------------
-    # The empty name means everybody, and is never listed.
+    # The empty name means all engines, and is never listed.
 
     def owners(self) -> Sequence[OwnerRow]:
-        """Everybody who owns an execution or an event, in order of names."""
+        """Every owner of an execution or an event, in order of names."""
 
     # -- when the store was driven -------------------------------------------------------------------------------------
 

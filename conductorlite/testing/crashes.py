@@ -163,7 +163,7 @@ class _Life(Life):
     journal: list[str] = attrs.field(init=False, factory=list)
     dumps: dict[int, _Dump] = attrs.field(init=False, factory=dict)
     reopened: _Dump | None = attrs.field(init=False, default=None)
-    #: Those that nobody gives back, and those that are given back.
+    #: Those that no process gives back, and those that are given back.
     lost: set[Lost] = attrs.field(init=False, factory=set)
     returned: set[Lost] = attrs.field(init=False, factory=set)
     findings: list[str] = attrs.field(init=False, factory=list)

@@ -212,7 +212,7 @@ if sys.version_info >= (3, 12):
         sys.monitoring.free_tool_id(_TOOL)
 
 
-#: Seconds in which somebody else must have written.
+#: Seconds in which another writer must have written.
 _PATIENCE: Final = 10.0
 
 
@@ -235,7 +235,7 @@ def interrupt_everywhere(
     called again for the same attempt, so let what it returns not hang on how often it was called.
 
     Raises AssertionError unless each time: the exception comes out of the scenario, unless it is an Exception; while it is
-    still kept, somebody else can write to the store (another connection to a file, another thread in memory); run again,
+    still kept, another writer can write to the store (another connection to a file, another thread in memory); run again,
     every execution ends with the same status and output as without an interruption; and no law is broken.
     """
     interrupted = 0
@@ -308,7 +308,7 @@ class _Life(Life):
 
 
 def _write(backend: Backend, *, close: bool) -> None:
-    """Write to the store as somebody else; raises AssertionError when it takes too long."""
+    """Write to the store as another writer; raises AssertionError when it takes too long."""
     written: list[bool] = []
 
     def write() -> None:

@@ -25,7 +25,7 @@ class RowsReader:
     """Answers from rows in memory: `tasks` by printed reference are all the last attempts there are.
 
     `scripts` are answers by seed; a script that has none is carried out. `plans` are by hash, and by the hashes of what has grown
-    into them: `(hash, *grafts)`. What was not given does not exist: a limit has nobody, a definition cannot be found.
+    into them: `(hash, *grafts)`. What was not given does not exist: a limit has no members, a definition cannot be found.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""An exported execution lived again: the same history, byte for byte, or the first line that differs.
+"""An exported execution replayed: the same history, byte for byte, or the first line that differs.
 
 What came from outside is done again in the order and at the instants the journals record, a turn at a time: each turn is given the
 events it had then. Timers, retries and what executions write to each other come by themselves and must come out the same.
@@ -228,7 +228,7 @@ class _Player:
                 self.clock.set(turn[0].at)
 
     def outside(self, workflow_id: str, turn: Sequence[Step]) -> tuple[list[Event], Start | None]:
-        """The events of a turn that nobody in the document has written, and the start of an execution."""
+        """The events of a turn that no execution in the document has written, and the start of an execution."""
         found = []
         started = None
         for step in turn:

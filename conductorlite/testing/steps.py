@@ -45,7 +45,7 @@ class StepKind(StrEnum):
     FAILS = "FAILS"
     #: FAILED_WITH_TERMINAL_ERROR with `reason`.
     FAILS_TERMINALLY = "FAILS_TERMINALLY"
-    #: Never reports, but lives: its lease is extended for as long as somebody waits for it.
+    #: Never reports, but lives: its lease is extended for as long as an execution waits for it.
     HANGS = "HANGS"
     #: Never reports and gives no sign of life: its process died.
     CRASHES = "CRASHES"

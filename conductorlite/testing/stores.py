@@ -93,7 +93,7 @@ class Store:
         """
         if self.kind != "sqlite":
             return
-        # Opening the file here drops the locks of the dying connection: nobody else has the file, nobody uses it again.
+        # Opening the file here drops the locks of the dying connection: no other process has the file, and nothing uses it again.
         before = self._file
         self._deaths += 1
         for suffix in ("", "-wal"):

@@ -225,7 +225,7 @@ class World:
         return {row.workflow_id: row.fence for row in rows if row is not None and row.owner != machine.engine.config.owner}
 
     def _queues(self, engine: Engine) -> list[tuple[str | None, str]]:
-        """Domains and types of tasks that are offered to anybody."""
+        """Domains and types of tasks that are offered to any worker."""
         with engine.backend.reading() as view:
             names = sorted({name.rpartition("/")[2] for name in view.queue_sizes()})
         return [(domain or None, kind) for domain, _, kind in (name.rpartition(":") for name in names)]
@@ -285,7 +285,7 @@ class World:
                 machine.engine.rerun(one, from_task=refs[b % len(refs)])
 
     def _signal(self, machine: _Machine, a: int, b: int) -> None:
-        """To what waits for somebody outside."""
+        """To what waits for a person or another program."""
         if one := self._any(machine, a):
             machine.engine.signal(one)
 
@@ -348,7 +348,7 @@ class World:
             self.now += 0 if any(moved) or not due else max(1, min(due) - first.clock.now())
 
     def _signalled(self, engine: Engine) -> bool:
-        """Have all that waits for somebody outside go on; whether anything did."""
+        """Have all that waits for a person or another program go on; whether anything did."""
         found = False
         for one in [one for one in engine.admin.workflow_ids() if not engine.status(one).terminal]:
             with suppress(*_REFUSED):

@@ -478,7 +478,7 @@ def test_stop_ends_the_wait_for_a_result(store: Backend) -> None:
         run = engine.start(flow(simple("t")))
 
         def wait() -> None:
-            with pytest.raises(ResultTimeout, match="told to stop") as refused:
+            with pytest.raises(ResultTimeout, match="asked to stop") as refused:
                 run.result()
             said.append(str(refused.value))
 

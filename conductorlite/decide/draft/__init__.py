@@ -8,7 +8,7 @@ settled here, once:
 * a row that becomes or ceases to be live moves the `open` counter of its scope (the workflow, or the DO_WHILE around it);
 * a task that ends gives up its lease, its timers, its message and its slot, and what follows from it goes on the work list.
 
-What is read is the draft's own row if the turn has changed it, else the reader's: nobody sees a row twice in two states.
+What is read is the draft's own row if the turn has changed it, else the reader's: no code sees a row in two states.
 
 It is one class on another, by what they write: `view.View` reads and has the work list, `mailboxes` adds events and messages,
 `admissions` adds limits, `rows.Draft` adds tasks and makes the Decision.

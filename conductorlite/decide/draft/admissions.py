@@ -34,9 +34,9 @@ class Admissions(Mailboxes):
         self._lines: dict[str, Line] = {}
         self._joined: dict[str, dict[str, list[tuple[tuple[Any, ...], str]]]] = {}
         self._alarms: dict[str, Event] = {}
-        #: Limits whose windows count somebody who began in this turn.
+        #: Limits whose windows count a member that began in this turn.
         self._began: set[str] = set()
-        #: What limits have answered when a recorded turn is lived again; None: they are asked.
+        #: What limits have answered when a recorded turn is replayed; None: they are asked.
         self._told: list[Admission] | None = None if told is None else list(told)
 
     # ------------------------------------------------------------------ what a turn asks
@@ -82,7 +82,8 @@ class Admissions(Mailboxes):
             lane=lane if terms.rate else "",
             **attrs.asdict(terms),
         )
-        # A window may have moved, and nobody has looked yet. Who asks again goes first: the slot it had is nobody else's meanwhile.
+        # A window may have moved, and no turn has looked yet. A member that asks again goes first: the slot it had is no other's
+        # meanwhile.
         others = () if again else self._grant(key)
         head = self._head(key)
         first = (head is None or member.place < head.place) and member.lane not in self._limit(key).unpolled
@@ -143,7 +144,7 @@ class Admissions(Mailboxes):
         return True
 
     def not_taken(self, key: str, holder: str, lane: str, *, of: str) -> bool:
-        """Send an offer that nobody took back to its place in the line, which goes on without its lane; False when it is void."""
+        """Send an offer that no worker took back to its place in the line, which skips its lane from now on; False when void."""
         act = f"pass {of}"
         if self._told is not None:
             return self._lived(act)
@@ -160,7 +161,7 @@ class Admissions(Mailboxes):
         return True
 
     def is_unpolled(self, key: str, lane: str, *, of: str) -> bool:
-        """Whether nobody has polled a lane since an offer in it was not taken."""
+        """Whether no worker has polled a lane since an offer in it was not taken."""
         act = f"unpolled {of}"
         if self._told is not None:
             return self._lived(act)
@@ -219,12 +220,12 @@ class Admissions(Mailboxes):
         return self._members[place] if place in self._members else self.reader.member(key, holder)
 
     def _join(self, member: Member) -> None:
-        """Put somebody into the line, at its place."""
+        """Put a member into the line, at its place."""
         self._members[(member.key, member.holder)] = member
         heappush(self._joined.setdefault(member.key, {}).setdefault(member.lane, []), (member.place, member.holder))
 
     def _leave(self, member: Member) -> None:
-        """Take somebody out of a limit, with what it holds of it."""
+        """Take a member out of a limit, with what it holds of it."""
         limit = self._limit(member.key)
         if not member.waits and member.concurrent:
             limit = attrs.evolve(limit, in_use=limit.in_use - 1)

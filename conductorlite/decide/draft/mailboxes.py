@@ -1,6 +1,6 @@
 """A turn's events: timers, messages to workers, held events, the rest of a cut turn, answers.
 
-A timer of a timeout that nobody wrote carries its length, for it counts only time in which the store was driven.
+A timer of a timeout that no definition sets carries its length, for it counts only time in which the store was driven.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Mailboxes(View):
     def set_timer(self, task: Task, kind: EventKind, at: int, *, default_ms: int = 0) -> None:
         """Date an event about a task; the row's own deadline field is the caller's to set.
 
-        With `default_ms` it is a timeout of that length that nobody wrote: it counts only time in which the store was driven.
+        With `default_ms` it is a timeout of that length that no definition sets: it counts only time in which the store was driven.
         """
         counts = driven_time(at - default_ms, default_ms, self.workflow.owner) if default_ms > 0 else EMPTY
         self.post(f"{kind}:{task.ref}", kind, at, ref=task.ref, attempt=task.attempt, generation=task.generation, data=counts)

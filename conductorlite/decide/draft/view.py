@@ -284,7 +284,7 @@ class View:
 
     def evaluated(self, seed: str, values: Mapping[str, Json], ask: Callable[[], Json]) -> Json:
         """What a script answers that is seeded with `seed`. That a bound ended it is recorded in the journal, and is so again when
-        a record is lived again, on a machine of any speed; whatever else it raises goes on.
+        a record is replayed, on a machine of any speed; whatever else it raises goes on.
         """
         try:
             return self.reader.script(seed, values, self.now, ask)

@@ -76,7 +76,7 @@ def schedule_wait(draft: Draft, node: Node, iterations: tuple[int, ...], previou
 
 
 def schedule_human(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
-    """Wait for somebody to report on the task; it times out only if its definition says so."""
+    """Wait for a report on the task; it times out only if its definition says so."""
     ref = printed_ref(node.ref, iterations)
     task_id = draft.task_id(ref, 0 if previous is None else previous.attempt + 1)
     values = rendered(draft, node, iterations, task_id)

@@ -127,7 +127,7 @@ def _slot(
     """As what a task begins, or is put back, and the limit it belongs to: a delayed one has none before it is due."""
     if not node.limit:
         return TaskStatus.SCHEDULED, None
-    if delay_ms > 0 or draft.status is WorkflowStatus.PAUSED:  # one that is paused holds up nobody: it asks when resumed
+    if delay_ms > 0 or draft.status is WorkflowStatus.PAUSED:  # one that is paused holds up no other: it asks when resumed
         return TaskStatus.PENDING, None
     key = task_key(node.task.name)
     admitted = draft.ask(key, task_id, node.limit, ref=ref, attempt=attempt, lane=lane)

@@ -1,7 +1,7 @@
 """Between an event loop and a synchronous engine: a few threads, and futures that commits resolve.
 
 Short verbs run in up to four threads. All driving of one AsyncEngine is done by one more: a verb that drives (`run_forever`,
-`settle` …) has it until it returns; while somebody awaits a result and no such verb is under way, it drives on their behalf.
+`settle` …) has it until it returns; while a task awaits a result and no such verb is under way, it drives on their behalf.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Bridge:
         return await self._reply(order)
 
     async def _take(self, take: Callable[[], list[T]], give_back: Callable[[list[T]], None]) -> list[T]:
-        """Await what is taken; what nobody awaits any more when it comes is given back."""
+        """Await what is taken; what no task awaits any more when it comes is given back."""
         order = self._order(take, lambda taken: self._unwanted(taken, give_back))
         self._verbs.submit(order.carry_out, order.fail)
         return await self._reply(order)
@@ -170,7 +170,7 @@ class Bridge:
     async def poll(self, timeout: Span, take: Callable[[], list[T]], give_back: Callable[[list[T]], None]) -> list[T]:
         """What `take` takes, tried again after each commit until it is something or the time is over.
 
-        Canceled, it has taken nothing: what was taken for nobody is given back.
+        Canceled, it has taken nothing: what it had taken is given back.
         """
         clock = self.engine.clock
         until = clock.now() + to_span(timeout)
@@ -371,7 +371,7 @@ class Bridge:
 
 
 def _post(future: asyncio.Future[Any], settle: Callable[[asyncio.Future[Any], Any], None], value: Any) -> bool:
-    """Settle a future on its loop; False when that is closed: nobody awaits."""
+    """Settle a future on its loop; False when that is closed: no task awaits."""
     try:
         future.get_loop().call_soon_threadsafe(settle, future, value)
     except RuntimeError:

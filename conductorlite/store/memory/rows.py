@@ -182,7 +182,7 @@ class Store:
         self.task_ids: dict[str, tuple[str, str, int]] = {}
         #: (due_at, workflow_id, event_id) of every event that is not held, by its owner.
         self.due: dict[str, Ordered[tuple[int, str, str]]] = {"": Ordered()}
-        #: Ids of the executions of each owner; nobody's are not listed.
+        #: Ids of the executions of each owner; those without an owner are not listed.
         self.owned: dict[str, Ordered[tuple[str]]] = {}
         self.messages: dict[MessageKey, Message] = {}
         #: By queue, then by negated priority: (due_at, workflow_id, ref).

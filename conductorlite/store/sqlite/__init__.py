@@ -6,14 +6,14 @@ compared and raised by one UPDATE. Several processes may use the file; who waits
 timeout.
 
 How it works. `backend` has one writing connection, which its threads take in turn, and a few that read; processes take turns by
-BEGIN IMMEDIATE, and in WAL mode views wait for nobody. `transactions` is a view and a change of it, `tables`, `limits` and `feed`
+BEGIN IMMEDIATE, and in WAL mode views never wait. `transactions` is a view and a change of it, `tables`, `limits` and `feed`
 the parts beside executions; `rows` turns cells into frozen values and back; `statements` holds the SQL of the executions,
 prepared once a connection; `schema` makes the tables and migrates older ones. `search` is the index of searches. `connections`
 opens files and names what went wrong, `disk` keeps room for removals and makes copies, `processes` says who is at work and who
 has died in what.
 
-A turn is one INSERT or UPDATE per kind of row. What it touches lies together, by workflow, without a rowid; an index costs a page
-in the log of each commit, so there are few on hot tables, and partial ones. The first decision of a change needs no savepoint:
+A turn is one INSERT or UPDATE per kind of row. What it touches is stored together, by workflow, without a rowid; an index costs a
+page in the log of each commit, so there are few on hot tables, and partial ones. The first decision of a change needs no savepoint:
 undoing it is to roll back and begin again. A turn does nothing for the index of searches: what changed is found by fences
 (`feed`).
 

@@ -1,8 +1,8 @@
 """`SQLiteBackend`: one file, one writing connection, a few reading ones.
 
 Threads of one process take turns on the writing connection under a lock; processes take turns by `BEGIN IMMEDIATE`. A
-view is read on the writing connection when nobody uses it, which costs nothing, else on a pooled reader, which waits
-for nobody.
+view is read on the writing connection when no thread uses it, which costs nothing, else on a pooled reader, which never
+waits.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class SQLiteBackend:
     def payload_storage(self) -> PayloadStorage:
         """A folder beside the database, of its whole name: `orders.db.payloads` for `orders.db`; made when it is needed.
 
-        Of the whole name, for `orders.sqlite` beside it is another store, and would take these for nobody's.
+        Of the whole name, for `orders.sqlite` beside it is another store, and would take these for files without an owner.
         """
         from conductorlite.store.payloads import LocalPayloads
 
@@ -157,7 +157,7 @@ class SQLiteBackend:
         return self._commits
 
     def checkpoint(self) -> None:
-        """Move what the log holds into the file, as far as nobody reads it; for idle moments."""
+        """Move what the log holds into the file, as far as no view reads it; for idle moments."""
         with within(_Alone(self)) as writer:
             writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
@@ -207,7 +207,7 @@ class SQLiteBackend:
             self._commits += 1
 
     def backup(self, path: str, *, documents: bool = True) -> None:
-        """Copy the store into a new file at `path`, with `documents` those beside it; nobody waits for it.
+        """Copy the store into a new file at `path`, with `documents` those beside it; no other process waits for it.
 
         Raises AlreadyExists when there is something at `path`, StorageReadOnly, StorageFull, StorageError.
         """
@@ -306,7 +306,7 @@ def _ended(connection: sqlite3.Connection, *, clean: bool) -> bool:
     """End whatever transaction is open; False when the connection is closed then.
 
     One whose block was not left in a `clean` way is of no use any more: the frames of the exception may keep a statement that has
-    not come to its end, and with it a view of the file that nobody could write after.
+    not come to its end, and with it a view of the file after which no one could write.
     """
     try:
         if connection.in_transaction:

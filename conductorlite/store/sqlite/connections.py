@@ -73,7 +73,7 @@ class Settings:
 class _Opened:
     """Which databases this process has open: to close any other descriptor of one drops the locks that SQLite has on it.
 
-    POSIX locks are the process's, and so is this. A store that nobody keeps any more is not counted, closed or not.
+    POSIX locks are the process's, and so is this. A store that no engine keeps any more is not counted, closed or not.
     """
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ def open_writer(settings: Settings) -> sqlite3.Connection:
     """
     path = settings.path
     _check_writable(path)
-    with _opened.mutex.held():  # nobody in this process opens the file between the look at it and its entry
+    with _opened.mutex.held():  # no thread of this process opens the file between the look at it and its entry
         made = not _opened.has(path) and _check_header(path)
         make_private(path)
         _opened.discard(settings)

@@ -7,7 +7,7 @@ is kept by a file of its own, which is removed when a removal finds no room, and
 
 Copies of a store that is in use: complete, or not there.
 
-The copy is made by SQLite's online backup in one read transaction, which in WAL mode keeps nobody waiting, into a file of
+The copy is made by SQLite's online backup in one read transaction, which in WAL mode keeps no process waiting, into a file of
 another name beside the target. It is synced and then linked to its name, which fails when there is something already.
 """
 
@@ -116,7 +116,7 @@ class Reserve:
                 data = os.urandom(min(_STEP, wanted - at))
                 written = os.write(file, data if at else _MAGIC + data[len(_MAGIC) :])
                 at += written
-                if written < len(data):  # somebody else took the room
+                if written < len(data):  # another program took the room
                     os.ftruncate(file, held)
                     break
         finally:
@@ -151,7 +151,7 @@ class Reserve:
             return 0
 
     def _held(self) -> int | None:
-        """How many bytes it has; None when the file is somebody else's."""
+        """How many bytes it has; None when the file is another program's."""
         try:
             size = self._path.stat().st_size
             if size == 0:
@@ -198,7 +198,7 @@ def copy(settings: Settings, path: str, *, documents: bool) -> None:
         if folder.is_dir():
             folder.rename(f"{target}.payloads")
         try:
-            os.link(part, target)  # not a rename: that would replace what somebody else has put there meanwhile
+            os.link(part, target)  # not a rename: that would replace what another program has put there meanwhile
         except FileExistsError:
             rmtree(f"{target}.payloads", ignore_errors=True)
             raise
@@ -206,7 +206,7 @@ def copy(settings: Settings, path: str, *, documents: bool) -> None:
             part.rename(target)
         _sync_folder(target.parent)
     except FileExistsError:
-        raise AlreadyExists(f"{target}: somebody else has put something there meanwhile") from None
+        raise AlreadyExists(f"{target}: another program has put something there meanwhile") from None
     except OSError as error:
         raise StorageReadOnly(f"{target}: the copy could not be written ({error.strerror or error})") from error
     finally:

@@ -48,7 +48,7 @@ _COUNT: Final = "UPDATE feeds SET position = position + 1, complete = max(comple
 _BEGIN: Final = "INSERT INTO feeds (n, reader, position, complete) VALUES (?, ?, 0, 0)"
 _PEND: Final = "INSERT INTO pending (feed, workflow_id) VALUES (?, ?)"
 _PEND_ARCHIVED: Final = "INSERT INTO pending (feed, workflow_id) SELECT ?, workflow_id FROM archive"
-#: Whether executions have the rowids that they had, and that nobody knows what was indexed of which.
+#: Whether executions have the rowids that they had, and that it is not known what was indexed of which.
 ROWIDS: Final = "SELECT count(*), total(rowid * rowid) FROM workflows"
 FORGET_INDEXED: Final = "UPDATE feeds SET reader = ''"
 STORED: Final = "SELECT 1 FROM workflows WHERE workflow_id = ?"
@@ -207,4 +207,4 @@ class FeedWrites(FeedReads, BaseWrites):
             except (sqlite3.Error, StorageCorrupt):
                 if not self._connection.in_transaction:
                     raise
-                self.end_feed(FeedKind.OWN)  # it is damaged, and keeps nobody from removing
+                self.end_feed(FeedKind.OWN)  # it is damaged, and keeps no one from removing

@@ -132,7 +132,7 @@ class LimitReads(BaseReads):
     # -- owners --------------------------------------------------------------------------------------------------------
 
     def owners(self) -> Sequence[OwnerRow]:
-        """Everybody who owns an execution or an event, in order of names; reads an index entry for each."""
+        """Every owner of an execution or an event, in order of names; reads an index entry for each."""
         events: dict[str, int] = dict(self._execute(sql.OWNERS_OF_LETTERS))
         executions: dict[str, dict[str, int]] = {}
         for name, status, number in self._execute(sql.OWNERS):

@@ -41,7 +41,7 @@ _LEFT: Final = b"left\n"
 
 _SUFFIX: Final = ".lock"
 
-#: How often a file is made again in a folder that somebody has just removed because it was empty.
+#: How often a file is made again in a folder that another process has just removed because it was empty.
 _TRIES: Final = 16
 
 
@@ -98,7 +98,7 @@ class SQLitePresence:
             self._file, self._path = _made(folder)
             seen = os.fstat(self._file)
             self._key = (seen.st_dev, seen.st_ino)
-            # From before it is locked: nobody in this process may open it any more.
+            # From before it is locked: no thread of this process may open it any more.
             self._files.add(self._key)
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.place = f"{kernel}/{seen.st_dev}/{seen.st_ino}/{self._path.name}"
@@ -207,7 +207,7 @@ _FREE: Final = bytes(_SIZE)
 #: Files that one process may have: one for each backend that marks anything.
 _MOST_FILES: Final = 1_000
 
-#: What a process that died has left is kept for so long, seconds: nobody has come to that turn again.
+#: What a process that died has left is kept for so long, seconds: no process has come to that turn again.
 _KEPT_S: Final = 30 * 86_400
 
 
@@ -260,7 +260,7 @@ class FileMarks:
                         path.unlink()
 
     def close(self) -> None:
-        """Remove the own file, and the folder when nobody else has one; in a forked child nothing."""
+        """Remove the own file, and the folder when no other process has one; in a forked child nothing."""
         with self._lock.held():
             file, self._file, self._useless = self._file, None, True
             self._slots.clear()
@@ -275,7 +275,7 @@ class FileMarks:
     # -- files ---------------------------------------------------------------------------------------------------------
 
     def _mark(self, key: str) -> bytes:
-        # A copy of the database has another inode, and nobody has died in its turns.
+        # A copy of the database has another inode, and no process has died in its turns.
         return hashlib.sha256(f"{self._store}\0{key}".encode()).digest()
 
     def _write(self, place: int) -> None:
@@ -301,7 +301,7 @@ class FileMarks:
         return False
 
     def _made(self, number: int) -> bool:
-        """Whether a file was made, and locked before anybody took it away; not when another backend has that number."""
+        """Whether a file was made, and locked before another process removed it; not when another backend has that number."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._name = f"{self._process}.{number}"
         path = self._folder / self._name

@@ -212,8 +212,8 @@ CREATE TABLE schema_defs (
 ) STRICT;
 """
 
-#: Owners: who alone takes turns (empty: anybody). Events carry the owner of their execution, so that what is due is found along
-#: one index, no matter who asks.
+#: Owners: which engine alone takes turns (empty: any). Events carry the owner of their execution, so that what is due is found
+#: along one index, no matter who asks.
 _OWNERS: Final = """
 ALTER TABLE workflows ADD COLUMN owner TEXT NOT NULL DEFAULT '';
 ALTER TABLE inbox ADD COLUMN owner TEXT NOT NULL DEFAULT '';
@@ -226,7 +226,7 @@ CREATE INDEX inbox_due ON inbox (owner, due_at, workflow_id, event_id) WHERE hel
 V2: Final = _LIMITS + _EVENTS + _SCHEDULES + _PAYLOADS + _CHANGES + _ARCHIVE + _SCHEMA_DEFS + _OWNERS
 
 
-#: One row for each stretch in which a driver of an owner (empty: everybody's) drove, epoch ms.
+#: One row for each stretch in which a driver of an owner (empty: shared) drove, epoch ms.
 V3: Final = """
 CREATE TABLE driven (
     owner TEXT NOT NULL, since INTEGER NOT NULL, until INTEGER NOT NULL, PRIMARY KEY (owner, since)
@@ -302,7 +302,7 @@ VERSION: Final = len(_MIGRATIONS)
 def migrate(connection: sqlite3.Connection, path: str) -> None:
     """Bring the schema up to date; a store that is up to date is only read.
 
-    Raises SchemaTooNew or StorageCorrupt (somebody else's tables) with nothing changed, sqlite3 errors as they come.
+    Raises SchemaTooNew or StorageCorrupt (another program's tables) with nothing changed, sqlite3 errors as they come.
     """
     connection.execute("BEGIN")  # one view of mark, number and tables: another process may be creating them
     try:

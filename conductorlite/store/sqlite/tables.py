@@ -226,7 +226,7 @@ class TableWrites(TableReads, FeedWrites):
         cells: Row = (row.text, row.progress, row.waits, row.owner, row.name, row.address)
         statement = sql.UPDATE_SCHEDULE if row.fence else sql.INSERT_SCHEDULE
         if self._connection.execute(statement, (*cells, row.fence) if row.fence else cells).rowcount == 0:
-            raise FencedOut(f"schedule {row.name!r}: somebody else changed it after fence {row.fence} was read")
+            raise FencedOut(f"schedule {row.name!r}: another process changed it after fence {row.fence} was read")
         self._many(sql.DELETE_EVENT, [(row.address, event_id) for event_id in consumed])
         self._many(sql.PUT_LETTER, map(inbox_row, events))
 

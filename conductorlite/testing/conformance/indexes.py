@@ -63,7 +63,7 @@ class IndexConformance(AnswerConformance):
                 return MyIndex(folder / "index")
 
     Called twice with one folder it returns two handles on one index, as two processes have them; a folder that was never given
-    before is an index that nobody has used.
+    before is an index that no program has used.
     """
 
     def test_put_again_and_removed(self, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ class LockConformance:
         raise NotImplementedError
 
     def test_one_at_a_time(self) -> None:
-        """A turn that is held is nobody else's, not even its holder's; another execution's is free."""
+        """A turn that is held is no other's, not even its holder's; another execution's is free."""
         one, other = self.make_locks()
         token = one.try_acquire("w", 0)
         assert token is not None

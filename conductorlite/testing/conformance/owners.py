@@ -123,7 +123,7 @@ class HolderConformance:
         alive.remove()
 
     def test_a_place_of_nobody(self, backend: Backend) -> None:
-        """Whatever a row says, nobody is taken for alive, for dead or for having left who is not seen; to forget it is harmless."""
+        """Whatever a row says, a holder that is not seen is taken neither for alive nor dead nor left; to forget it is harmless."""
         for place in ("", "/", "nonsense", "a/b/c/d", "1/2/3/../../x", "ü" * 300):
             assert backend.look(place) in (Life.ELSEWHERE, Life.MISSING)
             backend.forget(place)
@@ -220,7 +220,7 @@ class OwnerConformance:
             tx.apply(Decision(workflow=read))
 
     def test_from_everybody_and_back(self, backend: Backend) -> None:
-        """The empty name is everybody: what was theirs becomes one's, and the other way round."""
+        """The empty name means all engines: what was shared becomes one's, and the other way round."""
         _owned(backend, "w", "")
         _owned(backend, "x", "b")
         for old, new, queue in (("", "a", "@a/charge"), ("a", "", "charge")):
@@ -250,7 +250,7 @@ class OwnerConformance:
             assert list(view.due_workflows(9, 9, "a")) == []
 
     def test_owners(self, backend: Backend) -> None:
-        """Everybody who has an execution or an event, with how many; what is everybody's is not listed."""
+        """Every owner of an execution or an event, with how many; what is shared is not listed."""
         _owned(backend, "w1", "b")
         _owned(backend, "w2", "b")
         _owned(backend, "w3", "")
