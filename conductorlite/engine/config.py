@@ -73,6 +73,12 @@ class EngineConfig:
     allocation: Literal["shared", "local"] = "shared"
     downtime_counts: bool = False
     give_back: bool = True
+    #: To whom belongs what the engine starts, and whose turns and tasks it takes; empty: everybody's.
+    owner: str = attrs.field(init=False, repr=False)
+
+    @owner.default
+    def _owner(self) -> str:
+        return self.name or "" if self.allocation == "local" else ""
 
     def __attrs_post_init__(self) -> None:
         if self.allocation not in ("shared", "local"):
@@ -80,11 +86,6 @@ class EngineConfig:
         if self.name is None and self.allocation == "local":
             raise InvalidInput("an engine with allocation='local' needs a name, the same whenever it is started")
         checked_name(self.name)
-
-    @property
-    def owner(self) -> str:
-        """The owner of what the engine starts and of the turns and tasks it takes; empty: shared by all engines."""
-        return self.name or "" if self.allocation == "local" else ""
 
 
 class Service:

@@ -15,20 +15,23 @@ __all__ = ["TaskContext"]
 
 
 class TaskContext:
-    """Handed to a worker function that has a parameter annotated with this class.
+    """Handed to a worker function that has a parameter annotated with this class."""
 
-    `idempotency_key` is the same over all attempts, redeliveries and retries of this task of this execution: give it to the
-    service you call, and a repeated call does no harm.
-    """
-
-    __slots__ = ("_engine", "idempotency_key", "lost", "task")
+    __slots__ = ("_engine", "lost", "task")
 
     def __init__(self, task: Task, engine: Verbs) -> None:
         self.task = task
         self._engine = engine
-        self.idempotency_key = derive_id("idempotency", task.workflow_id, task.ref)
         #: Set when the lease was lost: the task timed out or its execution ended, the report will be ignored.
         self.lost = False
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same over all attempts, redeliveries and retries of this task of this execution.
+
+        Give it to the service you call, and a repeated call does no harm.
+        """
+        return derive_id("idempotency", self.task.workflow_id, self.task.ref)
 
     @property
     def workflow_id(self) -> str:
