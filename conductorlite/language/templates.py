@@ -71,27 +71,14 @@ class Template:
 
 
 @attrs.frozen(kw_only=True)
-class InputTemplate:
-    """A task's inputParameters with its TaskDef's inputTemplate merged in."""
+class InputTemplate(Template):
+    """A task's inputParameters with its TaskDef's inputTemplate merged in; `secrets` are those of the fallbacks too."""
 
-    template: Template
     fallbacks: tuple[tuple[str, _Render], ...] = attrs.field(repr=False, eq=False)
-    #: The places that name secrets, those of the fallbacks included.
-    secrets: tuple[SecretSite, ...] = ()
-
-    @property
-    def reads(self) -> Reads:
-        """What rendering reads."""
-        return self.template.reads
-
-    @property
-    def problems(self) -> tuple[tuple[str, str], ...]:
-        """Expressions that always give null, with their JSON path."""
-        return self.template.problems
 
     def render(self, source: Source) -> dict[str, Json]:
         """The input; a top-level key that comes out null has the inputTemplate's value, as written, expressions too."""
-        rendered: dict[str, Json] = self.template.render(source)
+        rendered: dict[str, Json] = self._render(source)
         for key, fallback in self.fallbacks:
             if rendered[key] is None:
                 rendered[key] = fallback(source)
@@ -126,12 +113,23 @@ def compile_input(parameters: Mapping[str, Json], input_template: Mapping[str, J
     fallbacks = tuple((key, _verbatim(value, 0)) for key, value in added.items() if value is not None)
     template = compile_template(merged)
     spare = compile_template({key: added[key] for key, _ in fallbacks}).secrets if fallbacks else ()
-    return InputTemplate(template=template, fallbacks=fallbacks, secrets=tuple(dict.fromkeys((*template.secrets, *spare))))
+    return _as_input(template, fallbacks, tuple(dict.fromkeys((*template.secrets, *spare))))
+
+
+def _as_input(template: Template, fallbacks: tuple[tuple[str, _Render], ...], secrets: tuple[SecretSite, ...]) -> InputTemplate:
+    return InputTemplate(
+        reads=template.reads,
+        problems=template.problems,
+        render=template._render,
+        secrets=secrets,
+        buried=template.buried,
+        fallbacks=fallbacks,
+    )
 
 
 @cache
 def _no_input() -> InputTemplate:
-    return InputTemplate(template=compile_template({}), fallbacks=())
+    return _as_input(compile_template({}), (), ())
 
 
 def apply_workflow_input_template(given: Mapping[str, Json], template: Mapping[str, Json]) -> dict[str, Json]:

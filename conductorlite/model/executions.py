@@ -173,8 +173,28 @@ def printed_ref(base_ref: str, iterations: Sequence[int]) -> str:
     return base_ref + "".join(f"{LOOP_DELIMITER}{iteration}" for iteration in iterations)
 
 
+class _Documents:
+    """What a task and an execution have: an input and an output."""
+
+    __slots__ = ()
+    input: Payload
+    output: Payload
+
+    @property
+    def input_data(self) -> dict[str, Any]:
+        """A copy of the input."""
+        data: dict[str, Any] = self.input.fresh()
+        return data
+
+    @property
+    def output_data(self) -> dict[str, Any]:
+        """A copy of the output."""
+        data: dict[str, Any] = self.output.fresh()
+        return data
+
+
 @attrs.frozen(kw_only=True, slots=True)
-class Task:
+class Task(_Documents):
     """One attempt at one node. Instants are epoch ms (0: not yet), spans ms; `input_data` and `output_data` are copies."""
 
     workflow_id: str
@@ -276,18 +296,6 @@ class Task:
         return self.round or (self.iterations[-1] if self.iterations else 0)
 
     @property
-    def input_data(self) -> dict[str, Any]:
-        """A copy of the input."""
-        data: dict[str, Any] = self.input.fresh()
-        return data
-
-    @property
-    def output_data(self) -> dict[str, Any]:
-        """A copy of the output."""
-        data: dict[str, Any] = self.output.fresh()
-        return data
-
-    @property
     def offered_after_ms(self) -> int:
         """Conductor's `callbackAfterSeconds`: how long after it was put there its queue offers a task, until it is polled."""
         return self.callback_after_ms or (self.start_delay_ms if self.status is TaskStatus.SCHEDULED else 0)
@@ -302,7 +310,7 @@ _FAILED: Final = frozenset({TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_E
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class Workflow:
+class Workflow(_Documents):
     """One execution. Instants are epoch ms (0: not yet). `tasks` is filled by `Engine.get`, in order of scheduling."""
 
     workflow_id: str
@@ -380,18 +388,6 @@ class Workflow:
     definition: WorkflowDef | None = None
     #: Definitions made at run time that tasks run on, by the hashes in `Task.grafts`; filled by `Engine.get`.
     made: Mapping[str, WorkflowDef] = attrs.field(factory=dict)
-
-    @property
-    def input_data(self) -> dict[str, Any]:
-        """A copy of the input."""
-        data: dict[str, Any] = self.input.fresh()
-        return data
-
-    @property
-    def output_data(self) -> dict[str, Any]:
-        """A copy of the output."""
-        data: dict[str, Any] = self.output.fresh()
-        return data
 
     def task(self, ref: str) -> Task:
         """The last attempt at `ref` (as printed, or the definition's name for its newest round); KeyError if there is none."""
