@@ -418,7 +418,7 @@ class Admin(Retention):
 
 
 def strangers(view: ReadingTransaction, members: Iterable[Member]) -> frozenset[str]:
-    """Holders of places in a limit whose execution is gone."""
+    """Holders of places in a limit whose execution was removed."""
     known: dict[str, bool] = {}
     for member in members:
         if member.workflow_id not in known:
@@ -427,7 +427,7 @@ def strangers(view: ReadingTransaction, members: Iterable[Member]) -> frozenset[
 
 
 def orphans(view: ReadingTransaction) -> list[Message]:
-    """Messages of tasks that are gone; not of executions whose removals are still to be relayed."""
+    """Messages of tasks that no longer exist; not of executions whose removals are still to be relayed."""
     waiting = sum(view.queue_sizes().values())
     behind = {item.workflow_id for item in view.outbox(10_000)}
     found = view.messages(waiting) if waiting else ()

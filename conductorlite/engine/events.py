@@ -263,7 +263,7 @@ class Events(Service):
     def remove_executions(self, before: Instant) -> int:
         """Delete the records of actions that were carried out before an instant; returns how many that were.
 
-        A message whose records are gone is acted upon again when it comes again: keep them for as long as its source may
+        A message whose records were removed is acted upon again when it comes again: keep them for as long as its source may
         repeat itself. Only `start_workflow` is still done once then, while the execution it began is there.
         """
         until, gone = to_instant(before), 0

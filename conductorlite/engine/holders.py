@@ -2,7 +2,7 @@
 
 An engine that hands tasks to its own workers is a *holder*: registered in the store before it hands out the first one, and
 present as long as it is open (`Presence`). An engine that opens or drives the store looks for holders that have ended, and gives
-back what they had: events to the executions and the end of the holder are one commit, so nothing is given back twice. Where a
+back what they held: events to the executions and the end of the holder are one commit, so nothing is given back twice. Where a
 presence cannot be looked at, a holder counts as alive until its lease ends, which a thread of its own renews.
 """
 
@@ -32,7 +32,7 @@ _BEAT_S: Final = 10.0
 #: When it is said again after the store was busy, in seconds.
 _AGAIN_S: Final = 1.0
 
-#: How often who drives looks for holders that are gone, ms.
+#: How often a driver looks for holders that have ended, ms.
 _LOOK_MS: Final = 250
 
 #: Executions whose turns are taken at once when their tasks are given back; the rest is the driver's.
@@ -46,7 +46,7 @@ _open: Final[weakref.WeakSet[Holding]] = weakref.WeakSet()
 
 
 def leave_all() -> None:
-    """Have every holder of this process end its presence, as one that goes of its own will: the process is about to end.
+    """Have every holder of this process end its presence, as one that ends by itself: the process is about to end.
 
     Writes to no store, so that it can be done at any instant, in a signal handler too.
     """
@@ -169,7 +169,7 @@ class Holding:
             return False
 
     def recover(self) -> bool:
-        """Give back what holders had that are gone; whether there was one. Raises StorageErrors."""
+        """Give back what holders held that have ended; whether there was one. Raises StorageErrors."""
         with self._backend.reading() as view:
             rows = view.task_holders()
         found = False
@@ -183,7 +183,7 @@ class Holding:
         return found
 
     def _gone(self, row: HolderRow) -> Why | None:
-        """Why a holder is held for gone; None as long as it may be alive."""
+        """Why a holder counts as ended; None as long as it may be alive."""
         life = self._backend.look(row.place)
         if life is Life.LEFT:
             return "stopped"

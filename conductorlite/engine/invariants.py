@@ -117,7 +117,7 @@ def nothing_of_the_ended(picture: Picture) -> Iterator[str]:
         if event.kind is EventKind.CONTINUE or event.kind in _LETTERS:
             continue
         if event.kind is EventKind.START and event.sender != picture.workflow.workflow_id:
-            continue  # a parent that resumes its children writes to each, lest one was ended before it began
+            continue  # a parent that resumes its children writes to each, for one may have been ended before it began
         if ended or (event.ref is not None and (task is None or task.status.terminal)):
             yield f"{event.event_id} is still in the inbox"
     for message in picture.messages:
@@ -135,7 +135,7 @@ def nothing_of_the_ended(picture: Picture) -> Iterator[str]:
             yield f"{task.ref} is {task.status} in a {picture.workflow.status} workflow"
 
 
-#: What others send may come at any time; it is void in an ended workflow, and gone with the next turn.
+#: What others send may come at any time; it is void in an ended workflow, and removed by the next turn.
 _LETTERS: Final = frozenset(
     {EventKind.REPORT, EventKind.EXTEND_LEASE, EventKind.GIVE_BACK, EventKind.POLL, EventKind.PAUSE, EventKind.RESUME,
      EventKind.TERMINATE, EventKind.RETRY, EventKind.RESTART, EventKind.RERUN, EventKind.SKIP, EventKind.VARIABLES,
@@ -303,7 +303,7 @@ def the_journal_replays_to_the_rows(picture: Picture) -> Iterator[str]:
 
 
 def _dropped(line: HistoryEvent) -> set[str]:
-    """References of which the line says that every attempt is gone."""
+    """References of which the line says that every attempt was removed."""
     # Other verbs have in their payload what callers gave them, of whatever names.
     tells = line.status in ("RERUN", "RESTART", "DROPPED")
     return set(line.payload.value.get("dropped", ())) if tells and line.payload is not None else set()

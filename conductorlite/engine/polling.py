@@ -1,4 +1,20 @@
-"""Polling: tasks that are offered, handed out under a lease."""
+"""Polling: tasks that are offered, handed out under a lease.
+
+What it guarantees. A task is handed to one worker at a time: each is taken in a turn of its own, under the fence of its execution.
+No task is lost between the commit and the caller: those taken are noted in the commit, and what an error or an interruption kept
+from the caller is given back, at once or with the next poll.
+
+How it works. A poll reads the first messages of its queue that are due, and takes one turn with a POLL event for each. A message
+that another poll was faster with, or that is void, is passed over, and more are read. After the turn the documents of the task are
+fetched and its secrets filled in; a task whose document is lost, or whose secret cannot be had, fails here, and one whose storage
+cannot be reached goes back for 30 s. Who polled is written along with a turn; only a poll that found nothing writes it alone. An
+engine's own workers take with a `Hand`, which names the holder that gives the task back if its process dies.
+
+What is not pretty. A lane of a rate limit that was passed over goes on with the next poll of its queue, so a poll may let tasks in
+before it takes one (`_polled`). Where turns and deliveries are not one commit, it also has to deliver that itself.
+
+Source of the rule: Conductor's `ExecutionService.poll`; a lease and a holder are ours.
+"""
 
 from __future__ import annotations
 

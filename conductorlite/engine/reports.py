@@ -262,7 +262,7 @@ class Reports(Service):
         )
 
     def log(self, task: Task, lines: Sequence[str]) -> None:
-        """Keep lines of text with a task, stamped now; for an execution that is gone they are dropped."""
+        """Keep lines of text with a task, stamped now; of a removed execution they are dropped."""
         kept = self.lines(task, lines)
         with self._backend.writing() as tx:
             if tx.workflow(task.workflow_id) is not None:

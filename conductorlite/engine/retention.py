@@ -42,7 +42,7 @@ _FAILED: Final = frozenset({WorkflowStatus.FAILED, WorkflowStatus.TIMED_OUT})
 class PruneReport:
     """What became of the executions that were old enough: ids, in the order in which they were taken.
 
-    `removed` are gone, `archived` ones are in the archive; `kept` are children of executions that have not ended; `failed` says
+    `removed` are deleted, `archived` ones are in the archive; `kept` are children of executions that have not ended; `failed` says
     what was raised for each of the others, which are as they were.
     """
 

@@ -134,7 +134,7 @@ class Timetable(Service):
                 schedule, progress = self.definition(row), progress_from_text(row.progress)
                 running = _running(view, progress.running)
         if row is None:
-            with self._backend.writing() as tx:  # what was written to a schedule that is gone
+            with self._backend.writing() as tx:  # what was written to a removed schedule
                 tx.remove(address_of(name))
             return
         consumed = [event.event_id for event in due]

@@ -1,16 +1,19 @@
-"""Searching: by the index in the store's own file, or an external one that knows everything, else by looking at what is stored.
+"""Searching: by the index in the store's own file, or an external one that is up to date, else by looking at what is stored.
 
-All that was committed before is put into the store's own index before a search answers, so the answer is exact. A store in memory
-has none, and one that cannot be written at present does without: there each execution is looked at, with the same answer.
+What it guarantees. An index that is busy, damaged, incomplete or out of reach makes no search fail: what is stored is searched
+then, with the same answer. The store's own index answers exactly, for all that was committed before is put into it first. An
+external index may lag behind by what one search cannot feed; the result says by how much (`behind`).
 
-Whether an index agrees with its store: what it knows of each execution is compared with what is stored or archived.
+How it works. Documents are made of what is stored or archived, the same for an index and for a search without one. A store in
+memory has no index, and one that cannot be written at present does without: there each execution is looked at.
 
-An external index lags behind, and others feed it meanwhile. So what is still to be indexed is no difference; and it is asked where
-it stands before and after: if it was not fed in between, and the store was read in between, then all that was indexed must be the
-same on both sides. Else the execution is looked at again. Nothing is held of one side while the other is read, and one execution at
-a time.
+Whether an index agrees with its store is a comparison of documents, one execution at a time; nothing is locked on one side while
+the other is read. An external index is fed by others meanwhile, and what is still to be indexed is no difference. So it is asked
+where it stands before and after: only if it was not fed in between is a difference one; else the execution is looked at again.
 
-What is put into an index, and what a search without an index looks at: documents made of what is stored.
+What is not pretty. An external index may raise anything, so errors of any type are caught around it and noted with its feeder.
+
+Source of the rule: Conductor's `IndexDAO`, which it fills while a workflow is stored; here no turn waits for an index.
 """
 
 from __future__ import annotations

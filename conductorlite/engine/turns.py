@@ -1,7 +1,18 @@
 """The turn: read, decide, commit if no other turn was first.
 
-Read without a write lock and decided once, an execution changes in one atomic write under the fence, and nowhere else. Who comes
-second decides again, and after a few tries leaves its events in the inbox. Listeners are notified after the commit, never inside.
+What it guarantees. An execution changes in one atomic write under its fence, and nowhere else. When a turn raises, nothing of it is
+stored. Listeners are notified after the commit, never inside it.
+
+How it works. A turn reads a view without a write lock and decides once; a plan that may run foreign code is decided with no
+transaction open. The commit compares the fence: a turn that comes second decides again. After three tries it decides inside the
+write, where no other can be first; scripts are then asked beforehand, in a rehearsal at the same instant. After eight tries its
+events stay in the inbox for the next turn. A document in the payload storage is fetched between two reads, and the turn begins
+again. Then follow the turns that this one calls for: the rest of a cut one, and those of parents and children written to.
+
+What is not pretty. Failures are counted in two places: a broken invariant on the execution's row, a process that dies in its turn
+in a file beside the store, because it raises nothing. The third of either parks the execution.
+
+Source of the rule: Conductor's `WorkflowExecutor.decide` under a lock; here the fence decides, and a lock is optional.
 """
 
 from __future__ import annotations
@@ -190,7 +201,7 @@ class Turns(Deciding):
             self._locking.release(workflow_id, token)
 
     def _clear(self, workflow_id: str) -> None:
-        """Drop events to an execution that is gone, or was ended before it began. Its start may be yet to come."""
+        """Drop events to an execution that was removed, or ended before it began. Its start may be yet to come."""
         with self.backend.writing() as tx:
             if tx.due_events(workflow_id, self.clock.now(), 1):
                 tx.remove(workflow_id)
@@ -205,14 +216,7 @@ class Turns(Deciding):
         return Taken(decision=None, replies={}, posted=True)
 
     def _decide_and_commit(
-        self,
-        workflow_id: str,
-        events: Sequence[Event],
-        started: Start | None,
-        along: Along | None,
-        near: Near,
-        *,
-        inside: bool,
+        self, workflow_id: str, events: Sequence[Event], started: Start | None, along: Along | None, near: Near, *, inside: bool
     ) -> Taken:
         while True:
             try:
@@ -238,14 +242,7 @@ class Turns(Deciding):
         return Taken(decision=decision, replies=decision.replies)
 
     def _committed(
-        self,
-        workflow_id: str,
-        events: Sequence[Event],
-        started: Start | None,
-        along: Along | None,
-        near: Near,
-        *,
-        inside: bool,
+        self, workflow_id: str, events: Sequence[Event], started: Start | None, along: Along | None, near: Near, *, inside: bool
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it, which is committed; raises what `decide` does."""
         if inside:

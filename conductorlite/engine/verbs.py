@@ -1,4 +1,10 @@
-"""The everyday verbs of an engine: all but those that drive it, which the runtime adds."""
+"""The everyday verbs of an engine: all but those that drive it, which the runtime adds.
+
+A verb that changes an execution checks its arguments and takes one turn with one event. It returns when that turn is committed;
+what follows in other executions may be left to a driver. When it raises, nothing was changed, unless its docstring says otherwise.
+
+Source of the verbs: Conductor's workflow and task resources.
+"""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def is_taken_back(line: HistoryEvent) -> bool:
 
 
 def dropped(line: HistoryEvent) -> Sequence[str]:
-    """References of which a line says that every attempt is gone."""
+    """References of which a line says that every attempt was removed."""
     telling = (is_taken_back(line) or line.status == "DROPPED") and line.payload is not None
     found: Sequence[str] = line.payload.value.get("dropped", ()) if telling and line.payload is not None else ()
     return found

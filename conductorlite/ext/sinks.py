@@ -179,7 +179,7 @@ class MemoryQueue:
             return [message for _, message in zip(range(limit), self._messages, strict=False)]
 
     def ack(self, message: EventMessage) -> None:
-        """Forget a message; nothing happens when it is gone."""
+        """Forget a message; nothing happens when it was removed."""
         with self._mutex.held():
             self._forget(message)
 

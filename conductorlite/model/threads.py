@@ -121,7 +121,7 @@ class Mutex:
 
     def take(self, block: Block[Any], timeout: float = -1) -> bool:
         """Take it for a block of this thread, which must not have it yet."""
-        while self._lock._is_owned():  # by a block that is gone: it was interrupted, and giving back too
+        while self._lock._is_owned():  # by a block that has ended: it was interrupted, and giving back too
             self._lock.release()
         if not self._lock.acquire(True, timeout):
             return False

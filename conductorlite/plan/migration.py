@@ -314,7 +314,7 @@ class _Move:
             self.waiting[join.ref] = waiting
 
     def _reads(self, ahead: set[str]) -> None:
-        """What has ended and is gone must not be read any more. What was made at run time was never in a definition."""
+        """What has ended and was removed must not be read any more. What was made at run time was never in a definition."""
         begun = {task.base_ref for task in self.rows if task.base_ref in self.before}
         gone = {ref for ref in begun if self.name(ref) not in self.after}
         if not gone:

@@ -91,7 +91,7 @@ class Coroutines(Generic[T]):
         try:
             job.loop.call_soon_threadsafe(_cancel, job)
         except RuntimeError:
-            return  # its loop is closed, and the coroutine gone with it
+            return  # its loop is closed, and the coroutine ended with it
 
     def close(self) -> None:
         """Cancel what runs on the private loop and end its thread; idempotent."""

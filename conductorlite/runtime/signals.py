@@ -103,7 +103,7 @@ def late(engine: Verbs, workflow_id: str, *, in_time: bool = False) -> ResultTim
         what = f"{what} (it belongs to {owner})"
     text = f"{workflow_id} {what}: {workflow.status}, {', '.join(waiting) or 'no open task'}{parked}"
     explanation = Explanation()
-    with suppress(ConductorliteError):  # it may be gone by now, or not to be read: that it is late is what matters
+    with suppress(ConductorliteError):  # it may be removed by now, or not to be read: that it is late is what matters
         explanation = engine.explain(workflow_id)
     return ResultTimeout(text, causes_of(workflow, partial(_child, engine)), explanation)
 
@@ -125,7 +125,7 @@ _GONE_MS: Final = 60_000
 #: The address of the store as a whole.
 _STORE: Final = ""
 
-#: What nothing that does not pass by itself: a driver that goes on would only do harm, or wait for ever.
+#: What does not pass by itself: a driver that goes on would only do harm, or wait for ever.
 _LASTING: Final = (StorageCorrupt, SchemaTooNew)
 
 #: What would meet every other piece of work too.
@@ -199,7 +199,7 @@ class Outages:
             self._tell_when_over()
 
     def prune(self) -> None:
-        """Forget work that was not asked for again: another process has done it, or its execution is gone."""
+        """Forget work that was not asked for again: another process has done it, or its execution was removed."""
         if self._rests:
             gone = self._clock.now() - _GONE_MS
             for address in [address for address, rest in self._rests.items() if rest.again_at < gone]:

@@ -121,7 +121,7 @@ class Feed:
 class Change:
     """An execution that is to be indexed as it is at `fence`, `live` if it has not ended.
 
-    Without a fence it is gone from the store, archived or not, or comes later, as one that is new. `since` is the fence at
+    Without a fence it was removed from the store, archived or not, or comes later, as one that is new. `since` is the fence at
     which it was indexed last, None when all that is known of it is to be replaced.
     """
 

@@ -354,7 +354,7 @@ class WritingTransaction(ReadingTransaction, Protocol):
     # -- the workers' mailbox ------------------------------------------------------------------------------------------
 
     def discard(self, messages: Sequence[Message]) -> None:
-        """Delete messages that still stand exactly as given: leftovers of attempts that are gone."""
+        """Delete messages that still stand exactly as given: leftovers of attempts that no longer exist."""
 
     def record_polls(self, polls: Sequence[PollData]) -> None:
         """Keep polls as the last of their type and domain, unless a later one is known."""

@@ -27,7 +27,7 @@ class Admissions(Mailboxes):
     def __init__(self, *given: Any, told: Sequence[Admission] | None = None) -> None:
         super().__init__(*given)
         self._limits: dict[str, Limit] = {}
-        #: Members as this turn leaves them; None: gone.
+        #: Members as this turn leaves them; None: removed.
         self._members: dict[tuple[str, str], Member | None] = {}
         #: Heads as they were loaded, and who joined the line in this turn, by key and lane.
         self._heads: dict[str, dict[str, deque[Member]]] = {}

@@ -135,7 +135,7 @@ def create_collecting_join(draft: Draft, node: Node, iterations: tuple[int, ...]
 
 
 def pass_over_join(draft: Draft, node: Node, fork: Task) -> None:
-    """Skip the JOIN of a fork that was skipped, or whose failure is borne: there is nothing to join."""
+    """Skip the JOIN of a fork that was skipped, or whose failure is tolerated: there is nothing to join."""
     join = draft.plan_of(node.grafts).nodes[str(node.join)]
     if draft.task(printed_ref(join.ref, fork.iterations)) is None:
         draft.create_ended(join, fork.iterations, TaskStatus.SKIPPED)

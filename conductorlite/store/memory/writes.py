@@ -381,7 +381,7 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         for task_id in execution.logged:
             store.drop(store.logs, task_id)
         for item in [item for item in store.outbox.values() if item.workflow_id == workflow_id]:
-            # what it wrote to others still goes out; its own messages are gone
+            # what it wrote to others still goes out; its own messages are removed
             store.put(store.outbox, item.item_id, attrs.evolve(item, outgoing=Outgoing(posted=item.outgoing.posted)))
         self._remove_externals(workflow_id)
         store.drop(store.executions, workflow_id)

@@ -97,7 +97,7 @@ class _Opened:
         return any(settings() is not None for settings in known)
 
     def discard(self, settings: Settings | None) -> None:
-        """Forget a store, and those that are gone."""
+        """Forget a store, and those that no longer exist."""
         for key, known in list(self._files.items()):
             known[:] = [one for one in known if one() is not None and one() is not settings]
             if not known:

@@ -21,7 +21,7 @@ from conductorlite.store.tables import Change, Feed, FeedKind, Size, Sizes
 __all__ = ["FeedReads", "FeedWrites"]
 
 FEED: Final = "SELECT reader, position, complete FROM feeds WHERE n = ?"
-#: What comes later as new is as if it were gone.
+#: What comes later as new is as if it were removed.
 PENDING: Final = (
     "SELECT p.n, p.workflow_id, CASE WHEN t.place IS NULL THEN NULL ELSE w.fence END, w.ended_at = 0 FROM pending AS p"
     " LEFT JOIN workflows AS w ON w.workflow_id = p.workflow_id LEFT JOIN indexed AS t ON t.feed = p.feed AND t.place = w.rowid"

@@ -152,7 +152,7 @@ class ExecutionConformance:
             assert dump(view) == before
 
     def test_park_and_release_leave_the_fence_alone(self, backend: Backend) -> None:
-        """Parking with a reason holds every event; release lets them go, none early; a workflow that is gone is no error."""
+        """Parking with a reason holds every event; release lets them go, none early; a workflow that was removed is no error."""
         row = started(backend, timers=(event("a", 1), event("b", 9)))
         with backend.writing() as tx:
             tx.park("w", 2, None)

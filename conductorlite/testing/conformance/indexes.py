@@ -67,7 +67,7 @@ class IndexConformance(AnswerConformance):
     """
 
     def test_put_again_and_removed(self, tmp_path: Path) -> None:
-        """What is put takes the place of what was there, whole; what is removed is gone, in peace if it never was there."""
+        """What is put takes the place of what was there, whole; what is removed is not found, even if it never was there."""
         shelf = Shelf()
         first = [*written(workflow("w", input=Payload.of({"a": 1, "b": "old"})), task("a"), task("b")), *written(workflow("v"))]
         second = written(workflow("w", input=Payload.of({"a": 2})), task("b", attempt=1))

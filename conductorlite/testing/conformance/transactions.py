@@ -36,7 +36,7 @@ class _GivenUpError(Exception):
 
 @attrs.frozen(kw_only=True, slots=True)
 class _Row:
-    """How an attempt shall look."""
+    """How an attempt must look."""
 
     ref: str
     rounds: tuple[int, ...]
