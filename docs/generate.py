@@ -214,7 +214,7 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "permissive": "a failure lets the other tasks finish; the workflow then ends FAILED",
         "start_delay_ms": "the task is offered that much later",
         "retry_count": "overrides the task definition's",
-        "async_complete": "not for SIMPLE: the worker's COMPLETED leaves the task open until somebody else reports on it",
+        "async_complete": "not for SIMPLE: the worker's COMPLETED leaves the task open until a report on it arrives",
         "task_definition": "embedded: wins over a registered one",
         "sub_workflow_param": "SUB_WORKFLOW: which workflow, see [SubWorkflowParams](#subworkflowparams)",
         "dynamic_task_name_param": "DYNAMIC: the input that holds the name",

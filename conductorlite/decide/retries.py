@@ -114,7 +114,7 @@ def _resumed(draft: Draft) -> frozenset[str]:
 
 
 def _reopen_where_it_failed(draft: Draft, in_place: Collection[str], *, told: str | None = None) -> None:
-    """Reopen an ended workflow. `in_place` are SUB_WORKFLOW tasks whose own child goes on; for those in `told` it knows."""
+    """Reopen an ended workflow. `in_place` are SUB_WORKFLOW tasks whose own child goes on; that of `told` knows it already."""
     not_begun = not draft.everything() and draft.plan.first is not None
     reopened = [task for task in _failed(draft) if task.ref not in in_place]
     left = {task.ref for task in draft.everything() if task.live and task.status.successful} - set(in_place)

@@ -73,7 +73,7 @@ class EngineConfig:
     allocation: Literal["shared", "local"] = "shared"
     downtime_counts: bool = False
     give_back: bool = True
-    #: To whom belongs what the engine starts, and whose turns and tasks it takes; empty: everybody's.
+    #: The owner of what the engine starts and of the turns and tasks it takes; empty: shared by all engines.
     owner: str = attrs.field(init=False, repr=False)
 
     @owner.default

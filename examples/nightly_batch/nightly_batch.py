@@ -20,7 +20,7 @@ NIGHTLY_BATCH = WorkflowDef.from_json(Path(__file__).with_name("nightly_batch.js
 BEGINS = time(2, 0, tzinfo=UTC)
 
 workers = Workers()
-# A worker is dead after 30 s without a sign of life; what nobody has come for waits, for the script may be stopped for days.
+# A worker is dead after 30 s without a sign of life; what no worker has polled waits, for the script may be stopped for days.
 task = functools.partial(workers.task, response_timeout_seconds=30, poll_timeout_seconds=0)
 
 

@@ -101,7 +101,7 @@ async def decide(request: Request) -> JSONResponse:
     stored = await engine.update_task(
         TaskResult(workflow_id=expense, task_id=approval.task_id, status=TaskStatus.COMPLETED, output_data=output)
     )
-    if stored.output_data != output:  # somebody else was faster
+    if stored.output_data != output:  # another request was faster
         return JSONResponse({"error": f"{expense} is decided already"}, 409)
     return await _shown(engine, expense)
 

@@ -80,7 +80,7 @@ class AsyncEngine:
     """
 
     def __init__(SIGNATURE) -> None:
-        # asyncio is imported by whoever makes one of these, not by whoever imports conductorlite.
+        # asyncio is imported by programs that make one of these, not by all that import conductorlite.
         from conductorlite.runtime.aio.bridge import Bridge
 
         self._pid = os.getpid()
@@ -131,7 +131,7 @@ _WORDS: Final = {
     "Engine.run_until_idle": "; canceling it stops the driver as `stop` does",
     "Engine.run_forever": "; canceling it stops the driver as `stop` does",
     "Engine.listen": ". The listener is called in the committing thread, not on the loop",
-    "Engine.close": "; whoever still awaits a result gets EngineClosed",
+    "Engine.close": "; a task that still awaits a result gets EngineClosed",
     "Admin.bulk": "; `verb` is one of this engine's",
 }
 

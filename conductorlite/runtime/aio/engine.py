@@ -429,7 +429,7 @@ class AsyncEngine:
         secrets: SecretProvider | None = None,
         config: EngineConfig | None = None,
     ) -> None:
-        # asyncio is imported by whoever makes one of these, not by whoever imports conductorlite.
+        # asyncio is imported by programs that make one of these, not by all that import conductorlite.
         from conductorlite.runtime.aio.bridge import Bridge
 
         self._pid = os.getpid()
@@ -569,7 +569,7 @@ class AsyncEngine:
         return await self._bridge.call(self._engine.update_task, result)
 
     async def close(self) -> None:
-        """`Engine.close`, awaited; whoever still awaits a result gets EngineClosed."""
+        """`Engine.close`, awaited; a task that still awaits a result gets EngineClosed."""
         await self._bridge.close()
 
     async def start(
