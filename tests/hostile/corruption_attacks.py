@@ -173,6 +173,16 @@ def _garbage() -> bytes:
     return bytes.fromhex("377f0682") + random.Random(7).randbytes(40_000)
 
 
+#: Columns of texts by table: of each, what comes of it when a bit of a row's head makes blobs of them.
+TEXTS: dict[str, tuple[str, ...]] = {
+    "workflows": ("input", "output", "variables", "task_to_domain", "reason"),
+    "tasks": ("input", "output", "reason"),
+    "history": ("payload", "cause", "reason"),
+    "inbox": ("data",),
+    "texts": ("text",),
+    "definitions": ("text",),
+}
+
 #: What nobody may overlook.
 MUST_BE_SEEN: dict[str, Spoil] = {
     "a header of zeros": changed(0, bytes(100)),
@@ -213,6 +223,15 @@ MUST_BE_SEEN: dict[str, Spoil] = {
     "interior indexes of zeros": emptied("interior index"),
     "a leaf in an interior page's place": swapped("leaf table", "interior table"),
     "an index in a table's place": swapped("leaf index", "leaf table"),
+    **{
+        f"{column} of {table} that is a blob": told(
+            f"UPDATE sqlite_master SET sql = replace(sql, 'STRICT', '') WHERE name = '{table}'",
+            "PRAGMA writable_schema = RESET",
+            f"UPDATE {table} SET {column} = CAST({column} AS BLOB)",
+        )
+        for table, columns in TEXTS.items()
+        for column in columns
+    },
 }
 
 CORRUPTED: dict[str, Spoil] = {

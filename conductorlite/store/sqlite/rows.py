@@ -47,6 +47,7 @@ __all__ = [
     "stored_text",
     "task_of",
     "task_row",
+    "text_of",
     "workflow_of",
     "workflow_row",
 ]
@@ -63,6 +64,8 @@ def _readable(read: Callable[[Row], T]) -> Callable[[Row], T]:
     @wraps(read)
     def reading(row: Row) -> T:
         try:
+            if bytes in map(type, row):
+                raise TypeError("a blob in the place of a text")
             return read(row)
         except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
             raise StorageCorrupt(f"the database is damaged: a row cannot be read ({type(error).__name__}: {error})") from error
@@ -89,10 +92,17 @@ def _payload(cell: str) -> Payload:
     return Payload(cell)
 
 
+@_readable
+def text_of(row: Row) -> str:
+    """The only cell of a row, a text."""
+    text: str = row[0]
+    return text
+
+
 def stored_text(digest: str, text: str) -> Payload:
     """A large payload; raises StorageCorrupt when the text is not the one that was kept under this hash."""
     payload = Payload(text)
-    if payload.digest != digest:
+    if not isinstance(text, str) or payload.digest != digest:
         raise StorageCorrupt(f"the database is damaged: the payload {digest} is another one")
     return payload
 

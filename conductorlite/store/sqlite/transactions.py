@@ -33,6 +33,7 @@ from conductorlite.store.sqlite.rows import (
     stored_text,
     task_of,
     task_row,
+    text_of,
     workflow_of,
     workflow_row,
 )
@@ -255,10 +256,7 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
 
     def _text(self, statement: str, *parameters: str | int) -> str | None:
         row = self._execute(statement, parameters).fetchone()
-        if row is None:
-            return None
-        text: str = row[0]
-        return text
+        return None if row is None else text_of(row)
 
 
 class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
