@@ -192,7 +192,7 @@ def _settle(draft: Draft) -> None:
 
 
 def _give_up(draft: Draft) -> None:
-    """Fail a workflow that cannot go on without a document that cannot be had, where no task could fail of it."""
+    """Fail a workflow that cannot go on without a document that cannot be read, where no task could fail of it."""
     problem, draft.lost = draft.lost, None
     if problem is not None and draft.status is WorkflowStatus.RUNNING:
         fail_workflow(draft, WorkflowStatus.FAILED, problem, None)

@@ -102,7 +102,7 @@ def _begin_again(draft: Draft, verb: str, said: dict[str, Any]) -> None:
 
 
 def _input_problem(draft: Draft, said: dict[str, Any]) -> str | None:
-    """Why the input a workflow would run again with cannot be: it is too large, or cannot be had; None when it stays as it is."""
+    """Why the input a workflow would run again with cannot be: it is too large, or cannot be read; None when it stays as it is."""
     given = _new_input(draft, said)
     return None if given is None else draft.refusal("workflow_input", given)
 

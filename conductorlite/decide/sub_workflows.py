@@ -176,7 +176,7 @@ def start_failure_workflow(draft: Draft, status: WorkflowStatus, output: Payload
 def _lightened(draft: Draft, values: dict[str, Any]) -> str | None:
     """What a failure workflow is given: without the tasks' inputs and outputs, then the definition, if it would be too large.
 
-    Returns why it is too large even so. What cannot be had is left out: it is not what the failure workflow is there for.
+    Returns why it is too large even so. What cannot be read is left out: it is not what the failure workflow is there for.
     """
     draft.lost = None
     barriers = draft.bounds.barriers

@@ -28,7 +28,7 @@ class _Held(Generic[V]):
 class Cache(Generic[K, V]):
     """A bounded dict that forgets what was not used for longest. Thread-safe.
 
-    It holds at most `size` values, and, if it can `weigh` them, no more than `budget` together, save for a single one.
+    It holds at most `size` values, and, if it can `weigh` them, no more than `budget` together, except for a single one.
     """
 
     def __init__(self, size: int, *, weigh: Callable[[V], int] | None = None, budget: int = 0) -> None:

@@ -55,7 +55,8 @@ class Driven:
         #: What the store does not know whole; the last one goes on.
         self._drives: list[_Drive] = []
         self._driving = clock.virtual
-        #: When this engine has committed a turn last: who starts an execution, and then drives, drives from its start on.
+        #: When this engine has committed a turn last: an engine that starts an execution, and then drives, drives from its start
+        #: on.
         self.committed_at: int | None = None
         #: Whether this engine has looked that there are not too many of them.
         self._tidy = False
@@ -74,7 +75,7 @@ class Driven:
         now = self._clock.now()
         with self._lock.held():
             self._extend(now)
-            # Who lives on a virtual clock is not killed on the way: it notes its time when it is closed.
+            # An engine on a virtual clock is not killed on the way: it notes its time when it is closed.
             late = not self._clock.virtual and sum(drive.end - drive.noted for drive in self._drives) >= most
             late = late and (self._failed_at is None or not 0 <= now - self._failed_at < _NOTED_MS)
         if late:

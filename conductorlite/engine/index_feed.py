@@ -45,7 +45,7 @@ Documents = Callable[[ReadingTransaction, Change], Sequence[Document]]
 
 @attrs.frozen(kw_only=True, slots=True)
 class IndexHealth:
-    """How an index is. `complete`: it knows everything that is stored, save for the `behind` last changes.
+    """How an index is. `complete`: it knows everything that is stored, except for the `behind` last changes.
 
     `behind` counts executions, up to 1,000. `error` is what went wrong last, `failures` how often
     in a row, and `retry_at` (epoch ms) when it is tried again; `damaged` is where a damaged file was put.
@@ -93,7 +93,7 @@ def put(tx: DocumentWrites, change: Change, documents: Sequence[Document], *, fi
 
 
 class OwnFeeder:
-    """Feeds the index in the store's own file. Used by several threads and processes at once: who comes second reads again."""
+    """Feeds the index in the store's own file. Used by several threads and processes at once: the second one reads again."""
 
     def __init__(self, backend: Backend, documents: Documents) -> None:
         self._backend = backend
@@ -302,7 +302,7 @@ class Feeder:
             return view.feed(FeedKind.EXTERNAL)
 
     def answers(self) -> bool:
-        """Whether the index knows of everything, save for the last changes. Raises what the index raises."""
+        """Whether the index knows of everything, except for the last changes. Raises what the index raises."""
         feed = self._feed()
         if feed is None or not feed.complete:
             return False

@@ -1,6 +1,6 @@
 """Idempotency keys: of all executions of a name only one holds a key, and it is claimed with the row.
 
-Whether a key is free is looked up before a start, to save deciding in vain, and again in the write that claims it: writes are
+Whether a key is free is looked up before a start, to save a useless decision, and again in the write that claims it: writes are
 serialised, so two starts with one key make one execution. Source of the rule: the strategies of Orkes' start request; Conductor
 OSS accepts them and enforces none.
 
@@ -99,8 +99,8 @@ def refuse_start(tx: WritingTransaction, event: Event, now: int, problem: str) -
 def refuse_event(tx: WritingTransaction, event: Event, row: Workflow, now: int, texts: Texts) -> tuple[str, ...] | None:
     """Consume the START event of an execution whose key is taken and answer its sender; None when the key is free by now.
 
-    Who wants an answer says `answer`, or is the `parent` (`ref`, `attempt`, `generation` of the task that asked). It gets an
-    event STARTED: for RETURN_EXISTING `workflowId` and `existing`, a parent with the result of that execution; else `error`.
+    A sender that wants an answer says `answer`, or is the `parent` (`ref`, `attempt`, `generation` of the task that asked). It gets
+    an event STARTED: for RETURN_EXISTING `workflowId` and `existing`, a parent with the result of that execution; else `error`.
     """
     strategy = strategy_of(event)
     said = event.data.value

@@ -55,7 +55,7 @@ class Elsewhere(Exception):
 
 
 class Near:
-    """What a turn keeps however often it begins again: documents of the payload storage, why others cannot be had, by hash,
+    """What a turn keeps however often it begins again: documents of the payload storage, why others cannot be read, by hash,
     and what scripts have answered.
 
     `put` are keys of what it has put there already: a turn that is fenced out need not put it again.
@@ -165,7 +165,7 @@ class Outside:
             raise PayloadLost(key, f"cannot be decoded: {error_text(error)}") from error
 
     def fetch(self, near: Near, externals: Iterable[ExternalPayload]) -> None:
-        """Have documents at hand, or why they cannot be had; raises PayloadUnavailable."""
+        """Have documents at hand, or why they cannot be read; raises PayloadUnavailable."""
         for external in externals:
             try:
                 near.payloads[external.digest] = Payload(self.text(external), external=external)

@@ -6,9 +6,9 @@ from the caller is given back, at once or with the next poll.
 
 How it works. A poll reads the first messages of its queue that are due, and takes one turn with a POLL event for each. A message
 that another poll was faster with, or that is void, is passed over, and more are read. After the turn the documents of the task are
-fetched and its secrets filled in; a task whose document is lost, or whose secret cannot be had, fails here, and one whose storage
-cannot be reached goes back for 30 s. Who polled is written along with a turn; only a poll that found nothing writes it alone. An
-engine's own workers take with a `Hand`, which names the holder that gives the task back if its process dies.
+fetched and its secrets filled in; a task whose document is lost, or whose secret is not available, fails here, and one whose
+storage cannot be reached goes back for 30 s. A poll is recorded along with a turn; only a poll that found nothing writes it alone.
+An engine's own workers take with a `Hand`, which names the holder that gives the task back if its process dies.
 
 What is not pretty. A lane of a rate limit that was passed over goes on with the next poll of its queue, so a poll may let tasks in
 before it takes one (`_polled`). Where turns and deliveries are not one commit, it also has to deliver that itself.
@@ -60,7 +60,7 @@ _SPARE = 8
 _BATCH = 64
 _RELAYS = 4
 
-#: When a task is offered again whose documents cannot be had at present.
+#: When a task is offered again whose documents cannot be read at present.
 _AGAIN_MS = 30_000
 
 #: How long a long poll sleeps before it looks for commits of other processes.
@@ -88,7 +88,7 @@ class Polling(Service):
         self._secrecy = secrecy
         #: Who polled.
         self.polls = Polls()
-        #: Tasks that were taken, perhaps, and that no caller got.
+        #: Tasks that may have been taken, and that no caller got.
         self._owed: list[Task] = []
 
     def take_offered(
@@ -125,7 +125,7 @@ class Polling(Service):
         return whole
 
     def give_up(self, tasks: Iterable[Task]) -> None:
-        """Give back tasks that were taken, perhaps, and that no caller got; what cannot be now, at the next poll."""
+        """Give back tasks that may have been taken, and that no caller got; what cannot be now, at the next poll."""
         self._owed.extend(tasks)
         for task in self._owed.copy():
             try:
@@ -217,7 +217,7 @@ class Polling(Service):
                     tx.put_limit(LimitChange(limit=attrs.evolve(line.limit, unpolled=unpolled)))
 
     def _relayed(self) -> None:
-        """Deliver what lines have let in, with the turns that follow: who polls is here now, and may be late the next time."""
+        """Deliver what lines have let in, with the turns that follow: the worker polls now, and may be late the next time."""
         for _ in range(_RELAYS):
             with self._backend.reading() as view:
                 items = view.outbox(_BATCH)
@@ -237,7 +237,7 @@ class Polling(Service):
     def _at_hand(self, task: Task) -> Task | None:
         """A polled task with its documents; None when one of them is lost, which fails it.
 
-        While one cannot be had the task goes back into its queue.
+        While one cannot be read the task goes back into its queue.
         """
         task = self._reports.with_payloads(task)
         try:
@@ -245,7 +245,7 @@ class Polling(Service):
                 payload.whole()
             return task
         except PayloadUnavailable as error:
-            log_store(f"the documents of {task.ref!r} of {task.workflow_id} cannot be had, it is offered again in 30 s", error)
+            log_store(f"the documents of {task.ref!r} of {task.workflow_id} cannot be read, it is offered again in 30 s", error)
             status, reason = TaskStatus.IN_PROGRESS, str(error)
         except PayloadLost as lost:
             status, reason = TaskStatus.FAILED_WITH_TERMINAL_ERROR, str(lost)
@@ -258,13 +258,13 @@ class Polling(Service):
             lease=task.lease,
         )
         event = self._reports.report_event(task, result, merge=status is TaskStatus.IN_PROGRESS)
-        # Where even its output cannot be had, it is left to its response timeout.
+        # Where even its output cannot be read, it is left to its response timeout.
         with suppress(PayloadUnavailable):
             self._turns.take(task.workflow_id, [event])
         return None
 
     def _handed(self, task: Task, row: Workflow) -> Task | None:
-        """A task with its secrets filled in; None when one of them is not to be had, which has failed it."""
+        """A task with its secrets filled in; None when one of them is not available, which has failed it."""
         if self._secrecy is None:
             return task
         with self._backend.reading() as view:

@@ -202,7 +202,7 @@ class StoreReader:
         members: Iterable[tuple[str, str]] = (),
         left: Iterable[Event] = (),
     ) -> None:
-        """Ask for all of it, save what is here already, in one batch."""
+        """Ask for all of it, except what is here already, in one batch."""
         asked: list[Callable[[], object]] = []
         if not self._whole and everything:
             asked.append(self.everything)
@@ -336,7 +336,7 @@ class StoreReader:
         if key not in self._lines or self._lines[key][0] < heads:
             line = self._ask(lambda view: view.line(key, heads))
             if self._read_at is not None:
-                # Its windows by the turn's own reading of the clocks: had those been set since, it would compare two times.
+                # Its windows by the turn's own reading of the clocks: if those were set since, it would compare two times.
                 line = attrs.evolve(line, limit=reread(line.limit, self._now, self._read_at))
             self._lines[key] = (heads, line)
         return self._lines[key][1]

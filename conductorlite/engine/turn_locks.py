@@ -1,4 +1,4 @@
-"""Who takes the next turn on an execution, where a lock is used; and what happens while the lock cannot be."""
+"""The lock of an execution's turns, where one is used; and what happens while it cannot be used."""
 
 from __future__ import annotations
 

@@ -403,7 +403,7 @@ class Turns(Deciding):
         raise FencedOut(f"{decision.workflow.workflow_id}: it belongs to {event.owner!r} since it was read")
 
     def announce(self, decision: Decision) -> None:
-        """Wake sleepers and notify listeners of a committed decision."""
+        """Wake waiting threads and notify listeners of a committed decision."""
         if self.driven is not None:
             self.driven.committed_at = decision.workflow.updated_at
         self.wake()

@@ -1,9 +1,9 @@
 """Limits: how many may be at work at once, and how many may begin in a window of time.
 
 A limit is known by its key: `task:<name of the task definition>`, `workflow:<rate limit key>`. It is a small aggregate with a fence
-of its own, changed in the commit of the execution that asks for a slot or gives one back. Who asks becomes a *member*: HELD with a
-slot, or WAITING in the line; who frees a slot gives it to the head of the line in the same commit, so no slot is idle while
-an execution waits.
+of its own, changed in the commit of the execution that asks for a slot or gives one back. The asker becomes a *member*: HELD with a
+slot, or WAITING in the line; the one that frees a slot gives it to the head of the line in the same commit, so no slot is idle
+while an execution waits.
 
 **The line** is strict: the head waits for a slot by its own definition's limits, and no member behind it goes first, else a
 definition with a low limit would starve beside one with a high limit. **The window** slides, and counts what is handed to workers:
@@ -90,7 +90,7 @@ class MemberState(StrEnum):
 
 @attrs.frozen(kw_only=True, slots=True)
 class Member:
-    """Who waits for a slot or holds one: a task's attempt (`holder` is its id), or an execution (`ref` is None)."""
+    """What waits for a slot or holds one: a task's attempt (`holder` is its id), or an execution (`ref` is None)."""
 
     key: str
     holder: str
@@ -215,7 +215,7 @@ def admission(limit: Limit, terms: Terms, now: int) -> int | None:
     inside = [at for at in limit.log if at > now - terms.window_ms]
     free = terms.rate - limit.reserved
     if free <= 0:
-        return None  # who begins, or gives its place back, will look again
+        return None  # a member that begins, or gives its place back, will look again
     if len(inside) < free:
         return now
     # The oldest that has to leave the window; one of a clock that is ahead counts as it is dated.

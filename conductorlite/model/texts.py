@@ -45,7 +45,7 @@ _LONGEST: Final = 100
 def printable(value: object, limit: int) -> str:
     """The text of anything, of at most `limit` characters, without what no store and no terminal takes; raises nothing.
 
-    An object whose own text cannot be had is shown by its type. (KeyboardInterrupt passes: it may be the user's.)
+    An object whose own text cannot be read is shown by its type. (KeyboardInterrupt passes: it may be the user's.)
     """
     try:
         text = str.__str__(value) if isinstance(value, str) else str(value)

@@ -146,7 +146,7 @@ class Waiting:
             return
         blocked = self._blocked(workflow_id)
         with self._mutex.held():
-            # Of several that wait in vain the first gives up: then there is room for the others.
+            # Of several that wait for ever the first gives up: then there is room for the others.
             if blocked is None or not self._full():
                 return
             self._waiting.pop(task_id, None)

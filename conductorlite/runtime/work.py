@@ -162,7 +162,7 @@ class Work:
     def drive(self, timeout: float = -1) -> AbstractContextManager[bool]:
         """A block that drives, which learns whether it does: not when another thread has driven for `timeout` seconds.
 
-        Who comes after one that was interrupted first sets right what that one has left.
+        A thread that comes after an interrupted one first sets right what that one has left.
         """
         return within(_Driving(self, timeout))
 

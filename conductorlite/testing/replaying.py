@@ -394,7 +394,7 @@ class _Player:
                 asked_at=row.updated_at, concurrent=most, **seen,
             )  # fmt: skip
         with self.engine.backend.reading() as view:
-            # Who has ended holds nothing, and may be of a definition that the execution has moved away from.
+            # An execution that has ended holds nothing, and may be of a definition that the execution has moved away from.
             limited = [(task, task.limit_key) for task in row.tasks if task.limit_key is not None]
             terms_of = [self.turns.plans.grown(view, row, task.grafts).nodes[task.base_ref].limit for task, _ in limited]
         for (task, key), terms in zip(limited, terms_of, strict=True):

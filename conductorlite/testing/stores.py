@@ -37,7 +37,7 @@ def lay_empty_store(path: Path) -> Path:
 
 @cache
 def _empty_store() -> bytes:
-    # Imported on use: who tests in memory never pays for sqlite3.
+    # Imported on use: a program that tests in memory never pays for sqlite3.
     from conductorlite.store.sqlite.backend import SQLiteBackend
 
     with TemporaryDirectory() as folder:
@@ -70,7 +70,7 @@ class Store:
         """The backend itself: for a store in memory always the same one."""
         if callable(self.kind):
             return self.kind(self._folder())
-        # Imported on use, like the engine does: who tests in memory never pays for sqlite3.
+        # Imported on use, like the engine does: a program that tests in memory never pays for sqlite3.
         if self.in_memory:
             from conductorlite.store.memory.backend import MemoryBackend
 

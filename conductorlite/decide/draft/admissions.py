@@ -1,4 +1,4 @@
-"""A turn's dealings with limits: who asks for a slot, who gives one back, and who goes next."""
+"""What a turn does with limits: ask for a slot, give one back, and choose the next member."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Reader(Protocol):
         """Every last attempt."""
 
     def payload(self, payload: Payload) -> Payload:
-        """The payload with its text; raises PayloadLost when that cannot be had any more."""
+        """The payload with its text; raises PayloadLost when that cannot be read any more."""
 
     def inbox(self) -> Sequence[Event]:
         """Every event in the inbox, held and future ones too, in inbox order."""

@@ -272,7 +272,7 @@ class Draft(Admissions):
         """End an attempt: its lease, timers and message go; what follows from it is put on the work list.
 
         The execution a SUB_WORKFLOW task has started is terminated, unless it is its end that ends the task. What a
-        START_WORKFLOW was to start later is not started. An output past its barrier, or made of what cannot be had, fails the
+        START_WORKFLOW was to start later is not started. An output past its barrier, or made of what cannot be read, fails the
         attempt for good.
         """
         problem = self.refusal("task_output", output)

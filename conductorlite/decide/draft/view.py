@@ -39,7 +39,7 @@ _SMALL: Final = 256
 
 
 class LostInput(InvalidInput):
-    """Internal: a task is being scheduled on a document that cannot be had."""
+    """Internal: a task is being scheduled on a document that cannot be read."""
 
 
 class View:
@@ -76,11 +76,11 @@ class View:
         self.more = False
         #: While a compensation is scheduled: the loops and rounds from which its expressions look.
         self.standpoint: tuple[tuple[str, ...], tuple[int, ...]] | None = None
-        #: Whether a document that cannot be had is an error at once: while a task's input is made.
+        #: Whether a document that cannot be read is an error at once: while a task's input is made.
         self.strict = False
         #: The retry of an operator that begins now, as the row it is.
         self.beginning: Task | None = None
-        #: Why something this step has read cannot be had, until a task or the workflow has failed of it.
+        #: Why something this step has read cannot be read, until a task or the workflow has failed of it.
         self.lost: str | None = None
         #: Which execution has this one end, at this moment.
         self.ended_by = ""
@@ -182,7 +182,7 @@ class View:
     def value(self, payload: Payload) -> Any:
         """The document of a payload, shared.
 
-        One that cannot be had is an empty map, and is noted in `lost`; when `strict` it raises LostInput.
+        One that cannot be read is an empty map, and is noted in `lost`; when `strict` it raises LostInput.
         """
         if payload.text is None:
             try:
@@ -195,7 +195,7 @@ class View:
         return payload.value
 
     def whole(self, payload: Payload) -> Payload:
-        """The payload with its text. One that cannot be had stays without, and is noted in `lost`."""
+        """The payload with its text. One that cannot be read stays without, and is noted in `lost`."""
         try:
             return self.reader.payload(payload)
         except PayloadLost as lost:
@@ -203,7 +203,7 @@ class View:
             return payload
 
     def refusal(self, place: Place, payload: Payload | None) -> str | None:
-        """Why what was made cannot stand in its place: something it was made of cannot be had, or it is too large."""
+        """Why what was made cannot stand in its place: something it was made of cannot be read, or it is too large."""
         problem, self.lost = self.lost, None
         if problem is not None or payload is None or payload.text is None or len(payload.text) <= _SMALL:
             return problem

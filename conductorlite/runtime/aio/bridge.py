@@ -325,7 +325,7 @@ class Bridge:
         except BaseException as error:
             self._release_all(error)
             return
-        self._on_behalf = None  # before it looks who awaits: who comes later sees it
+        self._on_behalf = None  # before it looks who awaits: a task that comes later sees it
         if self._awaited:  # a driving verb wants the thread: it comes first
             self._drive_on_behalf()
 

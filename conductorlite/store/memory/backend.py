@@ -101,7 +101,7 @@ class MemoryBackend:
         self._closed = True
 
     def _take(self, block: _Reading | _Writing) -> None:
-        if os.getpid() != self._pid:  # before the lock: who held it at the fork gives it back in the parent only
+        if os.getpid() != self._pid:  # before the lock: the thread that held it at the fork gives it back in the parent only
             raise EngineClosed("the process was forked after the memory backend was made; a store in memory belongs to one process")
         self._mutex.take(block)
         if self._closed:

@@ -2,7 +2,7 @@
 
 What it guarantees. A change is committed whole or not at all, and is there after a kill (`synchronous="FULL"`: after a power cut
 too). A view is one state of the file, however long it is read. Two turns never overwrite each other: the fence of an execution is
-compared and raised by one UPDATE. Several processes may use the file; who waits for another writer waits no longer than the busy
+compared and raised by one UPDATE. Several processes may use the file; a writer waits for another one no longer than the busy
 timeout.
 
 How it works. `backend` has one writing connection, which its threads take in turn, and a few that read; processes take turns by

@@ -463,7 +463,7 @@ class _Writing(Block[SQLiteWrites]):
         writer = backend._writer
         if writer is None or not writer.in_transaction:
             raise StorageError(f"{backend.path}: the transaction was undone by an earlier error")
-        backend._commits += 1  # also when it is interrupted here: who compares looks once too often
+        backend._commits += 1  # also when it is interrupted here: a reader that compares looks once too often
         try:
             writer.execute("COMMIT")
         except sqlite3.Error:

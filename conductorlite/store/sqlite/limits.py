@@ -189,7 +189,7 @@ class LimitWrites(LimitReads, BaseWrites):
                 self._forget_limit(limit.key)
 
     def _forget_limit(self, key: str) -> None:
-        """Delete the row of a limit, unless an execution waits; who has read it is fenced out, also by one that comes back."""
+        """Delete the row of a limit, unless an execution waits; a turn that read it is fenced out, also by one that comes back."""
         fence = self._execute(LIMIT, (key,)).fetchone()[1]
         if self._execute(FORGET_LIMIT, (key, fence, key)).rowcount:
             self._execute(NOTE_FORGOTTEN, (fence,))

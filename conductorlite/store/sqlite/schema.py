@@ -245,7 +245,7 @@ CREATE TABLE holders (
 """
 
 
-#: `unpolled` is a JSON list of the lanes that a line passes over. Who was a member before has no lane until its offer ends.
+#: `unpolled` is a JSON list of the lanes that a line passes over. An older member has no lane until its offer ends.
 V5: Final = """
 ALTER TABLE limits ADD COLUMN unpolled TEXT;
 ALTER TABLE limits ADD COLUMN read_at INTEGER NOT NULL DEFAULT 0;

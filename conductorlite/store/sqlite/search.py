@@ -90,7 +90,7 @@ class SQLiteIndex:
 
     def create(self) -> None:
         """Make the tables."""
-        # Imported on use: who never searches never pays for it.
+        # Imported on use: a program that never searches never pays for it.
         from sqlite_utils import Database
 
         database = Database(self._connection, execute_plugins=False)

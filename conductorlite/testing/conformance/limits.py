@@ -127,7 +127,7 @@ class LimitConformance:
             assert [one.key for one in view.limits("", 1)] == ["b"]
 
     def test_the_line_is_in_order(self, backend: Backend) -> None:
-        """Higher priority, then asked at, then created at, then execution, place in it and holder; who has a slot is in no line."""
+        """Higher priority, then asked at, created at, execution, place in it and holder; a member with a slot is in no line."""
         started(backend)
         places: tuple[dict[str, Any], ...] = (
             {"priority": 2, "asked_at": 9},
@@ -149,7 +149,7 @@ class LimitConformance:
         assert [one.more for one in found] == [{""}, {""}, {""}, set(), set()]
 
     def test_the_line_has_the_heads_of_each_lane(self, backend: Backend) -> None:
-        """So many of each, all in one order; the first that is not passed over is its head; and who passes over a lane is known."""
+        """So many of each, all in one order; the first not passed over is its head; and limits that pass over a lane are known."""
         started(backend)
         line = [_member(f"h{number}", lane="abab"[number % 4], asked_at=number) for number in range(8)]
         _put(backend, *line[::-1])
@@ -169,7 +169,7 @@ class LimitConformance:
             assert not view.unpolled("a")
 
     def test_a_member_that_is_put_again_or_gone_leaves_its_place(self, backend: Backend) -> None:
-        """Who gets a slot, changes its place or leaves is not where it was; who was never there may go."""
+        """A member that gets a slot, moves or leaves is not where it was; one that was never there may be removed."""
         started(backend)
         _put(backend, _member("a", priority=1), _member("b"), _member("c"))
         _put(backend, _member("a", state=_HELD), _member("c", priority=3), gone=["b", "nobody"])

@@ -58,7 +58,7 @@ class LockConformance:
         assert one.try_acquire("w", self.lease_ms) is not None
 
     def test_own_lost_turn_taken_again(self) -> None:
-        """Who takes a turn again that it had lost holds it under another token."""
+        """An engine that takes a turn again that it had lost holds it under another token."""
         one, other = self.make_locks()
         lost = one.try_acquire("w", 0)
         assert lost is not None
