@@ -11,13 +11,26 @@ from typing import Final, Protocol, TypeVar
 import attrs
 
 from conductorlite.model.canonical import EMPTY, Payload
-from conductorlite.model.decisions import Decision, Event, EventKind, Reply
+from conductorlite.model.decisions import Decision, Event, EventKind, Outcome, Reply
 from conductorlite.model.definitions import IdempotencyStrategy
+from conductorlite.model.errors import LimitReached
 from conductorlite.model.executions import HistoryEvent, Workflow
 from conductorlite.store.ports import Backend, ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import ExecutionFilter
 
-__all__ = ["PAGE", "Along", "Listener", "Start", "Taken", "execution_pages", "new_event", "pages", "stored_pages"]
+__all__ = [
+    "PAGE",
+    "Along",
+    "Deadly",
+    "Listener",
+    "Start",
+    "Taken",
+    "execution_pages",
+    "new_event",
+    "pages",
+    "refuse_rejected",
+    "stored_pages",
+]
 
 #: What is written in the same commit as a turn, which the decision names.
 Along = Callable[[WritingTransaction, Decision], None]
@@ -65,6 +78,23 @@ def new_event(workflow_id: str, kind: EventKind, now: int, data: Mapping[str, ob
         posted_at=now,
         data=payload,
     )
+
+
+class Deadly(Exception):
+    """Internal: processes have died in a turn, too often for another one to try it."""
+
+    def __init__(self, key: str, event: Event) -> None:
+        self.key = key
+        about = f" of {event.ref!r}" if event.ref else ""
+        super().__init__(f"its turn over {event.kind}{about} ended the process three times running")
+
+
+def refuse_rejected(decision: Decision | None, started: Start | None) -> None:
+    """An execution that a limit refuses is not stored; raises LimitReached."""
+    if started is not None and decision is not None:
+        for reply in decision.replies.values():
+            if reply.outcome is Outcome.REJECTED:
+                raise LimitReached(f"{decision.workflow.name}: {reply.message}")
 
 
 K = TypeVar("K")

@@ -35,12 +35,12 @@ from conductorlite.engine.logs import log_decision, log_driver, log_listener, lo
 from conductorlite.engine.payloads import Elsewhere, Near, Outside
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.turn_locks import Locking
-from conductorlite.engine.turn_types import Along, Listener, Start, Taken
+from conductorlite.engine.turn_types import Along, Deadly, Listener, Start, Taken, refuse_rejected
 from conductorlite.language.processes import NoHelper
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import Clock, steady
-from conductorlite.model.decisions import Decision, Event, EventKind, Outcome
+from conductorlite.model.decisions import Decision, Event, EventKind
 from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import (
     AlreadyExists,
@@ -48,7 +48,6 @@ from conductorlite.model.errors import (
     FencedOut,
     InvariantBroken,
     KeyTaken,
-    LimitReached,
     PayloadTooLarge,
     StorageBusy,
 )
@@ -222,7 +221,7 @@ class Turns(Deciding):
             try:
                 workflow, decision = self._committed(workflow_id, events, started, along, near, inside=inside)
                 break
-            except _Deadly as deadly:
+            except Deadly as deadly:
                 self._park_deadly(workflow_id, deadly)
                 return Taken(decision=None, replies={}, parked=str(deadly))
             except Elsewhere as far:
@@ -249,13 +248,13 @@ class Turns(Deciding):
             with self.backend.writing() as tx:
                 workflow, turn = self._prepared(tx, workflow_id, events, started, near)
                 decision = None if turn is None else self.decide(turn)
-                _refuse_rejected(decision, started)
+                refuse_rejected(decision, started)
                 if decision is not None and not decision.empty:
                     decision = self.put_outside(decision, near, tx)
                     self._apply(tx, decision, started, along)
         else:
             workflow, decision = self._read_and_decide(workflow_id, events, started, near)
-            _refuse_rejected(decision, started)
+            refuse_rejected(decision, started)
             if decision is not None and not decision.empty:
                 decision = self.put_outside(decision, near)
                 with self.backend.writing() as tx:
@@ -424,7 +423,7 @@ class Turns(Deciding):
     # ------------------------------------------------------------------ turns that end their process
 
     def entering(self, workflow: Workflow, events: Sequence[Event], near: Near) -> None:
-        """Mark a turn that may end the process; raises _Deadly for one that did, three times running.
+        """Mark a turn that may end the process; raises Deadly for one that did, three times running.
 
         It is known by its first event, which stays the same however many come after it. A start that is asked for is nobody's to
         try again.
@@ -435,7 +434,7 @@ class Turns(Deciding):
         key = f"{workflow.workflow_id}\0{first.kind}\0{first.ref or ''}"
         near.deaths = self.marks.deaths(key)
         if near.deaths >= DEATHS:
-            raise _Deadly(key, first)
+            raise Deadly(key, first)
         near.mark = key  # before it is made: an interruption in between must find it
         self.marks.begin(key)
 
@@ -444,7 +443,7 @@ class Turns(Deciding):
         if near.mark is not None and self.marks is not None:
             self.marks.end(near.mark)
 
-    def _park_deadly(self, workflow_id: str, deadly: _Deadly) -> None:
+    def _park_deadly(self, workflow_id: str, deadly: Deadly) -> None:
         with self.backend.writing() as tx:
             tx.park(workflow_id, _BROKEN_TURNS, str(deadly))
         if self.marks is not None:
@@ -472,23 +471,6 @@ class Turns(Deciding):
                 tx.park(workflow_id, workflow.broken_turns, workflow.parked)
         if events:
             self.wake()
-
-
-class _Deadly(Exception):
-    """Internal: processes have died in a turn, too often for another one to try it."""
-
-    def __init__(self, key: str, event: Event) -> None:
-        self.key = key
-        about = f" of {event.ref!r}" if event.ref else ""
-        super().__init__(f"its turn over {event.kind}{about} ended the process three times running")
-
-
-def _refuse_rejected(decision: Decision | None, started: Start | None) -> None:
-    """An execution that a limit refuses is not stored; raises LimitReached."""
-    if started is not None and decision is not None:
-        for reply in decision.replies.values():
-            if reply.outcome is Outcome.REJECTED:
-                raise LimitReached(f"{decision.workflow.name}: {reply.message}")
 
 
 def _addressed(taken: Taken) -> list[str]:
