@@ -186,7 +186,7 @@ def main() -> int:
             engine.start(definition, {"source": source, "broken": broken, "limit": options.limit}, workflow_id=JOB)
             print(f"Indexing {source}")
         elif engine.status(JOB) is WorkflowStatus.COMPLETED:
-            print("Done already; --fresh does it again.")
+            print("Done already; --fresh starts from nothing.")
         else:
             print("Going on where it was.")
             if engine.status(JOB) is WorkflowStatus.FAILED:
