@@ -1,8 +1,8 @@
 """What a schedule does next: one step at a time, each about one instant, so that work in a turn is bounded.
 
-Pure: the shell says which executions are still running, carries out the start, and commits what comes out with it.
+Pure: the service of schedules says which executions are still running, carries out the start, and commits the result with it.
 
-The id and the input of an execution that a schedule starts.
+Also here: the id and the input of an execution that a schedule starts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""jq programs behind the seam of conditions: the door to the extra `jq`.
+"""jq programs behind the protocol of conditions: needs the extra `jq`.
 
 jq cannot be interrupted, reads the environment, the clock and files, and lives in C: so it runs in a helper process
 (`conductorlite.language`) with bounds on processor time and memory, and a prelude that takes the world away. What a program

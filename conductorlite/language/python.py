@@ -1,4 +1,4 @@
-"""Python scripts: `python`, with Conductor's rule for scripts; the door to the extra of that name.
+"""Python scripts: `python`, with Conductor's rule for scripts; needs the extra of that name.
 
 Every input key is a name of the script, the text is the body of a function, and what it returns is the result; a lone expression
 is its own result. The result is written as JSON where it was made, so that nothing but a text comes back: a set is a list in the

@@ -1,4 +1,4 @@
-"""JSON Schema behind one function: the door to the extra `schema`, and the only importer of jsonschema.
+"""JSON Schema behind one function: needs the extra `schema`, and the only importer of jsonschema.
 
 A schema comes with a definition, and what it checks comes from outside: neither may cost without bound. Keywords are counted and
 nested only so deep, regular expressions are bounded as everywhere (`language.regexes`), and nothing is fetched: `$ref` stays

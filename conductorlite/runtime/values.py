@@ -174,7 +174,7 @@ def _is_model(kind: Any) -> bool:
 
 
 def _is_uuid(kind: Any) -> bool:
-    # By name: the module that draws ids by chance is not for this floor. Code that annotates with it has imported it.
+    # By name: the module that draws ids by chance is not for this layer. Code that annotates with it has imported it.
     return isinstance(kind, type) and (kind.__module__, kind.__qualname__) == ("uuid", "UUID")
 
 
