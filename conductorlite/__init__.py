@@ -4,8 +4,8 @@ What everyday programs need. Every error is in `conductorlite.errors`, the test 
 and return, and what authors of stores, locks, indexes and sinks need, is in its room: docs/reference/verbs.md says where.
 """
 
-from conductorlite.decide.draft.barriers import Barriers
-from conductorlite.decide.draft.view import Bounds
+from conductorlite.decide.changeset.barriers import Barriers
+from conductorlite.decide.changeset.view import Bounds
 from conductorlite.engine.config import EngineConfig
 from conductorlite.errors import ResultTimeout, WorkflowFailed
 from conductorlite.ext.secrets import EnvironmentSecrets

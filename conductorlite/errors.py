@@ -179,7 +179,7 @@ class ResultTimeout(ConductorliteError, TimeoutError):
     def __init__(self, text: str, causes: Sequence[Cause] = (), explain: Explanation | None = None) -> None:
         self.causes = tuple(causes)
         self.explain = explain or Explanation()
-        super().__init__("\n".join(filter(None, [*_told(self.causes), text, str(self.explain)])))
+        super().__init__("\n".join(filter(None, [*_described(self.causes), text, str(self.explain)])))
 
 
 class WorkflowFailed(ConductorliteError):
@@ -201,10 +201,10 @@ class WorkflowFailed(ConductorliteError):
             text += f" [task {self.task.ref!r}, {self.task.attempt + 1} attempt(s)]"
             if self.task.traceback and not self.causes:
                 text += f"\n{self.task.traceback}"
-        super().__init__("\n".join([*_told(self.causes), text]))
+        super().__init__("\n".join([*_described(self.causes), text]))
 
 
-def _told(causes: Sequence[Cause]) -> list[str]:
+def _described(causes: Sequence[Cause]) -> list[str]:
     """The root cause with its traceback, then what else failed, a line each."""
     if not causes:
         return []

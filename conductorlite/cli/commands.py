@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from conductorlite.cli.execution import drive
-from conductorlite.cli.maintenance import KEEPING, MOVING, UPKEEP
+from conductorlite.cli.maintenance import MAINTENANCE, MOVING, RETENTION
 from conductorlite.cli.operations import CHANGING, MESSAGES
 from conductorlite.cli.output import discard_output
 from conductorlite.cli.queries import LOOKING, explained
@@ -145,7 +145,7 @@ def run_(setting: Setting, definition: str | None, given: str | None, workers: t
     with setting.engine(create=definition is not None, workers=sets, secrets=secrets, name=name) as engine:
         known = None if workflow_id is None else _existing(engine, workflow_id, needed=definition is None)
         if known is None:
-            with _told_once():
+            with _warned_once():
                 known = engine.get(_start(engine, definition or "", given, workflow_id, **options))
         else:
             _same(known, definition, given)
@@ -163,7 +163,7 @@ def run_(setting: Setting, definition: str | None, given: str | None, workers: t
 
 
 @contextmanager
-def _told_once() -> Iterator[None]:
+def _warned_once() -> Iterator[None]:
     """The command itself says which workers are not here; what is logged of it at a start would say it again."""
     logger = logging.getLogger("conductorlite.definitions")
 
@@ -267,7 +267,7 @@ def _is_file(definition: str) -> bool:
     return definition.endswith(".json") or Path(definition).is_file()
 
 
-for _command in (*CHANGING, *LOOKING, *MOVING, *MESSAGES, *SCHEDULING, *KEEPING, *UPKEEP):
+for _command in (*CHANGING, *LOOKING, *MOVING, *MESSAGES, *SCHEDULING, *RETENTION, *MAINTENANCE):
     program.add_command(_command)
 
 

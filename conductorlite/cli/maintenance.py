@@ -23,7 +23,7 @@ from conductorlite.plan.difference import diff as difference
 from conductorlite.plan.migration import MigrationPlan
 from conductorlite.store.search import TaskSummary, WorkflowSummary
 
-__all__ = ["KEEPING", "MOVING", "UPKEEP"]
+__all__ = ["MAINTENANCE", "MOVING", "RETENTION"]
 
 
 @click.command("diff")
@@ -175,7 +175,7 @@ def backup(setting: Setting, file: Path) -> None:
 
 
 #: Every command of this file.
-UPKEEP = (engines, take_over, backup)
+MAINTENANCE = (engines, take_over, backup)
 
 
 #: Instants in summaries: Conductor writes them as ISO 8601.
@@ -279,8 +279,8 @@ def prune(setting: Setting, older_than: str, keep_failed: bool, archiving: bool,
         done = {"removed": list(report.removed), "archived": list(report.archived), "kept": list(report.kept)}
         setting.screen.document({**done, "bulkErrorResults": errors})
     else:
-        told = (f"{len(report.removed)} removed", f"{len(report.archived)} archived", f"{len(report.kept)} kept for their parents")
-        setting.screen.line(", ".join(told))
+        parts = (f"{len(report.removed)} removed", f"{len(report.archived)} archived", f"{len(report.kept)} kept for their parents")
+        setting.screen.line(", ".join(parts))
     return next((exit_code(error) for error in report.failed.values()), Exit.OK)
 
 
@@ -334,4 +334,4 @@ def reindex(setting: Setting, forget: bool) -> None:
 
 
 #: The commands of this module, in the order of the help.
-KEEPING = (search, archive, prune, compact, size, reindex)
+RETENTION = (search, archive, prune, compact, size, reindex)

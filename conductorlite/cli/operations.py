@@ -84,11 +84,11 @@ def _show(setting: Setting, found: list[EventExecution]) -> None:
         return
     setting.screen.table(
         ("TIME", "EVENT", "HANDLER", "ID", "ACTION", "STATUS", "WHAT"),
-        [(instant(one.created), one.event, one.name, one.id, one.action, one.status, _told(one)) for one in found],
+        [(instant(one.created), one.event, one.name, one.id, one.action, one.status, _described(one)) for one in found],
     )
 
 
-def _told(one: EventExecution) -> str | None:
+def _described(one: EventExecution) -> str | None:
     output = one.output_data
     said = next((output[key] for key in ("exception", "error", "workflowId", "condition") if key in output), None)
     return None if said is None else str(said)
@@ -234,12 +234,12 @@ def signal(setting: Setting, workflow_id: str, task: str | None, output: str | N
            reason: str | None) -> None:  # fmt: skip
     """Signal a task that waits to continue."""
     with setting.engine() as engine:
-        told = engine.signal(workflow_id, _given(output), task=task, status=TaskStatus(status), reason=reason)
+        answer = engine.signal(workflow_id, _given(output), task=task, status=TaskStatus(status), reason=reason)
     if setting.json:
-        names = {"workflowId": told.workflow_id, "referenceTaskName": told.ref, "taskId": told.task_id}
-        setting.screen.document({**names, "status": str(told.status)})
+        names = {"workflowId": answer.workflow_id, "referenceTaskName": answer.ref, "taskId": answer.task_id}
+        setting.screen.document({**names, "status": str(answer.status)})
     else:
-        setting.screen.line(f"{told.workflow_id}: {told.ref} is {told.status}")
+        setting.screen.line(f"{answer.workflow_id}: {answer.ref} is {answer.status}")
 
 
 @click.command("set-variables")
@@ -273,17 +273,17 @@ def _change(
         else:
             done = engine.admin.bulk(lambda one: verb(engine, one), workflow_ids)
         stands = {one: "removed" if removed else str(engine.status(one)) for one in done.succeeded}
-    told = [{"workflowId": one, **({"removed": True} if removed else {"status": how})} for one, how in stands.items()]
+    answer = [{"workflowId": one, **({"removed": True} if removed else {"status": how})} for one, how in stands.items()]
     for error in done.failed.values():
         setting.screen.note(f"conductorlite: {error}")
     if not setting.json:
         for one, how in stands.items():
             setting.screen.line(f"{one} is {how}")
     elif len(workflow_ids) == 1:
-        setting.screen.document(told[0])
+        setting.screen.document(answer[0])
     else:
         errors = {one: str(error) for one, error in done.failed.items()}
-        setting.screen.document({"bulkSuccessfulResults": told, "bulkErrorResults": errors})
+        setting.screen.document({"bulkSuccessfulResults": answer, "bulkErrorResults": errors})
     return next((exit_code(error) for error in done.failed.values()), Exit.OK)
 
 

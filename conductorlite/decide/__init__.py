@@ -6,7 +6,8 @@ what a script answers, it asks its `Reader`. It changes nothing: what is to be c
 not fit is answered in it (`replies`), never with an exception. InvariantBroken is raised when a law does not hold, by nothing else.
 
 How a turn goes: each due event is handled by the function that `_HANDLERS` names for its kind; what follows from it is put on the
-draft's work list, and settled by `_STEPS` before the next event is looked at. Never recursion: a step looks at a few rows and puts
+changeset's work list, and settled by `_STEPS` before the next event is looked at. Never recursion: a step looks at a few rows and
+puts
 further steps on the list. A task whose successors are still on the list stays live until they are scheduled, so nothing that looks
 at the counters in between can take the execution for finished.
 
@@ -26,9 +27,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from conductorlite.decide.admissions import REOPENING, on_admission, on_granted, on_offer_ends, on_window_moves, step_admitted
-from conductorlite.decide.draft.reader import Reader
-from conductorlite.decide.draft.rows import Draft
-from conductorlite.decide.draft.view import Bounds
+from conductorlite.decide.changeset.reader import Reader
+from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.endings import fail_workflow, leave_limit, schedule_compensation
 from conductorlite.decide.operators.do_while import next_round
 from conductorlite.decide.operators.join import choose, look_again, schedule_branch
@@ -67,7 +68,7 @@ __all__ = ["DECIDER_VERSION", "Bounds", "Reader", "cause_of", "decide"]
 #: Raised when the same events would be decided otherwise; stored with each execution.
 DECIDER_VERSION: Final = 1
 
-_HANDLERS: Final[Mapping[EventKind, Callable[[Draft, Event], None]]] = {
+_HANDLERS: Final[Mapping[EventKind, Callable[[Changeset, Event], None]]] = {
     EventKind.START: on_start,
     EventKind.PAUSE: on_pause,
     EventKind.RESUME: on_resume,
@@ -122,46 +123,46 @@ def decide(
     *,
     environment: Mapping[str, str] = _NOWHERE,
     bounds: Bounds = Bounds(),  # noqa: B008 - frozen
-    told: Sequence[Admission] | None = None,
+    recorded: Sequence[Admission] | None = None,
 ) -> Decision:
     """Take one turn over events of an execution, in inbox order.
 
     `now` is the raw clock in epoch ms; rows are stamped with the latest of it, the workflow's last change and the events'
     posting, so time never runs back within a workflow. `environment` is what `${NAME}` and `${workflow.env.NAME}` resolve to.
-    `told`, when a recorded turn is replayed, is what limits answered in it: they are not asked.
+    `recorded`, when a recorded turn is replayed, is what limits answered in it: they are not asked.
     Raises InvariantBroken when a law does not hold, and whatever the reader raises.
     """
-    draft = Draft(plan, reader, now, environment, bounds, told=told)
+    changeset = Changeset(plan, reader, now, environment, bounds, recorded=recorded)
     prefetch(plan, reader, events)
     if len(events) > 1:
         unborn = reader.workflow.history_seq == 0
         events = sorted(events, key=lambda event: _turn_order(event, unborn=unborn))
     for number, event in enumerate(events):
-        draft.more = draft.more or (number > 0 and event.kind is EventKind.MIGRATE)
-        if draft.more:
+        changeset.more = changeset.more or (number > 0 and event.kind is EventKind.MIGRATE)
+        if changeset.more:
             break
-        for one in (*draft.overtaken(event), event):
-            _read(draft, one)
-            _settle(draft)
-    return draft.decision()
+        for one in (*changeset.overtaken(event), event):
+            _read(changeset, one)
+            _settle(changeset)
+    return changeset.decision()
 
 
-def _read(draft: Draft, event: Event) -> None:
+def _read(changeset: Changeset, event: Event) -> None:
     """Take one event, unless it was taken already, before one that had overtaken it."""
-    if event.event_id in draft.replies:
+    if event.event_id in changeset.replies:
         return
-    draft.now = max(draft.now, event.posted_at)
-    draft.consume(event)
-    if draft.replaced(event):
-        draft.reply(event, Outcome.IGNORED, "the turn that read it has dated it again")
+    changeset.now = max(changeset.now, event.posted_at)
+    changeset.consume(event)
+    if changeset.replaced(event):
+        changeset.reply(event, Outcome.IGNORED, "the turn that read it has dated it again")
         return
-    draft.caused_by(cause_of(draft, event))
-    _HANDLERS[event.kind](draft, event)
-    _give_up(draft)
-    if event.event_id not in draft.replies:
-        draft.reply(event, Outcome.DONE)
-    elif event.kind in REOPENING and draft.status.terminal and not draft.field("rate_limited"):
-        leave_limit(draft)  # it was refused after all
+    changeset.caused_by(cause_of(changeset, event))
+    _HANDLERS[event.kind](changeset, event)
+    _give_up(changeset)
+    if event.event_id not in changeset.replies:
+        changeset.reply(event, Outcome.DONE)
+    elif event.kind in REOPENING and changeset.status.terminal and not changeset.field("rate_limited"):
+        leave_limit(changeset)  # it was refused after all
 
 
 def _turn_order(event: Event, *, unborn: bool) -> int:
@@ -174,46 +175,46 @@ def _turn_order(event: Event, *, unborn: bool) -> int:
     return 0 if unborn and event.kind is EventKind.START else 1
 
 
-def _settle(draft: Draft) -> None:
+def _settle(changeset: Changeset) -> None:
     """Work the list off, or hold it while the workflow is paused, or cut the turn."""
     steps = 0
-    while draft.stack or draft.queue:
-        if draft.status is not WorkflowStatus.RUNNING:
-            _put_aside(draft)
+    while changeset.stack or changeset.queue:
+        if changeset.status is not WorkflowStatus.RUNNING:
+            _put_aside(changeset)
             return
         steps += 1
-        if draft.full or steps > draft.bounds.steps:
-            _cut(draft)
+        if changeset.full or steps > changeset.bounds.steps:
+            _cut(changeset)
             return
-        name, *arguments = draft.stack.pop() if draft.stack else draft.queue.popleft()
-        _STEPS[name](draft, *arguments)
-        _give_up(draft)
-        draft.reopening = draft.reopening and bool(draft.stack or draft.queue)
+        name, *arguments = changeset.stack.pop() if changeset.stack else changeset.queue.popleft()
+        _STEPS[name](changeset, *arguments)
+        _give_up(changeset)
+        changeset.reopening = changeset.reopening and bool(changeset.stack or changeset.queue)
 
 
-def _give_up(draft: Draft) -> None:
+def _give_up(changeset: Changeset) -> None:
     """Fail a workflow that cannot go on without a document that cannot be read, where no task could fail of it."""
-    problem, draft.lost = draft.lost, None
-    if problem is not None and draft.status is WorkflowStatus.RUNNING:
-        fail_workflow(draft, WorkflowStatus.FAILED, problem, None)
+    problem, changeset.lost = changeset.lost, None
+    if problem is not None and changeset.status is WorkflowStatus.RUNNING:
+        fail_workflow(changeset, WorkflowStatus.FAILED, problem, None)
 
 
-def _put_aside(draft: Draft) -> None:
+def _put_aside(changeset: Changeset) -> None:
     """A paused workflow keeps what follows for its resumption; an ended one drops it."""
-    if draft.status is WorkflowStatus.PAUSED:
-        if draft.stack:
-            raise InvariantBroken(f"workflow {draft.workflow.workflow_id}: paused in the middle of scheduling")
-        for item in draft.queue:
-            draft.hold_item(item)
-    draft.stack.clear()
-    draft.queue.clear()
+    if changeset.status is WorkflowStatus.PAUSED:
+        if changeset.stack:
+            raise InvariantBroken(f"workflow {changeset.workflow.workflow_id}: paused in the middle of scheduling")
+        for item in changeset.queue:
+            changeset.hold_item(item)
+    changeset.stack.clear()
+    changeset.queue.clear()
 
 
-def _cut(draft: Draft) -> None:
-    draft.more = True
-    draft.continue_later()
-    draft.stack.clear()
-    draft.queue.clear()
+def _cut(changeset: Changeset) -> None:
+    changeset.more = True
+    changeset.continue_later()
+    changeset.stack.clear()
+    changeset.queue.clear()
 
 
 _SAID: Final = {name: name for name in ("reason", "resume", "parent", "workflowId", "error", "existing")}
@@ -230,13 +231,13 @@ _ORIGIN: Final[Mapping[EventKind, Mapping[str, str]]] = {
 }
 
 
-def cause_of(draft: Draft, event: Event) -> dict[str, Any] | None:
+def cause_of(changeset: Changeset, event: Event) -> dict[str, Any] | None:
     """What the next line says of an event, beyond what it records itself; None when the execution sent it, or it leaves no line.
 
     With it, and with the lines, everything that ever came from outside can be done again: see `Engine.export`. Timers and the rest
     of cut turns come by themselves, and signs of life lead to no line.
     """
-    kind, row = event.kind, draft.workflow
+    kind, row = event.kind, changeset.workflow
     if event.sender == event.workflow_id or kind is EventKind.EXTEND_LEASE:
         return None
     # The line of an APPEND records the resulting variables.
@@ -248,7 +249,7 @@ def cause_of(draft: Draft, event: Event) -> dict[str, Any] | None:
         cause |= {"definition": row.definition_hash}
         cause |= {} if row.correlation_id is None else {"correlationId": row.correlation_id}
         names = {} if event.sender else names
-    said = draft.value(event.data) if names else {}
+    said = changeset.value(event.data) if names else {}
     if kind is EventKind.REPORT and said.get("status") == "IN_PROGRESS":
         names = {**names, "reason": "reason"}
     return cause | {called: said[name] for name, called in names.items() if said.get(name)}

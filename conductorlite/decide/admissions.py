@@ -11,12 +11,12 @@ from typing import Final
 
 import attrs
 
-from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.endings import fail_workflow, leave_limit
 from conductorlite.decide.operators import begin_retry
-from conductorlite.decide.operators.document import DraftSource
+from conductorlite.decide.operators.document import ExpressionContext
 from conductorlite.decide.operators.worker import admitted, ask_again, ask_now, ask_when_resumed, lane_of
-from conductorlite.decide.sub_workflows import tell_parent
+from conductorlite.decide.sub_workflows import notify_parent
 from conductorlite.language.values import to_text
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.definitions import RateLimitPolicy
@@ -45,201 +45,201 @@ _NOT_TAKEN: Final = f"no worker polled for it within {OFFER_MS // 1000} s of its
 _OWN_ABOVE: Final = "it needs a slot of {!r}, which an execution above it holds until this one has ended"
 
 
-def begin(draft: Draft, event: Event) -> None:
+def begin(changeset: Changeset, event: Event) -> None:
     """Schedule the first task, if the execution is let in; else have it wait, or refuse it."""
-    first = draft.plan.first
+    first = changeset.plan.first
     if first is None:
         return
-    key = _key(draft)
+    key = _key(changeset)
     if key is None:
-        draft.stack.append(("schedule", first, []))
-    elif key in draft.workflow.outer_keys:
-        fail_workflow(draft, WorkflowStatus.FAILED, _OWN_ABOVE.format(key), None, compensate=False)
-    elif _ask(draft, key):
-        draft.stack.append(("schedule", first, []))
-    elif _policy(draft) is RateLimitPolicy.REJECT:
-        reason = f"{key!r} has all its {_terms(draft).concurrent} slots in use, and its policy is REJECT"
-        draft.reply(event, Outcome.REJECTED, reason)
-        fail_workflow(draft, WorkflowStatus.FAILED, reason, None, compensate=False)
-    elif draft.task(first) is None:  # else it was skipped already, and that row stands for the beginning
-        draft.create(draft.plan.nodes[first], (), TaskStatus.PENDING)
+        changeset.stack.append(("schedule", first, []))
+    elif key in changeset.workflow.outer_keys:
+        fail_workflow(changeset, WorkflowStatus.FAILED, _OWN_ABOVE.format(key), None, compensate=False)
+    elif _ask(changeset, key):
+        changeset.stack.append(("schedule", first, []))
+    elif _policy(changeset) is RateLimitPolicy.REJECT:
+        reason = f"{key!r} has all its {_terms(changeset).concurrent} slots in use, and its policy is REJECT"
+        changeset.reply(event, Outcome.REJECTED, reason)
+        fail_workflow(changeset, WorkflowStatus.FAILED, reason, None, compensate=False)
+    elif changeset.task(first) is None:  # else it was skipped already, and that row stands for the beginning
+        changeset.create(changeset.plan.nodes[first], (), TaskStatus.PENDING)
 
 
-def _key(draft: Draft) -> str | None:
+def _key(changeset: Changeset) -> str | None:
     """The limit an execution belongs to; None when its definition states none, or the key's expression yields nothing."""
-    template = draft.plan.rate_limit_key
-    if template is None or _terms(draft).concurrent < 1:
+    template = changeset.plan.rate_limit_key
+    if template is None or _terms(changeset).concurrent < 1:
         return None
-    value = template.render(DraftSource(draft, template.reads))
+    value = template.render(ExpressionContext(changeset, template.reads))
     return None if value is None or value == "" else workflow_key(to_text(value))
 
 
-def _terms(draft: Draft) -> Terms:
-    config = draft.plan.definition.rate_limit_config
+def _terms(changeset: Changeset) -> Terms:
+    config = changeset.plan.definition.rate_limit_config
     return Terms() if config is None else Terms(concurrent=config.concurrent_exec_limit)
 
 
-def _policy(draft: Draft) -> RateLimitPolicy:
-    config = draft.plan.definition.rate_limit_config
+def _policy(changeset: Changeset) -> RateLimitPolicy:
+    config = changeset.plan.definition.rate_limit_config
     return (config and config.policy) or RateLimitPolicy.QUEUE
 
 
-def _ask(draft: Draft, key: str, *, wait: bool | None = None) -> bool:
-    wait = _policy(draft) is RateLimitPolicy.QUEUE if wait is None else wait
-    has_slot = draft.ask(key, draft.workflow.workflow_id, _terms(draft), wait=wait)
+def _ask(changeset: Changeset, key: str, *, wait: bool | None = None) -> bool:
+    wait = _policy(changeset) is RateLimitPolicy.QUEUE if wait is None else wait
+    has_slot = changeset.ask(key, changeset.workflow.workflow_id, _terms(changeset), wait=wait)
     if has_slot or wait:
-        draft.change(rate_limit_key=key, rate_limited=not has_slot)
+        changeset.change(rate_limit_key=key, rate_limited=not has_slot)
     return has_slot
 
 
-def reopens(draft: Draft, event: Event) -> bool:
+def reopens(changeset: Changeset, event: Event) -> bool:
     """Whether an ended execution may go on; if it has to wait for a slot, its verb waits in the inbox."""
-    if not draft.status.terminal:
+    if not changeset.status.terminal:
         return True
-    if draft.workflow.rate_limit_key is not None and not draft.field("rate_limited"):
-        draft.was_let_in()
+    if changeset.workflow.rate_limit_key is not None and not changeset.field("rate_limited"):
+        changeset.was_let_in()
         return True
-    if draft.workflow.rate_limit_key is None:
-        key = _key(draft)
-        if key is not None and key in draft.workflow.outer_keys:
-            draft.reply(event, Outcome.CONFLICT, _OWN_ABOVE.format(key))
+    if changeset.workflow.rate_limit_key is None:
+        key = _key(changeset)
+        if key is not None and key in changeset.workflow.outer_keys:
+            changeset.reply(event, Outcome.CONFLICT, _OWN_ABOVE.format(key))
             return False
-        if key is None or _ask(draft, key, wait=True):
+        if key is None or _ask(changeset, key, wait=True):
             return True
-    draft.hold(event)
+    changeset.hold(event)
     return False
 
 
-def let_in(draft: Draft) -> None:
+def let_in(changeset: Changeset) -> None:
     """Begin, or go on, with the slot that the execution has been given."""
-    draft.change(rate_limited=False)
-    if draft.status.terminal:
-        draft.release_held()
+    changeset.change(rate_limited=False)
+    if changeset.status.terminal:
+        changeset.release_held()
         return
-    first = draft.plan.first
-    for task in draft.all_live():
+    first = changeset.plan.first
+    for task in changeset.all_live():
         if task.status is TaskStatus.PENDING:
             first = task.base_ref
-            draft.take_place_of(task)
-    draft.stack.append(("schedule", first, []))
+            changeset.take_place_of(task)
+    changeset.stack.append(("schedule", first, []))
 
 
-def withdraw(draft: Draft) -> None:
+def withdraw(changeset: Changeset) -> None:
     """Leave every line: a paused execution holds up no other. What waited asks again when it is resumed."""
-    if not draft.plan.limited and not draft.field("rate_limited"):
+    if not changeset.plan.limited and not changeset.field("rate_limited"):
         return
-    waiting = [task for task in draft.all_live() if task.status is TaskStatus.PENDING and task.limit_key is not None]
+    waiting = [task for task in changeset.all_live() if task.status is TaskStatus.PENDING and task.limit_key is not None]
     keys = dict.fromkeys(str(task.limit_key) for task in waiting)
     for task in waiting:
         if task.poll_timeout_at is not None:
-            draft.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
-        draft.put(attrs.evolve(task, limit_key=None, poll_timeout_at=None))
-        ask_when_resumed(draft, task)
+            changeset.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
+        changeset.put(attrs.evolve(task, limit_key=None, poll_timeout_at=None))
+        ask_when_resumed(changeset, task)
     for key in keys:
-        draft.give_back(key, [task.task_id for task in waiting if task.limit_key == key], of=key)
-    if draft.field("rate_limited"):
-        draft.give_back(draft.field("rate_limit_key"), [draft.workflow.workflow_id])
-        draft.change(rate_limit_key=None)
-        ask_when_resumed(draft, None)
+        changeset.give_back(key, [task.task_id for task in waiting if task.limit_key == key], of=key)
+    if changeset.field("rate_limited"):
+        changeset.give_back(changeset.field("rate_limit_key"), [changeset.workflow.workflow_id])
+        changeset.change(rate_limit_key=None)
+        ask_when_resumed(changeset, None)
 
 
 # ---------------------------------------------------------------------- events
 
 
-def on_admission(draft: Draft, event: Event) -> None:
+def on_admission(changeset: Changeset, event: Event) -> None:
     """A delay is over, or a pause: what is PENDING asks for its slot, and the retry of an operator begins."""
-    if draft.status is WorkflowStatus.PAUSED:
-        draft.hold(event)
+    if changeset.status is WorkflowStatus.PAUSED:
+        changeset.hold(event)
         return
     if event.ref is None:
-        key = _key(draft)
-        if draft.status.terminal or not draft.field("rate_limited"):
-            draft.reply(event, Outcome.IGNORED, "the execution does not wait for a slot")
-        elif key is None or _ask(draft, key, wait=True):  # without a key it has moved to a definition without a limit
-            let_in(draft)
+        key = _key(changeset)
+        if changeset.status.terminal or not changeset.field("rate_limited"):
+            changeset.reply(event, Outcome.IGNORED, "the execution does not wait for a slot")
+        elif key is None or _ask(changeset, key, wait=True):  # without a key it has moved to a definition without a limit
+            let_in(changeset)
         return
-    task = draft.addressee(event)
-    if task is None or draft.status.terminal or (task.attempt, task.generation) != (event.attempt, event.generation):
-        draft.reply(event, Outcome.IGNORED, "the attempt does not wait any more")
+    task = changeset.addressee(event)
+    if task is None or changeset.status.terminal or (task.attempt, task.generation) != (event.attempt, event.generation):
+        changeset.reply(event, Outcome.IGNORED, "the attempt does not wait any more")
     elif (task.status, task.limit_key) == (TaskStatus.PENDING, None):
-        ask_now(draft, draft.node(task), task)
-    elif task.status is TaskStatus.SCHEDULED and draft.node(task).operator:
-        begin_retry(draft, task)
+        ask_now(changeset, changeset.node(task), task)
+    elif task.status is TaskStatus.SCHEDULED and changeset.node(task).operator:
+        begin_retry(changeset, task)
     else:
-        draft.reply(event, Outcome.IGNORED, "the attempt does not wait for a slot any more")
+        changeset.reply(event, Outcome.IGNORED, "the attempt does not wait for a slot any more")
 
 
-def on_granted(draft: Draft, event: Event) -> None:
+def on_granted(changeset: Changeset, event: Event) -> None:
     """A slot was given by the execution that had it before, or when a window moved."""
-    said = draft.value(event.data)
-    if not draft.take_up(said["key"], said["holder"], said["number"], of=event.ref or ""):
-        draft.reply(event, Outcome.IGNORED, "it does not wait for this slot any more")
+    said = changeset.value(event.data)
+    if not changeset.take_up(said["key"], said["holder"], said["number"], of=event.ref or ""):
+        changeset.reply(event, Outcome.IGNORED, "it does not wait for this slot any more")
         return
     if event.ref is None:
-        if draft.field("rate_limited"):
-            let_in(draft)
+        if changeset.field("rate_limited"):
+            let_in(changeset)
         return
-    task = draft.addressee(event)
+    task = changeset.addressee(event)
     if task is not None:
-        admitted(draft, task.ref)
+        admitted(changeset, task.ref)
 
 
-def on_offer_ends(draft: Draft, event: Event) -> None:
+def on_offer_ends(changeset: Changeset, event: Event) -> None:
     """No worker has taken what was offered under a rate limit: it goes back to its place in the line, and its lane is passed over.
 
     Its poll timeout goes on: it waits for a worker, not for the limit.
     """
-    task = draft.task(event.ref or "")
+    task = changeset.task(event.ref or "")
     if (
         task is None
-        or draft.status.terminal
+        or changeset.status.terminal
         or task.limit_key is None
         or (task.attempt, task.generation) != (event.attempt, event.generation)
         or task.status not in (TaskStatus.SCHEDULED, TaskStatus.IN_PROGRESS)
     ):
-        draft.reply(event, Outcome.IGNORED, "it is not offered any more")
+        changeset.reply(event, Outcome.IGNORED, "it is not offered any more")
     elif task.status is TaskStatus.IN_PROGRESS:  # taken on a definition that has no window any more
-        draft.begins(task.limit_key, task.task_id, of=task.ref)
-    elif draft.status is WorkflowStatus.PAUSED:
+        changeset.begins(task.limit_key, task.task_id, of=task.ref)
+    elif changeset.status is WorkflowStatus.PAUSED:
         if task.poll_timeout_at is not None:
-            draft.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
-        draft.remove_message(task)
-        ask_again(draft, draft.node(task), attrs.evolve(task, poll_timeout_at=None), reason=_NOT_TAKEN)
-    elif draft.not_taken(task.limit_key, task.task_id, lane_of(draft, task), of=task.ref):
-        draft.remove_message(task)
-        draft.put(attrs.evolve(task, status=TaskStatus.PENDING, updated_at=draft.now), reason=_NOT_TAKEN)
+            changeset.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
+        changeset.remove_message(task)
+        ask_again(changeset, changeset.node(task), attrs.evolve(task, poll_timeout_at=None), reason=_NOT_TAKEN)
+    elif changeset.not_taken(task.limit_key, task.task_id, lane_of(changeset, task), of=task.ref):
+        changeset.remove_message(task)
+        changeset.put(attrs.evolve(task, status=TaskStatus.PENDING, updated_at=changeset.now), reason=_NOT_TAKEN)
     else:
-        draft.reply(event, Outcome.IGNORED, "it has no place in a window")
+        changeset.reply(event, Outcome.IGNORED, "it has no place in a window")
 
 
-def on_window_moves(draft: Draft, event: Event) -> None:
+def on_window_moves(changeset: Changeset, event: Event) -> None:
     """The head of a line may go: it was blocked by what began a window ago, or its lane was polled at last."""
-    said = draft.value(event.data)
-    draft.look_again(said["key"], said.get("polled"))
+    said = changeset.value(event.data)
+    changeset.look_again(said["key"], said.get("polled"))
 
 
-def step_admitted(draft: Draft, ref: str, key: str, holder: str, number: int) -> None:
+def step_admitted(changeset: Changeset, ref: str, key: str, holder: str, number: int) -> None:
     """A slot that became free in this execution went to it again: to a task, or (no reference) to itself."""
-    task = draft.task(ref) if ref else None
-    asker = draft.workflow.workflow_id if not ref else "" if task is None else task.task_id
-    if not draft.stands(key, holder, number, asker, of=ref):
+    task = changeset.task(ref) if ref else None
+    asker = changeset.workflow.workflow_id if not ref else "" if task is None else task.task_id
+    if not changeset.stands(key, holder, number, asker, of=ref):
         return
     if ref:
-        admitted(draft, ref)
-    elif draft.field("rate_limited"):
-        let_in(draft)
+        admitted(changeset, ref)
+    elif changeset.field("rate_limited"):
+        let_in(changeset)
 
 
-def withdraw_reopening(draft: Draft) -> bool:
+def withdraw_reopening(changeset: Changeset) -> bool:
     """Have an ended execution that waits for a slot to go on stay ended; whether it did wait."""
-    if draft.field("rate_limit_key") is None:
+    if changeset.field("rate_limit_key") is None:
         return False
-    leave_limit(draft)
-    told = False
-    for event in draft.reader.inbox():
+    leave_limit(changeset)
+    reopened = False
+    for event in changeset.reader.inbox():
         if event.kind in REOPENING or (event.kind is EventKind.CHILD_ENDED and event.held):
-            draft.cancel_timer(event.event_id)
-            told = told or (event.kind is EventKind.RETRY and bool(draft.value(event.data).get("parent")))
-    if told:
-        tell_parent(draft)  # it waits for an end: there will be no other
+            changeset.cancel_timer(event.event_id)
+            reopened = reopened or (event.kind is EventKind.RETRY and bool(changeset.value(event.data).get("parent")))
+    if reopened:
+        notify_parent(changeset)  # it waits for an end: there will be no other
     return True

@@ -16,12 +16,12 @@ from typing import Final
 
 import attrs
 
-from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators import schedule
 from conductorlite.decide.operators.do_while import with_rounds
-from conductorlite.decide.operators.document import DraftSource
+from conductorlite.decide.operators.document import ExpressionContext
 from conductorlite.decide.prefetch import prefetch_end
-from conductorlite.decide.sub_workflows import start_failure_workflow, tell_parent
+from conductorlite.decide.sub_workflows import notify_parent, start_failure_workflow
 from conductorlite.language.values import to_text
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import EventKind
@@ -48,23 +48,23 @@ __all__ = [
 ]
 
 
-def complete_workflow(draft: Draft) -> None:
+def complete_workflow(changeset: Changeset) -> None:
     """End a workflow in which nothing is live: COMPLETED, or FAILED for failures that were only permitted until now."""
-    if draft.field("permitted_failures"):
-        failed = [task for task in draft.all_failed() if _permitted(draft, task)]
-        if len(failed) < draft.field("permitted_failures"):
+    if changeset.field("permitted_failures"):
+        failed = [task for task in changeset.all_failed() if _permitted(changeset, task)]
+        if len(failed) < changeset.field("permitted_failures"):
             # Some of them were canceled, which the failed rows do not show.
-            ended = (task for task in draft.everything() if task.executed and not task.status.successful)
-            failed = [task for task in ended if _permitted(draft, task)]
+            ended = (task for task in changeset.everything() if task.executed and not task.status.successful)
+            failed = [task for task in ended if _permitted(changeset, task)]
         if failed:
-            fail_workflow(draft, WorkflowStatus.FAILED, ". ".join(map(failed_with, failed)), failed[-1])
+            fail_workflow(changeset, WorkflowStatus.FAILED, ". ".join(map(failed_with, failed)), failed[-1])
             return
-    output = _output(draft)
-    problem = draft.refusal("workflow_output", output)
+    output = _output(changeset)
+    problem = changeset.refusal("workflow_output", output)
     if problem is not None:
-        fail_workflow(draft, WorkflowStatus.FAILED, problem, None, output=EMPTY)
-    elif not _refused(draft, output):
-        _end(draft, WorkflowStatus.COMPLETED, None, output=output)
+        fail_workflow(changeset, WorkflowStatus.FAILED, problem, None, output=EMPTY)
+    elif not _refused(changeset, output):
+        _end(changeset, WorkflowStatus.COMPLETED, None, output=output)
 
 
 def failed_with(task: Task) -> str:
@@ -72,9 +72,9 @@ def failed_with(task: Task) -> str:
     return f"Task {task.task_id} failed with status: {task.status} and reason: '{'null' if task.reason is None else task.reason}'"
 
 
-def out_of_time(draft: Draft, task: Task) -> str:
+def out_of_time(changeset: Changeset, task: Task) -> str:
     """The same of a failure after which attempts were left, but no time in which to make them."""
-    limit, elapsed = draft.node(task).policy.total_timeout_ms, draft.now - task.first_scheduled_at
+    limit, elapsed = changeset.node(task).policy.total_timeout_ms, changeset.now - task.first_scheduled_at
     return (
         f"Task {task.task_id}/{task.name} exceeded total timeout of {in_seconds(limit)} seconds "
         f"(elapsed {elapsed // 1000} seconds across all attempts). No further retries will be attempted."
@@ -87,46 +87,46 @@ def in_seconds(span_ms: int) -> str:
     return str(span_ms / 1000 if rest else seconds)
 
 
-def _refused(draft: Draft, output: Payload) -> bool:
+def _refused(changeset: Changeset, output: Payload) -> bool:
     """Whether the output breaks the outputSchema; the workflow has failed then, instead of being completed."""
-    check = draft.plan.output_check
-    broken = None if check is None else check.violation(draft.value(output))
+    check = changeset.plan.output_check
+    broken = None if check is None else check.violation(changeset.value(output))
     if broken is None:
         return False
-    fail_workflow(draft, WorkflowStatus.FAILED, f"its output breaks outputSchema: {broken}", None, output=output)
+    fail_workflow(changeset, WorkflowStatus.FAILED, f"its output breaks outputSchema: {broken}", None, output=output)
     return True
 
 
-def _permitted(draft: Draft, task: Task) -> bool:
-    node = draft.node(task).task
+def _permitted(changeset: Changeset, task: Task) -> bool:
+    node = changeset.node(task).task
     return node.permissive and not node.optional
 
 
-def terminate_workflow(draft: Draft, task: Task) -> None:
+def terminate_workflow(changeset: Changeset, task: Task) -> None:
     """End a workflow as a TERMINATE task says: its output replaces the workflow's, whatever else runs is canceled."""
-    said = draft.value(task.input)
+    said = changeset.value(task.input)
     status = WorkflowStatus(said["terminationStatus"])
     reason = said.get("terminationReason")
-    if status is WorkflowStatus.COMPLETED and draft.field("permitted_failures"):
-        complete_workflow(draft)
+    if status is WorkflowStatus.COMPLETED and changeset.field("permitted_failures"):
+        complete_workflow(changeset)
         return
-    if status is WorkflowStatus.COMPLETED and _refused(draft, task.output):
+    if status is WorkflowStatus.COMPLETED and _refused(changeset, task.output):
         return
     if reason is None and status is not WorkflowStatus.COMPLETED:
         reason = f"Workflow is {status} by TERMINATE task: {task.task_id}"
     text = None if reason is None else to_text(reason)
-    output = _bounded(draft, task.output)
-    problem = draft.refusal("workflow_output", output)
+    output = _bounded(changeset, task.output)
+    problem = changeset.refusal("workflow_output", output)
     if problem is not None:
         completed = status is WorkflowStatus.COMPLETED
         status, text = (WorkflowStatus.FAILED, problem) if completed else (status, text)
-        output = EMPTY if completed else _told(problem)
+        output = EMPTY if completed else _problem_payload(problem)
     compensate = status is not WorkflowStatus.COMPLETED
-    fail_workflow(draft, status, text, task if compensate else None, output=output, compensate=compensate)
+    fail_workflow(changeset, status, text, task if compensate else None, output=output, compensate=compensate)
 
 
 def fail_workflow(
-    draft: Draft,
+    changeset: Changeset,
     status: WorkflowStatus,
     reason: str | None,
     task: Task | None,
@@ -139,129 +139,129 @@ def fail_workflow(
     `task` is the one whose failure ends it; `output` replaces the workflow's own; `compensate` undoes what has completed, if the
     definition says how, and then starts its failure workflow. A compensation that fails ends nothing: the others follow it.
     """
-    if draft.field("compensating") is not None:
+    if changeset.field("compensating") is not None:
         if compensate and task is not None:
-            follow_compensation(draft, task)
+            follow_compensation(changeset, task)
             return
-        reason = interrupted_compensation(draft, reason)
-    undone = compensate and (draft.plan.compensates or bool(draft.plan.definition.failure_workflow))
-    prefetch_end(draft.plan, draft.reader, everything=undone, output=output is None)
+        reason = interrupted_compensation(changeset, reason)
+    undone = compensate and (changeset.plan.compensates or bool(changeset.plan.definition.failure_workflow))
+    prefetch_end(changeset.plan, changeset.reader, everything=undone, output=output is None)
     because = f"Parent workflow has been terminated with {f'reason: {reason}' if reason else f'status {status}'}"
-    for loop in sorted((task for task in draft.all_live() if task.round), key=lambda task: -len(task.iterations)):
+    for loop in sorted((task for task in changeset.all_live() if task.round), key=lambda task: -len(task.iterations)):
         if not loop.status.terminal:
-            with_rounds(draft, loop)
-    for live in draft.all_live():
+            with_rounds(changeset, loop)
+    for live in changeset.all_live():
         if not live.status.terminal:
-            draft.cancel(live, because)
+            changeset.cancel(live, because)
         # While paused, what followed from a task was held under this name.
-        if draft.status is WorkflowStatus.PAUSED:
-            draft.cancel_timer(f"{EventKind.CONTINUE}:{live.ref}")
-    if draft.field("rate_limited"):
-        draft.cancel_timer(EventKind.ADMISSION)  # after a pause it would ask for the slot again
-    if draft.status is WorkflowStatus.PAUSED or draft.workflow.parked is not None:
+        if changeset.status is WorkflowStatus.PAUSED:
+            changeset.cancel_timer(f"{EventKind.CONTINUE}:{live.ref}")
+    if changeset.field("rate_limited"):
+        changeset.cancel_timer(EventKind.ADMISSION)  # after a pause it would ask for the slot again
+    if changeset.status is WorkflowStatus.PAUSED or changeset.workflow.parked is not None:
         # Whatever else was held, the rest of a cut turn or events to a parked workflow, comes due and is void.
-        draft.release_held()
-    draft.stack.clear()
-    draft.queue.clear()
-    failed = tuple(draft.all_failed())
-    draft.change(
+        changeset.release_held()
+    changeset.stack.clear()
+    changeset.queue.clear()
+    failed = tuple(changeset.all_failed())
+    changeset.change(
         reason=reason,
         failed_refs=tuple(task.ref for task in failed),
         failed_task_names=tuple(dict.fromkeys(task.name for task in failed)),
         failed_task_id=None if task is None else task.task_id,
     )
-    if compensate and draft.plan.compensates:
+    if compensate and changeset.plan.compensates:
         # What it puts out is settled here, as if it ended now.
-        output = output if output is not None else _fitting(draft)
-        if begin_compensation(draft, status):
-            draft.change(output=draft.keep(output))
-            _stop_clock(draft)
+        output = output if output is not None else _fitting(changeset)
+        if begin_compensation(changeset, status):
+            changeset.change(output=changeset.keep(output))
+            _stop_clock(changeset)
             return
-    _end(draft, status, draft.field("reason"), output=output, compensate=compensate)
+    _end(changeset, status, changeset.field("reason"), output=output, compensate=compensate)
 
 
-def end_compensated(draft: Draft) -> None:
+def end_compensated(changeset: Changeset) -> None:
     """End a workflow whose last compensation has ended, as it would have ended without any."""
-    status = draft.field("compensating")
-    _end(draft, status, draft.field("reason"), output=draft.field("output"), compensate=True)
+    status = changeset.field("compensating")
+    _end(changeset, status, changeset.field("reason"), output=changeset.field("output"), compensate=True)
 
 
-def _stop_clock(draft: Draft) -> None:
-    if draft.field("timeout_at") is not None:
-        draft.cancel_timer(EventKind.WORKFLOW_TIMEOUT)
-    draft.change(timeout_at=None)
+def _stop_clock(changeset: Changeset) -> None:
+    if changeset.field("timeout_at") is not None:
+        changeset.cancel_timer(EventKind.WORKFLOW_TIMEOUT)
+    changeset.change(timeout_at=None)
 
 
 def _end(
-    draft: Draft,
+    changeset: Changeset,
     status: WorkflowStatus,
     reason: str | None,
     *,
     output: Payload | None = None,
     compensate: bool = False,
 ) -> None:
-    _stop_clock(draft)
-    draft.change(reason=reason, ended_at=draft.now, compensating=None)
-    put_out = output if output is not None else _fitting(draft)
+    _stop_clock(changeset)
+    changeset.change(reason=reason, ended_at=changeset.now, compensating=None)
+    put_out = output if output is not None else _fitting(changeset)
     if compensate:
-        told = start_failure_workflow(draft, status, put_out)
-        if told:
-            put_out = Payload.of({**draft.value(put_out), **told}, bounded=False)
-    draft.change(output=draft.keep(put_out))
-    draft.move_workflow(status, reason=reason, payload=put_out)
-    leave_limit(draft)
-    tell_parent(draft)
+        started = start_failure_workflow(changeset, status, put_out)
+        if started:
+            put_out = Payload.of({**changeset.value(put_out), **started}, bounded=False)
+    changeset.change(output=changeset.keep(put_out))
+    changeset.move_workflow(status, reason=reason, payload=put_out)
+    leave_limit(changeset)
+    notify_parent(changeset)
 
 
-def leave_limit(draft: Draft) -> None:
+def leave_limit(changeset: Changeset) -> None:
     """Give back the slot of the execution itself, or its place in the line."""
-    key = draft.field("rate_limit_key")
-    if draft.field("rate_limited"):
-        draft.change(rate_limited=False)
+    key = changeset.field("rate_limit_key")
+    if changeset.field("rate_limited"):
+        changeset.change(rate_limited=False)
     if key is not None:
-        draft.change(rate_limit_key=None)
-        draft.give_back(key, [draft.workflow.workflow_id])
+        changeset.change(rate_limit_key=None)
+        changeset.give_back(key, [changeset.workflow.workflow_id])
 
 
-def _output(draft: Draft) -> Payload:
+def _output(changeset: Changeset) -> Payload:
     """outputParameters if there are any, else the output of the task that was scheduled last."""
-    template = draft.plan.output
+    template = changeset.plan.output
     if template is not None:
         try:
-            return Payload.of(template.render(DraftSource(draft, template.reads)))
+            return Payload.of(template.render(ExpressionContext(changeset, template.reads)))
         except InvalidInput as error:
             # The workflow has ended all the same; Conductor fails to store it, and it stays RUNNING for ever.
-            return _told(error)
-    ref = draft.field("last_ref")
-    return EMPTY if ref is None else _bounded(draft, draft.known(ref).output)
+            return _problem_payload(error)
+    ref = changeset.field("last_ref")
+    return EMPTY if ref is None else _bounded(changeset, changeset.known(ref).output)
 
 
-def _bounded(draft: Draft, output: Payload) -> Payload:
+def _bounded(changeset: Changeset, output: Payload) -> Payload:
     """A task's output as it may become the workflow's: with its text, if it may be too large for that."""
-    barriers = draft.bounds.barriers
+    barriers = changeset.bounds.barriers
     stricter = barriers.hard("workflow_output") < barriers.hard("task_output")
-    return draft.whole(output) if stricter and output.absent else output
+    return changeset.whole(output) if stricter and output.absent else output
 
 
-def _fitting(draft: Draft) -> Payload:
+def _fitting(changeset: Changeset) -> Payload:
     """The output of a workflow that fails anyway: when it cannot be kept, it says why."""
-    output = _output(draft)
-    problem = draft.refusal("workflow_output", output)
-    return output if problem is None else _told(problem)
+    output = _output(changeset)
+    problem = changeset.refusal("workflow_output", output)
+    return output if problem is None else _problem_payload(problem)
 
 
-def _told(problem: object) -> Payload:
+def _problem_payload(problem: object) -> Payload:
     return Payload.of({"conductor.output_error": f"Error: the output cannot be kept: {problem}"})
 
 
-def set_workflow_timeout(draft: Draft) -> None:
+def set_workflow_timeout(changeset: Changeset) -> None:
     """Start the workflow's clock at this instant, or start it again. A workflow that is compensated has no timeout."""
-    if draft.field("compensating") is not None:
+    if changeset.field("compensating") is not None:
         return
-    span = draft.plan.definition.timeout_ms
+    span = changeset.plan.definition.timeout_ms
     if span > 0:
-        draft.change(timeout_at=draft.now + span)
-        draft.post(EventKind.WORKFLOW_TIMEOUT, EventKind.WORKFLOW_TIMEOUT, draft.now + span)
+        changeset.change(timeout_at=changeset.now + span)
+        changeset.post(EventKind.WORKFLOW_TIMEOUT, EventKind.WORKFLOW_TIMEOUT, changeset.now + span)
 
 
 #: What has been done, if only in part, and is undone.
@@ -272,110 +272,112 @@ _LISTED: Final = 50
 _LONG: Final = 8_000
 
 
-def _reverse_order(draft: Draft) -> list[Task]:
+def _reverse_order(changeset: Changeset) -> list[Task]:
     """The completed tasks that have a compensation, in the order of undoing: last ended first, of those last scheduled first."""
-    rows = draft.everything()
+    rows = changeset.everything()
     done = [
-        task for task in rows if task.status in _DONE and (node := draft.placed(task)) is not None and node.compensation is not None
+        task
+        for task in rows
+        if task.status in _DONE and (node := changeset.placed(task)) is not None and node.compensation is not None
     ]
     return sorted(done, key=lambda task: (task.ended_at, task.seq), reverse=True)
 
 
-def begin_compensation(draft: Draft, status: WorkflowStatus) -> bool:
+def begin_compensation(changeset: Changeset, status: WorkflowStatus) -> bool:
     """Schedule the first compensation of an execution that would now end with `status`; False when there is none.
 
     Looks at every row, once. The open tasks must have been canceled before.
     """
-    order = _reverse_order(draft)
-    nameless = _nameless(draft, order)
+    order = _reverse_order(changeset)
+    nameless = _nameless(changeset, order)
     order = [task for task in order if task.ref not in nameless]
     for stuck, by in nameless.items():
-        _tell(draft, stuck, f"the execution has another task {by!r}")
+        _refuse_for(changeset, stuck, f"the execution has another task {by!r}")
     if not order:
         return False
     following: list[str | None] = [task.ref for task in order[1:]]
     for task, after in zip(order, [*following, None], strict=True):
-        draft.put(attrs.evolve(task, compensation_next=after))
-    draft.change(compensating=status, generation=draft.field("generation") + 1)
-    draft.journal(HistoryKind.COMPENSATION, status, reason=draft.field("reason"))
-    if draft.status is WorkflowStatus.PAUSED:
-        draft.queue.append(("compensate", order[0].ref))
+        changeset.put(attrs.evolve(task, compensation_next=after))
+    changeset.change(compensating=status, generation=changeset.field("generation") + 1)
+    changeset.journal(HistoryKind.COMPENSATION, status, reason=changeset.field("reason"))
+    if changeset.status is WorkflowStatus.PAUSED:
+        changeset.queue.append(("compensate", order[0].ref))
     else:
         # At once: a permitted failure may have left nothing live that would hold the execution open until the next step.
-        schedule_compensation(draft, order[0].ref)
+        schedule_compensation(changeset, order[0].ref)
     return True
 
 
-def schedule_compensation(draft: Draft, ref: str) -> None:
+def schedule_compensation(changeset: Changeset, ref: str) -> None:
     """Schedule what undoes the task `ref` (as printed)."""
-    if draft.made:
+    if changeset.made:
         # Compensations that need no worker follow each other within a turn: their rows are read in one batch.
-        draft.reader.prefetch(everything=True)
-    undone = draft.known(ref)
-    node = draft.plan_of(undone.grafts).nodes[str(draft.node(undone).compensation)]
+        changeset.reader.prefetch(everything=True)
+    undone = changeset.known(ref)
+    node = changeset.plan_of(undone.grafts).nodes[str(changeset.node(undone).compensation)]
     by = printed_ref(node.ref, undone.iterations)
-    draft.journal(HistoryKind.COMPENSATION, "COMPENSATING", ref=undone.ref, attempt=undone.attempt, reason=f"by {by!r}")
-    schedule(draft, node, undone.iterations)
+    changeset.journal(HistoryKind.COMPENSATION, "COMPENSATING", ref=undone.ref, attempt=undone.attempt, reason=f"by {by!r}")
+    schedule(changeset, node, undone.iterations)
 
 
-def follow_compensation(draft: Draft, task: Task) -> None:
+def follow_compensation(changeset: Changeset, task: Task) -> None:
     """Go on behind a compensation that has ended, well or not; one that failed for good is named in the workflow's reason."""
-    undone = _undone(draft, task)
+    undone = _undone(changeset, task)
     if not task.status.successful:
-        _tell(draft, undone.ref, task.reason or task.status)
-    draft.queue.appendleft(("executed", task.ref))
+        _refuse_for(changeset, undone.ref, task.reason or task.status)
+    changeset.queue.appendleft(("executed", task.ref))
     # Last in, first out, as with any task: this one stays live until the next one has its row.
     if undone.compensation_next is not None:
-        draft.stack.append(("compensate", undone.compensation_next))
+        changeset.stack.append(("compensate", undone.compensation_next))
 
 
-def _tell(draft: Draft, ref: str, reason: str) -> None:
+def _refuse_for(changeset: Changeset, ref: str, reason: str) -> None:
     """Name a task that could not be undone in the workflow's reason."""
     failure = f"compensation of {ref!r} failed: {reason}"
-    before = draft.field("reason") or ""
+    before = changeset.field("reason") or ""
     if len(before) <= _LONG:
-        draft.change(reason=f"{before}; {failure}" if before else failure)
+        changeset.change(reason=f"{before}; {failure}" if before else failure)
 
 
-def _nameless(draft: Draft, order: Iterable[Task]) -> dict[str, str]:
+def _nameless(changeset: Changeset, order: Iterable[Task]) -> dict[str, str]:
     """Tasks whose compensation has the name of something else, and that name: two that were made at run time may collide."""
-    names = {task.ref for task in draft.everything()}
+    names = {task.ref for task in changeset.everything()}
     found = {}
     for task in order:
-        by = printed_ref(str(draft.node(task).compensation), task.iterations)
+        by = printed_ref(str(changeset.node(task).compensation), task.iterations)
         if by in names:
             found[task.ref] = by
         names.add(by)
     return found
 
 
-def is_last_compensation(draft: Draft, task: Task) -> bool:
+def is_last_compensation(changeset: Changeset, task: Task) -> bool:
     """Whether nothing is left to undo behind this compensation."""
-    return _undone(draft, task).compensation_next is None
+    return _undone(changeset, task).compensation_next is None
 
 
-def _undone(draft: Draft, task: Task) -> Task:
-    return draft.known(printed_ref(str(draft.node(task).compensates), task.iterations))
+def _undone(changeset: Changeset, task: Task) -> Task:
+    return changeset.known(printed_ref(str(changeset.node(task).compensates), task.iterations))
 
 
-def interrupted_compensation(draft: Draft, reason: str | None) -> str:
+def interrupted_compensation(changeset: Changeset, reason: str | None) -> str:
     """The reason of an execution that is terminated while it is compensated: with what is left as it is."""
-    left = [task.ref for task in _reverse_order(draft) if not _is_undone(draft, task)]
+    left = [task.ref for task in _reverse_order(changeset) if not _is_undone(changeset, task)]
     shown = [repr(ref) for ref in left[:_LISTED]]
     if len(left) > _LISTED:
         shown.append(f"and {len(left) - _LISTED} more")
     said = f"{reason}; " if reason else ""
-    return f"{said}terminated while compensating ({draft.field('reason')}); not compensated: {', '.join(shown)}"
+    return f"{said}terminated while compensating ({changeset.field('reason')}); not compensated: {', '.join(shown)}"
 
 
-def _is_undone(draft: Draft, task: Task) -> bool:
-    compensation = draft.task(printed_ref(str(draft.node(task).compensation), task.iterations))
-    if compensation is None or draft.node(compensation).compensates is None:
+def _is_undone(changeset: Changeset, task: Task) -> bool:
+    compensation = changeset.task(printed_ref(str(changeset.node(task).compensation), task.iterations))
+    if compensation is None or changeset.node(compensation).compensates is None:
         return False
-    return compensation.status in _DONE and _undone(draft, compensation).ref == task.ref
+    return compensation.status in _DONE and _undone(changeset, compensation).ref == task.ref
 
 
-def was_compensated(draft: Draft, rows: Iterable[Task]) -> bool:
+def was_compensated(changeset: Changeset, rows: Iterable[Task]) -> bool:
     """Whether anything of an execution was undone, or tried to be."""
-    placed = (draft.placed(task) for task in rows)
+    placed = (changeset.placed(task) for task in rows)
     return any(node is not None and node.compensates is not None for node in placed)

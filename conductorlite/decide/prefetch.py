@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from conductorlite.decide.draft.mailboxes import counted
-from conductorlite.decide.draft.reader import Reader
-from conductorlite.decide.draft.rows import Draft, attempt_id
-from conductorlite.decide.draft.view import Item
+from conductorlite.decide.changeset.mailboxes import counted
+from conductorlite.decide.changeset.reader import Reader
+from conductorlite.decide.changeset.rows import Changeset, attempt_id
+from conductorlite.decide.changeset.view import Item
 from conductorlite.decide.operators.join import branches_left
 from conductorlite.language.jsonpath import Reads
 from conductorlite.model.decisions import Event, EventKind
@@ -53,7 +53,7 @@ def prefetch(plan: Plan, reader: Reader, events: Sequence[Event]) -> None:
     if workflow.history_seq == 0:
         return  # it has no rows yet
     wanted = _Wanted()
-    grown: list[Event] = []
+    extended: list[Event] = []
     for event in events:
         if event.kind is EventKind.TERMINATE and not workflow.status.terminal:
             _add_end(wanted, plan, workflow)
@@ -74,10 +74,10 @@ def prefetch(plan: Plan, reader: Reader, events: Sequence[Event]) -> None:
         if base in plan.nodes:
             _add_task(wanted, plan, workflow, event, base, iterations)
         else:
-            grown.append(event)
+            extended.append(event)
     reader.prefetch(**wanted.asked())
-    if grown:
-        _prefetch_grown(reader, grown)
+    if extended:
+        _prefetch_grown(reader, extended)
 
 
 def _prefetch_grown(reader: Reader, events: Sequence[Event]) -> None:
@@ -168,7 +168,7 @@ def _add_reads(wanted: _Wanted, plan: Plan, reads: Reads) -> None:
             (wanted.latest if node.loops else wanted.refs).add(root)
 
 
-def prefetch_rest(draft: Draft) -> None:
+def prefetch_rest(changeset: Changeset) -> None:
     """Have the reader load what the rest of a cut turn is about.
 
     Only for what this turn will come to: a fork with many branches left fills it.
@@ -176,39 +176,41 @@ def prefetch_rest(draft: Draft) -> None:
     refs: set[str] = set()
     unknown: list[Item] = []
     left = 0
-    for item in draft.stack:
+    for item in changeset.stack:
         if item[0] != "branch":
             continue
         refs.add(item[1])
-        base, iterations = split_ref(draft.plan, item[1])
-        node = draft.plan.nodes.get(base)
-        if node is None or node.task.type != TaskType.FORK_JOIN or draft.reopening or draft.field("skips"):
+        base, iterations = split_ref(changeset.plan, item[1])
+        node = changeset.plan.nodes.get(base)
+        if node is None or node.task.type != TaskType.FORK_JOIN or changeset.reopening or changeset.field("skips"):
             unknown.append(item)
             continue
         left += len(node.heads) - item[2]
         if node.join is not None:
             refs.add(printed_ref(node.join, iterations))
     if unknown:
-        draft.reader.prefetch(refs=refs)
-        left += sum(len(branches_left(draft, item[1], item[2])) for item in unknown)
+        changeset.reader.prefetch(refs=refs)
+        left += sum(len(branches_left(changeset, item[1], item[2])) for item in unknown)
     listed: list[str] = []
-    if left < draft.bounds.rows:
-        listed = [item[1] for item in (*draft.stack, *islice(draft.queue, draft.bounds.steps)) if item[0] in _ABOUT_ROWS]
+    if left < changeset.bounds.rows:
+        listed = [
+            item[1] for item in (*changeset.stack, *islice(changeset.queue, changeset.bounds.steps)) if item[0] in _ABOUT_ROWS
+        ]
         refs.update(listed)
         for ref in listed:
-            base, iterations = split_ref(draft.plan, ref)
-            node = draft.plan.nodes.get(base)
+            base, iterations = split_ref(changeset.plan, ref)
+            node = changeset.plan.nodes.get(base)
             if node is not None:
-                _add_counting(refs, draft.plan, node, iterations)
-    draft.reader.prefetch(refs=refs)
-    _prefetch_counting(draft, listed)
+                _add_counting(refs, changeset.plan, node, iterations)
+    changeset.reader.prefetch(refs=refs)
+    _prefetch_counting(changeset, listed)
 
 
-def _prefetch_counting(draft: Draft, refs: Iterable[str]) -> None:
+def _prefetch_counting(changeset: Changeset, refs: Iterable[str]) -> None:
     """What counts tasks that were made at run time."""
-    tasks = [task for task in draft.known_tasks(refs) if task is not None and task.live and task.grafts]
+    tasks = [task for task in changeset.known_tasks(refs) if task is not None and task.live and task.grafts]
     # Most of them are counted in the same places.
-    places = {(node.joins, node.scopes, task.iterations): task for task in tasks if (node := draft.placed(task)) is not None}
-    refs = {join for task in places.values() for join in draft.joins_of(task)}
+    places = {(node.joins, node.scopes, task.iterations): task for task in tasks if (node := changeset.placed(task)) is not None}
+    refs = {join for task in places.values() for join in changeset.joins_of(task)}
     refs |= {printed_ref(scope, at[:depth]) for _, scopes, at in places for scope, depth in scopes[-1:]}
-    draft.reader.prefetch(refs=refs)
+    changeset.reader.prefetch(refs=refs)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.endings import (
     complete_workflow,
     end_compensated,
@@ -35,7 +35,7 @@ _NEVER_RETRIED: Final = frozenset({"FORK_JOIN", "FORK_JOIN_DYNAMIC", "JOIN", "EX
 
 
 def schedule_item(
-    draft: Draft,
+    changeset: Changeset,
     ref: str,
     iterations: list[int],
     grafts: Sequence[str] = (),
@@ -46,57 +46,57 @@ def schedule_item(
     One that was skipped ahead has ended with that. A node made at run time may have the name of one that was made by another task
     meanwhile: then the workflow fails.
     """
-    node = draft.plan_of(grafts).nodes[ref]
+    node = changeset.plan_of(grafts).nodes[ref]
     place = tuple(iterations)
     printed = printed_ref(ref, place)
-    if draft.reopening or draft.field("skips") or grafts:
-        existing = draft.task(printed)
+    if changeset.reopening or changeset.field("skips") or grafts:
+        existing = changeset.task(printed)
         if existing is not None:
-            if grafts and not draft.reopening and not existing.skipped_ahead:
+            if grafts and not changeset.reopening and not existing.skipped_ahead:
                 reason = f"Task {printed!r} cannot be scheduled: the execution has another one of that name"
-                fail_workflow(draft, WorkflowStatus.FAILED, reason, None)
+                fail_workflow(changeset, WorkflowStatus.FAILED, reason, None)
             elif existing.skipped_ahead:
-                draft.change(skips=draft.field("skips") - 1)
+                changeset.change(skips=changeset.field("skips") - 1)
                 # In a loop its round is known as the newest one by its place.
-                come: dict[str, Any] = {"seq": draft.next_place(printed)} if place else {"due_at": max(1, draft.now)}
-                draft.put(attrs.evolve(existing, **come))
-                draft.queue.append(("advance", printed))
+                come: dict[str, Any] = {"seq": changeset.next_place(printed)} if place else {"due_at": max(1, changeset.now)}
+                changeset.put(attrs.evolve(existing, **come))
+                changeset.queue.append(("advance", printed))
             return
     if given is not None:
-        draft.given[printed] = given
-    schedule(draft, node, place)
+        changeset.given[printed] = given
+    schedule(changeset, node, place)
 
 
-def advance(draft: Draft, ref: str) -> None:
+def advance(changeset: Changeset, ref: str) -> None:
     """Do what follows from the end of a task: try it again, let the workflow fail, or go on."""
-    task = draft.known(ref)
+    task = changeset.known(ref)
     if task.retried or task.executed or not task.status.terminal:
         return
-    node = draft.node(task)
+    node = changeset.node(task)
     if not task.status.successful:
-        if _retries_left(draft, node, task):
-            _retry(draft, node, task)
+        if _retries_left(changeset, node, task):
+            _retry(changeset, node, task)
             return
-        if not _tolerated(draft, node, task):
+        if not _tolerated(changeset, node, task):
             return
     elif node.task.type == "TERMINATE" and task.status is TaskStatus.COMPLETED:
-        terminate_workflow(draft, task)
+        terminate_workflow(changeset, task)
         return
     if node.compensates is not None:
-        follow_compensation(draft, draft.known(ref))
+        follow_compensation(changeset, changeset.known(ref))
         return
     if task.open:
-        _cancel_inside(draft, task)
+        _cancel_inside(changeset, task)
     # Last in, first out: the task stays live until everything that its successor schedules has its row.
-    draft.queue.appendleft(("executed", ref))
+    changeset.queue.appendleft(("executed", ref))
     if node.join is not None and task.status is not TaskStatus.COMPLETED:
-        pass_over_join(draft, node, task)
-    successor = _successor(draft, node, task)
+        pass_over_join(changeset, node, task)
+    successor = _successor(changeset, node, task)
     if successor is not None and not task.succeeded_before:
-        draft.follow(task, successor, task.iterations)
+        changeset.follow(task, successor, task.iterations)
 
 
-def _cancel_inside(draft: Draft, scope: Task) -> None:
+def _cancel_inside(changeset: Changeset, scope: Task) -> None:
     """A loop, or the JOIN of a dynamic fork, was ended by a report or a timeout while something in it was live.
 
     What is live inside ends with it, and nothing follows.
@@ -104,24 +104,24 @@ def _cancel_inside(draft: Draft, scope: Task) -> None:
     depth = len(scope.iterations)
     inside = [
         task
-        for task in draft.all_live()
-        if task.iterations[:depth] == scope.iterations and (scope.base_ref, depth) in draft.node(task).scopes
+        for task in changeset.all_live()
+        if task.iterations[:depth] == scope.iterations and (scope.base_ref, depth) in changeset.node(task).scopes
     ]
     # Innermost first: a scope counts what is live in it as long as it is live itself.
-    for ref in [task.ref for task in sorted(inside, key=lambda task: -len(draft.node(task).scopes))]:
-        task = draft.known(ref)
-        draft.put(attrs.evolve(task if task.status.terminal else draft.cancel(with_rounds(draft, task)), executed=True))
+    for ref in [task.ref for task in sorted(inside, key=lambda task: -len(changeset.node(task).scopes))]:
+        task = changeset.known(ref)
+        changeset.put(attrs.evolve(task if task.status.terminal else changeset.cancel(with_rounds(changeset, task)), executed=True))
 
 
-def _successor(draft: Draft, node: Node, task: Task) -> str | None:
-    if chosen_head(draft, task) is not None:
+def _successor(changeset: Changeset, node: Node, task: Task) -> str | None:
+    if chosen_head(changeset, task) is not None:
         return None  # the case goes on in its place
     return node.successor
 
 
-def _retries_left(draft: Draft, node: Node, task: Task) -> bool:
+def _retries_left(changeset: Changeset, node: Node, task: Task) -> bool:
     total = node.policy.total_timeout_ms
-    return _attempts_left(node, task) and not (total > 0 and draft.now - task.first_scheduled_at >= total)
+    return _attempts_left(node, task) and not (total > 0 and changeset.now - task.first_scheduled_at >= total)
 
 
 def _attempts_left(node: Node, task: Task) -> bool:
@@ -130,51 +130,51 @@ def _attempts_left(node: Node, task: Task) -> bool:
     return task.attempt - task.first_attempt < node.policy.retry_count
 
 
-def _retry(draft: Draft, node: Node, task: Task) -> None:
-    delay = retry_delay(node.policy, task.attempt - task.first_attempt, draft.workflow.semantics)
-    identity = (draft.workflow.seed, task.workflow_id, task.ref, task.attempt, task.generation)
-    reschedule(draft, node, task, delay + jitter(node.policy, *identity))
+def _retry(changeset: Changeset, node: Node, task: Task) -> None:
+    delay = retry_delay(node.policy, task.attempt - task.first_attempt, changeset.workflow.semantics)
+    identity = (changeset.workflow.seed, task.workflow_id, task.ref, task.attempt, task.generation)
+    reschedule(changeset, node, task, delay + jitter(node.policy, *identity))
 
 
-def _tolerated(draft: Draft, node: Node, task: Task) -> bool:
+def _tolerated(changeset: Changeset, node: Node, task: Task) -> bool:
     """Whether the workflow goes on in spite of a task that failed for good; if not, it is failed here."""
     if node.task.optional:
         if task.status is not TaskStatus.COMPLETED_WITH_ERRORS:
-            draft.put(attrs.evolve(task, status=TaskStatus.COMPLETED_WITH_ERRORS))
+            changeset.put(attrs.evolve(task, status=TaskStatus.COMPLETED_WITH_ERRORS))
         return True
     if node.task.permissive:
-        draft.change(permitted_failures=draft.field("permitted_failures") + 1)
-        owner = draft.owner(task)
+        changeset.change(permitted_failures=changeset.field("permitted_failures") + 1)
+        owner = changeset.owner(task)
         if owner is not None:
-            loop = draft.known(owner)
+            loop = changeset.known(owner)
             if loop.failed_child is None:
-                draft.put(attrs.evolve(loop, failed_child=task.reason or f"{task.ref} is {task.status}"))
+                changeset.put(attrs.evolve(loop, failed_child=task.reason or f"{task.ref} is {task.status}"))
         return True
     status = {
         TaskStatus.CANCELED: WorkflowStatus.TERMINATED,
         TaskStatus.TIMED_OUT: WorkflowStatus.TIMED_OUT,
     }.get(task.status, WorkflowStatus.FAILED)
-    reason = out_of_time(draft, task) if _attempts_left(node, task) else failed_with(task)
-    fail_workflow(draft, status, reason, task)
+    reason = out_of_time(changeset, task) if _attempts_left(node, task) else failed_with(task)
+    fail_workflow(changeset, status, reason, task)
     return False
 
 
-def executed(draft: Draft, ref: str) -> None:
+def executed(changeset: Changeset, ref: str) -> None:
     """Note that the successors of a task have their rows, and notify JOINs; a scope that holds nothing live any more is over."""
-    task = draft.known(ref)
+    task = changeset.known(ref)
     if not task.status.terminal:
         raise InvariantBroken(f"task {ref!r} is executed before its end")
-    draft.put(changed(task, executed=True))
-    if draft.node(task).compensates is not None:
-        if is_last_compensation(draft, task):
-            end_compensated(draft)
+    changeset.put(changed(task, executed=True))
+    if changeset.node(task).compensates is not None:
+        if is_last_compensation(changeset, task):
+            end_compensated(changeset)
         return
     # Only now: a JOIN that this task's own end has scheduled counted it as live.
-    for join in draft.joins_of(task):
-        one_less(draft, join)
-    owner = draft.owner(task)
+    for join in changeset.joins_of(task):
+        one_less(changeset, join)
+    owner = changeset.owner(task)
     if owner is None:
-        if draft.open == 0:
-            complete_workflow(draft)
-    elif draft.known(owner).open == 0:
-        scope_is_empty(draft, owner)
+        if changeset.open == 0:
+            complete_workflow(changeset)
+    elif changeset.known(owner).open == 0:
+        scope_is_empty(changeset, owner)

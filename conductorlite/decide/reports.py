@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators.worker import ask_again, offer, queue_again
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.executions import HistoryKind, Task, changed
@@ -28,109 +28,109 @@ from conductorlite.plan.compile import Node
 __all__ = ["ALONE_AFTER", "on_extend_lease", "on_give_back", "on_poll", "on_report"]
 
 
-def _addressed(draft: Draft, event: Event) -> Task | None:
+def _recipients(changeset: Changeset, event: Event) -> Task | None:
     """The open attempt an event is about, or None when the event is void."""
-    if event.ref is None or draft.status.terminal:
+    if event.ref is None or changeset.status.terminal:
         return None
-    task = draft.task(event.ref) if event.kind is EventKind.POLL else draft.addressee(event)
+    task = changeset.task(event.ref) if event.kind is EventKind.POLL else changeset.addressee(event)
     if task is None or task.status.terminal:
         return None
     return task if (task.attempt, task.generation) == (event.attempt, event.generation) else None
 
 
-def on_poll(draft: Draft, event: Event) -> None:
+def on_poll(changeset: Changeset, event: Event) -> None:
     """Hand a SCHEDULED task to a worker under a new lease. A message that points at nothing is taken out of the queue."""
-    if event.owner != draft.workflow.owner:
+    if event.owner != changeset.workflow.owner:
         # The message was found before a take-over: it is in the new owner's queue now.
-        draft.reply(event, Outcome.IGNORED, "the execution is another engine's now")
+        changeset.reply(event, Outcome.IGNORED, "the execution is another engine's now")
         return
-    task = _addressed(draft, event)
+    task = _recipients(changeset, event)
     if task is None or task.status is not TaskStatus.SCHEDULED:
         # A later attempt that waits has the only message there can be under this reference: that one stays.
-        latest = None if draft.status.terminal or event.ref is None else draft.task(event.ref)
+        latest = None if changeset.status.terminal or event.ref is None else changeset.task(event.ref)
         if latest is None or latest.status is not TaskStatus.SCHEDULED:
-            draft.drop_message(event.ref or "")
-        draft.reply(event, Outcome.IGNORED, "the attempt is not waiting for a worker any more")
+            changeset.drop_message(event.ref or "")
+        changeset.reply(event, Outcome.IGNORED, "the attempt is not waiting for a worker any more")
         return
-    if task.due_at > draft.now:
-        draft.reply(event, Outcome.IGNORED, "the task is not due yet")
+    if task.due_at > changeset.now:
+        changeset.reply(event, Outcome.IGNORED, "the task is not due yet")
         return
-    said = draft.value(event.data)
+    said = changeset.value(event.data)
     if said.get("holder") and task.deaths >= ALONE_AFTER and not said.get("alone"):
-        draft.reply(event, Outcome.ALONE, "the workers that held it died, twice: it is handed out alone")
+        changeset.reply(event, Outcome.ALONE, "the workers that held it died, twice: it is handed out alone")
         return
-    node = draft.node(task)
-    if not _may_begin(draft, node, task):
-        draft.reply(event, Outcome.IGNORED, "it waits for its place in the window")
+    node = changeset.node(task)
+    if not _may_begin(changeset, node, task):
+        changeset.reply(event, Outcome.IGNORED, "it waits for its place in the window")
         return
-    task = draft.known(task.ref)
+    task = changeset.known(task.ref)
     policy = node.policy
     if task.poll_timeout_at is not None:
-        draft.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
-    started = task.started_at or draft.now
+        changeset.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
+    started = task.started_at or changeset.now
     timeout_at = task.timeout_at
     if timeout_at is None and policy.timeout_ms > 0 and not task.started_at:
         timeout_at = started + policy.timeout_ms
-    polled = draft.put(
+    polled = changeset.put(
         changed(
             task,
             status=TaskStatus.IN_PROGRESS,
             worker_id=said.get("workerId"),
             limit_key=task.limit_key if node.limit.concurrent else None,
-            lease=draft.next_number(),
+            lease=changeset.next_number(),
             holder=said.get("holder"),
             poll_count=task.poll_count + 1,
             started_at=started,
-            updated_at=draft.now,
+            updated_at=changeset.now,
             callback_after_ms=0,
             poll_timeout_at=None,
             timeout_at=timeout_at,
-            response_timeout_at=draft.now + policy.response_timeout_ms if policy.response_timeout_ms > 0 else None,
+            response_timeout_at=changeset.now + policy.response_timeout_ms if policy.response_timeout_ms > 0 else None,
         )
     )
-    draft.remove_message(task)
+    changeset.remove_message(task)
     # Due at one instant, the timer set first fires first: the task's timeout comes before the response's, as in Conductor.
     if timeout_at is not None and task.timeout_at is None:
-        draft.set_timer(polled, EventKind.TASK_TIMEOUT, timeout_at, default_ms=policy.default_ms("timeout_ms"))
+        changeset.set_timer(polled, EventKind.TASK_TIMEOUT, timeout_at, default_ms=policy.default_ms("timeout_ms"))
     if polled.response_timeout_at is not None:
         length = policy.default_ms("response_timeout_ms")
-        draft.set_timer(polled, EventKind.RESPONSE_TIMEOUT, polled.response_timeout_at, default_ms=length)
+        changeset.set_timer(polled, EventKind.RESPONSE_TIMEOUT, polled.response_timeout_at, default_ms=length)
 
 
-def _may_begin(draft: Draft, node: Node, task: Task) -> bool:
+def _may_begin(changeset: Changeset, node: Node, task: Task) -> bool:
     """Whether the window of its limit has a place for a task that is polled: the one it was offered with, or another one.
 
     It has none when it was let in by a release that dated admissions, or has moved to another definition since. Then it asks, and
     is PENDING if it has to wait.
     """
     if task.limit_key is not None and not node.limit.concurrent and not node.limit.rate:
-        draft.give_back(task.limit_key, [task.task_id], of=task.ref)
+        changeset.give_back(task.limit_key, [task.task_id], of=task.ref)
     if not node.limit.rate:
         return True
     key = task_key(node.task.name)
-    draft.cancel_timer(f"{EventKind.OFFER_ENDS}:{task.ref}")
-    if draft.begins(key, task.task_id, of=task.ref):
+    changeset.cancel_timer(f"{EventKind.OFFER_ENDS}:{task.ref}")
+    if changeset.begins(key, task.task_id, of=task.ref):
         return True
     if task.poll_timeout_at is not None:
-        draft.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
-    if ask_again(draft, node, attrs.evolve(task, poll_timeout_at=None)):
-        return draft.begins(key, task.task_id, of=task.ref)
-    draft.remove_message(task)
+        changeset.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
+    if ask_again(changeset, node, attrs.evolve(task, poll_timeout_at=None)):
+        return changeset.begins(key, task.task_id, of=task.ref)
+    changeset.remove_message(task)
     return False
 
 
-def on_report(draft: Draft, event: Event) -> None:
+def on_report(changeset: Changeset, event: Event) -> None:
     """Take what a worker, or another caller, says of a task."""
-    task = _addressed(draft, event)
+    task = _recipients(changeset, event)
     if task is None:
-        draft.reply(event, Outcome.IGNORED, "the attempt has ended")
+        changeset.reply(event, Outcome.IGNORED, "the attempt has ended")
         return
-    if draft.field("rate_limited"):
-        draft.reply(event, Outcome.CONFLICT, f"task {task.ref!r} has not begun: its execution waits for a slot")
+    if changeset.field("rate_limited"):
+        changeset.reply(event, Outcome.CONFLICT, f"task {task.ref!r} has not begun: its execution waits for a slot")
         return
-    result = draft.value(event.data)
+    result = changeset.value(event.data)
     if result.get("lease") is not None and result["lease"] != task.lease:
-        draft.reply(event, Outcome.STALE, f"lease {result['lease']} of task {task.ref!r} is not held any more")
+        changeset.reply(event, Outcome.STALE, f"lease {result['lease']} of task {task.ref!r} is not held any more")
         return
     status = TaskStatus(result["status"])
     said = {
@@ -139,91 +139,93 @@ def on_report(draft: Draft, event: Event) -> None:
         "traceback": result.get("traceback"),
     }
     given = result.get("output") or {}
-    output = draft.payload({**draft.value(task.output), **given} if result.get("merge") else given)
-    lost = draft.lost
-    if draft.refusal("task_output", output) is not None:
-        draft.lost = lost
-        draft.close(task, status, output=output, **said)
-    elif status is TaskStatus.COMPLETED and _completes_later(draft, task, result):
-        _handed_over(draft, task, {**said, "output": output})
+    output = changeset.payload({**changeset.value(task.output), **given} if result.get("merge") else given)
+    lost = changeset.lost
+    if changeset.refusal("task_output", output) is not None:
+        changeset.lost = lost
+        changeset.close(task, status, output=output, **said)
+    elif status is TaskStatus.COMPLETED and _completes_later(changeset, task, result):
+        _handed_over(changeset, task, {**said, "output": output})
     elif status is TaskStatus.IN_PROGRESS:
-        _not_yet(draft, task, int(result.get("callbackAfterMs") or 0), {**said, "output": output})
+        _not_yet(changeset, task, int(result.get("callbackAfterMs") or 0), {**said, "output": output})
     else:
-        check = draft.node(task).output_check if status is TaskStatus.COMPLETED else None
-        broken = None if check is None else check.violation(draft.value(output))
+        check = changeset.node(task).output_check if status is TaskStatus.COMPLETED else None
+        broken = None if check is None else check.violation(changeset.value(output))
         if broken is not None:
             status = TaskStatus.FAILED_WITH_TERMINAL_ERROR
             said["reason"] = f"its output breaks outputSchema: {broken}"
-        draft.close(task, status, output=output, **said)
+        changeset.close(task, status, output=output, **said)
 
 
-def _completes_later(draft: Draft, task: Task, result: dict[str, Any]) -> bool:
+def _completes_later(changeset: Changeset, task: Task, result: dict[str, Any]) -> bool:
     """Whether the worker only sets something going that another caller will report on (`asyncComplete`).
 
     As in Conductor it has no meaning for SIMPLE tasks; the report that completes the task carries no lease.
     """
-    node = draft.node(task).task
+    node = changeset.node(task).task
     return node.async_complete and node.type != "SIMPLE" and result.get("lease") is not None
 
 
-def _handed_over(draft: Draft, task: Task, said: dict[str, Any]) -> None:
+def _handed_over(changeset: Changeset, task: Task, said: dict[str, Any]) -> None:
     """The worker has done its part: no worker holds the task, and no sign of life is expected any more."""
     if task.response_timeout_at is not None:
-        draft.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
-    task = draft.put(attrs.evolve(task, updated_at=draft.now, lease=0, holder=None, response_timeout_at=None, **said))
-    _tell(draft, task, TaskStatus.COMPLETED)
+        changeset.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
+    task = changeset.put(attrs.evolve(task, updated_at=changeset.now, lease=0, holder=None, response_timeout_at=None, **said))
+    _record_report(changeset, task, TaskStatus.COMPLETED)
 
 
-def _not_yet(draft: Draft, task: Task, callback_after_ms: int, said: dict[str, Any]) -> None:
+def _not_yet(changeset: Changeset, task: Task, callback_after_ms: int, said: dict[str, Any]) -> None:
     """IN_PROGRESS: a worker's task goes back into its queue, offered again after the callback; an operator's just goes on."""
-    node = draft.node(task)
+    node = changeset.node(task)
     if node.operator:
-        _sign_of_life(draft, attrs.evolve(task, **said))
-        _tell(draft, draft.known(task.ref), TaskStatus.IN_PROGRESS)
+        _sign_of_life(changeset, attrs.evolve(task, **said))
+        _record_report(changeset, changeset.known(task.ref), TaskStatus.IN_PROGRESS)
         return
     if task.response_timeout_at is not None:
-        draft.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
+        changeset.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
     if task.poll_timeout_at is not None:
-        draft.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
-    given = {"updated_at": draft.now, "lease": 0, "holder": None, "callback_after_ms": callback_after_ms, **said}
+        changeset.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
+    given = {"updated_at": changeset.now, "lease": 0, "holder": None, "callback_after_ms": callback_after_ms, **said}
     task = attrs.evolve(task, response_timeout_at=None, poll_timeout_at=None, **given)
     before = task.status
-    task = queue_again(draft, node, task, callback_after_ms)
+    task = queue_again(changeset, node, task, callback_after_ms)
     if task.status is before:
-        _tell(draft, task, TaskStatus.IN_PROGRESS)
+        _record_report(changeset, task, TaskStatus.IN_PROGRESS)
 
 
-def _tell(draft: Draft, task: Task, reported: TaskStatus) -> None:
+def _record_report(changeset: Changeset, task: Task, reported: TaskStatus) -> None:
     """A line for a report that changes no status: what it says may be read by others."""
-    draft.journal(
-        HistoryKind.REPORT, reported, ref=task.ref, attempt=task.attempt, reason=task.reason, payload=draft.keep(task.output)
+    changeset.journal(
+        HistoryKind.REPORT, reported, ref=task.ref, attempt=task.attempt, reason=task.reason, payload=changeset.keep(task.output)
     )
 
 
-def on_extend_lease(draft: Draft, event: Event) -> None:
+def on_extend_lease(changeset: Changeset, event: Event) -> None:
     """A sign of life: the response timeout starts again, nothing else changes."""
-    task = _addressed(draft, event)
+    task = _recipients(changeset, event)
     if task is None or task.status is not TaskStatus.IN_PROGRESS:
-        draft.reply(event, Outcome.IGNORED, "the attempt is not in progress any more")
+        changeset.reply(event, Outcome.IGNORED, "the attempt is not in progress any more")
         return
-    lease = draft.value(event.data).get("lease")
+    lease = changeset.value(event.data).get("lease")
     if lease is not None and lease != task.lease:
-        draft.reply(event, Outcome.STALE, f"lease {lease} of task {task.ref!r} is not held any more")
+        changeset.reply(event, Outcome.STALE, f"lease {lease} of task {task.ref!r} is not held any more")
         return
-    _sign_of_life(draft, task)
+    _sign_of_life(changeset, task)
 
 
-def _sign_of_life(draft: Draft, task: Task) -> None:
+def _sign_of_life(changeset: Changeset, task: Task) -> None:
     """The task was updated, so its response timeout starts again."""
     at = task.response_timeout_at
     if at is not None:
-        span = draft.node(task).policy.response_timeout_ms
-        at = draft.now + span if span > 0 else None
+        span = changeset.node(task).policy.response_timeout_ms
+        at = changeset.now + span if span > 0 else None
         if at is None:  # moved to a definition that has none
-            draft.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
-    task = draft.put(attrs.evolve(task, updated_at=draft.now, response_timeout_at=at))
+            changeset.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
+    task = changeset.put(attrs.evolve(task, updated_at=changeset.now, response_timeout_at=at))
     if at is not None:
-        draft.set_timer(task, EventKind.RESPONSE_TIMEOUT, at, default_ms=draft.node(task).policy.default_ms("response_timeout_ms"))
+        changeset.set_timer(
+            task, EventKind.RESPONSE_TIMEOUT, at, default_ms=changeset.node(task).policy.default_ms("response_timeout_ms")
+        )
 
 
 #: Deaths of its holders after which an attempt is handed out alone.
@@ -240,43 +242,43 @@ _WHY: Final = {
 _DEATHS: Final = frozenset({"died", "silent"})
 
 
-def on_give_back(draft: Draft, event: Event) -> None:
+def on_give_back(changeset: Changeset, event: Event) -> None:
     """Offer an attempt again whose holder has it no longer, at its old place in the queue and under a lease to come."""
-    said = draft.value(event.data)
-    task = None if event.ref is None or draft.status.terminal else draft.addressee(event)
+    said = changeset.value(event.data)
+    task = None if event.ref is None or changeset.status.terminal else changeset.addressee(event)
     if (
         task is None
         or task.status is not TaskStatus.IN_PROGRESS
         or (task.attempt, task.generation) != (event.attempt, event.generation)
         or said.get("lease", task.lease) != task.lease
     ):
-        draft.reply(event, Outcome.IGNORED, "the attempt is not in those hands any more")
+        changeset.reply(event, Outcome.IGNORED, "the attempt is not in those hands any more")
         return
     why = said.get("why")
     died = why in _DEATHS
     if died and task.deaths >= ALONE_AFTER:
         number = task.deaths + 1
         reason = f"its worker's process died {number} times, the last time while it ran alone"
-        draft.close(task, TaskStatus.TIMED_OUT, reason=f"Task {task.name!r} ({task.ref}): {reason}", deaths=number)
+        changeset.close(task, TaskStatus.TIMED_OUT, reason=f"Task {task.name!r} ({task.ref}): {reason}", deaths=number)
         return
     if task.response_timeout_at is not None:
-        draft.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
+        changeset.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
     text = _WHY.get(why, _WHY["stopped"]).format(f"worker {task.worker_id!r}" if task.worker_id else "its worker")
-    node, given = draft.node(task), _offered(draft, task, task.deaths + died)
+    node, given = changeset.node(task), _offered(changeset, task, task.deaths + died)
     if not node.limit.rate:
-        offer(draft, node, draft.put(given, reason=text))
-    elif ask_again(draft, node, given, reason=text):
-        offer(draft, node, draft.known(task.ref))
+        offer(changeset, node, changeset.put(given, reason=text))
+    elif ask_again(changeset, node, given, reason=text):
+        offer(changeset, node, changeset.known(task.ref))
 
 
-def _offered(draft: Draft, task: Task, deaths: int) -> Task:
+def _offered(changeset: Changeset, task: Task, deaths: int) -> Task:
     return attrs.evolve(
         task,
         status=TaskStatus.SCHEDULED,
         lease=0,
         holder=None,
         deaths=deaths,
-        updated_at=draft.now,
+        updated_at=changeset.now,
         response_timeout_at=None,
         poll_timeout_at=None,
     )

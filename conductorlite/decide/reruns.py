@@ -14,10 +14,10 @@ from typing import Any
 import attrs
 
 from conductorlite.decide.admissions import reopens
-from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.endings import leave_limit, set_workflow_timeout, was_compensated
 from conductorlite.decide.operators.do_while import set_round
-from conductorlite.decide.retries import follow_up_all, go_on, recount, reopen, reopen_workflow, tell_parent_reopened
+from conductorlite.decide.retries import follow_up_all, go_on, notify_parent_reopened, recount, reopen, reopen_workflow
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Event, EventKind, Outcome
@@ -28,107 +28,107 @@ from conductorlite.plan.compile import Node
 __all__ = ["on_rerun", "on_restart"]
 
 
-def on_restart(draft: Draft, event: Event) -> None:
+def on_restart(changeset: Changeset, event: Event) -> None:
     """Run an ended workflow again from the start with the same input, on its definition or on the one the event names."""
-    status = draft.status
+    status = changeset.status
     if not status.terminal:
-        draft.reply(event, Outcome.CONFLICT, f"a {status} workflow cannot be restarted: terminate it first")
-    elif status is WorkflowStatus.COMPLETED and not draft.plan.definition.restartable:
-        draft.reply(event, Outcome.CONFLICT, "its definition says that a COMPLETED workflow is not restartable")
-    elif (problem := _input_problem(draft, draft.value(event.data))) is not None:
-        draft.reply(event, Outcome.CONFLICT, problem)
+        changeset.reply(event, Outcome.CONFLICT, f"a {status} workflow cannot be restarted: terminate it first")
+    elif status is WorkflowStatus.COMPLETED and not changeset.plan.definition.restartable:
+        changeset.reply(event, Outcome.CONFLICT, "its definition says that a COMPLETED workflow is not restartable")
+    elif (problem := _input_problem(changeset, changeset.value(event.data))) is not None:
+        changeset.reply(event, Outcome.CONFLICT, problem)
     else:
-        _begin_again(draft, "RESTART", draft.value(event.data))
+        _begin_again(changeset, "RESTART", changeset.value(event.data))
 
 
-def on_rerun(draft: Draft, event: Event) -> None:
+def on_rerun(changeset: Changeset, event: Event) -> None:
     """Run a workflow again from a task on, or from the start, possibly with another input."""
-    said = draft.value(event.data)
-    if draft.status is WorkflowStatus.PAUSED:
-        draft.reply(event, Outcome.CONFLICT, "a PAUSED workflow cannot be rerun: resume it first")
+    said = changeset.value(event.data)
+    if changeset.status is WorkflowStatus.PAUSED:
+        changeset.reply(event, Outcome.CONFLICT, "a PAUSED workflow cannot be rerun: resume it first")
         return
-    problem = _input_problem(draft, said)
+    problem = _input_problem(changeset, said)
     if problem is not None:
-        draft.reply(event, Outcome.CONFLICT, problem)
+        changeset.reply(event, Outcome.CONFLICT, problem)
         return
     if said.get("ref") is None:
-        _begin_again(draft, "RERUN", said)
+        _begin_again(changeset, "RERUN", said)
         return
-    if was_compensated(draft, draft.everything()):
-        draft.reply(event, Outcome.CONFLICT, "the workflow was compensated: restart it, or rerun it from the start")
+    if was_compensated(changeset, changeset.everything()):
+        changeset.reply(event, Outcome.CONFLICT, "the workflow was compensated: restart it, or rerun it from the start")
         return
-    target = draft.latest(said["ref"]) if draft.task(said["ref"]) is None else draft.known(said["ref"])
+    target = changeset.latest(said["ref"]) if changeset.task(said["ref"]) is None else changeset.known(said["ref"])
     if target is None:
-        draft.reply(event, Outcome.MISSING, f"the execution has no task {said['ref']!r}")
-    elif target.skipped_ahead or (placed := draft.placed(target)) is None or placed.unreachable:
-        draft.reply(event, Outcome.CONFLICT, f"the flow does not come to {target.ref!r}")
-    elif target.status is TaskStatus.SKIPPED and draft.node(target).behind_fork:
-        draft.reply(event, Outcome.CONFLICT, f"{target.ref!r} was skipped with its fork: rerun the fork")
-    elif draft.field("rate_limited") and not draft.status.terminal:
-        draft.reply(event, Outcome.CONFLICT, f"the execution waits for a slot of {draft.field('rate_limit_key')!r}")
-    elif reopens(draft, event):
-        _run_from(draft, target, said)
+        changeset.reply(event, Outcome.MISSING, f"the execution has no task {said['ref']!r}")
+    elif target.skipped_ahead or (placed := changeset.placed(target)) is None or placed.unreachable:
+        changeset.reply(event, Outcome.CONFLICT, f"the flow does not come to {target.ref!r}")
+    elif target.status is TaskStatus.SKIPPED and changeset.node(target).behind_fork:
+        changeset.reply(event, Outcome.CONFLICT, f"{target.ref!r} was skipped with its fork: rerun the fork")
+    elif changeset.field("rate_limited") and not changeset.status.terminal:
+        changeset.reply(event, Outcome.CONFLICT, f"the execution waits for a slot of {changeset.field('rate_limit_key')!r}")
+    elif reopens(changeset, event):
+        _run_from(changeset, target, said)
 
 
-def _begin_again(draft: Draft, verb: str, said: dict[str, Any]) -> None:
+def _begin_again(changeset: Changeset, verb: str, said: dict[str, Any]) -> None:
     """Take everything back and start again, in a turn of its own, for the definition may be another one."""
-    rows = draft.everything()
-    leave_limit(draft)  # it asks again when it starts, under the key of that definition
-    draft.counting = False
-    draft.take_back(_innermost_first(draft, rows))
-    draft.recount()
-    _tell(draft, verb, said, rows)
-    reopen_workflow(draft)
-    draft.reopening = False
-    draft.start_order_again()
-    draft.cancel_timer(EventKind.WORKFLOW_TIMEOUT)
-    draft.change(
+    rows = changeset.everything()
+    leave_limit(changeset)  # it asks again when it starts, under the key of that definition
+    changeset.counting = False
+    changeset.take_back(_innermost_first(changeset, rows))
+    changeset.recount()
+    _record_verb(changeset, verb, said, rows)
+    reopen_workflow(changeset)
+    changeset.reopening = False
+    changeset.start_order_again()
+    changeset.cancel_timer(EventKind.WORKFLOW_TIMEOUT)
+    changeset.change(
         started_at=0,
         timeout_at=None,
         skips=0,
         compensating=None,
         permitted_failures=0,
-        variables=draft.payload(said.get("variables", dict(draft.plan.definition.variables))),
-        definition_hash=said.get("definitionHash", draft.workflow.definition_hash),
-        name=said.get("name", draft.workflow.name),
-        version=said.get("version", draft.workflow.version),
+        variables=changeset.payload(said.get("variables", dict(changeset.plan.definition.variables))),
+        definition_hash=said.get("definitionHash", changeset.workflow.definition_hash),
+        name=said.get("name", changeset.workflow.name),
+        version=said.get("version", changeset.workflow.version),
     )
-    _change_input(draft, said)
-    draft.stack.clear()
-    draft.queue.clear()
-    draft.post(EventKind.START, EventKind.START, draft.clock)
-    draft.more = True
-    tell_parent_reopened(draft)
+    _change_input(changeset, said)
+    changeset.stack.clear()
+    changeset.queue.clear()
+    changeset.post(EventKind.START, EventKind.START, changeset.clock)
+    changeset.more = True
+    notify_parent_reopened(changeset)
 
 
-def _input_problem(draft: Draft, said: dict[str, Any]) -> str | None:
+def _input_problem(changeset: Changeset, said: dict[str, Any]) -> str | None:
     """Why the input a workflow would run again with cannot be: it is too large, or cannot be read; None when it stays as it is."""
-    given = _new_input(draft, said)
-    return None if given is None else draft.refusal("workflow_input", given)
+    given = _new_input(changeset, said)
+    return None if given is None else changeset.refusal("workflow_input", given)
 
 
-def _new_input(draft: Draft, said: dict[str, Any]) -> Payload | None:
+def _new_input(changeset: Changeset, said: dict[str, Any]) -> Payload | None:
     given = said.get("input")
     template = said.get("inputTemplate")
     if given is None and not template:
         return None
-    values = draft.value(draft.workflow.input) if given is None else given
-    template = dict(draft.plan.definition.input_template) if template is None else template
+    values = changeset.value(changeset.workflow.input) if given is None else given
+    template = dict(changeset.plan.definition.input_template) if template is None else template
     return Payload.of(apply_workflow_input_template(dict(values), template))
 
 
-def _change_input(draft: Draft, said: dict[str, Any]) -> None:
+def _change_input(changeset: Changeset, said: dict[str, Any]) -> None:
     if said.get("correlationId") is not None:
-        draft.change(correlation_id=said["correlationId"])
-    given = _new_input(draft, said)
+        changeset.change(correlation_id=said["correlationId"])
+    given = _new_input(changeset, said)
     if given is not None:
-        draft.change(input=draft.keep(given))
+        changeset.change(input=changeset.keep(given))
 
 
-def _tell(draft: Draft, verb: str, said: dict[str, Any], dropped: list[Task]) -> None:
+def _record_verb(changeset: Changeset, verb: str, said: dict[str, Any], dropped: list[Task]) -> None:
     shown = {key: value for key, value in said.items() if key not in ("ref", "variables", "inputTemplate")}
     payload = Payload.of({**shown, "dropped": [task.ref for task in dropped]}, bounded=False)
-    draft.journal(HistoryKind.VERB, verb, ref=said.get("ref"), payload=draft.keep(payload))
+    changeset.journal(HistoryKind.VERB, verb, ref=said.get("ref"), payload=changeset.keep(payload))
 
 
 # ---------------------------------------------------------------------- from a task on
@@ -145,46 +145,46 @@ class _Place(Enum):
     SAME = auto()
 
 
-def _run_from(draft: Draft, target: Task, said: dict[str, Any]) -> None:
-    ended = draft.status.terminal
-    in_place = draft.node(target).task.type == "JOIN"
-    places = {task.ref: _place(draft, target, task) for task in draft.everything()}
-    around = [task for task in draft.everything() if places[task.ref] is _Place.AROUND]
-    joins = {join.ref for join in _joins_of(draft, around)} | ({target.ref} if in_place else set())
+def _run_from(changeset: Changeset, target: Task, said: dict[str, Any]) -> None:
+    ended = changeset.status.terminal
+    in_place = changeset.node(target).task.type == "JOIN"
+    places = {task.ref: _place(changeset, target, task) for task in changeset.everything()}
+    around = [task for task in changeset.everything() if places[task.ref] is _Place.AROUND]
+    joins = {join.ref for join in _joins_of(changeset, around)} | ({target.ref} if in_place else set())
     gone = [
         task
-        for task in draft.everything()
+        for task in changeset.everything()
         if places[task.ref] in (_Place.AFTER, _Place.INSIDE, _Place.SAME) and task.ref not in joins
     ]
-    failed = [task for task in draft.everything() if ended and task.ref not in joins and _tried_again(task, places[task.ref])]
-    draft.counting = False
-    origin = _origin(draft, target)
-    draft.take_back(_innermost_first(draft, gone))
-    _tell(draft, "RERUN", said, gone)
-    reopen_workflow(draft)
-    _change_input(draft, said)
+    failed = [task for task in changeset.everything() if ended and task.ref not in joins and _tried_again(task, places[task.ref])]
+    changeset.counting = False
+    origin = _origin(changeset, target)
+    changeset.take_back(_innermost_first(changeset, gone))
+    _record_verb(changeset, "RERUN", said, gone)
+    reopen_workflow(changeset)
+    _change_input(changeset, said)
     if ended:
-        set_workflow_timeout(draft)
+        set_workflow_timeout(changeset)
     for task in sorted(around, key=lambda task: len(task.iterations)):
-        if draft.node(task).task.type == "DO_WHILE":
+        if changeset.node(task).task.type == "DO_WHILE":
             round_of_target = target.iterations[len(task.iterations)]
-            loop = draft.known(task.ref)
-            _wait_again(draft, loop, set_round(draft, loop, round_of_target))
+            loop = changeset.known(task.ref)
+            _wait_again(changeset, loop, set_round(changeset, loop, round_of_target))
     for ref in sorted(joins):
-        _wait_again(draft, draft.known(ref), {"output": EMPTY})
-    left = {task.ref for task in draft.everything() if task.live and task.status.terminal and not task.failed}
+        _wait_again(changeset, changeset.known(ref), {"output": EMPTY})
+    left = {task.ref for task in changeset.everything() if task.live and task.status.terminal and not task.failed}
     left -= {task.ref for task in failed}
     if not ended:
-        left |= {task.ref for task in draft.everything() if task.live and task.failed}
-    reopen(draft, failed)
-    recount(draft)
-    draft.change(skips=sum(task.skipped_ahead for task in draft.everything()))
-    follow_up_all(draft, left, around=frozenset(task.ref for task in around))
+        left |= {task.ref for task in changeset.everything() if task.live and task.failed}
+    reopen(changeset, failed)
+    recount(changeset)
+    changeset.change(skips=sum(task.skipped_ahead for task in changeset.everything()))
+    follow_up_all(changeset, left, around=frozenset(task.ref for task in around))
     if not in_place:
         item = ("schedule", origin.ref, list(target.iterations), list(origin.grafts))
-        draft.stack.append(item if said.get("taskInput") is None else (*item, said["taskInput"]))
+        changeset.stack.append(item if said.get("taskInput") is None else (*item, said["taskInput"]))
     if ended:
-        tell_parent_reopened(draft)
+        notify_parent_reopened(changeset)
 
 
 def _tried_again(task: Task, place: _Place) -> bool:
@@ -195,38 +195,38 @@ def _tried_again(task: Task, place: _Place) -> bool:
     return place in (_Place.BEFORE, _Place.BESIDE) and canceled and not task.executed
 
 
-def _origin(draft: Draft, target: Task) -> Node:
+def _origin(changeset: Changeset, target: Task) -> Node:
     """The node of the definition that a row came from: for what a DYNAMIC stood for, the DYNAMIC."""
-    outer = draft.plan_of(target.grafts[:-1]).nodes.get(target.base_ref) if target.grafts else None
-    return draft.node(target) if outer is None else outer
+    outer = changeset.plan_of(target.grafts[:-1]).nodes.get(target.base_ref) if target.grafts else None
+    return changeset.node(target) if outer is None else outer
 
 
-def _joins_of(draft: Draft, around: list[Task]) -> list[Task]:
+def _joins_of(changeset: Changeset, around: list[Task]) -> list[Task]:
     """The JOINs of the forks around a task."""
-    joins = ((draft.node(task).join, task.iterations) for task in around)
-    found = [draft.task(printed_ref(ref, iterations)) for ref, iterations in joins if ref is not None]
+    joins = ((changeset.node(task).join, task.iterations) for task in around)
+    found = [changeset.task(printed_ref(ref, iterations)) for ref, iterations in joins if ref is not None]
     return [task for task in found if task is not None]
 
 
-def _wait_again(draft: Draft, task: Task, fields: dict[str, Any]) -> None:
+def _wait_again(changeset: Changeset, task: Task, fields: dict[str, Any]) -> None:
     """Have a loop or a JOIN wait again for what is in it; nothing has followed from it any more."""
     if task.status.terminal:
-        draft.cancel_timer(f"{EventKind.CONTINUE}:{task.ref}")
-        go_on(draft, task, generation=draft.field("generation"), succeeded_before=False, **fields)
+        changeset.cancel_timer(f"{EventKind.CONTINUE}:{task.ref}")
+        go_on(changeset, task, generation=changeset.field("generation"), succeeded_before=False, **fields)
     else:
-        draft.put(attrs.evolve(task, updated_at=draft.now, reason=None, succeeded_before=False, **fields))
+        changeset.put(attrs.evolve(task, updated_at=changeset.now, reason=None, succeeded_before=False, **fields))
 
 
-def _innermost_first(draft: Draft, tasks: list[Task]) -> list[Task]:
-    return sorted(tasks, key=lambda task: -len(placed.scopes) if (placed := draft.placed(task)) is not None else 0)
+def _innermost_first(changeset: Changeset, tasks: list[Task]) -> list[Task]:
+    return sorted(tasks, key=lambda task: -len(placed.scopes) if (placed := changeset.placed(task)) is not None else 0)
 
 
-def _place(draft: Draft, target: Task, task: Task) -> _Place:
+def _place(changeset: Changeset, target: Task, task: Task) -> _Place:
     """Where a task stands in the flow as seen from `target`."""
-    placed = draft.placed(task)
+    placed = changeset.placed(task)
     if placed is None or placed.unreachable:
         return _Place.BESIDE
-    mine, other = draft.node(target).route, placed.route
+    mine, other = changeset.node(target).route, placed.route
     depth = 0
     for (my_list, my_index), (its_list, its_index) in zip(mine, other, strict=False):
         if my_list != its_list:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.decide.admissions import reopens
-from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.endings import set_workflow_timeout, was_compensated
 from conductorlite.decide.operators import reschedule
 from conductorlite.decide.operators.do_while import reopened_loop, resume_loop
@@ -21,7 +21,7 @@ from conductorlite.decide.operators.join import recount_join, resume_fork
 from conductorlite.decide.operators.scripts import chosen_head
 from conductorlite.decide.operators.sub_workflow import start_child
 from conductorlite.decide.operators.worker import start_deadlines
-from conductorlite.decide.sub_workflows import tell_parent
+from conductorlite.decide.sub_workflows import notify_parent
 from conductorlite.model.canonical import EMPTY
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.executions import HistoryKind, Task, printed_ref
@@ -30,223 +30,223 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 __all__ = [
     "follow_up_all",
     "go_on",
+    "notify_parent_reopened",
     "on_child_reopened",
     "on_retry",
     "recount",
     "reopen",
     "reopen_workflow",
-    "tell_parent_reopened",
 ]
 
 #: Reopened as the row they are; every other type gets a new attempt.
 _IN_PLACE: Final = frozenset({"JOIN", "EXCLUSIVE_JOIN", "DO_WHILE"})
 
 
-def on_retry(draft: Draft, event: Event) -> None:
+def on_retry(changeset: Changeset, event: Event) -> None:
     """Reopen an ended workflow where it failed: every reference that failed or was canceled gets a new attempt, at once.
 
     JOINs and loops are reopened in place. Retry budgets, total timeouts and the workflow's timeout start again. What had ended
     but not been followed up when the workflow ended is followed up now. With `resume` the executions that failed sub-workflow
     tasks have started are retried themselves, instead of new ones being started.
     """
-    said = draft.value(event.data)
-    problem = _not_retriable(draft)
+    said = changeset.value(event.data)
+    problem = _not_retriable(changeset)
     if problem:
-        draft.reply(event, Outcome.CONFLICT, problem)
-        if said.get("parent") and draft.status.terminal:
-            tell_parent(draft)  # it waits for an end: there will be no other
+        changeset.reply(event, Outcome.CONFLICT, problem)
+        if said.get("parent") and changeset.status.terminal:
+            notify_parent(changeset)  # it waits for an end: there will be no other
         return
-    if not reopens(draft, event):
+    if not reopens(changeset, event):
         return
     resume = bool(said.get("resume"))
     if resume:
-        draft.journal(HistoryKind.VERB, "RETRY", payload=draft.keep(event.data))
-    _reopen_where_it_failed(draft, _resumed(draft) if resume else frozenset())
+        changeset.journal(HistoryKind.VERB, "RETRY", payload=changeset.keep(event.data))
+    _reopen_where_it_failed(changeset, _resumed(changeset) if resume else frozenset())
     if not said.get("parent"):
-        tell_parent_reopened(draft)
+        notify_parent_reopened(changeset)
 
 
-def _not_retriable(draft: Draft) -> str:
+def _not_retriable(changeset: Changeset) -> str:
     """Why an execution cannot be retried; the empty text when it can."""
-    status = draft.status
+    status = changeset.status
     if not status.terminal or status is WorkflowStatus.COMPLETED:
         return f"a {status} workflow cannot be retried"
-    rows = draft.everything()
-    if was_compensated(draft, rows):
+    rows = changeset.everything()
+    if was_compensated(changeset, rows):
         return f"the {status} workflow was compensated; restart or rerun it"
-    ended_by = _terminate_task(draft, rows)
+    ended_by = _terminate_task(changeset, rows)
     if ended_by is not None:
         return f"its TERMINATE task {ended_by.ref!r} ended the workflow, and would again; restart or rerun it"
     left = any(task.live and task.status.successful for task in rows)
-    not_begun = not rows and draft.plan.first is not None
-    if not _failed(draft) and not left and not not_begun and status is not WorkflowStatus.TIMED_OUT:
+    not_begun = not rows and changeset.plan.first is not None
+    if not _failed(changeset) and not left and not not_begun and status is not WorkflowStatus.TIMED_OUT:
         return "the workflow has no failed or canceled task to retry"
     return ""
 
 
-def _terminate_task(draft: Draft, rows: Collection[Task]) -> Task | None:
+def _terminate_task(changeset: Changeset, rows: Collection[Task]) -> Task | None:
     """The TERMINATE that ended an execution; None if what it only brought to light, a permitted failure, may be tried again."""
     for task in rows:
-        node = draft.placed(task) if task.live and task.status is TaskStatus.COMPLETED else None
+        node = changeset.placed(task) if task.live and task.status is TaskStatus.COMPLETED else None
         if node is not None and node.task.type == "TERMINATE":
-            completed = draft.value(task.input).get("terminationStatus") == WorkflowStatus.COMPLETED
-            return None if completed and draft.field("permitted_failures") else task
+            completed = changeset.value(task.input).get("terminationStatus") == WorkflowStatus.COMPLETED
+            return None if completed and changeset.field("permitted_failures") else task
     return None
 
 
-def _failed(draft: Draft) -> list[Task]:
+def _failed(changeset: Changeset) -> list[Task]:
     """Every task that failed or was canceled, in order of scheduling."""
-    rows = draft.everything()
+    rows = changeset.everything()
     canceled = (task for task in rows if task.status is TaskStatus.CANCELED)
     found = [task for task in rows if task.failed]
-    found += [task for task in canceled if not (task.executed and _left_behind(draft, task))]
+    found += [task for task in canceled if not (task.executed and _left_behind(changeset, task))]
     return sorted(found, key=lambda task: task.seq)
 
 
-def _left_behind(draft: Draft, task: Task) -> bool:
+def _left_behind(changeset: Changeset, task: Task) -> bool:
     """Whether a loop, or the JOIN of a dynamic fork, around a task ended well without it: then the task stays canceled."""
-    scopes = draft.node(task).scopes
-    return any(draft.known(printed_ref(scope, task.iterations[:depth])).status.successful for scope, depth in scopes)
+    scopes = changeset.node(task).scopes
+    return any(changeset.known(printed_ref(scope, task.iterations[:depth])).status.successful for scope, depth in scopes)
 
 
-def _resumed(draft: Draft) -> frozenset[str]:
-    return frozenset(task.ref for task in _failed(draft) if task.sub_workflow_id is not None)
+def _resumed(changeset: Changeset) -> frozenset[str]:
+    return frozenset(task.ref for task in _failed(changeset) if task.sub_workflow_id is not None)
 
 
-def _reopen_where_it_failed(draft: Draft, in_place: Collection[str], *, told: str | None = None) -> None:
-    """Reopen an ended workflow. `in_place` are SUB_WORKFLOW tasks whose own child goes on; that of `told` knows it already."""
-    not_begun = not draft.everything() and draft.plan.first is not None
-    reopened = [task for task in _failed(draft) if task.ref not in in_place]
-    left = {task.ref for task in draft.everything() if task.live and task.status.successful} - set(in_place)
-    reopen_workflow(draft)
-    set_workflow_timeout(draft)
-    draft.counting = False
+def _reopen_where_it_failed(changeset: Changeset, in_place: Collection[str], *, cause: str | None = None) -> None:
+    """Reopen an ended workflow. `in_place` are SUB_WORKFLOW tasks whose own child goes on; that of `cause` knows it already."""
+    not_begun = not changeset.everything() and changeset.plan.first is not None
+    reopened = [task for task in _failed(changeset) if task.ref not in in_place]
+    left = {task.ref for task in changeset.everything() if task.live and task.status.successful} - set(in_place)
+    reopen_workflow(changeset)
+    set_workflow_timeout(changeset)
+    changeset.counting = False
     for ref in sorted(in_place):
-        _reopen_child(draft, draft.known(ref), resume=ref != told)
+        _reopen_child(changeset, changeset.known(ref), resume=ref != cause)
     if not_begun:
-        draft.stack.append(("schedule", draft.plan.first, []))
-    reopen(draft, reopened)
-    recount(draft)
-    follow_up_all(draft, left)
+        changeset.stack.append(("schedule", changeset.plan.first, []))
+    reopen(changeset, reopened)
+    recount(changeset)
+    follow_up_all(changeset, left)
 
 
-def reopen_workflow(draft: Draft) -> None:
+def reopen_workflow(changeset: Changeset) -> None:
     """Take back what reported the end; events that were written before are void from here on."""
-    draft.change(
-        generation=draft.field("generation") + 1,
-        last_retried_at=draft.now,
-        started_at=draft.workflow.started_at or draft.now,
+    changeset.change(
+        generation=changeset.field("generation") + 1,
+        last_retried_at=changeset.now,
+        started_at=changeset.workflow.started_at or changeset.now,
     )
-    if draft.status.terminal:
-        draft.change(ended_at=0, output=EMPTY, reason=None, failed_refs=(), failed_task_names=(), failed_task_id=None)
-        draft.move_workflow(WorkflowStatus.RUNNING, verb=True)
-    draft.reopening = True
+    if changeset.status.terminal:
+        changeset.change(ended_at=0, output=EMPTY, reason=None, failed_refs=(), failed_task_names=(), failed_task_id=None)
+        changeset.move_workflow(WorkflowStatus.RUNNING, verb=True)
+    changeset.reopening = True
 
 
-def reopen(draft: Draft, tasks: list[Task]) -> None:
+def reopen(changeset: Changeset, tasks: list[Task]) -> None:
     """Try tasks again: JOINs and loops as the rows they are, the others in new attempts with fresh budgets."""
-    for task in sorted(tasks, key=lambda task: draft.node(task).task.type not in _IN_PLACE):
-        node = draft.node(task)
+    for task in sorted(tasks, key=lambda task: changeset.node(task).task.type not in _IN_PLACE):
+        node = changeset.node(task)
         if node.task.type in _IN_PLACE:
-            _in_place(draft, task)
+            _in_place(changeset, task)
         else:
-            fresh = attrs.evolve(task, first_attempt=task.attempt + 1, first_scheduled_at=draft.now)
-            reschedule(draft, node, draft.put(fresh), 0)
+            fresh = attrs.evolve(task, first_attempt=task.attempt + 1, first_scheduled_at=changeset.now)
+            reschedule(changeset, node, changeset.put(fresh), 0)
 
 
-def _in_place(draft: Draft, task: Task) -> None:
-    fields = reopened_loop(draft, task) if draft.node(task).task.type == "DO_WHILE" else {"output": EMPTY}
-    go_on(draft, task, generation=draft.field("generation"), **fields)
+def _in_place(changeset: Changeset, task: Task) -> None:
+    fields = reopened_loop(changeset, task) if changeset.node(task).task.type == "DO_WHILE" else {"output": EMPTY}
+    go_on(changeset, task, generation=changeset.field("generation"), **fields)
 
 
-def go_on(draft: Draft, task: Task, **fields: Any) -> Task:
+def go_on(changeset: Changeset, task: Task, **fields: Any) -> Task:
     """Reopen an ended task as the row it is; its deadlines start again. What has followed from it is not done again."""
     fields = {
         "status": TaskStatus.IN_PROGRESS,
         "ended_at": 0,
-        "updated_at": draft.now,
+        "updated_at": changeset.now,
         "reason": None,
         "executed": False,
         "succeeded_before": task.succeeded_before or task.executed,
         **fields,
     }
-    row = draft.put(attrs.evolve(task, **fields), verb=True)
-    return start_deadlines(draft, draft.node(row), row)
+    row = changeset.put(attrs.evolve(task, **fields), verb=True)
+    return start_deadlines(changeset, changeset.node(row), row)
 
 
-def recount(draft: Draft) -> None:
+def recount(changeset: Changeset) -> None:
     """The counters follow the rows: what is tried again has to arrive again, and its failure is not permitted yet."""
-    draft.recount()
+    changeset.recount()
     permitted = 0
-    for task in draft.everything():
-        placed = draft.placed(task)
+    for task in changeset.everything():
+        placed = changeset.placed(task)
         if placed is None:
             continue
         node = placed.task
         if node.type == "JOIN" and not task.status.terminal:
-            draft.put(attrs.evolve(task, waiting=recount_join(draft, task)))
+            changeset.put(attrs.evolve(task, waiting=recount_join(changeset, task)))
         if task.executed and not task.status.successful and node.permissive and not node.optional:
-            permitted += not (task.status is TaskStatus.CANCELED and _left_behind(draft, task))
-    draft.change(permitted_failures=permitted)
+            permitted += not (task.status is TaskStatus.CANCELED and _left_behind(changeset, task))
+    changeset.change(permitted_failures=permitted)
 
 
-def follow_up_all(draft: Draft, left: Collection[str], *, around: Collection[str] = ()) -> None:
+def follow_up_all(changeset: Changeset, left: Collection[str], *, around: Collection[str] = ()) -> None:
     """Go on with what has ended without being followed up (`left`), loops between two rounds, JOINs that wait for nothing.
 
     In loops `around` what is run again something is about to be scheduled: their round is not begun once more.
     """
-    for task in draft.everything():
+    for task in changeset.everything():
         if task.ref in left:
-            _follow_up(draft, task)
+            _follow_up(changeset, task)
             continue
-        node = draft.node(task) if task.status is TaskStatus.IN_PROGRESS else None
+        node = changeset.node(task) if task.status is TaskStatus.IN_PROGRESS else None
         if node is None:
             continue
         if node.task.type == "DO_WHILE":
             if task.ref not in around:
-                resume_loop(draft, task)
+                resume_loop(changeset, task)
         elif node.task.type == "JOIN":
-            draft.queue.append(("look_again", task.ref))  # behind what is still to be scheduled in its branches
+            changeset.queue.append(("look_again", task.ref))  # behind what is still to be scheduled in its branches
         elif node.task.type == "EXCLUSIVE_JOIN":
-            draft.queue.append(("choose", task.ref))
+            changeset.queue.append(("choose", task.ref))
 
 
-def _follow_up(draft: Draft, task: Task) -> None:
+def _follow_up(changeset: Changeset, task: Task) -> None:
     """Schedule what a finished task had not scheduled yet when its turn was cut or its workflow paused."""
-    kind = draft.node(task).task.type
+    kind = changeset.node(task).task.type
     if kind in ("FORK_JOIN", "FORK_JOIN_DYNAMIC") and task.status is TaskStatus.COMPLETED:
-        resume_fork(draft, task)
+        resume_fork(changeset, task)
         return
-    draft.queue.append(("advance", task.ref))
-    head = chosen_head(draft, task)
+    changeset.queue.append(("advance", task.ref))
+    head = chosen_head(changeset, task)
     if head is not None:
-        draft.follow(task, head, task.iterations)
+        changeset.follow(task, head, task.iterations)
 
 
 # ---------------------------------------------------------------------- families
 
 
-def _reopen_child(draft: Draft, task: Task, *, resume: bool) -> None:
+def _reopen_child(changeset: Changeset, task: Task, *, resume: bool) -> None:
     """Reopen a SUB_WORKFLOW task as the row it is: its own child goes on, and has to be notified if it does not know.
 
     The row keeps its generation: by that the child's events find it. A child that is notified has it under a lease: its end counts,
     but for one that was asked for before.
     """
-    lease = draft.next_number() if resume else 0
-    task = go_on(draft, task, lease=lease, output=draft.payload({"subWorkflowId": task.sub_workflow_id}))
+    lease = changeset.next_number() if resume else 0
+    task = go_on(changeset, task, lease=lease, output=changeset.payload({"subWorkflowId": task.sub_workflow_id}))
     if resume:
-        start_child(draft, task, draft.clock, again=True)  # only if it was ended before it began
-        event_id = f"{EventKind.RETRY}:{task.task_id}:{draft.field('generation')}"
-        draft.post_to(str(task.sub_workflow_id), event_id, EventKind.RETRY, {"resume": True, "parent": True})
+        start_child(changeset, task, changeset.clock, again=True)  # only if it was ended before it began
+        event_id = f"{EventKind.RETRY}:{task.task_id}:{changeset.field('generation')}"
+        changeset.post_to(str(task.sub_workflow_id), event_id, EventKind.RETRY, {"resume": True, "parent": True})
 
 
-def tell_parent_reopened(draft: Draft) -> None:
+def notify_parent_reopened(changeset: Changeset) -> None:
     """Notify the task that started this execution that it goes on."""
-    workflow = draft.workflow
+    workflow = changeset.workflow
     if workflow.parent_workflow_id is not None:
-        draft.post_to(
+        changeset.post_to(
             workflow.parent_workflow_id,
-            f"{EventKind.CHILD_REOPENED}:{workflow.workflow_id}:{draft.field('generation')}",
+            f"{EventKind.CHILD_REOPENED}:{workflow.workflow_id}:{changeset.field('generation')}",
             EventKind.CHILD_REOPENED,
             {"workflowId": workflow.workflow_id, "taskId": workflow.parent_task_id},
             ref=workflow.parent_ref,
@@ -255,37 +255,37 @@ def tell_parent_reopened(draft: Draft) -> None:
         )
 
 
-def on_child_reopened(draft: Draft, event: Event) -> None:
+def on_child_reopened(changeset: Changeset, event: Event) -> None:
     """Wait again for a child that was retried, restarted or rerun by itself; the parent is reopened where it failed.
 
     A task that was superseded, whose failure does not matter (`optional`), whose loop or dynamic fork is over, or whose workflow
     was compensated or ended by a TERMINATE task is left alone, and the child runs by itself.
     What has followed from the task already is not done again.
     """
-    task = draft.addressee(event)
+    task = changeset.addressee(event)
     if (
         task is None
         or task.retried
         or not task.status.terminal
         or (task.attempt, task.generation) != (event.attempt, event.generation)
-        or task.sub_workflow_id != draft.value(event.data)["workflowId"]
-        or draft.node(task).task.optional
-        or _left_behind(draft, task)
-        or draft.field("compensating") is not None
-        or was_compensated(draft, draft.everything())
-        or _terminate_task(draft, draft.everything()) is not None
+        or task.sub_workflow_id != changeset.value(event.data)["workflowId"]
+        or changeset.node(task).task.optional
+        or _left_behind(changeset, task)
+        or changeset.field("compensating") is not None
+        or was_compensated(changeset, changeset.everything())
+        or _terminate_task(changeset, changeset.everything()) is not None
     ):
-        draft.reply(event, Outcome.IGNORED, "the task does not wait for this execution")
+        changeset.reply(event, Outcome.IGNORED, "the task does not wait for this execution")
         return
-    if not reopens(draft, event):
+    if not reopens(changeset, event):
         return
-    draft.journal(HistoryKind.VERB, "CHILD_REOPENED", ref=task.ref, attempt=task.attempt)
-    if draft.status.terminal:
-        resumed = _resumed(draft) if draft.status is not WorkflowStatus.COMPLETED else frozenset()
-        _reopen_where_it_failed(draft, resumed | {task.ref}, told=task.ref)
-        tell_parent_reopened(draft)
+    changeset.journal(HistoryKind.VERB, "CHILD_REOPENED", ref=task.ref, attempt=task.attempt)
+    if changeset.status.terminal:
+        resumed = _resumed(changeset) if changeset.status is not WorkflowStatus.COMPLETED else frozenset()
+        _reopen_where_it_failed(changeset, resumed | {task.ref}, cause=task.ref)
+        notify_parent_reopened(changeset)
         return
-    draft.cancel_timer(f"{EventKind.CONTINUE}:{task.ref}")
-    draft.counting = False
-    _reopen_child(draft, task, resume=False)
-    recount(draft)
+    changeset.cancel_timer(f"{EventKind.CONTINUE}:{task.ref}")
+    changeset.counting = False
+    _reopen_child(changeset, task, resume=False)
+    recount(changeset)

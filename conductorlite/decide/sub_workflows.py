@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.decide.draft.rows import Draft
-from conductorlite.decide.operators.document import DraftSource
+from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.operators.document import ExpressionContext
 from conductorlite.decide.operators.sub_workflow import child_start
 from conductorlite.language.templates import compile_template
 from conductorlite.language.values import to_text
@@ -23,7 +23,7 @@ from conductorlite.model.policies import derive_id
 from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
-__all__ = ["answer_start", "on_child_ended", "on_started", "start_failure_workflow", "tell_parent"]
+__all__ = ["answer_start", "notify_parent", "on_child_ended", "on_started", "start_failure_workflow"]
 
 _ENDS: Final[Mapping[str, TaskStatus]] = {
     WorkflowStatus.COMPLETED: TaskStatus.COMPLETED,
@@ -33,25 +33,25 @@ _ENDS: Final[Mapping[str, TaskStatus]] = {
 }
 
 
-def tell_parent(draft: Draft) -> None:
+def notify_parent(changeset: Changeset) -> None:
     """Report the end of this execution to the task that started it."""
-    workflow = draft.workflow
+    workflow = changeset.workflow
     if workflow.parent_workflow_id is None:
         return
-    output = draft.value(draft.field("output"))
-    problem, draft.lost = draft.lost, None
-    draft.post_to(
+    output = changeset.value(changeset.field("output"))
+    problem, changeset.lost = changeset.lost, None
+    changeset.post_to(
         workflow.parent_workflow_id,
-        f"{EventKind.CHILD_ENDED}:{workflow.workflow_id}:{draft.field('generation')}",
+        f"{EventKind.CHILD_ENDED}:{workflow.workflow_id}:{changeset.field('generation')}",
         EventKind.CHILD_ENDED,
         {
             "workflowId": workflow.workflow_id,
             "taskId": workflow.parent_task_id,
             "name": f"{workflow.name}.{workflow.version}",
-            "status": str(draft.status),
-            "reason": draft.field("reason"),
+            "status": str(changeset.status),
+            "reason": changeset.field("reason"),
             "output": output,
-            **({"asked": True} if draft.ended_by == workflow.parent_workflow_id else {}),
+            **({"asked": True} if changeset.ended_by == workflow.parent_workflow_id else {}),
             **({"problem": problem} if problem else {}),
         },
         ref=workflow.parent_ref,
@@ -60,73 +60,73 @@ def tell_parent(draft: Draft) -> None:
     )
 
 
-def on_child_ended(draft: Draft, event: Event) -> None:
+def on_child_ended(changeset: Changeset, event: Event) -> None:
     """End the SUB_WORKFLOW task whose child has ended; one that was superseded meanwhile is not touched."""
-    task = draft.addressee(event)
-    said = draft.value(event.data)
-    if draft.status.terminal and draft.field("rate_limited"):
-        draft.hold(event)  # of a child that went on without it: it is read behind the event that reports that
+    task = changeset.addressee(event)
+    said = changeset.value(event.data)
+    if changeset.status.terminal and changeset.field("rate_limited"):
+        changeset.hold(event)  # of a child that went on without it: it is read behind the event that reports that
         return
     if (
         task is None
-        or draft.status.terminal
+        or changeset.status.terminal
         or task.status.terminal
         or (task.attempt, task.generation) != (event.attempt, event.generation)
         or task.sub_workflow_id != said["workflowId"]
         # The answer to a TERMINATE, by a child that had not heard yet that it is to go on after all.
         or (said.get("asked") and task.lease)
     ):
-        draft.reply(event, Outcome.IGNORED, "the task does not wait for this execution any more")
+        changeset.reply(event, Outcome.IGNORED, "the task does not wait for this execution any more")
         return
-    _end_with(draft, task, said)
+    _end_with(changeset, task, said)
 
 
-def _end_with(draft: Draft, task: Task, said: Mapping[str, Any]) -> None:
+def _end_with(changeset: Changeset, task: Task, said: Mapping[str, Any]) -> None:
     """End a SUB_WORKFLOW task as its child has ended, which an event reports."""
     status = _ENDS[said["status"]]
     if said.get("problem"):
-        draft.close(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=said["problem"], child_ended=True)
+        changeset.close(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=said["problem"], child_ended=True)
         return
     reason = None
     if not status.successful:
         why = "null" if said["reason"] is None else said["reason"]  # as Conductor puts it
         reason = f"Sub workflow {said['name']}/{said['workflowId']} failure reason: {why}"
     # What the child says of a `subWorkflowId` of its own is about another execution.
-    output = {**draft.value(task.output), **said["output"], "subWorkflowId": said["workflowId"]}
-    kept = draft.keep(Payload.of(output, bounded=False))
-    draft.close(task, status, output=kept, reason=reason, child_ended=True)
+    output = {**changeset.value(task.output), **said["output"], "subWorkflowId": said["workflowId"]}
+    kept = changeset.keep(Payload.of(output, bounded=False))
+    changeset.close(task, status, output=kept, reason=reason, child_ended=True)
 
 
-def on_started(draft: Draft, event: Event) -> None:
+def on_started(changeset: Changeset, event: Event) -> None:
     """End the START_WORKFLOW task whose execution has begun, or could not; or a SUB_WORKFLOW task whose key is taken.
 
     The latter ends with the result of the execution that holds the key, if that has ended and the strategy is RETURN_EXISTING.
     """
-    task = draft.addressee(event)
+    task = changeset.addressee(event)
     if (
         task is None
-        or draft.status.terminal
+        or changeset.status.terminal
         or task.status.terminal
         or (task.attempt, task.generation) != (event.attempt, event.generation)
     ):
-        draft.reply(event, Outcome.IGNORED, "the task does not wait for this execution any more")
+        changeset.reply(event, Outcome.IGNORED, "the task does not wait for this execution any more")
         return
-    said = draft.value(event.data)
+    said = changeset.value(event.data)
     if "error" in said:
-        draft.close(task, TaskStatus.FAILED, reason=said["error"], child_ended=True)
+        changeset.close(task, TaskStatus.FAILED, reason=said["error"], child_ended=True)
     elif "status" in said:
-        _end_with(draft, task, said)
+        _end_with(changeset, task, said)
     else:
-        draft.close(task, TaskStatus.COMPLETED, output=draft.payload({"workflowId": said["workflowId"]}))
+        changeset.close(task, TaskStatus.COMPLETED, output=changeset.payload({"workflowId": said["workflowId"]}))
 
 
-def answer_start(draft: Draft, event: Event) -> None:
+def answer_start(changeset: Changeset, event: Event) -> None:
     """Notify the START_WORKFLOW task that this execution has begun."""
-    answer = dict(draft.value(event.data).get("answer") or {})
+    answer = dict(changeset.value(event.data).get("answer") or {})
     if answer:
-        event_id = f"{EventKind.STARTED}:{draft.workflow.workflow_id}"
-        said = {"workflowId": draft.workflow.workflow_id, "taskId": answer.pop("taskId", None)}
-        draft.post_to(event.sender, event_id, EventKind.STARTED, said, **answer)
+        event_id = f"{EventKind.STARTED}:{changeset.workflow.workflow_id}"
+        said = {"workflowId": changeset.workflow.workflow_id, "taskId": answer.pop("taskId", None)}
+        changeset.post_to(event.sender, event_id, EventKind.STARTED, said, **answer)
 
 
 # ---------------------------------------------------------------------- failure workflow
@@ -135,51 +135,51 @@ def answer_start(draft: Draft, event: Event) -> None:
 _OUTPUT_KEY: Final = "conductor.failure_workflow"
 
 
-def start_failure_workflow(draft: Draft, status: WorkflowStatus, output: Payload) -> dict[str, Any]:
+def start_failure_workflow(changeset: Changeset, status: WorkflowStatus, output: Payload) -> dict[str, Any]:
     """Start the definition's failureWorkflow, with all that is known of the failure, and return what the `output` of the failed one
     says of it.
 
     A name that resolves to nothing, or to a workflow that is not registered, is named there; it is never an error.
     """
-    definition = draft.plan.definition
+    definition = changeset.plan.definition
     wanted = (definition.failure_workflow or "").strip()
     if not wanted:
         return {}
-    name = _name(draft, wanted)
+    name = _name(changeset, wanted)
     if not name:
         return {_OUTPUT_KEY: f"Error: failureWorkflow {wanted!r} names nothing"}
-    if draft.workflow.depth >= MAX_NESTING:
+    if changeset.workflow.depth >= MAX_NESTING:
         return {_OUTPUT_KEY: f"Error: failure workflow {name!r}: executions that start each other are nested too deep"}
-    digest = draft.resolve(name, definition.failure_workflow_version)
+    digest = changeset.resolve(name, definition.failure_workflow_version)
     if digest is None:
         return {_OUTPUT_KEY: f"Error: failure workflow {name!r} is not registered or not valid"}
-    workflow = draft.workflow
-    child_id = derive_id("failure", workflow.seed, workflow.workflow_id, draft.field("generation"))
-    failed = draft.field("failed_task_id")
+    workflow = changeset.workflow
+    child_id = derive_id("failure", workflow.seed, workflow.workflow_id, changeset.field("generation"))
+    failed = changeset.field("failed_task_id")
     values = {
-        **draft.value(workflow.input),
+        **changeset.value(workflow.input),
         "workflowId": workflow.workflow_id,
-        "reason": draft.field("reason"),
+        "reason": changeset.field("reason"),
         "failureStatus": str(status),
         **({"failureTaskId": failed} if failed is not None else {}),
-        "failedWorkflow": _whole(draft, status, output),
+        "failedWorkflow": _whole(changeset, status, output),
     }
-    problem = _lightened(draft, values)
+    problem = _lightened(changeset, values)
     if problem is not None:
         return {_OUTPUT_KEY: f"Error: failure workflow {name!r}: {problem}"}
-    start = child_start(draft, digest, name, definition.failure_workflow_version or 0, values)
-    start["taskToDomain"] = draft.value(workflow.task_to_domain)
-    draft.post_to(child_id, EventKind.START, EventKind.START, start)
+    start = child_start(changeset, digest, name, definition.failure_workflow_version or 0, values)
+    start["taskToDomain"] = changeset.value(workflow.task_to_domain)
+    changeset.post_to(child_id, EventKind.START, EventKind.START, start)
     return {_OUTPUT_KEY: child_id}
 
 
-def _lightened(draft: Draft, values: dict[str, Any]) -> str | None:
+def _lightened(changeset: Changeset, values: dict[str, Any]) -> str | None:
     """What a failure workflow is given: without the tasks' inputs and outputs, then the definition, if it would be too large.
 
     Returns why it is too large even so. What cannot be read is left out: it is not what the failure workflow is there for.
     """
-    draft.lost = None
-    barriers = draft.bounds.barriers
+    changeset.lost = None
+    barriers = changeset.bounds.barriers
     if barriers.refusal("workflow_input", Payload.of(values, bounded=False)) is None:
         return None
     for task in values["failedWorkflow"]["tasks"]:
@@ -191,36 +191,36 @@ def _lightened(draft: Draft, values: dict[str, Any]) -> str | None:
     return barriers.refusal("workflow_input", Payload.of(values, bounded=False))
 
 
-def _name(draft: Draft, wanted: str) -> str:
+def _name(changeset: Changeset, wanted: str) -> str:
     if not wanted.startswith("$"):
         return wanted
     text = wanted if wanted.startswith("${") else "${" + wanted[1:] + "}"
     template = compile_template(text)
-    value = template.render(DraftSource(draft, template.reads))
+    value = template.render(ExpressionContext(changeset, template.reads))
     return "" if value is None else to_text(value).strip()
 
 
-def _whole(draft: Draft, status: WorkflowStatus, output: Payload) -> dict[str, Any]:
+def _whole(changeset: Changeset, status: WorkflowStatus, output: Payload) -> dict[str, Any]:
     """The failed execution as its failure workflow sees it: its JSON, with the definition once and payloads as they are."""
-    row = draft.workflow
-    tasks = draft.everything()
-    inputs = draft.values(task.input for task in tasks)
-    outputs = draft.values(task.output for task in tasks)
+    row = changeset.workflow
+    tasks = changeset.everything()
+    inputs = changeset.values(task.input for task in tasks)
+    outputs = changeset.values(task.output for task in tasks)
     changes: dict[str, Any] = {
         "status": status,
         "compensating": None,
-        "ended_at": draft.now,
-        "updated_at": draft.now,
+        "ended_at": changeset.now,
+        "updated_at": changeset.now,
         "input": EMPTY,
         "output": EMPTY,
-        "definition": draft.plan.definition,
-        **{name: draft.field(name) for name in ("reason", "failed_refs", "failed_task_names", "variables", "last_retried_at")},
+        "definition": changeset.plan.definition,
+        **{name: changeset.field(name) for name in ("reason", "failed_refs", "failed_task_names", "variables", "last_retried_at")},
     }
     return {
         **workflow_to_json(attrs.evolve(row, **changes)),
-        "failedTaskId": draft.field("failed_task_id"),
-        "input": draft.value(row.input),
-        "output": draft.value(output),
+        "failedTaskId": changeset.field("failed_task_id"),
+        "input": changeset.value(row.input),
+        "output": changeset.value(output),
         "tasks": [
             {**task_to_json(attrs.evolve(task, input=EMPTY, output=EMPTY)), "inputData": given, "outputData": put_out}
             for task, given, put_out in zip(tasks, inputs, outputs, strict=True)

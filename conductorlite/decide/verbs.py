@@ -17,11 +17,11 @@ from typing import Any
 import attrs
 
 from conductorlite.decide.admissions import begin, withdraw, withdraw_reopening
-from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.endings import complete_workflow, fail_workflow, set_workflow_timeout
 from conductorlite.decide.operators import VARIABLES_LIMIT
 from conductorlite.decide.prefetch import prefetch_rest
-from conductorlite.decide.sub_workflows import answer_start, tell_parent
+from conductorlite.decide.sub_workflows import answer_start, notify_parent
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.executions import HistoryKind, printed_ref
@@ -43,194 +43,194 @@ __all__ = [
 ]
 
 
-def on_start(draft: Draft, event: Event) -> None:
+def on_start(changeset: Changeset, event: Event) -> None:
     """Begin: now, or at the instant the event names (`at`, epoch ms)."""
-    first_time = draft.workflow.history_seq == 0
+    first_time = changeset.workflow.history_seq == 0
     if first_time:
-        draft.move_workflow(WorkflowStatus.RUNNING, payload=draft.keep(draft.workflow.input))
-        draft.keep(draft.workflow.variables)
-        answer_start(draft, event)
-        draft.keep(draft.workflow.task_to_domain)
-        at = draft.value(event.data).get("at")
-        if at is not None and at > draft.now:
-            draft.post(EventKind.START, EventKind.START, at)
+        changeset.move_workflow(WorkflowStatus.RUNNING, payload=changeset.keep(changeset.workflow.input))
+        changeset.keep(changeset.workflow.variables)
+        answer_start(changeset, event)
+        changeset.keep(changeset.workflow.task_to_domain)
+        at = changeset.value(event.data).get("at")
+        if at is not None and at > changeset.now:
+            changeset.post(EventKind.START, EventKind.START, at)
             return
-    if draft.status.terminal or draft.workflow.started_at:
-        draft.reply(event, Outcome.IGNORED, "the workflow has begun already")
-        parent = draft.value(event.data).get("parent")
-        if parent and not parent["again"] and draft.status.terminal:
+    if changeset.status.terminal or changeset.workflow.started_at:
+        changeset.reply(event, Outcome.IGNORED, "the workflow has begun already")
+        parent = changeset.value(event.data).get("parent")
+        if parent and not parent["again"] and changeset.status.terminal:
             # The execution that started it was removed, and has come again to where it starts it: it waits for an end that has
             # been.
-            tell_parent(draft)
+            notify_parent(changeset)
         return
-    if draft.status is WorkflowStatus.PAUSED:
-        draft.hold(event)
+    if changeset.status is WorkflowStatus.PAUSED:
+        changeset.hold(event)
         return
-    draft.change(started_at=draft.now)
-    set_workflow_timeout(draft)
+    changeset.change(started_at=changeset.now)
+    set_workflow_timeout(changeset)
     # A caller who starts one by a verb had the error before anything was stored; what another execution starts fails here.
-    check = draft.plan.input_check
-    broken = None if check is None else check.violation(draft.value(draft.workflow.input))
+    check = changeset.plan.input_check
+    broken = None if check is None else check.violation(changeset.value(changeset.workflow.input))
     if broken is not None:
-        fail_workflow(draft, WorkflowStatus.FAILED, f"its input breaks inputSchema: {broken}", None)
-    elif draft.plan.first is None:
-        complete_workflow(draft)
+        fail_workflow(changeset, WorkflowStatus.FAILED, f"its input breaks inputSchema: {broken}", None)
+    elif changeset.plan.first is None:
+        complete_workflow(changeset)
     else:
-        begin(draft, event)
+        begin(changeset, event)
 
 
-def on_pause(draft: Draft, event: Event) -> None:
+def on_pause(changeset: Changeset, event: Event) -> None:
     """Schedule nothing more until resumed. Tasks in the queue or with a worker are not touched, reports are accepted."""
-    if draft.status.terminal:
-        draft.reply(event, Outcome.CONFLICT, f"a {draft.status} workflow cannot be paused")
-    elif draft.status is WorkflowStatus.PAUSED:
-        draft.reply(event, Outcome.IGNORED, "the workflow is paused already")
+    if changeset.status.terminal:
+        changeset.reply(event, Outcome.CONFLICT, f"a {changeset.status} workflow cannot be paused")
+    elif changeset.status is WorkflowStatus.PAUSED:
+        changeset.reply(event, Outcome.IGNORED, "the workflow is paused already")
     else:
-        draft.move_workflow(WorkflowStatus.PAUSED)
-        withdraw(draft)
+        changeset.move_workflow(WorkflowStatus.PAUSED)
+        withdraw(changeset)
 
 
-def on_resume(draft: Draft, event: Event) -> None:
+def on_resume(changeset: Changeset, event: Event) -> None:
     """Take up what was held while paused. The workflow's timeout starts again, as in Conductor."""
-    if draft.status is not WorkflowStatus.PAUSED:
-        draft.reply(event, Outcome.CONFLICT, f"a {draft.status} workflow cannot be resumed: it is not paused")
+    if changeset.status is not WorkflowStatus.PAUSED:
+        changeset.reply(event, Outcome.CONFLICT, f"a {changeset.status} workflow cannot be resumed: it is not paused")
         return
-    draft.move_workflow(WorkflowStatus.RUNNING)
-    draft.change(last_retried_at=draft.now)
-    if draft.workflow.started_at:
-        set_workflow_timeout(draft)
-    draft.release_held()
+    changeset.move_workflow(WorkflowStatus.RUNNING)
+    changeset.change(last_retried_at=changeset.now)
+    if changeset.workflow.started_at:
+        set_workflow_timeout(changeset)
+    changeset.release_held()
 
 
-def on_terminate(draft: Draft, event: Event) -> None:
+def on_terminate(changeset: Changeset, event: Event) -> None:
     """End the workflow TERMINATED: open tasks are canceled, no failure workflow is started."""
-    if draft.status.terminal and withdraw_reopening(draft):
+    if changeset.status.terminal and withdraw_reopening(changeset):
         return
-    if draft.status is WorkflowStatus.TERMINATED:
-        draft.reply(event, Outcome.IGNORED, "the workflow is terminated already")
-    elif draft.status.terminal:
-        draft.reply(event, Outcome.CONFLICT, f"a {draft.status} workflow cannot be terminated")
+    if changeset.status is WorkflowStatus.TERMINATED:
+        changeset.reply(event, Outcome.IGNORED, "the workflow is terminated already")
+    elif changeset.status.terminal:
+        changeset.reply(event, Outcome.CONFLICT, f"a {changeset.status} workflow cannot be terminated")
     else:
-        if not draft.workflow.started_at:
-            draft.cancel_timer(EventKind.START)
-        reason = draft.value(event.data).get("reason")
-        draft.ended_by = event.sender
-        fail_workflow(draft, WorkflowStatus.TERMINATED, reason, None, compensate=False)
-        draft.ended_by = ""
+        if not changeset.workflow.started_at:
+            changeset.cancel_timer(EventKind.START)
+        reason = changeset.value(event.data).get("reason")
+        changeset.ended_by = event.sender
+        fail_workflow(changeset, WorkflowStatus.TERMINATED, reason, None, compensate=False)
+        changeset.ended_by = ""
 
 
-def on_continue(draft: Draft, event: Event) -> None:
+def on_continue(changeset: Changeset, event: Event) -> None:
     """Take up what a cut turn, or a pause, has left."""
-    if draft.status.terminal or event.generation != draft.field("generation"):
-        draft.reply(event, Outcome.IGNORED, "what was left belongs to an earlier run")
+    if changeset.status.terminal or event.generation != changeset.field("generation"):
+        changeset.reply(event, Outcome.IGNORED, "what was left belongs to an earlier run")
         return
-    if draft.status is WorkflowStatus.PAUSED:
+    if changeset.status is WorkflowStatus.PAUSED:
         # Paused between two turns of one piece of work: the rest of it waits as a whole.
-        draft.hold(event)
+        changeset.hold(event)
         return
-    work = draft.value(event.data)
-    draft.stack.extend(tuple(item) for item in work.get("stack", ()))
-    draft.queue.extend(tuple(item) for item in work.get("queue", ()))
-    draft.reopening = draft.reopening or bool(work.get("reopening"))
-    draft.rounds = max(draft.rounds, work.get("rounds", 0))
-    prefetch_rest(draft)
+    work = changeset.value(event.data)
+    changeset.stack.extend(tuple(item) for item in work.get("stack", ()))
+    changeset.queue.extend(tuple(item) for item in work.get("queue", ()))
+    changeset.reopening = changeset.reopening or bool(work.get("reopening"))
+    changeset.rounds = max(changeset.rounds, work.get("rounds", 0))
+    prefetch_rest(changeset)
 
 
-def on_skip(draft: Draft, event: Event) -> None:
+def on_skip(changeset: Changeset, event: Event) -> None:
     """Have the flow pass over a task it has not come to yet. The input and output given stand for its own.
 
     A FORK_JOIN is passed over with its branches and its JOIN.
     """
-    said = draft.value(event.data)
+    said = changeset.value(event.data)
     ref = str(said["ref"])
-    if draft.status is not WorkflowStatus.RUNNING:
-        draft.reply(event, Outcome.CONFLICT, f"a {draft.status} workflow does not come to {ref!r}: nothing can be skipped")
+    if changeset.status is not WorkflowStatus.RUNNING:
+        changeset.reply(event, Outcome.CONFLICT, f"a {changeset.status} workflow does not come to {ref!r}: nothing can be skipped")
         return
-    if draft.field("compensating") is not None:
-        draft.reply(event, Outcome.CONFLICT, f"the workflow is compensated: it does not come to {ref!r}")
+    if changeset.field("compensating") is not None:
+        changeset.reply(event, Outcome.CONFLICT, f"the workflow is compensated: it does not come to {ref!r}")
         return
-    base, iterations = split_ref(draft.plan, ref)
-    node = draft.plan.nodes.get(base)
+    base, iterations = split_ref(changeset.plan, ref)
+    node = changeset.plan.nodes.get(base)
     if node is None or node.unreachable or (iterations and not node.loops):
-        draft.reply(event, Outcome.MISSING, f"the definition has no task {ref!r}")
+        changeset.reply(event, Outcome.MISSING, f"the definition has no task {ref!r}")
     elif len(iterations) != len(node.loops):
         rounds = printed_ref(base, (1,) * len(node.loops))
-        draft.reply(event, Outcome.CONFLICT, f"{ref!r} does not name its round: that is one such as {rounds!r}")
-    elif draft.task(ref) is not None:
-        draft.reply(event, Outcome.CONFLICT, f"{ref!r} has been scheduled already")
+        changeset.reply(event, Outcome.CONFLICT, f"{ref!r} does not name its round: that is one such as {rounds!r}")
+    elif changeset.task(ref) is not None:
+        changeset.reply(event, Outcome.CONFLICT, f"{ref!r} has been scheduled already")
     elif node.behind_fork:
-        draft.reply(event, Outcome.CONFLICT, f"{ref!r} is the JOIN of a fork: skip the fork")
+        changeset.reply(event, Outcome.CONFLICT, f"{ref!r} is the JOIN of a fork: skip the fork")
     else:
-        given, output = draft.payload(said.get("input") or {}), draft.payload(said.get("output") or {})
-        problem = draft.refusal("task_input", given) or draft.refusal("task_output", output)
+        given, output = changeset.payload(said.get("input") or {}), changeset.payload(said.get("output") or {})
+        problem = changeset.refusal("task_input", given) or changeset.refusal("task_output", output)
         if problem is not None:
-            draft.reply(event, Outcome.CONFLICT, problem)
+            changeset.reply(event, Outcome.CONFLICT, problem)
             return
-        draft.journal(HistoryKind.VERB, "SKIP", ref=ref, payload=event.data)
-        draft.create(
+        changeset.journal(HistoryKind.VERB, "SKIP", ref=ref, payload=event.data)
+        changeset.create(
             node,
             iterations,
             TaskStatus.SKIPPED,
             input=given,
             output=output,
             in_order=False,
-            ended_at=draft.now,
+            ended_at=changeset.now,
         )
-        draft.change(skips=draft.field("skips") + 1)
+        changeset.change(skips=changeset.field("skips") + 1)
 
 
-def on_variables(draft: Draft, event: Event) -> None:
+def on_variables(changeset: Changeset, event: Event) -> None:
     """Set workflow variables; those that are not given stay."""
-    _set_variables(draft, event, event.data)
+    _set_variables(changeset, event, event.data)
 
 
-def on_append(draft: Draft, event: Event) -> None:
+def on_append(changeset: Changeset, event: Event) -> None:
     """Set workflow variables, but add a list to the end of the list that is there."""
-    there = draft.value(draft.field("variables"))
-    given = {name: _appended(there.get(name), value) for name, value in draft.value(event.data).items()}
-    _set_variables(draft, event, draft.payload(given))
+    there = changeset.value(changeset.field("variables"))
+    given = {name: _appended(there.get(name), value) for name, value in changeset.value(event.data).items()}
+    _set_variables(changeset, event, changeset.payload(given))
 
 
 def _appended(there: object, value: object) -> object:
     return [*there, *value] if isinstance(there, list) and isinstance(value, list) else value
 
 
-def _set_variables(draft: Draft, event: Event, given: Payload) -> None:
-    if draft.status.terminal:
-        draft.reply(event, Outcome.CONFLICT, f"the variables of a {draft.status} workflow cannot be changed")
+def _set_variables(changeset: Changeset, event: Event, given: Payload) -> None:
+    if changeset.status.terminal:
+        changeset.reply(event, Outcome.CONFLICT, f"the variables of a {changeset.status} workflow cannot be changed")
         return
-    variables = draft.payload({**draft.value(draft.field("variables")), **draft.value(given)})
+    variables = changeset.payload({**changeset.value(changeset.field("variables")), **changeset.value(given)})
     size = len((variables.text or "").encode())
     if size > VARIABLES_LIMIT:
-        draft.reply(event, Outcome.CONFLICT, f"the variables would have {size} bytes, more than {VARIABLES_LIMIT}")
+        changeset.reply(event, Outcome.CONFLICT, f"the variables would have {size} bytes, more than {VARIABLES_LIMIT}")
         return
-    draft.journal(HistoryKind.VERB, "VARIABLES", payload=draft.keep(given))
-    draft.change(variables=variables)
+    changeset.journal(HistoryKind.VERB, "VARIABLES", payload=changeset.keep(given))
+    changeset.change(variables=variables)
 
 
-def on_migrate(draft: Draft, event: Event) -> None:
+def on_migrate(changeset: Changeset, event: Event) -> None:
     """Move to the definition the event names, unless the plan for it comes out blocked: then nothing changes."""
-    said = draft.value(event.data)
-    workflow, digest = draft.workflow, said["definitionHash"]
-    if digest == workflow.definition_hash and not draft.status.terminal:
-        draft.reply(event, Outcome.IGNORED, "the execution is on that definition already")
+    said = changeset.value(event.data)
+    workflow, digest = changeset.workflow, said["definitionHash"]
+    if digest == workflow.definition_hash and not changeset.status.terminal:
+        changeset.reply(event, Outcome.IGNORED, "the execution is on that definition already")
         return
     refs: Mapping[str, str] = said.get("refs") or {}
-    draft.reader.prefetch(everything=True, inbox=True)
-    events = draft.reader.inbox()
-    work = {posted.event_id: draft.value(posted.data) for posted in events if posted.kind is EventKind.CONTINUE}
+    changeset.reader.prefetch(everything=True, inbox=True)
+    events = changeset.reader.inbox()
+    work = {posted.event_id: changeset.value(posted.data) for posted in events if posted.kind is EventKind.CONTINUE}
     pending = [place for one in work.values() for place in pending_of(one)]
-    plan = plan_between(workflow, draft.everything(), draft.plan, draft.reader.plan(digest), refs, pending)
+    plan = plan_between(workflow, changeset.everything(), changeset.plan, changeset.reader.plan(digest), refs, pending)
     if plan.blocked:
-        draft.reply(event, Outcome.CONFLICT, "; ".join(plan.reasons))
+        changeset.reply(event, Outcome.CONFLICT, "; ".join(plan.reasons))
         return
     for ref, waiting in plan.waiting.items():
-        draft.put(attrs.evolve(draft.known(ref), waiting=waiting))
+        changeset.put(attrs.evolve(changeset.known(ref), waiting=waiting))
     if refs:
-        _rename(draft, plan, refs)
-        _send_on(draft, events, work, plan.renamed, refs)
-    _journal(draft, said, plan)
-    draft.change(definition_hash=digest, version=said["version"])
+        _rename(changeset, plan, refs)
+        _send_on(changeset, events, work, plan.renamed, refs)
+    _journal(changeset, said, plan)
+    changeset.change(definition_hash=digest, version=said["version"])
 
 
 def pending_of(work: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -238,18 +238,18 @@ def pending_of(work: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]
     return ((item[1], tuple(item[2])) for item in work.get("stack", ()) if item[0] == "schedule")
 
 
-def _rename(draft: Draft, plan: MigrationPlan, refs: Mapping[str, str]) -> None:
+def _rename(changeset: Changeset, plan: MigrationPlan, refs: Mapping[str, str]) -> None:
     # A generation of its own: a reference that a later definition names again must not derive the ids of these attempts.
-    draft.change(generation=draft.field("generation") + 1)
-    last = draft.field("last_ref")
-    draft.change(last_ref=plan.renamed.get(last, last))
+    changeset.change(generation=changeset.field("generation") + 1)
+    last = changeset.field("last_ref")
+    changeset.change(last_ref=plan.renamed.get(last, last))
     for ref, new_ref in plan.renamed.items():
-        task = draft.known(ref)
-        draft.rename(task, new_ref, refs[task.base_ref])
+        task = changeset.known(ref)
+        changeset.rename(task, new_ref, refs[task.base_ref])
 
 
 def _send_on(
-    draft: Draft, events: Sequence[Event], work: Mapping[str, Any], renamed: Mapping[str, str], refs: Mapping[str, str]
+    changeset: Changeset, events: Sequence[Event], work: Mapping[str, Any], renamed: Mapping[str, str], refs: Mapping[str, str]
 ) -> None:
     """Events to a renamed reference, and the rest of cut turns, which is of the new generation."""
     for event in events:
@@ -258,13 +258,13 @@ def _send_on(
             left = {**work[event.event_id]}
             for end in ("stack", "queue"):
                 left[end] = [_item(item, renamed, refs) for item in left.get(end, ())]
-            changes |= {"data": draft.keep(Payload.of(left)), "generation": draft.field("generation")}
+            changes |= {"data": changeset.keep(Payload.of(left)), "generation": changeset.field("generation")}
         new_ref = renamed.get(event.ref or "")
         if new_ref is not None:
             changes["ref"] = new_ref
         if changes:
             own = event.event_id == f"{event.kind}:{event.ref}"
-            draft.send_on(event, f"{event.kind}:{new_ref}" if own and new_ref is not None else event.event_id, **changes)
+            changeset.send_on(event, f"{event.kind}:{new_ref}" if own and new_ref is not None else event.event_id, **changes)
 
 
 def _item(item: list[Any], renamed: Mapping[str, str], refs: Mapping[str, str]) -> list[Any]:
@@ -273,12 +273,12 @@ def _item(item: list[Any], renamed: Mapping[str, str], refs: Mapping[str, str]) 
     return [item[0], names.get(item[1], item[1]), *item[2:]]
 
 
-def _journal(draft: Draft, said: Mapping[str, Any], plan: MigrationPlan) -> None:
-    workflow = draft.workflow
+def _journal(changeset: Changeset, said: Mapping[str, Any], plan: MigrationPlan) -> None:
+    workflow = changeset.workflow
     moved = {
         "from": {"version": workflow.version, "definitionHash": workflow.definition_hash},
         "to": {"version": said["version"], "definitionHash": said["definitionHash"]},
         "renamed": dict(plan.renamed),
         **({"refs": dict(said["refs"])} if said.get("refs") else {}),
     }
-    draft.journal(HistoryKind.MIGRATED, "MIGRATED", payload=draft.payload(moved))
+    changeset.journal(HistoryKind.MIGRATED, "MIGRATED", payload=changeset.payload(moved))

@@ -14,11 +14,11 @@ from conductorlite.engine.config import EngineConfig, checked_name
 from conductorlite.engine.control import Control
 from conductorlite.engine.exports import below, definitions_of, first_row
 from conductorlite.engine.index_feed import IndexHealth
-from conductorlite.engine.invariants import Finding, Picture, findings, limit_findings
+from conductorlite.engine.invariants import ExecutionAudit, Finding, findings, limit_findings
 from conductorlite.engine.queries import Queries
-from conductorlite.engine.repairs import limit_mended, mended
+from conductorlite.engine.repairs import limit_repaired, repaired
 from conductorlite.engine.retention import Retention
-from conductorlite.engine.search import Searching
+from conductorlite.engine.search import Search
 from conductorlite.engine.turn_types import execution_pages, pages, stored_pages
 from conductorlite.engine.turns import Turns
 from conductorlite.model.decisions import Message, queue_prefix
@@ -60,7 +60,7 @@ class RepairReport:
 
 
 #: Lines of the journal whose payload says what has become of rows.
-_TELLING = (HistoryKind.ROUND, HistoryKind.VERB, HistoryKind.MIGRATED)
+_RECORDING = (HistoryKind.ROUND, HistoryKind.VERB, HistoryKind.MIGRATED)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -95,7 +95,7 @@ class Admin(Retention):
         config: EngineConfig,
         queries: Queries,
         control: Control,
-        searching: Searching,
+        searching: Search,
         running: Callable[[], Iterable[AgendaEntry]],
         documents_beside: bool,
     ) -> None:
@@ -220,15 +220,15 @@ class Admin(Retention):
             found += [Finding(law="the_store_is_sound", workflow_id="", text=text) for text in self._backend.faults()]
         for one in [workflow_id] if workflow_id is not None else self.workflow_ids():
             with self._backend.reading() as view:
-                found += [] if self._unarchived(view, one) else findings(self._picture(view, one))
+                found += [] if self._unarchived(view, one) else findings(self._audit(view, one))
         if workflow_id is None:
             for limit in self._limits():
                 with self._backend.reading() as view:
                     members = view.members(limit)
                     found += limit_findings(view.line(limit, 0).limit, members)
-                    found += [_stranger(limit, holder) for holder in sorted(strangers(view, members))]
+                    found += [_stale_holder(limit, holder) for holder in sorted(stale_holders(view, members))]
             with self._backend.reading() as view:
-                found += [_orphan(message) for message in orphans(view)]
+                found += [_orphan_message(message) for message in orphans(view)]
         return [*found, *self._searching.compared(workflow_id)]
 
     def _limits(self) -> Iterator[str]:
@@ -239,27 +239,27 @@ class Admin(Retention):
         """Whether an execution is archived, so that no law is about it; raises StorageCorrupt when it cannot be read."""
         return view.workflow(workflow_id) is None and view.archived(workflow_id) is not None and bool(unarchived(view, workflow_id))
 
-    def _picture(self, view: ReadingTransaction, workflow_id: str) -> Picture:
+    def _audit(self, view: ReadingTransaction, workflow_id: str) -> ExecutionAudit:
         row = view.workflow(workflow_id)
         if row is None:
             raise missing(view, workflow_id)
         attempts = view.attempts(workflow_id)
         history = view.history(workflow_id)
-        payloads = (line.payload for line in history if line.kind in _TELLING)
-        told = {payload.digest for payload in payloads if payload is not None and payload.absent}
-        texts = self._turns.texts(view, workflow_id, told) if told else {}
+        payloads = (line.payload for line in history if line.kind in _RECORDING)
+        digests = {payload.digest for payload in payloads if payload is not None and payload.absent}
+        texts = self._turns.texts(view, workflow_id, digests) if digests else {}
         messages = (view.message((workflow_id, ref)) for ref in dict.fromkeys(task.ref for task in attempts))
-        return Picture(
+        return ExecutionAudit(
             workflow=row,
             plan=self._turns.plans.plan(view, row),
-            grown={chain: self._turns.plans.grown(view, row, chain) for chain in {task.grafts for task in attempts}},
+            extended={chain: self._turns.plans.extended(view, row, chain) for chain in {task.grafts for task in attempts}},
             attempts=tuple(attempts),
             inbox=tuple(view.inbox(workflow_id)),
             members=view.members_of(workflow_id),
             messages=tuple(message for message in messages if message is not None),
             history=tuple(
                 attrs.evolve(line, payload=texts[line.payload.digest])
-                if line.payload is not None and line.payload.digest in told
+                if line.payload is not None and line.payload.digest in digests
                 else line
                 for line in history
             ),
@@ -314,21 +314,21 @@ class Admin(Retention):
         """
         done: list[Finding] = []
         if workflow_id is None:
-            done += self._indexes_made_anew()
+            done += self._indexes_rebuilt()
         for one in [workflow_id] if workflow_id is not None else list(self.workflow_ids()):
             with self._backend.reading() as view:
                 archived = self._unarchived(view, one)
-            done += [] if archived else self._mended(one)
+            done += [] if archived else self._repaired(one)
         if workflow_id is None:
             for key in list(self._limits()):
-                done += self._limit_mended(key)
+                done += self._limit_repaired(key)
             done += self._orphans_discarded()
-        done += self._searching.mended(workflow_id)
+        done += self._searching.repaired(workflow_id)
         if done:
             self._turns.wake()
         return RepairReport(done=tuple(done), left=tuple(self.check(workflow_id)))
 
-    def _indexes_made_anew(self) -> list[Finding]:
+    def _indexes_rebuilt(self) -> list[Finding]:
         faults = self._backend.faults()
         if not any("index" in fault for fault in faults):
             return []
@@ -339,24 +339,24 @@ class Admin(Retention):
         text = f"every index was rebuilt from its table; it was found that {faults[0]}"
         return [Finding(law="the_store_is_sound", workflow_id="", text=text)]
 
-    def _mended(self, workflow_id: str) -> tuple[Finding, ...]:
+    def _repaired(self, workflow_id: str) -> tuple[Finding, ...]:
         with self._backend.reading() as view:
-            if not findings(self._picture(view, workflow_id)):
+            if not findings(self._audit(view, workflow_id)):
                 return ()
         with self._backend.writing() as tx:
-            mending = mended(self._picture(tx, workflow_id), self._clock.now())
-            if mending is None:
+            repair = repaired(self._audit(tx, workflow_id), self._clock.now())
+            if repair is None:
                 return ()
-            tx.apply(mending.decision)
-        return mending.done
+            tx.apply(repair.decision)
+        return repair.done
 
-    def _limit_mended(self, key: str) -> tuple[Finding, ...]:
+    def _limit_repaired(self, key: str) -> tuple[Finding, ...]:
         with self._backend.writing() as tx:
             members = tx.members(key)
-            mending = limit_mended(tx.line(key, 0).limit, members, strangers(tx, members), self._clock.now())
-            if mending is None:
+            repair = limit_repaired(tx.line(key, 0).limit, members, stale_holders(tx, members), self._clock.now())
+            if repair is None:
                 return ()
-            change, events, done = mending
+            change, events, done = repair
             tx.put_limit(change)
             tx.post(events)
         return done
@@ -417,7 +417,7 @@ class Admin(Retention):
         self._searching.forget()
 
 
-def strangers(view: ReadingTransaction, members: Iterable[Member]) -> frozenset[str]:
+def stale_holders(view: ReadingTransaction, members: Iterable[Member]) -> frozenset[str]:
     """Holders of places in a limit whose execution was removed."""
     known: dict[str, bool] = {}
     for member in members:
@@ -434,10 +434,10 @@ def orphans(view: ReadingTransaction) -> list[Message]:
     return [one for one in found if one.workflow_id not in behind and view.task_by_id(one.task_id) is None]
 
 
-def _stranger(key: str, holder: str) -> Finding:
+def _stale_holder(key: str, holder: str) -> Finding:
     return Finding(law="slots_are_counted_and_used", workflow_id=key, text=f"{holder} has a place, and its execution is gone")
 
 
-def _orphan(message: Message) -> Finding:
+def _orphan_message(message: Message) -> Finding:
     text = f"queue {message.queue!r} offers {message.task_id!r}, a task that is gone"
     return Finding(law="nothing_of_the_ended", workflow_id=message.workflow_id, text=text)

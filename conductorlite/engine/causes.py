@@ -24,10 +24,10 @@ from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.grafts import unfolded
 from conductorlite.plan.tree import positions
 
-__all__ = ["TOLD", "causes_of", "instant_in_words", "listed", "nulls", "output_nulls", "span_in_words"]
+__all__ = ["SHOWN", "causes_of", "instant_in_words", "listed", "nulls", "output_nulls", "span_in_words"]
 
 #: How many open tasks, references and failures are named one by one.
-TOLD: Final = 5
+SHOWN: Final = 5
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -59,9 +59,9 @@ def instant_in_words(at: int) -> str:
 
 def listed(words: Sequence[str]) -> str:
     """`a, b and c`; of many the first ones, and how many more there are."""
-    shown = list(words[:TOLD])
-    if len(words) > TOLD:
-        shown.append(f"{len(words) - TOLD} more")
+    shown = list(words[:SHOWN])
+    if len(words) > SHOWN:
+        shown.append(f"{len(words) - SHOWN} more")
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
@@ -83,7 +83,7 @@ def nulls(workflow: Workflow, task: Task) -> tuple[str, ...]:
     if written is None or not written.input_parameters:
         return ()
     before = [row for row in workflow.tasks if row.seq < task.seq]
-    return _told(workflow, written.input_parameters, task.input.value, known, before)
+    return _found(workflow, written.input_parameters, task.input.value, known, before)
 
 
 def output_nulls(workflow: Workflow) -> tuple[str, ...]:
@@ -92,10 +92,10 @@ def output_nulls(workflow: Workflow) -> tuple[str, ...]:
     if output.absent or output.external is not None or definition is None or not workflow.status.terminal:
         return ()
     known = positions(unfolded(workflow), compensations=True)
-    return _told(workflow, definition.output_parameters, output.value, known, workflow.tasks)
+    return _found(workflow, definition.output_parameters, output.value, known, workflow.tasks)
 
 
-def _told(
+def _found(
     workflow: Workflow,
     written: Mapping[str, Any],
     given: Mapping[str, Any],
@@ -214,21 +214,21 @@ def _leads_on(task: Task, inner: Workflow) -> bool:
 
 
 def _cause(row: Workflow, task: Task, address: tuple[str, ...], *, optional: bool) -> Cause:
-    told = task if task.status.terminal else _attempt_before(row, task) or task
-    reason = told.reason
-    if told is not task:
-        reason = f"{told.reason or told.status} (attempt {_number(told)}; attempt {_number(task)} is {task.status})"
+    ended = task if task.status.terminal else _attempt_before(row, task) or task
+    reason = ended.reason
+    if ended is not task:
+        reason = f"{ended.reason or ended.status} (attempt {_number(ended)}; attempt {_number(task)} is {task.status})"
     return Cause(
         address=(*address, task.ref),
         workflow_id=row.workflow_id,
         status=task.status,
         reason=reason,
-        traceback=told.traceback,
+        traceback=ended.traceback,
         ref=task.ref,
         task_id=task.task_id,
         attempt=task.attempt,
         optional=optional,
-        nulls=nulls(row, task) if task.status.terminal or told is not task else (),
+        nulls=nulls(row, task) if task.status.terminal or ended is not task else (),
     )
 
 

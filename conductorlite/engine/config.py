@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from conductorlite.decide.draft.view import Bounds
+from conductorlite.decide.changeset.view import Bounds
 from conductorlite.engine.forks import one_process
 from conductorlite.engine.turns import Turns
 from conductorlite.model.definitions import Semantics

@@ -11,7 +11,7 @@ from conductorlite.engine.archive import missing
 from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.keys import checked_domains, checked_key, replaced
 from conductorlite.engine.registry import Embedded
-from conductorlite.engine.turn_types import Along, Start, Taken, new_event
+from conductorlite.engine.turn_types import ExtraWrite, Start, TurnResult, new_event
 from conductorlite.engine.turns import Turns
 from conductorlite.engine.uploads import given_path, uploaded
 from conductorlite.language.templates import apply_workflow_input_template
@@ -30,7 +30,7 @@ __all__ = ["Control", "blocking_task", "open_task", "refuse_parked"]
 _BLOCKING: Final = frozenset({"WAIT", "HUMAN"})
 
 
-def refuse_parked(workflow_id: str, taken: Taken) -> None:
+def refuse_parked(workflow_id: str, taken: TurnResult) -> None:
     """Raise Parked when no turn was taken because the execution is parked."""
     if taken.parked is not None:
         raise Parked(f"{workflow_id}: is parked ({taken.parked}); resume it first, or terminate it")
@@ -66,11 +66,11 @@ class Control(Service):
         try:
             embedded = self._embedded(request)
             if path is not None:
-                given = Payload.of(uploaded(self._turns.outside, path, "WORKFLOW_INPUT"), where="input")
+                given = Payload.of(uploaded(self._turns.payload_store, path, "WORKFLOW_INPUT"), where="input")
             begins = self._begins(request, embedded, workflow_id or self.new_id(), given, now)
             row = begins.workflow
             event = new_event(row.workflow_id, EventKind.START, now, None if first is None else {"at": first})
-            self._turns.take(row.workflow_id, [event], started=begins)
+            self._turns.run_turn(row.workflow_id, [event], started=begins)
         except KeyTaken as taken:
             if request.idempotency_strategy is IdempotencyStrategy.RETURN_EXISTING:
                 return taken.workflow_id
@@ -78,7 +78,7 @@ class Control(Service):
         self._turns.registry.now_stored(begins.definitions)
         return row.workflow_id
 
-    def start_along(self, request: StartWorkflowRequest, workflow_id: str, now: int, address: str, along: Along) -> None:
+    def start_along(self, request: StartWorkflowRequest, workflow_id: str, now: int, address: str, extra_write: ExtraWrite) -> None:
         """Start an execution in one commit with `along`, or not at all; its end is reported to an `address`.
 
         Raises AlreadyExists, KeyTaken, and what refuses a start.
@@ -88,7 +88,7 @@ class Control(Service):
             if view.workflow(workflow_id) is not None:
                 raise AlreadyExists(f"an execution {workflow_id!r} exists already")
         begins = self._begins(request, self._embedded(request), workflow_id, given, now, address)
-        self._turns.begin(new_event(workflow_id, EventKind.START, now), begins, along)
+        self._turns.start_atomically(new_event(workflow_id, EventKind.START, now), begins, extra_write)
         self._turns.registry.now_stored(begins.definitions)
 
     def _embedded(self, request: StartWorkflowRequest) -> Embedded:
@@ -141,10 +141,10 @@ class Control(Service):
         # Stored with the first execution that uses it, in the same commit.
         return Start(workflow=row, definitions=self._turns.registry.not_stored(embedded), strategy=request.idempotency_strategy)
 
-    def verb(self, workflow_id: str, kind: EventKind, data: Mapping[str, Any] | None = None) -> Taken:
+    def verb(self, workflow_id: str, kind: EventKind, data: Mapping[str, Any] | None = None) -> TurnResult:
         """Hand an execution an event; raises ExecutionNotFound, Parked, Conflict, and TaskNotFound."""
         event = new_event(workflow_id, kind, self._clock.now(), data)
-        taken = self._turns.take(workflow_id, [event])
+        taken = self._turns.run_turn(workflow_id, [event])
         refuse_parked(workflow_id, taken)
         reply = taken.replies.get(event.event_id)
         if reply is not None and reply.outcome is Outcome.CONFLICT:
@@ -170,7 +170,7 @@ class Control(Service):
     def take_turn(self, workflow_id: str) -> None:
         """Take the execution's turn now, if anything is due. Raises ExecutionNotFound, InvariantBroken, and Parked."""
         self.row(workflow_id)
-        refuse_parked(workflow_id, self._turns.take(workflow_id))
+        refuse_parked(workflow_id, self._turns.run_turn(workflow_id))
 
     def row(self, workflow_id: str) -> Workflow:
         """An execution's row; raises ExecutionNotFound."""

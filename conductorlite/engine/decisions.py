@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from conductorlite.decide import decide
-from conductorlite.engine.payloads import Near
+from conductorlite.engine.payloads import TurnMemo
 from conductorlite.engine.reader import Lookups, StoreReader
 from conductorlite.model.decisions import Admission, Decision, Event
 from conductorlite.model.errors import (
@@ -20,7 +20,7 @@ from conductorlite.model.texts import error_text
 from conductorlite.plan.compile import Plan
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
 
-__all__ = ["Deciding", "Turn"]
+__all__ = ["Turn", "TurnDecider"]
 
 #: Due events one turn reads.
 _EVENTS: Final = 200
@@ -36,7 +36,7 @@ class Turn:
     now: int
 
 
-class Deciding(Lookups):
+class TurnDecider(Lookups):
     """Decides turns, and commits nothing."""
 
     #: When a record is replayed: what limits answered in the turn to come, except where nothing came of it.
@@ -49,21 +49,21 @@ class Deciding(Lookups):
         events: Sequence[Event],
         *,
         fresh: bool = False,
-        near: Near | None = None,
+        memo: TurnMemo | None = None,
     ) -> Turn:
         """What a turn decides on, for as long as the view is open, or beyond that once its reader has left it.
 
         A *fresh* workflow is about to be created: an event in an inbox of that id belongs to another one. An event in that of
         a parked one waits for its release.
         """
-        near = Near() if near is None else near
-        now = self.clock.now() if near.now is None else near.now
+        memo = TurnMemo() if memo is None else memo
+        now = self.clock.now() if memo.now is None else memo.now
         due = () if fresh or workflow.parked is not None else self.due(view, workflow, now)
         ordered = tuple(sorted((*due, *events), key=lambda event: event.order))
         plan = self.plans.plan(view, workflow)
         if plan.foreign:
-            self.entering(workflow, ordered, near)
-        reader = StoreReader(self, view, workflow, now, near)
+            self.entering(workflow, ordered, memo)
+        reader = StoreReader(self, view, workflow, now, memo)
         return Turn(plan=plan, reader=reader, events=ordered, now=now)
 
     def decide(self, turn: Turn) -> Decision:
@@ -94,19 +94,19 @@ class Deciding(Lookups):
             turn.now,
             environment=self.environment,
             bounds=self.bounds,
-            told=self.admissions,
+            recorded=self.admissions,
         )
 
-    def entering(self, workflow: Workflow, events: Sequence[Event], near: Near) -> None:
+    def entering(self, workflow: Workflow, events: Sequence[Event], memo: TurnMemo) -> None:
         """A turn that may run code of another author is about to be decided."""
 
     def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
         """The events of an inbox that a turn at `now` reads."""
         return view.due_events(workflow.workflow_id, now, _EVENTS)
 
-    def put_outside(self, decision: Decision, near: Near, inside: WritingTransaction | None = None) -> Decision:
+    def store_payloads(self, decision: Decision, memo: TurnMemo, inside: WritingTransaction | None = None) -> Decision:
         """The decision with what is past its soft barrier put into the payload storage; `inside` is a write that is open."""
-        decision, put = self.outside.put(decision, near, self.clock.now(), inside)
+        decision, put = self.payload_store.put(decision, memo, self.clock.now(), inside)
         for key, payload in put.items():
             self._payloads.put(key, payload)
         return decision

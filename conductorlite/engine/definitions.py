@@ -112,7 +112,7 @@ class Definitions(Service):
         # What is due comes first: it may move what the plan is about.
         self._control.row(workflow_id)
         if not dry_run:
-            self._turns.take(workflow_id)
+            self._turns.run_turn(workflow_id)
         with self._backend.reading() as view:
             row = view.workflow(workflow_id)
             if row is None:

@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from conductorlite.decide.draft.mailboxes import counted
+from conductorlite.decide.changeset.mailboxes import counted
 from conductorlite.model.clock import Clock
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import SchemaTooNew, StorageCorrupt, StorageError

@@ -126,7 +126,7 @@ class Events(Service):
             # Also when the store fails on the way: what was written so far is due.
             if written:
                 self._turns.wake()
-        self._turns.take_family(list(dict.fromkeys(written)))
+        self._turns.run_related(list(dict.fromkeys(written)))
         return done
 
     def _handled(self, handler: EventHandler, message: EventMessage, written: list[str]) -> list[EventExecution]:

@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from conductorlite.engine.causes import TOLD, listed, nulls, output_nulls, span_in_words
+from conductorlite.engine.causes import SHOWN, listed, nulls, output_nulls, span_in_words
 from conductorlite.engine.waits import (
     REOPENED_BY,
     TAKEN_BACK,
@@ -131,7 +131,7 @@ class Case(Waits):
             return
         known = any(task.reason and task.reason in (row.reason or "") for task in failed)
         yield self._say("ENDED", f"{text}: {row.reason}" if row.reason and not known else text, at=row.ended_at)
-        for task in failed[:TOLD]:
+        for task in failed[:SHOWN]:
             yield from self._failure(task)
         never = [ref for ref, place in self.places.items() if ref not in self.newest and place.compensates is None]
         if never:

@@ -120,8 +120,8 @@ class Holding:
         for task in tasks:
             with suppress(NotFound, InvariantBroken):
                 event = _event(task, "stopped", now)
-                if self._turns.take(task.workflow_id, [event]).parked is not None:
-                    self._turns.keep(task.workflow_id, [event])
+                if self._turns.run_turn(task.workflow_id, [event]).parked is not None:
+                    self._turns.hold_inbox(task.workflow_id, [event])
 
     def give_back_all_but(self, kept: Container[tuple[str, int]]) -> None:
         """Give back what this holder has and no thread works at; `kept` are ids and leases. Raises StorageErrors."""
@@ -218,7 +218,7 @@ class Holding:
                 with self._backend.reading() as view:
                     row = view.workflow(workflow_id)
                 if row is not None and row.owner == self._owner:
-                    self._turns.take(workflow_id)
+                    self._turns.run_turn(workflow_id)
 
 
 def _free(names: set[str]) -> str:

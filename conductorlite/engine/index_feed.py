@@ -107,7 +107,7 @@ class OwnFeeder:
             self._fill()
         except StorageCorrupt as error:
             log_store("the store's own index is rebuilt", error)
-            self.begin_anew()
+            self.reset()
             self._fill()
 
     def _fill(self) -> None:
@@ -129,7 +129,7 @@ class OwnFeeder:
             self.used = False
             return False
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Empty it and begin again."""
         with self._backend.reading() as view:
             feed = view.feed(FeedKind.OWN)
@@ -203,7 +203,7 @@ class Feeder:
         self._retry_at = 0
         self._damaged: str | None = None
         #: Whether the index was begun again, and must be fed though nothing has changed.
-        self._begun_anew = False
+        self._was_reset = False
         #: Up to where the batch before the next one went.
         self._after = 0
 
@@ -245,14 +245,14 @@ class Feeder:
     def _repair(self) -> None:
         try:
             self._damaged = self.index.start_over() or self._damaged
-            self._begun_anew = True
+            self._was_reset = True
         except Exception as error:
             self._failed(error, min(_LONGEST_REST, _FIRST_REST * 2**self._failures))
 
     def _index_batch(self) -> bool:
         with self._reading() as view:
             feed = view.feed(FeedKind.EXTERNAL)
-            if feed is not None and feed.complete and not self._begun_anew and not view.behind(FeedKind.EXTERNAL, 1):
+            if feed is not None and feed.complete and not self._was_reset and not view.behind(FeedKind.EXTERNAL, 1):
                 return False
         batch = Batch()
         with self.index.changing() as tx:
@@ -269,7 +269,7 @@ class Feeder:
             else:
                 tx.clear()
                 identity = tx.identity
-        self._begun_anew = False
+        self._was_reset = False
         with self._writing() as store:
             if store.feed(FeedKind.EXTERNAL) != feed:  # another process was first
                 return True

@@ -24,11 +24,11 @@ from conductorlite.model.statuses import (
 )
 from conductorlite.plan.compile import Node, Plan
 
-__all__ = ["INVARIANTS", "Finding", "Picture", "findings", "limit_findings"]
+__all__ = ["INVARIANTS", "ExecutionAudit", "Finding", "findings", "limit_findings"]
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class Picture:
+class ExecutionAudit:
     """One execution, whole, as it is stored."""
 
     workflow: Workflow
@@ -40,7 +40,7 @@ class Picture:
     #: What it and its tasks hold of limits, and wait for.
     members: Sequence[Member] = ()
     #: The plan with what was made at run time, by the grafts of tasks.
-    grown: Mapping[tuple[str, ...], Plan] = attrs.field(factory=dict)
+    extended: Mapping[tuple[str, ...], Plan] = attrs.field(factory=dict)
     #: Outgoing parts wait to be relayed: the queue may lag behind the rows.
     undelivered: bool = False
 
@@ -51,7 +51,7 @@ class Picture:
 
     def placed(self, task: Task) -> Node | None:
         """The node a row was made from; None when the execution has moved to a definition without it."""
-        return self.grown.get(task.grafts, self.plan).nodes.get(task.base_ref)
+        return self.extended.get(task.grafts, self.plan).nodes.get(task.base_ref)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -66,10 +66,10 @@ class Finding:
         return f"{self.workflow_id}: {self.law}: {self.text}"
 
 
-def one_live_attempt(picture: Picture) -> Iterator[str]:
+def one_live_attempt(audit: ExecutionAudit) -> Iterator[str]:
     """Of each reference only the last attempt is open, attempts are numbered without gaps, every older one is superseded."""
     by_ref: dict[str, list[Task]] = {}
-    for task in picture.attempts:
+    for task in audit.attempts:
         by_ref.setdefault(task.ref, []).append(task)
     for ref, tasks in by_ref.items():
         tasks.sort(key=lambda task: task.attempt)
@@ -82,21 +82,21 @@ def one_live_attempt(picture: Picture) -> Iterator[str]:
             yield f"{ref}: the last attempt is marked as superseded"
 
 
-def counters_equal_counts(picture: Picture) -> Iterator[str]:
+def counters_equal_counts(audit: ExecutionAudit) -> Iterator[str]:
     """`open` and `waiting` are what counting the rows gives."""
-    last = picture.last
+    last = audit.last
     live: dict[str | None, int] = {}
     for task in last.values():
         if task.live:
-            node = picture.placed(task)
+            node = audit.placed(task)
             scopes = () if node is None else node.scopes
             scope = last[printed_ref(scopes[-1][0], task.iterations[: scopes[-1][1]])] if scopes else None
             owner = scope.ref if scope is not None and scope.live else None
             live[owner] = live.get(owner, 0) + 1
-    if picture.workflow.open != live.get(None, 0):
-        yield f"the workflow counts {picture.workflow.open} live tasks, there are {live.get(None, 0)}"
+    if audit.workflow.open != live.get(None, 0):
+        yield f"the workflow counts {audit.workflow.open} live tasks, there are {live.get(None, 0)}"
     for task in last.values():
-        node = picture.placed(task)
+        node = audit.placed(task)
         if node is None:
             continue  # it had ended when the execution moved to a definition without it
         if task.open != live.get(task.ref, 0):
@@ -108,23 +108,23 @@ def counters_equal_counts(picture: Picture) -> Iterator[str]:
                 yield f"{task.ref}: waits for {task.waiting}, {waiting} have not ended"
 
 
-def nothing_of_the_ended(picture: Picture) -> Iterator[str]:
+def nothing_of_the_ended(audit: ExecutionAudit) -> Iterator[str]:
     """A task that has ended has no message, no timer, no deadline and no lease; an ended workflow has none at all."""
-    last = picture.last
-    ended = picture.workflow.status.terminal
-    for event in picture.inbox:
+    last = audit.last
+    ended = audit.workflow.status.terminal
+    for event in audit.inbox:
         task = last.get(event.ref or "")
-        if event.kind is EventKind.CONTINUE or event.kind in _LETTERS:
+        if event.kind is EventKind.CONTINUE or event.kind in _EVENTS:
             continue
-        if event.kind is EventKind.START and event.sender != picture.workflow.workflow_id:
+        if event.kind is EventKind.START and event.sender != audit.workflow.workflow_id:
             continue  # a parent that resumes its children writes to each, for one may have been ended before it began
         if ended or (event.ref is not None and (task is None or task.status.terminal)):
             yield f"{event.event_id} is still in the inbox"
-    for message in picture.messages:
+    for message in audit.messages:
         task = last.get(message.ref)
-        if not picture.undelivered and (task is None or task.status is not TaskStatus.SCHEDULED or ended):
+        if not audit.undelivered and (task is None or task.status is not TaskStatus.SCHEDULED or ended):
             yield f"{message.ref} is still offered in queue {message.queue!r}"
-    for task in picture.attempts:
+    for task in audit.attempts:
         if task.status.terminal:
             held = [name for name in DEADLINES if getattr(task, name) is not None]
             if held or task.lease or task.holder:
@@ -132,11 +132,11 @@ def nothing_of_the_ended(picture: Picture) -> Iterator[str]:
         elif task.holder is not None and not (task.status is TaskStatus.IN_PROGRESS and task.lease):
             yield f"{task.ref} is {task.status} with lease {task.lease}, and {task.holder} holds it"
         elif ended:
-            yield f"{task.ref} is {task.status} in a {picture.workflow.status} workflow"
+            yield f"{task.ref} is {task.status} in a {audit.workflow.status} workflow"
 
 
 #: What others send may come at any time; it is void in an ended workflow, and removed by the next turn.
-_LETTERS: Final = frozenset(
+_EVENTS: Final = frozenset(
     {EventKind.REPORT, EventKind.EXTEND_LEASE, EventKind.GIVE_BACK, EventKind.POLL, EventKind.PAUSE, EventKind.RESUME,
      EventKind.TERMINATE, EventKind.RETRY, EventKind.RESTART, EventKind.RERUN, EventKind.SKIP, EventKind.VARIABLES,
      EventKind.APPEND, EventKind.MIGRATE, EventKind.CHILD_ENDED, EventKind.CHILD_REOPENED, EventKind.STARTED,
@@ -144,15 +144,15 @@ _LETTERS: Final = frozenset(
 )  # fmt: skip
 
 
-def open_tasks_are_reachable(picture: Picture) -> Iterator[str]:
+def open_tasks_are_reachable(audit: ExecutionAudit) -> Iterator[str]:
     """Every SCHEDULED task is offered, every deadline has its timer at that instant, every running workflow can still move."""
-    if picture.workflow.status.terminal:
+    if audit.workflow.status.terminal:
         return
-    inbox = {event.event_id: event for event in picture.inbox}
-    offered = {message.ref: message for message in picture.messages}
-    for task in picture.last.values():
+    inbox = {event.event_id: event for event in audit.inbox}
+    offered = {message.ref: message for message in audit.messages}
+    for task in audit.last.values():
         if task.status is TaskStatus.SCHEDULED:
-            yield from _will_begin(picture, task, inbox, offered.get(task.ref))
+            yield from _will_begin(audit, task, inbox, offered.get(task.ref))
         if task.status.terminal:
             continue
         for name, kind in TIMERS.items():
@@ -162,36 +162,36 @@ def open_tasks_are_reachable(picture: Picture) -> Iterator[str]:
                 yield f"{task.ref}: deadline {name} at {at} has the timer {timer}"
             if at is None and timer is not None:
                 yield f"{task.ref}: the timer {kind} has no deadline"
-    workflow = picture.workflow
+    workflow = audit.workflow
     if workflow.timeout_at is not None and EventKind.WORKFLOW_TIMEOUT not in inbox:
         yield f"the workflow's timeout at {workflow.timeout_at} has no timer"
     if workflow.started_at and workflow.open == 0:
         yield "the workflow is RUNNING with nothing live"
 
 
-def _will_begin(picture: Picture, task: Task, inbox: Mapping[str, Event], message: Message | None) -> Iterator[str]:
+def _will_begin(audit: ExecutionAudit, task: Task, inbox: Mapping[str, Event], message: Message | None) -> Iterator[str]:
     """A SCHEDULED task is offered to workers; the retry of an operator that is put off has a timer instead."""
-    node = picture.placed(task)
+    node = audit.placed(task)
     if node is not None and node.operator:
         if f"{EventKind.ADMISSION}:{task.ref}" not in inbox:
             yield f"{task.ref} is SCHEDULED, and nothing begins it"
-        if message is not None and not picture.undelivered:
+        if message is not None and not audit.undelivered:
             yield f"{task.ref} is SCHEDULED, and is offered"
-    elif not picture.undelivered:
+    elif not audit.undelivered:
         if message is None:
             yield f"{task.ref} is SCHEDULED but not offered"
         elif (message.attempt, message.generation, message.due_at) != (task.attempt, task.generation, task.due_at):
             yield f"{task.ref} is offered as {message}"
 
 
-def events_are_the_owners(picture: Picture) -> Iterator[str]:
+def events_are_the_owners(audit: ExecutionAudit) -> Iterator[str]:
     """Events and messages are stored where the execution's owner, and no other engine, finds them."""
-    owner = picture.workflow.owner
-    for event in picture.inbox:
+    owner = audit.workflow.owner
+    for event in audit.inbox:
         if event.owner != owner:
             yield f"{event.event_id} is for {event.owner or 'everybody'}, the execution is {owner or 'everybody'}'s"
-    last = picture.last
-    for message in picture.messages:
+    last = audit.last
+    for message in audit.messages:
         task = last.get(message.ref)
         if task is not None and message.queue != queue_name(task.task_type, task.domain, owner):
             yield f"{message.ref} is offered in queue {message.queue!r}, where its execution's owner does not find it"
@@ -202,25 +202,25 @@ def _released(timer: Event) -> bool:
     return timer.due_at >= timer.posted_at
 
 
-def time_runs_forward(picture: Picture) -> Iterator[str]:
+def time_runs_forward(audit: ExecutionAudit) -> Iterator[str]:
     """The journal is numbered without gaps and its instants never go back; no row ends before it began."""
-    numbers = [line.n for line in picture.history]
-    if numbers != list(range(1, len(numbers) + 1)) or picture.workflow.history_seq != len(numbers):
-        yield f"the journal has {len(numbers)} lines, the workflow counts {picture.workflow.history_seq}"
-    instants = [line.at for line in picture.history]
+    numbers = [line.n for line in audit.history]
+    if numbers != list(range(1, len(numbers) + 1)) or audit.workflow.history_seq != len(numbers):
+        yield f"the journal has {len(numbers)} lines, the workflow counts {audit.workflow.history_seq}"
+    instants = [line.at for line in audit.history]
     if instants != sorted(instants):
         yield "the journal goes back in time"
-    for task in picture.attempts:
+    for task in audit.attempts:
         if task.ended_at and task.ended_at < max(task.started_at, task.scheduled_at):
             yield f"{task.ref} attempt {task.attempt} ends at {task.ended_at} before it begins"
 
 
-def transitions_are_in_the_table(picture: Picture) -> Iterator[str]:
+def transitions_are_in_the_table(audit: ExecutionAudit) -> Iterator[str]:
     """Every change the journal records is one the tables allow; terminal is terminal but for the verbs."""
     status: WorkflowStatus | None = None
     tasks: dict[tuple[str | None, int | None], TaskStatus] = {}
     reopened = False
-    for line in picture.history:
+    for line in audit.history:
         if line.kind is HistoryKind.WORKFLOW:
             after = WorkflowStatus(line.status)
             verbs = WORKFLOW_VERB_TRANSITIONS.get(status, frozenset()) if status is not None else frozenset()
@@ -231,10 +231,10 @@ def transitions_are_in_the_table(picture: Picture) -> Iterator[str]:
         elif line.kind is HistoryKind.VERB or line.status == "DROPPED":
             reopened = reopened or line.kind is HistoryKind.VERB
             gone = _dropped(line)
-            tasks = {key: told for key, told in tasks.items() if key[0] not in gone}
+            tasks = {key: recorded for key, recorded in tasks.items() if key[0] not in gone}
         elif line.kind is HistoryKind.MIGRATED:
             names = _renamed(line)
-            tasks = {(names.get(ref or "", ref), attempt): told for (ref, attempt), told in tasks.items()}
+            tasks = {(names.get(ref or "", ref), attempt): recorded for (ref, attempt), recorded in tasks.items()}
         elif line.kind is HistoryKind.TASK:
             key = (line.ref, line.attempt)
             before, now = tasks.get(key), TaskStatus(line.status)
@@ -252,7 +252,7 @@ def _renamed(line: HistoryEvent) -> dict[str, str]:
     return names
 
 
-class _Told(NamedTuple):
+class _Recorded(NamedTuple):
     """What the journal says last: of each attempt, of the workflow, and of each loop's round."""
 
     attempts: dict[tuple[str | None, int | None], HistoryEvent]
@@ -260,7 +260,7 @@ class _Told(NamedTuple):
     rounds: dict[str | None, int | None]
 
 
-def _replayed(history: Sequence[HistoryEvent]) -> _Told:
+def _replayed(history: Sequence[HistoryEvent]) -> _Recorded:
     statuses: dict[tuple[str | None, int | None], HistoryEvent] = {}
     workflow: HistoryEvent | None = None
     rounds: dict[str | None, int | None] = {}
@@ -271,63 +271,63 @@ def _replayed(history: Sequence[HistoryEvent]) -> _Told:
             workflow = line
         elif line.kind is HistoryKind.VERB or line.status == "DROPPED":
             gone = _dropped(line)
-            statuses = {key: told for key, told in statuses.items() if key[0] not in gone}
+            statuses = {key: recorded for key, recorded in statuses.items() if key[0] not in gone}
             if line.kind is HistoryKind.VERB:
                 rounds = {ref: number for ref, number in rounds.items() if ref not in gone}
         elif line.kind is HistoryKind.MIGRATED:
             names = _renamed(line)
-            statuses = {(names.get(ref or "", ref), attempt): told for (ref, attempt), told in statuses.items()}
+            statuses = {(names.get(ref or "", ref), attempt): recorded for (ref, attempt), recorded in statuses.items()}
             rounds = {names.get(ref or "", ref): number for ref, number in rounds.items()}
         elif line.kind is HistoryKind.ROUND:
             rounds[line.ref] = line.number
-    return _Told(statuses, workflow, rounds)
+    return _Recorded(statuses, workflow, rounds)
 
 
-def the_journal_replays_to_the_rows(picture: Picture) -> Iterator[str]:
+def the_journal_replays_to_the_rows(audit: ExecutionAudit) -> Iterator[str]:
     """What the journal says last of each attempt is what its row says."""
-    statuses, workflow, rounds = _replayed(picture.history)
-    if {(task.ref, task.attempt) for task in picture.attempts} != set(statuses):
+    statuses, workflow, rounds = _replayed(audit.history)
+    if {(task.ref, task.attempt) for task in audit.attempts} != set(statuses):
         yield "the journal and the rows name different attempts"
-    for task in picture.attempts:
-        told = statuses.get((task.ref, task.attempt))
-        if told is None:
+    for task in audit.attempts:
+        recorded = statuses.get((task.ref, task.attempt))
+        if recorded is None:
             continue
-        if told.status != task.status:
-            yield f"{task.ref} attempt {task.attempt} is {task.status}, the journal says {told.status}"
-        if task.status.terminal and told.payload is not None and told.payload != task.output:
+        if recorded.status != task.status:
+            yield f"{task.ref} attempt {task.attempt} is {task.status}, the journal says {recorded.status}"
+        if task.status.terminal and recorded.payload is not None and recorded.payload != task.output:
             yield f"{task.ref} attempt {task.attempt}: the journal has another output"
         if task.round != (rounds.get(task.ref) or 0):
             yield f"{task.ref} is in round {task.round}, the journal says {rounds.get(task.ref)}"
-    if workflow is None or workflow.status != picture.workflow.status:
-        yield f"the workflow is {picture.workflow.status}, the journal says {workflow and workflow.status}"
+    if workflow is None or workflow.status != audit.workflow.status:
+        yield f"the workflow is {audit.workflow.status}, the journal says {workflow and workflow.status}"
 
 
 def _dropped(line: HistoryEvent) -> set[str]:
     """References of which the line says that every attempt was removed."""
     # Other verbs have in their payload what callers gave them, of whatever names.
-    tells = line.status in ("RERUN", "RESTART", "DROPPED")
-    return set(line.payload.value.get("dropped", ())) if tells and line.payload is not None else set()
+    records = line.status in ("RERUN", "RESTART", "DROPPED")
+    return set(line.payload.value.get("dropped", ())) if records and line.payload is not None else set()
 
 
-def compensations_undo_what_completed(picture: Picture) -> Iterator[str]:
+def compensations_undo_what_completed(audit: ExecutionAudit) -> Iterator[str]:
     """What is undone had completed, once per row, last ended first, with nothing left out; nothing else runs meanwhile."""
-    workflow, last = picture.workflow, picture.last
-    undoing = [task for task in last.values() if _compensates(picture, task) is not None]
+    workflow, last = audit.workflow, audit.last
+    undoing = [task for task in last.values() if _compensates(audit, task) is not None]
     if not undoing and workflow.compensating is None:
         return
-    firsts = {task.ref: task.seq for task in picture.attempts if task.attempt == 0}
-    undone = [_undone_by(picture, task) for task in sorted(undoing, key=lambda task: firsts[task.ref])]
+    firsts = {task.ref: task.seq for task in audit.attempts if task.attempt == 0}
+    undone = [_undone_by(audit, task) for task in sorted(undoing, key=lambda task: firsts[task.ref])]
     done = [
         task
         for task in last.values()
-        if task.status in _DONE and (node := picture.placed(task)) is not None and node.compensation is not None
-        if not _nameless(picture, task, last)
+        if task.status in _DONE and (node := audit.placed(task)) is not None and node.compensation is not None
+        if not _nameless(audit, task, last)
     ]
     order = [task.ref for task in sorted(done, key=lambda task: (-task.ended_at, -task.seq))]
     if undone != order[: len(undone)]:
         yield f"{undone} are undone, what completed is to be undone in the order {order}"
     running = [task.ref for task in last.values() if not task.status.terminal]
-    if any(_compensates(picture, last[ref]) is None for ref in running) or len(running) > 1:
+    if any(_compensates(audit, last[ref]) is None for ref in running) or len(running) > 1:
         yield f"{running} are open while the workflow is compensated"
     if (workflow.compensating is None) is not workflow.status.terminal:
         yield f"the workflow is {workflow.status}, and its compensation is to end with {workflow.compensating}"
@@ -338,32 +338,32 @@ def compensations_undo_what_completed(picture: Picture) -> Iterator[str]:
 _DONE: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.COMPLETED_WITH_ERRORS})
 
 
-def _nameless(picture: Picture, task: Task, last: Mapping[str, Task]) -> bool:
+def _nameless(audit: ExecutionAudit, task: Task, last: Mapping[str, Task]) -> bool:
     """Whether the name of a task's compensation belongs to something else, so that it could not be undone."""
-    by = last.get(printed_ref(str(getattr(picture.placed(task), "compensation", None)), task.iterations))
-    return by is not None and (_compensates(picture, by) is None or _undone_by(picture, by) != task.ref)
+    by = last.get(printed_ref(str(getattr(audit.placed(task), "compensation", None)), task.iterations))
+    return by is not None and (_compensates(audit, by) is None or _undone_by(audit, by) != task.ref)
 
 
-def _undone_by(picture: Picture, task: Task) -> str:
-    return printed_ref(str(_compensates(picture, task)), task.iterations)
+def _undone_by(audit: ExecutionAudit, task: Task) -> str:
+    return printed_ref(str(_compensates(audit, task)), task.iterations)
 
 
-def _compensates(picture: Picture, task: Task) -> str | None:
-    node = picture.placed(task)
+def _compensates(audit: ExecutionAudit, task: Task) -> str | None:
+    node = audit.placed(task)
     return None if node is None else node.compensates
 
 
-def slots_are_those_of_the_rows(picture: Picture) -> Iterator[str]:
+def slots_are_those_of_the_rows(audit: ExecutionAudit) -> Iterator[str]:
     """What is PENDING in a line waits there, what has a slot is counted there, and nothing that has ended is."""
-    workflow = picture.workflow
-    coming = {event.data.value["holder"] for event in picture.inbox if event.kind is EventKind.GRANTED}
-    behind = picture.undelivered or any(event.kind is EventKind.CONTINUE for event in picture.inbox)
-    members = {(member.key, member.holder): member for member in picture.members}
-    told = {event.event_id for event in picture.inbox}
+    workflow = audit.workflow
+    coming = {event.data.value["holder"] for event in audit.inbox if event.kind is EventKind.GRANTED}
+    behind = audit.undelivered or any(event.kind is EventKind.CONTINUE for event in audit.inbox)
+    members = {(member.key, member.holder): member for member in audit.members}
+    recorded = {event.event_id for event in audit.inbox}
     wanted: dict[tuple[str, str], bool] = {}
     if workflow.rate_limit_key is not None:
         wanted[(workflow.rate_limit_key, workflow.workflow_id)] = workflow.rate_limited
-    for task in picture.attempts:
+    for task in audit.attempts:
         if task.limit_key is None:
             continue
         if task.status.terminal:
@@ -376,7 +376,7 @@ def slots_are_those_of_the_rows(picture: Picture) -> Iterator[str]:
         member = members.get(place)
         if member is None:
             yield f"{place[1]} is not known to {place[0]!r}"
-        elif member.state is MemberState.RESERVED and not waits and f"{EventKind.OFFER_ENDS}:{member.ref}" not in told:
+        elif member.state is MemberState.RESERVED and not waits and f"{EventKind.OFFER_ENDS}:{member.ref}" not in recorded:
             yield f"{place[1]} is offered, and nothing takes back what nobody takes"
         elif waits != (member.state is MemberState.WAITING) and not (waits and (place[1] in coming or behind)):
             yield f"{place[1]} {'waits' if waits else 'has its slot'}, but {place[0]!r} says {member.state}"
@@ -402,7 +402,7 @@ def limit_findings(limit: Limit, members: Sequence[Member]) -> list[Finding]:
 
 
 #: Every law, by name.
-INVARIANTS: Final[dict[str, Callable[[Picture], Iterator[str]]]] = {
+INVARIANTS: Final[dict[str, Callable[[ExecutionAudit], Iterator[str]]]] = {
     law.__name__: law
     for law in (
         one_live_attempt,
@@ -419,10 +419,10 @@ INVARIANTS: Final[dict[str, Callable[[Picture], Iterator[str]]]] = {
 }
 
 
-def findings(picture: Picture) -> list[Finding]:
+def findings(audit: ExecutionAudit) -> list[Finding]:
     """Everything that does not hold of one execution."""
     return [
-        Finding(law=name, workflow_id=picture.workflow.workflow_id, text=text)
+        Finding(law=name, workflow_id=audit.workflow.workflow_id, text=text)
         for name, law in INVARIANTS.items()
-        for text in law(picture)
+        for text in law(audit)
     ]

@@ -24,8 +24,8 @@ from conductorlite.model.executions import PollData, Workflow
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
 
 __all__ = [
+    "PollWrite",
     "Polls",
-    "Rider",
     "checked_domains",
     "checked_key",
     "checked_strategy",
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 #: Due events looked at for the event that begins an execution.
-_LETTERS: Final = 200
+_EVENTS: Final = 200
 
 
 def checked_key(key: str | None) -> str | None:
@@ -71,7 +71,7 @@ def replaced(view: ReadingTransaction, name: str, key: str | None, strategy: Ide
 
 def start_event(view: ReadingTransaction, workflow_id: str, now: int) -> Event | None:
     """The due event that brings an execution into being, or None."""
-    due = view.due_events(workflow_id, now, _LETTERS)
+    due = view.due_events(workflow_id, now, _EVENTS)
     return next((event for event in due if event.kind is EventKind.START), None)
 
 
@@ -217,15 +217,15 @@ class Polls:
                 self._waiting.pop(key, None)
 
 
-class Rider:
+class PollWrite:
     """Polls that ride along in the commit of a turn, if one is taken."""
 
     def __init__(self, polls: Sequence[PollData]) -> None:
         self.polls = polls
-        self.aboard = False
+        self.written = False
 
     def __call__(self, tx: WritingTransaction, _: Decision | None = None) -> None:
         """Write them, in whatever transaction comes first."""
-        if self.polls and not self.aboard:
+        if self.polls and not self.written:
             tx.record_polls(self.polls)
-            self.aboard = True
+            self.written = True

@@ -63,12 +63,12 @@ def log_decision(decision: Decision) -> None:
 def _warn(workflow: Workflow, decision: Decision) -> None:
     failed = [line for line in decision.history if line.kind is HistoryKind.TASK and line.status in _FAILED]
     rows = {(row.ref, row.attempt): row for row in (*decision.inserted, *decision.updated)} if failed else {}
-    told: set[str] = set()
+    logged: set[str] = set()
     for line in failed:
         row = rows.get((line.ref or "", line.attempt or 0))
-        if row is not None and _follows(row, told):
+        if row is not None and _follows(row, logged):
             continue
-        told.add(line.reason or "")
+        logged.add(line.reason or "")
         trace = f"\n{row.traceback.rstrip()}" if row is not None and row.traceback else ""
         text = f"{_name(workflow)}: {line.ref}, attempt {(line.attempt or 0) + 1}, {line.status}{_why(line.reason)}{trace}"
         _TASKS.warning("%s", text, extra=_about(workflow, line.ref, line.attempt))
@@ -77,18 +77,18 @@ def _warn(workflow: Workflow, decision: Decision) -> None:
             of = "" if line.ref is None else f"{line.ref}, attempt {(line.attempt or 0) + 1}, "
             text = f"{_name(workflow)}: {of}ALERT{_why(line.reason)}"
             _TASKS.warning("%s", text, extra=_about(workflow, line.ref, line.attempt))
-        elif line.kind is HistoryKind.WORKFLOW and line.status in _ENDED_BADLY and not told and not _is_told(workflow):
+        elif line.kind is HistoryKind.WORKFLOW and line.status in _ENDED_BADLY and not logged and not _is_logged(workflow):
             _WORKFLOWS.warning("%s: %s%s", _name(workflow), line.status, _why(line.reason), extra=_about(workflow))
 
 
-def _follows(row: Task, told: set[str]) -> bool:
+def _follows(row: Task, logged: set[str]) -> bool:
     """Whether an attempt failed only because something that was logged has."""
     if row.task_type not in _CONTAINERS:
         return False
-    return bool(told) or (row.sub_workflow_id is not None and row.status is not TaskStatus.TIMED_OUT)
+    return bool(logged) or (row.sub_workflow_id is not None and row.status is not TaskStatus.TIMED_OUT)
 
 
-def _is_told(workflow: Workflow) -> bool:
+def _is_logged(workflow: Workflow) -> bool:
     # Its task was logged by an earlier turn: by that of the task's last attempt, or of the last one to be undone.
     return bool(workflow.failed_refs)
 

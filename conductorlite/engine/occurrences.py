@@ -15,7 +15,7 @@ import attrs
 from conductorlite.language.cron import crons_of, latest, next_after
 from conductorlite.model.schedules import Backfill, OverlapPolicy, Progress, ScheduledRun, ScheduleOutcome, WorkflowSchedule
 
-__all__ = ["Step", "id_of", "input_of", "noted", "started", "step", "waits_for_an_end", "wakes_at"]
+__all__ = ["ScheduleStep", "id_of", "input_of", "noted", "started", "step", "waits_for_an_end", "wakes_at"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -28,7 +28,7 @@ def id_of(name: str, instant: int) -> str:
 
 def input_of(schedule: WorkflowSchedule, instant: int, now: int, workflow_id: str) -> dict[str, Any]:
     """The input of that execution: what the schedule gives, and what Conductor's scheduler puts beside it."""
-    told = {
+    added = {
         "_startedByScheduler": schedule.name,
         "_scheduledTime": instant,
         "_executedTime": now,
@@ -43,9 +43,9 @@ def input_of(schedule: WorkflowSchedule, instant: int, now: int, workflow_id: st
             zone_id=one.zone_id,
         )
         if len(crons) == 1 or next_after(alone, instant - 1) == instant:
-            told["_schedulerCron"] = f"{one.cron_expression} {one.zone_id}"
+            added["_schedulerCron"] = f"{one.cron_expression} {one.zone_id}"
             break
-    return {**schedule.start_workflow_request.input, **told}
+    return {**schedule.start_workflow_request.input, **added}
 
 
 #: Decisions a schedule remembers.
@@ -56,7 +56,7 @@ _BUFFER: Final = 1000
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class Step:
+class ScheduleStep:
     """Where the schedule stands afterwards; the instant to start for (None: none), what is to be terminated before, and
     whether what is started has to be looked at later."""
 
@@ -66,27 +66,29 @@ class Step:
     tracked: bool = False
 
 
-def step(schedule: WorkflowSchedule, progress: Progress, now: int, running: tuple[str, ...]) -> Step:
+def step(schedule: WorkflowSchedule, progress: Progress, now: int, running: tuple[str, ...]) -> ScheduleStep:
     """The next step at `now`, when of the executions in `progress.running` these are still running."""
     progress = attrs.evolve(progress, running=running)
     if not progress.paused and progress.next_at is not None and progress.next_at <= now:
         return _due(schedule, progress, progress.next_at, now)
     if progress.buffered and not progress.paused and not running:
         rest = attrs.evolve(progress, buffered=progress.buffered[1:])
-        return Step(progress=rest, start=progress.buffered[0], tracked=schedule.overlap_policy is not OverlapPolicy.ALLOW_ALL)
+        return ScheduleStep(
+            progress=rest, start=progress.buffered[0], tracked=schedule.overlap_policy is not OverlapPolicy.ALLOW_ALL
+        )
     if progress.backfills and not _held(schedule, progress):
         return _filled(schedule, progress, progress.backfills[0], now)
-    return Step(progress=progress)
+    return ScheduleStep(progress=progress)
 
 
-def _due(schedule: WorkflowSchedule, progress: Progress, first: int, now: int) -> Step:
+def _due(schedule: WorkflowSchedule, progress: Progress, first: int, now: int) -> ScheduleStep:
     """An instant has come due, or several."""
     grace = schedule.misfire_grace_ms
     if schedule.run_catchup_schedule_instances:
         if grace is not None and first < now - grace:
             progress = _missed(progress, first, now, f"more than {grace} ms late")
             late = now - grace - 1
-            return Step(progress=attrs.evolve(progress, after=late, next_at=next_after(schedule, late)))
+            return ScheduleStep(progress=attrs.evolve(progress, after=late, next_at=next_after(schedule, late)))
         instant, following = first, next_after(schedule, first)
     else:
         instant, following = latest(schedule, first, now)
@@ -94,31 +96,31 @@ def _due(schedule: WorkflowSchedule, progress: Progress, first: int, now: int) -
             progress = _missed(progress, first, now, "later ones were due as well")
         if grace is not None and instant < now - grace:
             progress = _missed(progress, instant, now, f"more than {grace} ms late")
-            return Step(progress=attrs.evolve(progress, after=instant, next_at=following))
+            return ScheduleStep(progress=attrs.evolve(progress, after=instant, next_at=following))
     return _accepted(schedule.overlap_policy, attrs.evolve(progress, after=instant, next_at=following), instant, now)
 
 
-def _accepted(policy: OverlapPolicy, progress: Progress, instant: int, now: int) -> Step:
+def _accepted(policy: OverlapPolicy, progress: Progress, instant: int, now: int) -> ScheduleStep:
     """What the overlap policy makes of an instant."""
     if policy is OverlapPolicy.ALLOW_ALL:
-        return Step(progress=progress, start=instant)
+        return ScheduleStep(progress=progress, start=instant)
     if policy is OverlapPolicy.TERMINATE_OTHER:
-        return Step(progress=attrs.evolve(progress, running=()), start=instant, terminate=progress.running, tracked=True)
+        return ScheduleStep(progress=attrs.evolve(progress, running=()), start=instant, terminate=progress.running, tracked=True)
     if not progress.running and not progress.buffered:
-        return Step(progress=progress, start=instant, tracked=True)
+        return ScheduleStep(progress=progress, start=instant, tracked=True)
     if policy is OverlapPolicy.SKIP:
-        return Step(progress=_skipped(progress, instant, now, "an earlier one was still running"))
+        return ScheduleStep(progress=_skipped(progress, instant, now, "an earlier one was still running"))
     if len(progress.buffered) >= (_BUFFER if policy is OverlapPolicy.BUFFER_ALL else 1):
-        return Step(progress=_skipped(progress, instant, now, "the buffer was full"))
-    return Step(progress=attrs.evolve(progress, buffered=tuple(sorted((*progress.buffered, instant)))))
+        return ScheduleStep(progress=_skipped(progress, instant, now, "the buffer was full"))
+    return ScheduleStep(progress=attrs.evolve(progress, buffered=tuple(sorted((*progress.buffered, instant)))))
 
 
-def _filled(schedule: WorkflowSchedule, progress: Progress, backfill: Backfill, now: int) -> Step:
+def _filled(schedule: WorkflowSchedule, progress: Progress, backfill: Backfill, now: int) -> ScheduleStep:
     """The next instant of the first backfill."""
     instant = next_after(schedule, backfill.after)
     rest = progress.backfills[1:]
     if instant is None or instant > backfill.until:
-        return Step(progress=attrs.evolve(progress, backfills=rest))
+        return ScheduleStep(progress=attrs.evolve(progress, backfills=rest))
     progress = attrs.evolve(progress, backfills=(attrs.evolve(backfill, after=instant), *rest))
     return _accepted(_policy(schedule, backfill), progress, instant, now)
 

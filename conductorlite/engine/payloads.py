@@ -18,16 +18,16 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.decide.draft.barriers import Barriers
+from conductorlite.decide.changeset.barriers import Barriers
 from conductorlite.engine.turn_types import stored_pages
 from conductorlite.model.canonical import ExternalPayload, Payload, size_of
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import ConductorliteError, InvalidInput, PayloadLost, PayloadUnavailable
 from conductorlite.model.texts import error_text
 from conductorlite.store.ports import Backend, PayloadCodec, PayloadStorage, ReadingTransaction, WritingTransaction
-from conductorlite.store.tables import LoosePayload, StoredPayload
+from conductorlite.store.tables import OrphanPayload, StoredPayload
 
-__all__ = ["Elsewhere", "Near", "Outside", "PayloadSweep", "as_unavailable"]
+__all__ = ["PayloadStore", "PayloadSweep", "PayloadsRequired", "TurnMemo", "as_unavailable"]
 
 #: Loose payloads, or objects of a listing, that are looked at in one transaction.
 _PAGE: Final = 200
@@ -46,7 +46,7 @@ class PayloadSweep:
     found: int = 0
 
 
-class Elsewhere(Exception):
+class PayloadsRequired(Exception):
     """Internal: a turn needs documents of the payload storage; they are fetched after its transaction, and it begins again."""
 
     def __init__(self, externals: Iterable[ExternalPayload]) -> None:
@@ -54,7 +54,7 @@ class Elsewhere(Exception):
         super().__init__(self.externals)
 
 
-class Near:
+class TurnMemo:
     """What a turn keeps however often it begins again: documents of the payload storage, why others cannot be read, by hash,
     and what scripts have answered.
 
@@ -76,7 +76,7 @@ class Near:
         self.deaths = 0
 
 
-class Outside:
+class PayloadStore:
     """The payload storage of one engine; without a storage everything stays in the store."""
 
     def __init__(self, backend: Backend, storage: PayloadStorage | None, codec: PayloadCodec | None, barriers: Barriers) -> None:
@@ -90,7 +90,7 @@ class Outside:
     # ------------------------------------------------------------------ out
 
     def put(
-        self, decision: Decision, near: Near, now: int, inside: WritingTransaction | None = None
+        self, decision: Decision, memo: TurnMemo, now: int, inside: WritingTransaction | None = None
     ) -> tuple[Decision, dict[str, Payload]]:
         """The decision with what is past its soft barrier put into the storage, and the payloads that were, by key.
 
@@ -103,14 +103,14 @@ class Outside:
         placed = {text.digest: self._place(text) for text in heavy}
         known = self._known(workflow_id, placed, inside)
         new = [text for text in heavy if text.digest not in known]
-        self._loosen([LoosePayload(key=placed[text.digest].key, workflow_id=workflow_id, at=now) for text in new], inside)
+        self._loosen([OrphanPayload(key=placed[text.digest].key, workflow_id=workflow_id, at=now) for text in new], inside)
         for text in new:
             key = placed[text.digest].key
-            if key not in near.put:
+            if key not in memo.put:
                 data = text.whole().encode()
                 with as_unavailable(f"payload {key} could not be stored"):
                     self.storage.put(key, data if self.codec is None else self.codec.encode(data))
-                near.put.add(key)
+                memo.put.add(key)
         rest = tuple(text for text in decision.texts if text.digest not in placed)
         externals = tuple(one for digest, one in placed.items() if digest not in known)
         shown = {placed[text.digest].key: Payload(text.text, external=placed[text.digest]) for text in new}
@@ -122,12 +122,12 @@ class Outside:
         with self.backend.reading() as view:
             return frozenset(view.externals(workflow_id, digests))
 
-    def _loosen(self, loose: list[LoosePayload], inside: WritingTransaction | None) -> None:
+    def _loosen(self, loose: list[OrphanPayload], inside: WritingTransaction | None) -> None:
         if inside is not None:
-            inside.loosen(loose)
+            inside.mark_orphan(loose)
         elif loose:
             with self.backend.writing() as tx:
-                tx.loosen(loose)
+                tx.mark_orphan(loose)
 
     def _place(self, payload: Payload) -> ExternalPayload:
         suffix = "" if self.codec is None else f".{self.codec.key_id}"
@@ -164,13 +164,13 @@ class Outside:
         except Exception as error:
             raise PayloadLost(key, f"cannot be decoded: {error_text(error)}") from error
 
-    def fetch(self, near: Near, externals: Iterable[ExternalPayload]) -> None:
+    def fetch(self, memo: TurnMemo, externals: Iterable[ExternalPayload]) -> None:
         """Have documents at hand, or why they cannot be read; raises PayloadUnavailable."""
         for external in externals:
             try:
-                near.payloads[external.digest] = Payload(self.text(external), external=external)
+                memo.payloads[external.digest] = Payload(self.text(external), external=external)
             except PayloadLost as lost:
-                near.lost[external.digest] = lost
+                memo.lost[external.digest] = lost
 
     # ------------------------------------------------------------------ away
 
@@ -184,7 +184,7 @@ class Outside:
                 strange = {one.key for one in page} - view.known_externals(one.key for one in page)
             if strange:
                 with self.backend.writing() as tx:
-                    tx.loosen([LoosePayload(key=key, workflow_id="", at=now) for key in sorted(strange)])
+                    tx.mark_orphan([OrphanPayload(key=key, workflow_id="", at=now) for key in sorted(strange)])
                 found += len(strange)
         return PayloadSweep(deleted=self._delete_loose(self.storage, now - grace_ms), found=found)
 
@@ -209,7 +209,7 @@ class Outside:
             if not wanted and at is not None:
                 with as_unavailable(f"payload {key} could not be deleted"):
                     storage.delete(key)
-            tx.tighten(key, until)
+            tx.unmark_orphan(key, until)
             return not wanted and at is not None
 
     def left_by(self, view: ReadingTransaction, workflow_id: str) -> tuple[str, ...]:

@@ -26,11 +26,11 @@ import attrs
 
 from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.holders import Holding
-from conductorlite.engine.keys import Polls, Rider
+from conductorlite.engine.keys import Polls, PollWrite
 from conductorlite.engine.logs import log_store
 from conductorlite.engine.reports import Reports
 from conductorlite.engine.secrets import Secrecy
-from conductorlite.engine.turn_types import Along, new_event
+from conductorlite.engine.turn_types import ExtraWrite, new_event
 from conductorlite.engine.turns import Turns
 from conductorlite.model.decisions import Decision, EventKind, Message, Outcome, queue_name
 from conductorlite.model.errors import (
@@ -108,13 +108,13 @@ class Polling(Service):
         queue = queue_name(task_type, domain or None, self._owner)
         now = self._clock.now()
         poll = PollData(queue_name=task_type, domain=domain or None, worker_id=worker_id, last_poll_time=now)
-        rider = Rider(self.polls.noted(poll))
+        poll_write = PollWrite(self.polls.noted(poll))
         noted = [] if noted is None else noted
         whole: list[Task] = []
         try:
-            for found in self._take_offered(queue, worker_id, count, rider, hand, noted):
+            for found in self._take_offered(queue, worker_id, count, poll_write, hand, noted):
                 whole += self._handed_whole(found)
-            self._record(rider)
+            self._record(poll_write)
         except BaseException as error:
             if not whole or not isinstance(error, ConductorliteError):
                 self.give_up(noted)
@@ -138,25 +138,25 @@ class Polling(Service):
             with suppress(ValueError):
                 self._owed.remove(task)
 
-    def _record(self, rider: Rider) -> None:
+    def _record(self, poll_write: PollWrite) -> None:
         """Write polls that no turn has taken along. A busy or full store is no error: a later poll is written instead."""
-        if not rider.polls:
+        if not poll_write.polls:
             return
-        if not rider.aboard:
+        if not poll_write.written:
             try:
                 with self._backend.writing() as tx:
-                    rider(tx)
+                    poll_write(tx)
             except (StorageBusy, StorageFull):
                 return
-        self.polls.wrote(rider.polls)
+        self.polls.wrote(poll_write.polls)
 
     def _take_offered(
-        self, queue: str, worker_id: str | None, count: int, along: Along, hand: Hand | None, noted: list[Task]
+        self, queue: str, worker_id: str | None, count: int, extra_write: ExtraWrite, hand: Hand | None, noted: list[Task]
     ) -> list[tuple[Task, Workflow]]:
         """What could be taken: fewer, when the store fails after the first."""
         taken: list[tuple[Task, Workflow]] = []
         try:
-            self._take_each(queue, worker_id, count, along, hand, noted, taken)
+            self._take_each(queue, worker_id, count, extra_write, hand, noted, taken)
         except ConductorliteError:
             if not taken:
                 raise
@@ -167,7 +167,7 @@ class Polling(Service):
         queue: str,
         worker_id: str | None,
         count: int,
-        along: Along,
+        extra_write: ExtraWrite,
         hand: Hand | None,
         noted: list[Task],
         taken: list[tuple[Task, Workflow]],
@@ -187,7 +187,7 @@ class Polling(Service):
             for message in offered:
                 if len(taken) == count:
                     break
-                found = None if message in passed else self.take_message(message, worker_id, along, hand, noted)
+                found = None if message in passed else self.take_message(message, worker_id, extra_write, hand, noted)
                 if found is not None:
                     taken.append(found)
                 else:
@@ -207,7 +207,7 @@ class Polling(Service):
                 event = new_event(member.workflow_id, EventKind.WINDOW_MOVES, self._clock.now(), {"key": key, "polled": queue})
                 event = attrs.evolve(event, event_id=f"{EventKind.WINDOW_MOVES}:{key}:{queue}", sender=key)
                 with suppress(ExecutionNotFound, InvariantBroken):
-                    if self._turns.take(member.workflow_id, [event]).parked is None:
+                    if self._turns.run_turn(member.workflow_id, [event]).parked is None:
                         break
             if not self._backend.one_commit:
                 self._relayed()
@@ -225,12 +225,12 @@ class Polling(Service):
                 return
             with self._backend.writing() as tx:
                 tx.deliver(items)
-            self._turns.take_family(list(dict.fromkeys(event.workflow_id for item in items for event in item.outgoing.posted)))
+            self._turns.run_related(list(dict.fromkeys(event.workflow_id for item in items for event in item.outgoing.posted)))
 
     def _handed_whole(self, found: tuple[Task, Workflow]) -> list[Task]:
         with suppress(TaskNotFound):  # ended and removed by another process since
-            near = self._at_hand(found[0])
-            handed = near if self._secrecy is None or near is None else self._handed(near, found[1])
+            memo = self._at_hand(found[0])
+            handed = memo if self._secrecy is None or memo is None else self._handed(memo, found[1])
             return [] if handed is None else [handed]
         return []
 
@@ -260,7 +260,7 @@ class Polling(Service):
         event = self._reports.report_event(task, result, merge=status is TaskStatus.IN_PROGRESS)
         # Where even its output cannot be read, it is left to its response timeout.
         with suppress(PayloadUnavailable):
-            self._turns.take(task.workflow_id, [event])
+            self._turns.run_turn(task.workflow_id, [event])
         return None
 
     def _handed(self, task: Task, row: Workflow) -> Task | None:
@@ -268,7 +268,7 @@ class Polling(Service):
         if self._secrecy is None:
             return task
         with self._backend.reading() as view:
-            node = self._turns.plans.grown(view, row, task.grafts).nodes[task.base_ref]
+            node = self._turns.plans.extended(view, row, task.grafts).nodes[task.base_ref]
         handed = self._secrecy.handed(task, node)
         if isinstance(handed, Task):
             return handed
@@ -290,7 +290,7 @@ class Polling(Service):
         self,
         message: Message,
         worker_id: str | None,
-        along: Along | None = None,
+        extra_write: ExtraWrite | None = None,
         hand: Hand | None = None,
         noted: list[Task] | None = None,
     ) -> tuple[Task, Workflow] | None:
@@ -308,13 +308,13 @@ class Polling(Service):
         )
 
         def note(tx: WritingTransaction, decision: Decision) -> None:
-            if along is not None:
-                along(tx, decision)
+            if extra_write is not None:
+                extra_write(tx, decision)
             if noted is not None:
                 noted.extend(task for task in decision.updated if _taken_by(message, task))
 
         try:
-            taken = self._turns.take(message.workflow_id, [event], along=note)
+            taken = self._turns.run_turn(message.workflow_id, [event], extra_write=note)
         except ExecutionNotFound:
             with self._backend.writing() as tx:
                 tx.discard([message])

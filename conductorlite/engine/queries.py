@@ -151,7 +151,7 @@ class Queries(Service):
     def _below(self, workflow: Workflow) -> dict[str, tuple[Workflow, Sequence[Event]]]:
         """The executions that the first open tasks wait for, and what the first one in each waits for, down to the last."""
         found: dict[str, tuple[Workflow, Sequence[Event]]] = {}
-        waiting = _waited_for(workflow)[:_TOLD]
+        waiting = _waited_for(workflow)[:_SHOWN]
         while waiting:
             child = waiting.pop()
             try:
@@ -165,7 +165,7 @@ class Queries(Service):
 
 
 #: Sub-workflows looked into for what an execution waits for.
-_TOLD = 5
+_SHOWN = 5
 
 
 def _moved(line: HistoryEvent) -> bool:

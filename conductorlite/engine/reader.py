@@ -14,11 +14,11 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from conductorlite.decide.draft.view import Bounds
+from conductorlite.decide.changeset.view import Bounds
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import last_polls
-from conductorlite.engine.payloads import Elsewhere, Near, Outside
+from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
 from conductorlite.engine.registry import Registry
 from conductorlite.language.processes import NoHelper, ScriptCut, ScriptTimedOut, patience, without_helpers
 from conductorlite.language.values import Json
@@ -67,7 +67,7 @@ class Lookups:
         registry: Registry,
         environment: Mapping[str, str],
         bounds: Bounds,
-        outside: Outside,
+        payload_store: PayloadStore,
         driven: Driven | None = None,
     ) -> None:
         self.clock = clock
@@ -76,7 +76,7 @@ class Lookups:
         #: What embeds definitions made at run time, and those known by name only.
         self.registry = registry
         #: The documents in the payload storage.
-        self.outside = outside
+        self.payload_store = payload_store
         #: For how long the store was driven; None: default deadlines count by the clock.
         self.driven = driven
         self.environment = dict(environment)
@@ -97,10 +97,10 @@ class Lookups:
         self._resolved.put(digest, definitions)
         return digest
 
-    def fetch(self, near: Near, externals: Iterable[ExternalPayload]) -> None:
+    def fetch(self, memo: TurnMemo, externals: Iterable[ExternalPayload]) -> None:
         """Have documents of the payload storage at hand, outside any transaction; raises PayloadUnavailable."""
-        self.outside.fetch(near, externals)
-        for payload in near.payloads.values():
+        self.payload_store.fetch(memo, externals)
+        for payload in memo.payloads.values():
             if payload.external is not None:
                 self._payloads.put(payload.external.key, payload)
 
@@ -119,7 +119,7 @@ class Lookups:
         absent = held.keys() - known.keys()
         if absent:
             for digest, external in view.externals(workflow_id, absent).items():
-                known[digest] = self._payloads.get(external.key) or self.outside.lazy(external)
+                known[digest] = self._payloads.get(external.key) or self.payload_store.lazy(external)
             if absent - known.keys():
                 raise StorageCorrupt(f"{workflow_id}: payload {min(absent - known.keys())} is missing")
         return known
@@ -128,7 +128,7 @@ class Lookups:
 class StoreReader:
     """Reads for one turn."""
 
-    def __init__(self, lookups: Lookups, view: ReadingTransaction, workflow: Workflow, now: int, near: Near) -> None:
+    def __init__(self, lookups: Lookups, view: ReadingTransaction, workflow: Workflow, now: int, memo: TurnMemo) -> None:
         self.workflow = workflow
         #: What the store raised, if it did: whatever became of that in the decision, it holds for nothing.
         self.failure: Exception | None = None
@@ -139,9 +139,9 @@ class StoreReader:
         self._id = workflow.workflow_id
         self._now = now
         self._read_at = steady(lookups.clock)
-        self._near = near
+        self._memo = memo
         self._tasks: dict[str, Task | None] = {}
-        self._payloads: dict[str, Payload] = dict(near.payloads)
+        self._payloads: dict[str, Payload] = dict(memo.payloads)
         self._lines: dict[str, tuple[int, Line]] = {}
         self._embedded: dict[str, Embedding] = {}
         #: Every other answer, by what was asked.
@@ -160,7 +160,7 @@ class StoreReader:
         try:
             if self._view is not None:
                 return read(self._view)
-            with self._lookups.outside.backend.reading() as view:
+            with self._lookups.payload_store.backend.reading() as view:
                 self._compare(view)
                 return read(view)
         except Exception as error:
@@ -219,7 +219,7 @@ class StoreReader:
         asked += [partial(self.left, event) for event in left if ("left", event.event_id) not in self._known]
         digests = {one.digest for one in payloads if one.text is None}
         if digests:
-            digests -= self._payloads.keys() | self._near.lost.keys()
+            digests -= self._payloads.keys() | self._memo.lost.keys()
         if digests:
             asked.append(partial(self._read_payloads, digests))
         if asked:
@@ -296,7 +296,7 @@ class StoreReader:
             return payload
         if payload.digest not in self._payloads:
             self.prefetch(payloads=(payload,))
-        lost = self._near.lost.get(payload.digest)
+        lost = self._memo.lost.get(payload.digest)
         if lost is not None:
             raise lost.with_traceback(None)
         return self._payloads[payload.digest]
@@ -312,12 +312,12 @@ class StoreReader:
             return
         try:
             if self._view is not None:
-                raise Elsewhere(far)
-            self._lookups.fetch(self._near, far)
+                raise PayloadsRequired(far)
+            self._lookups.fetch(self._memo, far)
         except Exception as error:
             self.failure = error
             raise
-        self._payloads.update(self._near.payloads)
+        self._payloads.update(self._memo.payloads)
 
     # ------------------------------------------------------------------ the inbox, limits, polls
 
@@ -371,27 +371,27 @@ class StoreReader:
             row = attrs.evolve(self.workflow, definition_hash=definition_hash)
             made = {digest: text for one in self._embedded.values() for digest, text in one.texts.items()}
             found = self._lookups.plans.kept(row, grafts) or self._ask(
-                lambda view: self._lookups.plans.grown(view, row, grafts, made)
+                lambda view: self._lookups.plans.extended(view, row, grafts, made)
             )
             self._known[asked] = found
         return found
 
     def script(self, seed: str, values: Mapping[str, Json], now: int, ask: Callable[[], Json]) -> Json:
         """See `Reader.script`; what needs a process is not carried out while the view is open, and raises NoHelper then."""
-        told = self._lookups.cut
-        for cut, late, said in told or ():
+        recorded = self._lookups.cut
+        for cut, late, said in recorded or ():
             if cut == seed:
                 raise (ScriptTimedOut if late else ScriptCut)(said)
         if self._view is None:
-            with patience(told is not None):
+            with patience(recorded is not None):
                 return self._answered(seed, values, now, ask)
-        known = self._near.answers.get(seed) if self._near.answers else None
+        known = self._memo.answers.get(seed) if self._memo.answers else None
         if known is not None and known[:2] == (values, now):
             if isinstance(known[2], ConductorliteError):
                 raise known[2].with_traceback(None)
             return known[2]
         try:
-            with patience(told is not None), without_helpers():
+            with patience(recorded is not None), without_helpers():
                 return ask()
         except NoHelper as error:
             self.failure = error
@@ -406,6 +406,6 @@ class StoreReader:
             answer = error
             raise
         finally:
-            if self._near.now is not None:
-                self._near.answers[seed] = (values, now, answer)
+            if self._memo.now is not None:
+                self._memo.answers[seed] = (values, now, answer)
         return answer

@@ -75,7 +75,7 @@ class Plans:
 
     def __init__(self) -> None:
         self._plans: Cache[tuple[str, Semantics], Plan] = Cache(256)
-        self._grown: Cache[tuple[str, Semantics, tuple[str, ...]], Plan] = Cache(64)
+        self._extended: Cache[tuple[str, Semantics, tuple[str, ...]], Plan] = Cache(64)
 
     def plan(self, view: ReadingTransaction, workflow: Workflow) -> Plan:
         """The compiled plan of an execution's embedded definition; raises StorageCorrupt when that is missing."""
@@ -85,21 +85,21 @@ class Plans:
         """A definition that an execution made at run time; raises StorageCorrupt when it is missing."""
         return self._plan(view, workflow, digest, _NOTHING_MADE).definition
 
-    def grown(
+    def extended(
         self, view: ReadingTransaction, workflow: Workflow, chain: tuple[str, ...], made: Mapping[str, str] = _NOTHING_MADE
     ) -> Plan:
         """The plan with the definitions of these hashes grown into it; `made` are texts that are not stored yet."""
         plan = self.kept(workflow, chain)
         if plan is None:
             inner = self._plan(view, workflow, chain[-1] if chain else workflow.definition_hash, made)
-            plan = self._grafted(workflow, chain, self.grown(view, workflow, chain[:-1], made), inner) if chain else inner
+            plan = self._grafted(workflow, chain, self.extended(view, workflow, chain[:-1], made), inner) if chain else inner
         return plan
 
     def kept(self, workflow: Workflow, chain: tuple[str, ...]) -> Plan | None:
         """The same without a look into the store, if it was asked for before, or all that it is made of."""
         if not chain:
             return self._plans.get((workflow.definition_hash, workflow.semantics))
-        plan = self._grown.get((workflow.definition_hash, workflow.semantics, chain))
+        plan = self._extended.get((workflow.definition_hash, workflow.semantics, chain))
         if plan is None:
             inner, outer = self._plans.get((chain[-1], workflow.semantics)), self.kept(workflow, chain[:-1])
             if inner is not None and outer is not None:
@@ -108,7 +108,7 @@ class Plans:
 
     def _grafted(self, workflow: Workflow, chain: tuple[str, ...], outer: Plan, inner: Plan) -> Plan:
         plan = grafted(outer, inner.definition.tasks[0].task_reference_name, chain[-1], inner)
-        self._grown.put((workflow.definition_hash, workflow.semantics, chain), plan)
+        self._extended.put((workflow.definition_hash, workflow.semantics, chain), plan)
         return plan
 
     def _plan(self, view: ReadingTransaction, workflow: Workflow, digest: str, made: Mapping[str, str]) -> Plan:

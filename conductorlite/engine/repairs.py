@@ -11,14 +11,14 @@ from typing import Any
 
 import attrs
 
-from conductorlite.engine.invariants import Finding, Picture
+from conductorlite.engine.invariants import ExecutionAudit, Finding
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import DEADLINES, TIMERS, Decision, Event, EventKind, Message, Outgoing, queue_name
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.limits import Limit, LimitChange, Member, MemberState
 from conductorlite.model.statuses import TaskStatus
 
-__all__ = ["Mended", "limit_mended", "mended"]
+__all__ = ["Mended", "limit_repaired", "repaired"]
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -32,11 +32,11 @@ class Mended:
 class _Mending:
     """Collects what is to be changed of one execution."""
 
-    def __init__(self, picture: Picture, now: int) -> None:
-        self.picture = picture
+    def __init__(self, audit: ExecutionAudit, now: int) -> None:
+        self.audit = audit
         self.now = now
-        self.rows = {(task.ref, task.attempt): task for task in picture.attempts}
-        self.workflow = picture.workflow
+        self.rows = {(task.ref, task.attempt): task for task in audit.attempts}
+        self.workflow = audit.workflow
         self.timers: list[Event] = []
         self.cancelled: list[str] = []
         self.put: list[Message] = []
@@ -44,7 +44,7 @@ class _Mending:
         self.done: list[Finding] = []
         self._changed: dict[tuple[str, int], Task] = {}
 
-    def tell(self, law: str, text: str) -> None:
+    def note(self, law: str, text: str) -> None:
         self.done.append(Finding(law=law, workflow_id=self.workflow.workflow_id, text=text))
 
     def last(self) -> dict[str, Task]:
@@ -53,7 +53,7 @@ class _Mending:
 
     def put_off(self, task: Task) -> bool:
         """Whether it is the retry of an operator, which is offered to no worker."""
-        node = self.picture.placed(task) if task.status is TaskStatus.SCHEDULED else None
+        node = self.audit.placed(task) if task.status is TaskStatus.SCHEDULED else None
         return node is not None and node.operator
 
     def change(self, task: Task, **fields: Any) -> None:
@@ -93,86 +93,86 @@ class _Mending:
         return Mended(decision=decision, done=tuple(self.done))
 
 
-def mended(picture: Picture, now: int) -> Mended | None:
+def repaired(audit: ExecutionAudit, now: int) -> Mended | None:
     """Everything of one execution that can be set right at the instant `now`; None when there is nothing."""
-    mending = _Mending(picture, now)
-    _ended(mending)
-    _owners(mending)
-    _counters(mending)
-    _timers(mending)
-    if not picture.undelivered:
-        _messages(mending)
-    return mending.outcome()
+    repair = _Mending(audit, now)
+    _ended(repair)
+    _owners(repair)
+    _counters(repair)
+    _timers(repair)
+    if not audit.undelivered:
+        _messages(repair)
+    return repair.outcome()
 
 
-def _ended(mending: _Mending) -> None:
+def _ended(repair: _Mending) -> None:
     """What has ended holds no lease and no deadline."""
-    for task in mending.picture.attempts:
+    for task in repair.audit.attempts:
         held = {name: None for name in DEADLINES if getattr(task, name) is not None}
         if task.status.terminal and (held or task.lease or task.holder):
-            mending.change(task, lease=0, holder=None, **held)
-            mending.tell("nothing_of_the_ended", f"{task.ref} attempt {task.attempt}: the lease and {[*held]} are taken back")
+            repair.change(task, lease=0, holder=None, **held)
+            repair.note("nothing_of_the_ended", f"{task.ref} attempt {task.attempt}: the lease and {[*held]} are taken back")
 
 
-def _owners(mending: _Mending) -> None:
+def _owners(repair: _Mending) -> None:
     """Events are stored where the execution's owner finds them."""
-    for event in mending.picture.inbox:
-        if event.owner != mending.workflow.owner:
-            mending.timers.append(attrs.evolve(event, owner=mending.workflow.owner))
-            mending.tell("events_are_the_owners", f"{event.event_id} is for {mending.workflow.owner or 'everybody'} now")
+    for event in repair.audit.inbox:
+        if event.owner != repair.workflow.owner:
+            repair.timers.append(attrs.evolve(event, owner=repair.workflow.owner))
+            repair.note("events_are_the_owners", f"{event.event_id} is for {repair.workflow.owner or 'everybody'} now")
 
 
-def _counters(mending: _Mending) -> None:
+def _counters(repair: _Mending) -> None:
     """`open` and `waiting` are what counting the rows gives; a JOIN that waits for nothing looks again."""
-    picture, last = mending.picture, mending.last()
+    audit, last = repair.audit, repair.last()
     live: dict[str | None, int] = {}
     for task in last.values():
-        node = picture.placed(task)
+        node = audit.placed(task)
         if task.live:
             scopes = () if node is None else node.scopes
             scope = last.get(printed_ref(scopes[-1][0], task.iterations[: scopes[-1][1]])) if scopes else None
             owner = scope.ref if scope is not None and scope.live else None
             live[owner] = live.get(owner, 0) + 1
     count = live.get(None, 0)
-    if mending.workflow.open != count:
-        mending.tell("counters_equal_counts", f"the workflow counts {count} live tasks, it had {mending.workflow.open}")
-        mending.workflow = attrs.evolve(mending.workflow, open=count)
+    if repair.workflow.open != count:
+        repair.note("counters_equal_counts", f"the workflow counts {count} live tasks, it had {repair.workflow.open}")
+        repair.workflow = attrs.evolve(repair.workflow, open=count)
     for task in last.values():
-        node = picture.placed(task)
+        node = audit.placed(task)
         if node is None:
             continue
         if task.open != live.get(task.ref, 0):
-            mending.tell("counters_equal_counts", f"{task.ref}: counts {live.get(task.ref, 0)} live tasks, it had {task.open}")
-            mending.change(task, open=live.get(task.ref, 0))
+            repair.note("counters_equal_counts", f"{task.ref}: counts {live.get(task.ref, 0)} live tasks, it had {task.open}")
+            repair.change(task, open=live.get(task.ref, 0))
         if node.task.type != "JOIN" or task.status.terminal:
             continue
         refs = [printed_ref(ref, task.iterations) for ref in dict.fromkeys(() if node.collects else node.task.join_on)]
         waiting = sum(ref not in last or not last[ref].passed for ref in refs) + (task.seq == 0)
         if task.waiting != waiting:
-            mending.tell("counters_equal_counts", f"{task.ref}: waits for {waiting}, it had {task.waiting}")
-            mending.change(task, waiting=waiting)
+            repair.note("counters_equal_counts", f"{task.ref}: waits for {waiting}, it had {task.waiting}")
+            repair.change(task, waiting=waiting)
             if waiting == 0:
                 work = Payload.of({"queue": [["look_again", task.ref]]})
-                generation = mending.workflow.generation
-                event_id = f"{EventKind.CONTINUE}#{mending.workflow.sequence + 1}"
-                mending.post(event_id, EventKind.CONTINUE, mending.now, generation=generation, data=work)
+                generation = repair.workflow.generation
+                event_id = f"{EventKind.CONTINUE}#{repair.workflow.sequence + 1}"
+                repair.post(event_id, EventKind.CONTINUE, repair.now, generation=generation, data=work)
 
 
-def _timers(mending: _Mending) -> None:
+def _timers(repair: _Mending) -> None:
     """Every deadline has its timer, and every timer its deadline."""
-    picture, last = mending.picture, mending.last()
-    ended = picture.workflow.status.terminal
-    inbox = {event.event_id: event for event in picture.inbox}
+    audit, last = repair.audit, repair.last()
+    ended = audit.workflow.status.terminal
+    inbox = {event.event_id: event for event in audit.inbox}
     kinds = frozenset(TIMERS.values())
-    for event in picture.inbox:
+    for event in audit.inbox:
         task = last.get(event.ref or "")
         over = ended or task is None or task.status.terminal
         if event.kind in kinds and (over or getattr(task, _field(event.kind)) is None):
-            mending.cancelled.append(event.event_id)
-            mending.tell("nothing_of_the_ended", f"{event.event_id}: a timer without a deadline is taken back")
+            repair.cancelled.append(event.event_id)
+            repair.note("nothing_of_the_ended", f"{event.event_id}: a timer without a deadline is taken back")
         elif event.kind is EventKind.WORKFLOW_TIMEOUT and ended:
-            mending.cancelled.append(event.event_id)
-            mending.tell("nothing_of_the_ended", f"{event.event_id}: the timer of an ended workflow is taken back")
+            repair.cancelled.append(event.event_id)
+            repair.note("nothing_of_the_ended", f"{event.event_id}: the timer of an ended workflow is taken back")
     if ended:
         return
     for task in last.values():
@@ -180,46 +180,46 @@ def _timers(mending: _Mending) -> None:
             at = getattr(task, name)
             timer = inbox.get(f"{kind}:{task.ref}")
             if at is not None and (timer is None or (timer.due_at != at and not timer.held and timer.due_at < timer.posted_at)):
-                mending.post(f"{kind}:{task.ref}", kind, at, ref=task.ref, attempt=task.attempt, generation=task.generation)
-                mending.tell("open_tasks_are_reachable", f"{task.ref}: {name} at {at} has its timer again")
-        if mending.put_off(task) and f"{EventKind.ADMISSION}:{task.ref}" not in inbox:
+                repair.post(f"{kind}:{task.ref}", kind, at, ref=task.ref, attempt=task.attempt, generation=task.generation)
+                repair.note("open_tasks_are_reachable", f"{task.ref}: {name} at {at} has its timer again")
+        if repair.put_off(task) and f"{EventKind.ADMISSION}:{task.ref}" not in inbox:
             about = {"ref": task.ref, "attempt": task.attempt, "generation": task.generation}
-            mending.post(f"{EventKind.ADMISSION}:{task.ref}", EventKind.ADMISSION, task.due_at, **about)
-            mending.tell("open_tasks_are_reachable", f"{task.ref}: its retry begins at {task.due_at} again")
-    for member in picture.members:
+            repair.post(f"{EventKind.ADMISSION}:{task.ref}", EventKind.ADMISSION, task.due_at, **about)
+            repair.note("open_tasks_are_reachable", f"{task.ref}: its retry begins at {task.due_at} again")
+    for member in audit.members:
         row, name = last.get(member.ref or ""), f"{EventKind.OFFER_ENDS}:{member.ref}"
         offered = row is not None and (row.task_id, row.status) == (member.holder, TaskStatus.SCHEDULED)
         if row is not None and offered and member.state is MemberState.RESERVED and name not in inbox:
-            mending.post(name, EventKind.OFFER_ENDS, mending.now, ref=row.ref, attempt=row.attempt, generation=row.generation)
-            mending.tell("slots_are_those_of_the_rows", f"{row.ref}: goes back into the line when nobody takes it")
-    timeout = picture.workflow.timeout_at
-    if timeout is not None and EventKind.WORKFLOW_TIMEOUT not in inbox and picture.workflow.compensating is None:
-        mending.post(EventKind.WORKFLOW_TIMEOUT, EventKind.WORKFLOW_TIMEOUT, timeout)
-        mending.tell("open_tasks_are_reachable", f"the workflow's timeout at {timeout} has its timer again")
+            repair.post(name, EventKind.OFFER_ENDS, repair.now, ref=row.ref, attempt=row.attempt, generation=row.generation)
+            repair.note("slots_are_those_of_the_rows", f"{row.ref}: goes back into the line when nobody takes it")
+    timeout = audit.workflow.timeout_at
+    if timeout is not None and EventKind.WORKFLOW_TIMEOUT not in inbox and audit.workflow.compensating is None:
+        repair.post(EventKind.WORKFLOW_TIMEOUT, EventKind.WORKFLOW_TIMEOUT, timeout)
+        repair.note("open_tasks_are_reachable", f"the workflow's timeout at {timeout} has its timer again")
 
 
 def _field(kind: EventKind) -> str:
     return next(name for name, of in TIMERS.items() if of is kind)
 
 
-def _messages(mending: _Mending) -> None:
+def _messages(repair: _Mending) -> None:
     """Every SCHEDULED task is offered as it is, and nothing else is."""
-    picture = mending.picture
-    workflow = picture.workflow
+    audit = repair.audit
+    workflow = audit.workflow
     wanted = {
         task.ref: message_of(task, workflow.priority, workflow.owner)
-        for task in mending.last().values()
-        if task.status is TaskStatus.SCHEDULED and not workflow.status.terminal and not mending.put_off(task)
+        for task in repair.last().values()
+        if task.status is TaskStatus.SCHEDULED and not workflow.status.terminal and not repair.put_off(task)
     }
-    offered = {message.ref: message for message in picture.messages}
+    offered = {message.ref: message for message in audit.messages}
     for ref, message in wanted.items():
         if offered.get(ref) != message:
-            mending.put.append(message)
-            mending.tell("open_tasks_are_reachable", f"{ref} is offered in queue {message.queue!r} again")
+            repair.put.append(message)
+            repair.note("open_tasks_are_reachable", f"{ref} is offered in queue {message.queue!r} again")
     for ref, message in offered.items():
         if ref not in wanted:
-            mending.removed.append(message.key)
-            mending.tell("nothing_of_the_ended", f"{ref} is taken out of queue {message.queue!r}")
+            repair.removed.append(message.key)
+            repair.note("nothing_of_the_ended", f"{ref} is taken out of queue {message.queue!r}")
 
 
 def message_of(task: Task, priority: int, owner: str) -> Message:
@@ -236,19 +236,19 @@ def message_of(task: Task, priority: int, owner: str) -> Message:
     )
 
 
-def limit_mended(
-    limit: Limit, members: Sequence[Member], strangers: frozenset[str], now: int
+def limit_repaired(
+    limit: Limit, members: Sequence[Member], stale_holders: frozenset[str], now: int
 ) -> tuple[LimitChange, tuple[Event, ...], tuple[Finding, ...]] | None:
-    """A limit whose counts are those of its members, without the stale holders (`strangers`); None when it is so already.
+    """A limit whose counts are those of its members, without the stale holders; None when it is so already.
 
     The head of its line gets an event to look again: a slot may be free.
     """
-    told = list(_limit_told(limit, members, strangers))
-    stay = [member for member in members if member.holder not in strangers]
+    problems = list(_limit_problems(limit, members, stale_holders))
+    stay = [member for member in members if member.holder not in stale_holders]
     in_use = sum(member.state is not MemberState.WAITING and member.concurrent > 0 for member in stay)
     reserved = sum(member.state is MemberState.RESERVED for member in stay)
     if (limit.in_use, limit.reserved) != (in_use, reserved):
-        told.append(f"counts {in_use} in use and {reserved} reserved, it had {limit.in_use} and {limit.reserved}")
+        problems.append(f"counts {in_use} in use and {reserved} reserved, it had {limit.in_use} and {limit.reserved}")
     waiting = (member for member in stay if member.state is MemberState.WAITING and member.lane not in limit.unpolled)
     line = sorted(waiting, key=lambda member: member.place)
     new = attrs.evolve(limit, in_use=in_use, reserved=reserved)
@@ -258,7 +258,7 @@ def limit_mended(
         blocked = head.concurrent > 0 and in_use >= head.concurrent
         timed = limit.alarm == head.holder and limit.alarm_at is not None
         if not blocked and not timed and not (head.rate > 0 and reserved > 0):
-            told.append(f"{head.holder} is to look again: its slot is free")
+            problems.append(f"{head.holder} is to look again: its slot is free")
             new = attrs.evolve(new, alarm=head.holder, alarm_at=now)
             events = (
                 Event(
@@ -272,15 +272,15 @@ def limit_mended(
                     data=Payload.of({"key": limit.key}),
                 ),
             )
-    change = LimitChange(limit=new, gone=tuple(sorted(strangers)))
-    if not told and change.unused and not stay:
-        told.append("it is forgotten: nobody holds a slot of it or waits")
-    if not told:
+    change = LimitChange(limit=new, gone=tuple(sorted(stale_holders)))
+    if not problems and change.unused and not stay:
+        problems.append("it is forgotten: nobody holds a slot of it or waits")
+    if not problems:
         return None
-    return change, events, tuple(Finding(law="slots_are_counted_and_used", workflow_id=limit.key, text=text) for text in told)
+    return change, events, tuple(Finding(law="slots_are_counted_and_used", workflow_id=limit.key, text=text) for text in problems)
 
 
-def _limit_told(limit: Limit, members: Sequence[Member], strangers: frozenset[str]) -> Iterator[str]:
+def _limit_problems(limit: Limit, members: Sequence[Member], stale_holders: frozenset[str]) -> Iterator[str]:
     for member in members:
-        if member.holder in strangers:
+        if member.holder in stale_holders:
             yield f"{member.holder} has no part in it any more, and gives its place back"

@@ -14,7 +14,7 @@ import attrs
 from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.control import refuse_parked
 from conductorlite.engine.secrets import Secrecy
-from conductorlite.engine.turn_types import Taken
+from conductorlite.engine.turn_types import TurnResult
 from conductorlite.engine.turns import Turns
 from conductorlite.engine.uploads import given_path, uploaded
 from conductorlite.language.secrets import Scrubber
@@ -135,7 +135,7 @@ class Reports(Service):
         def node() -> Node | None:
             with self._backend.reading() as view:
                 row, stored = view.workflow(task.workflow_id), view.task_by_id(task.task_id) or task
-                return None if row is None else self._turns.plans.grown(view, row, stored.grafts).nodes.get(stored.base_ref)
+                return None if row is None else self._turns.plans.extended(view, row, stored.grafts).nodes.get(stored.base_ref)
 
         return self._secrecy.scrubber(task, node)
 
@@ -157,7 +157,7 @@ class Reports(Service):
             output=texts.get(task.output.digest, task.output) if task.output.absent else task.output,
         )
 
-    def report(self, task: Task, result: TaskResult, *, at: int | None = None) -> Taken:
+    def report(self, task: Task, result: TaskResult, *, at: int | None = None) -> TurnResult:
         """Report on a task that is at hand; raises as `Engine.update_task` does.
 
         `at` (epoch ms) is when the work ended, if that is not now: a deadline between then and now has not been missed.
@@ -176,9 +176,9 @@ class Reports(Service):
             if kept:
                 tx.log(task.workflow_id, lines)
 
-        taken = self._turns.take(task.workflow_id, [event], along=keep if lines else None)
+        taken = self._turns.run_turn(task.workflow_id, [event], extra_write=keep if lines else None)
         if taken.parked is not None:
-            self._turns.keep(task.workflow_id, [event])
+            self._turns.hold_inbox(task.workflow_id, [event])
         reply = taken.replies.get(event.event_id)
         if reply is not None and reply.outcome is Outcome.STALE:
             raise StaleLease(f"{task.workflow_id}: {reply.message}")
@@ -225,7 +225,7 @@ class Reports(Service):
             if path is not None:
                 if not isinstance(output, dict) or dict.__len__(output):
                     raise InvalidInput("give `output_data` or `external_output_payload_storage_path`, not both")
-                output = {} if task.status.terminal else uploaded(self._turns.outside, path, "TASK_OUTPUT")
+                output = {} if task.status.terminal else uploaded(self._turns.payload_store, path, "TASK_OUTPUT")
         except InvalidInput as error:
             raise type(error)(f"task {task.ref!r}: {error}") from None
         return attrs.evolve(result, output_data=output, external_output_payload_storage_path=None)
@@ -236,7 +236,7 @@ class Reports(Service):
         if at < event.due_at:
             event = attrs.evolve(event, due_at=at, posted_at=at)
         try:
-            taken = self._turns.take(task.workflow_id, [event])
+            taken = self._turns.run_turn(task.workflow_id, [event])
         except ExecutionArchived:
             raise
         except ExecutionNotFound:

@@ -68,7 +68,7 @@ class Retention(Service):
         terminate it first.
         """
         left = self._freeing(partial(self._removed, workflow_id))
-        self._turns.outside.delete_left(left)
+        self._turns.payload_store.delete_left(left)
         self._turns.wake()
 
     def _removed(self, workflow_id: str, tx: WritingTransaction) -> Sequence[str]:
@@ -81,7 +81,7 @@ class Retention(Service):
             raise Conflict(f"{workflow_id}: a {row.status}{parked} workflow cannot be removed; terminate it first")
         if row is not None and row.rate_limit_key is not None:
             raise Conflict(f"{workflow_id}: it waits for a slot to go on and cannot be removed; terminate it first")
-        left = self._turns.outside.left_by(tx, workflow_id)
+        left = self._turns.payload_store.left_by(tx, workflow_id)
         if row is not None:
             tx.remove(workflow_id)
         return left
@@ -112,11 +112,11 @@ class Retention(Service):
             row = tx.workflow(workflow_id)
             if row is None or row.fence != fence:
                 raise Conflict(f"{workflow_id}: another turn changed it while it was archived; try again")
-            left = self._turns.outside.left_by(tx, workflow_id)
+            left = self._turns.payload_store.left_by(tx, workflow_id)
             _move(tx, packed)
             return left
 
-        self._turns.outside.delete_left(self._freeing(move))
+        self._turns.payload_store.delete_left(self._freeing(move))
         self._turns.wake()
 
     def archived_ids(self) -> Iterator[str]:
@@ -189,7 +189,7 @@ class Retention(Service):
         except StorageFull:  # what is kept is enough for one after the other
             parts = (self._freeing(partial(change, [one])) for one in found)
         for done, spared, left in parts:
-            self._turns.outside.delete_left(left)
+            self._turns.payload_store.delete_left(left)
             gone += done
             kept += spared
         self._turns.wake()
@@ -208,14 +208,14 @@ class Retention(Service):
             if _needed(tx, now) or now.rate_limit_key is not None:  # it waits for a slot to go on
                 spared.append(one)
                 continue
-            outside = self._turns.outside.left_by(tx, one)
+            payload_store = self._turns.payload_store.left_by(tx, one)
             if packed is None:
                 tx.remove(one)
-                left += outside
+                left += payload_store
                 done.append(one)
             elif one in packed and packed[one][1] == now.fence:
                 _move(tx, packed[one][0])
-                left += outside
+                left += payload_store
                 done.append(one)
         return done, spared, left
 

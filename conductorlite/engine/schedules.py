@@ -19,8 +19,8 @@ from conductorlite.engine.cache import Cache
 from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.control import Control
 from conductorlite.engine.logs import log_schedule
-from conductorlite.engine.occurrences import Step, id_of, input_of, noted, started, step, waits_for_an_end, wakes_at
-from conductorlite.engine.turn_types import Along, stored_pages
+from conductorlite.engine.occurrences import ScheduleStep, id_of, input_of, noted, started, step, waits_for_an_end, wakes_at
+from conductorlite.engine.turn_types import ExtraWrite, stored_pages
 from conductorlite.engine.turns import Turns
 from conductorlite.language.cron import following, next_after, problems
 from conductorlite.model.clock import Instant, to_instant
@@ -141,7 +141,7 @@ class Timetable(Service):
         try:
             taken = step(schedule, progress, now, running)
         except (InvalidInput, InvalidExpression) as error:  # saved where it was understood, say, with other time zones
-            taken = Step(progress=attrs.evolve(progress, paused=True, paused_reason=f"cannot be computed: {error}"))
+            taken = ScheduleStep(progress=attrs.evolve(progress, paused=True, paused_reason=f"cannot be computed: {error}"))
         for workflow_id in taken.terminate:
             self._give_way(name, workflow_id)
         after = taken.progress
@@ -161,15 +161,15 @@ class Timetable(Service):
             return  # it has ended by itself, or cannot; it must not keep the next one from starting
 
     def _start_for(
-        self, row: ScheduleRow, schedule: WorkflowSchedule, taken: Step, instant: int, now: int, consumed: Sequence[str]
+        self, row: ScheduleRow, schedule: WorkflowSchedule, taken: ScheduleStep, instant: int, now: int, consumed: Sequence[str]
     ) -> Progress:
         """Start for an instant and advance, in one commit; a refused start advances as well, or it would be refused for ever."""
         workflow_id = id_of(schedule.name, instant)
         run = ScheduledRun(scheduled_time=instant, executed_time=now, outcome=ScheduleOutcome.EXECUTED, workflow_id=workflow_id)
         after = started(taken.progress, run, tracked=taken.tracked)
-        along = partial(_advance, row=row, schedule=schedule, progress=after, now=now, consumed=consumed)
+        extra_write = partial(_advance, row=row, schedule=schedule, progress=after, now=now, consumed=consumed)
         try:
-            self._begin_for(schedule, instant, now, lambda tx, _: _discard(along(tx)))
+            self._begin_for(schedule, instant, now, lambda tx, _: _discard(extra_write(tx)))
             return after
         except KeyTaken as error:
             run = attrs.evolve(run, workflow_id=error.workflow_id)
@@ -190,14 +190,14 @@ class Timetable(Service):
             row = view.workflow(workflow_id)
         return row is not None and row.event == address_of(name)
 
-    def _begin_for(self, schedule: WorkflowSchedule, instant: int, now: int, along: Along) -> None:
+    def _begin_for(self, schedule: WorkflowSchedule, instant: int, now: int, extra_write: ExtraWrite) -> None:
         workflow_id = id_of(schedule.name, instant)
         request = attrs.evolve(
             schedule.start_workflow_request,
             input=input_of(schedule, instant, now, workflow_id),
             created_by=schedule.created_by or schedule.start_workflow_request.created_by,
         )
-        self._control.start_along(request, workflow_id, now, address_of(schedule.name), along)
+        self._control.start_along(request, workflow_id, now, address_of(schedule.name), extra_write)
 
 
 class Schedules(Service):

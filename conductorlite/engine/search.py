@@ -61,7 +61,7 @@ from conductorlite.store.search import (
 )
 from conductorlite.store.tables import Change, FeedKind
 
-__all__ = ["Comparison", "Library", "Searching"]
+__all__ = ["Comparison", "Library", "Search"]
 
 #: Executions read in one view, ids read at once.
 _PAGE: Final = 200
@@ -156,7 +156,7 @@ _LAW: Final = "the_index_agrees"
 _TRIES: Final = 20
 
 T = TypeVar("T")
-Place = tuple[str, int] | None
+DocumentKey = tuple[str, int] | None
 
 
 class _Hidden(Exception):
@@ -254,8 +254,8 @@ class Comparison:
 
 def _compared(stored: Sequence[Document], known: Sequence[Document]) -> list[str]:
     """The differences, in words."""
-    ours: Mapping[Place, Document] = {one.place: one for one in stored}
-    theirs: Mapping[Place, Document] = {one.place: one for one in known}
+    ours: Mapping[DocumentKey, Document] = {one.place: one for one in stored}
+    theirs: Mapping[DocumentKey, Document] = {one.place: one for one in known}
     if not ours:
         return ["the index knows it, and it is neither stored nor archived"] if theirs else []
     if not theirs:
@@ -290,7 +290,7 @@ _MENDED: Final = 200
 S = TypeVar("S", WorkflowSummary, TaskSummary)
 
 
-class Searching(Service):
+class Search(Service):
     """Answers searches, and keeps the indexes."""
 
     def __init__(self, turns: Turns, config: EngineConfig, index: IndexDAO | None) -> None:
@@ -339,7 +339,7 @@ class Searching(Service):
             log_store("the store's own index was not asked", error)
             if isinstance(error, StorageCorrupt):
                 with suppress(StorageError):
-                    self.own_feeder.begin_anew()
+                    self.own_feeder.reset()
         return look()
 
     def _looked_at(self, wanted: Asked) -> SearchResult[WorkflowSummary]:
@@ -385,7 +385,7 @@ class Searching(Service):
         with self._backend.reading() as view:
             if view.index() is None:
                 raise InvalidInput("there is no index: in a store in memory every execution is looked at")
-        self.own_feeder.begin_anew()
+        self.own_feeder.reset()
         self.own_feeder.fill()
 
     def forget(self) -> None:
@@ -404,7 +404,7 @@ class Searching(Service):
         """How the indexes differ from the store, on one execution or on all."""
         return chain.from_iterable(comparison.findings(workflow_id) for _, comparison in self._comparisons())
 
-    def mended(self, workflow_id: str | None) -> list[Finding]:
+    def repaired(self, workflow_id: str | None) -> list[Finding]:
         """Index each execution again on which an index differs, once it was fed with what has changed; says which."""
         done: list[Finding] = []
         for kind, comparison in self._comparisons():
@@ -415,7 +415,7 @@ class Searching(Service):
                     tx.mark_pending(kind, sorted({found.workflow_id for found in page}))
                 done += [attrs.evolve(found, text=f"{found.text}; it is indexed again") for found in page]
             if isinstance(comparison.error, StorageCorrupt):
-                done += self._made_anew(kind, comparison.error)
+                done += self._rebuilt(kind, comparison.error)
             self._feed_all(kind)
         return done
 
@@ -428,14 +428,14 @@ class Searching(Service):
         if begun:
             self.own_feeder.fill()
 
-    def _made_anew(self, kind: FeedKind, error: StorageCorrupt) -> list[Finding]:
+    def _rebuilt(self, kind: FeedKind, error: StorageCorrupt) -> list[Finding]:
         """Rebuild an index that cannot be read."""
         text = f"the index was set aside and is rebuilt; it could not be read: {error}"
         made = [Finding(law=_LAW, workflow_id="", text=text)]
         feeder = self.feeder
         if kind is FeedKind.OWN or feeder is None:
             with suppress(StorageCorrupt, InvariantBroken):
-                self.own_feeder.begin_anew()
+                self.own_feeder.reset()
                 return made
             return []
         feeder.record_failure(error)

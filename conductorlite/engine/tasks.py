@@ -9,7 +9,7 @@ import attrs
 from conductorlite.engine.archive import unarchived
 from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.reports import Reports
-from conductorlite.engine.search import Searching
+from conductorlite.engine.search import Search
 from conductorlite.engine.turns import Turns
 from conductorlite.model.errors import TaskNotFound
 from conductorlite.model.executions import PollData, Task, TaskLog
@@ -22,7 +22,7 @@ __all__ = ["Tasks"]
 class Tasks(Service):
     """Verbs on attempts at tasks."""
 
-    def __init__(self, turns: Turns, config: EngineConfig, reports: Reports, searching: Searching) -> None:
+    def __init__(self, turns: Turns, config: EngineConfig, reports: Reports, searching: Search) -> None:
         super().__init__(turns, config)
         self._reports = reports
         self._searching = searching

@@ -13,7 +13,7 @@ from conductorlite.model.texts import error_text
 from conductorlite.model.threads import Waiters
 from conductorlite.store.ports import Lock
 
-__all__ = ["UNLOCKED", "Locking"]
+__all__ = ["UNLOCKED", "TurnLock"]
 
 #: How long a turn with an event waits for an execution's lock, as Conductor's lockTimeToTry, and how often it looks, ms.
 _WAIT_MS: Final = 500
@@ -26,7 +26,7 @@ _AGAIN_MS: Final = 1_000
 UNLOCKED: Final = object()
 
 
-class Locking:
+class TurnLock:
     """The lock of an engine, if it has one. With the fence a turn goes on without a lock that fails: only work is saved by it."""
 
     def __init__(self, lock: Lock | None, clock: Clock, committed: Waiters, *, fencing: bool) -> None:
@@ -68,17 +68,17 @@ class Locking:
         try:
             self._lock.release(workflow_id, token)
         except Exception as error:
-            self._tell(error)
+            self._log_failure(error)
 
     def _failed(self, error: Exception) -> object:
         if not self._fencing:
             raise LockUnavailable(
                 f"the lock cannot be used, and there is no fence to go without it: {error_text(error)}"
             ) from error
-        self._tell(error)
+        self._log_failure(error)
         return UNLOCKED
 
-    def _tell(self, error: Exception) -> None:
+    def _log_failure(self, error: Exception) -> None:
         if self._failed_at is None:
             log_driver("the lock cannot be used: %s; turns are taken without it, under the fence", error_text(error))
         self._failed_at = self._clock.now()

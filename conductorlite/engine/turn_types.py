@@ -20,11 +20,11 @@ from conductorlite.store.tables import ExecutionFilter
 
 __all__ = [
     "PAGE",
-    "Along",
     "Deadly",
+    "ExtraWrite",
     "Listener",
     "Start",
-    "Taken",
+    "TurnResult",
     "execution_pages",
     "new_event",
     "pages",
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 #: What is written in the same commit as a turn, which the decision names.
-Along = Callable[[WritingTransaction, Decision], None]
+ExtraWrite = Callable[[WritingTransaction, Decision], None]
 
 
 class Listener(Protocol):
@@ -53,7 +53,7 @@ class Start:
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class Taken:
+class TurnResult:
     """What became of a turn: the decision (None when there was nothing to do), and the answers to the events handed in."""
 
     decision: Decision | None

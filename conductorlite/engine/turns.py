@@ -24,18 +24,18 @@ from typing import Final
 import attrs
 
 from conductorlite.decide import DECIDER_VERSION
-from conductorlite.decide.draft.view import Bounds
+from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.engine.archive import missing
 from conductorlite.engine.callers import Caller, called_by
-from conductorlite.engine.decisions import Deciding, Turn
+from conductorlite.engine.decisions import Turn, TurnDecider
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import refuse_event, refuse_start, replaced, start_event, strategy_of
 from conductorlite.engine.logs import log_decision, log_driver, log_listener, log_parked
-from conductorlite.engine.payloads import Elsewhere, Near, Outside
+from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
 from conductorlite.engine.registry import Registry
-from conductorlite.engine.turn_locks import Locking
-from conductorlite.engine.turn_types import Along, Deadly, Listener, Start, Taken, refuse_rejected
+from conductorlite.engine.turn_locks import TurnLock
+from conductorlite.engine.turn_types import Deadly, ExtraWrite, Listener, Start, TurnResult, refuse_rejected
 from conductorlite.language.processes import NoHelper
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model.canonical import Payload
@@ -77,7 +77,7 @@ _QUIET: Final = frozenset({EventKind.POLL, EventKind.EXTEND_LEASE})
 _FOLLOW_UPS: Final = 1_000
 
 
-class Turns(Deciding):
+class Turns(TurnDecider):
     """Takes turns on one backend."""
 
     def __init__(
@@ -90,12 +90,12 @@ class Turns(Deciding):
         bounds: Bounds,
         lock: Lock | None = None,
         fencing: bool = True,
-        outside: Outside | None = None,
+        payload_store: PayloadStore | None = None,
         driven: Driven | None = None,
         ended: Callable[[WritingTransaction, Workflow], None] | None = None,
     ) -> None:
-        lies = outside or Outside(backend, None, None, bounds.barriers)
-        super().__init__(clock, registry=registry, environment=environment, bounds=bounds, outside=lies, driven=driven)
+        lies = payload_store or PayloadStore(backend, None, None, bounds.barriers)
+        super().__init__(clock, registry=registry, environment=environment, bounds=bounds, payload_store=lies, driven=driven)
         self.backend, self.lock = backend, lock
         #: Turns under way that may end their process.
         self.marks = backend.marks()
@@ -108,7 +108,7 @@ class Turns(Deciding):
         self.committed = Waiters()
         #: Another number after each of them.
         self.commits = 0
-        self._locking = Locking(lock, clock, self.committed, fencing=fencing)
+        self._locking = TurnLock(lock, clock, self.committed, fencing=fencing)
         self._numbers = count(1)
         #: Broken turns of executions without a row to count them on.
         self._unborn: dict[str, int] = {}
@@ -117,69 +117,71 @@ class Turns(Deciding):
 
     # ------------------------------------------------------------------ taking turns
 
-    def take(
-        self, workflow_id: str, events: Sequence[Event] = (), *, started: Start | None = None, along: Along | None = None
-    ) -> Taken:
+    def run_turn(
+        self, workflow_id: str, events: Sequence[Event] = (), *, started: Start | None = None, extra_write: ExtraWrite | None = None
+    ) -> TurnResult:
         """Take one turn over what is due and `events`, and the turns that directly follow from it.
 
         `started` is what a new workflow begins with; `along` writes something more in the same commit. Raises
         ExecutionNotFound, AlreadyExists, KeyTaken, InvariantBroken (the turn is rolled back and counted) and StorageErrors;
         then nothing of the turn is stored.
         """
-        return self._followed(workflow_id, events, self._take(workflow_id, events, started, along))
+        return self._run_follow_ups(workflow_id, events, self._attempt_turn(workflow_id, events, started, extra_write))
 
-    def begin(self, event: Event, started: Start, along: Along) -> Taken:
+    def start_atomically(self, event: Event, started: Start, extra_write: ExtraWrite) -> TurnResult:
         """Begin an execution in one commit with `along`, or not at all: nothing is tried again, and no event is left behind.
 
         Raises AlreadyExists, KeyTaken, InvariantBroken, StorageErrors, and whatever `along` raises; then nothing is stored.
         """
-        taken = self._decide_and_commit(event.workflow_id, [event], started, along, Near(), inside=self.read_inside)
-        return self._followed(event.workflow_id, [event], taken)
+        taken = self._decide_and_commit(event.workflow_id, [event], started, extra_write, TurnMemo(), inside=self.read_inside)
+        return self._run_follow_ups(event.workflow_id, [event], taken)
 
-    def _followed(self, workflow_id: str, events: Sequence[Event], taken: Taken) -> Taken:
+    def _run_follow_ups(self, workflow_id: str, events: Sequence[Event], taken: TurnResult) -> TurnResult:
         """Take the turns that directly follow from one."""
         rounds = 0
         latest = taken.decision
-        family = _addressed(taken)
+        family = _recipients(taken)
         while latest is not None and (latest.more or latest.release_held) and rounds < _FOLLOW_UPS:
             rounds += 1
             missing = [event for event in events if event.event_id not in taken.replies]
-            follow = self._take(workflow_id, missing, None)
+            follow = self._attempt_turn(workflow_id, missing, None)
             taken = attrs.evolve(taken, replies={**taken.replies, **follow.replies}, parked=follow.parked)
             latest = follow.decision
-            family += _addressed(follow)
+            family += _recipients(follow)
         if self.backend.one_commit:
-            self.take_family(family)
+            self.run_related(family)
         return taken
 
-    def take_family(self, family: list[str]) -> None:
+    def run_related(self, family: list[str]) -> None:
         """The turns of parents and children that were written to; what is left of them is the driver's."""
         for _ in range(_FOLLOW_UPS):
             if not family:
                 return
             try:
-                family += _addressed(self._take(family.pop(0), (), None))
+                family += _recipients(self._attempt_turn(family.pop(0), (), None))
             except InvariantBroken:
                 continue  # counted on its own row; the engine that wrote to it is not to blame
 
-    def _take(self, workflow_id: str, events: Sequence[Event], started: Start | None, along: Along | None = None) -> Taken:
+    def _attempt_turn(
+        self, workflow_id: str, events: Sequence[Event], started: Start | None, extra_write: ExtraWrite | None = None
+    ) -> TurnResult:
         token = self._locking.acquire(workflow_id, events)
         if token is None:
-            return self._leave(workflow_id, events)
-        near = Near()
+            return self._post_to_inbox(workflow_id, events)
+        memo = TurnMemo()
         try:
             for tried in range(_TRIES):
                 try:
                     inside = self.read_inside or tried >= _INSIDE
-                    return self._decide_and_commit(workflow_id, events, started, along, near, inside=inside)
+                    return self._decide_and_commit(workflow_id, events, started, extra_write, memo, inside=inside)
                 except FencedOut:
-                    near.now = None
+                    memo.now = None
                 except (KeyTaken, PayloadTooLarge):
                     if started is not None:
                         raise
                     answered = self._refuse(workflow_id)
                     if answered is not None:
-                        return Taken(decision=None, replies={}, answered=answered)
+                        return TurnResult(decision=None, replies={}, answered=answered)
                     continue
                 except AlreadyExists:
                     if started is not None:
@@ -189,13 +191,13 @@ class Turns(Deciding):
                     if events:
                         raise
                     self._clear(workflow_id)
-                    return Taken(decision=None, replies={})
+                    return TurnResult(decision=None, replies={})
                 except InvariantBroken as error:
                     self._count_broken(workflow_id, error)
                     raise
             if started is not None:
                 raise StorageBusy(f"{workflow_id}: others were first {_TRIES} times; it was not started")
-            return self._leave(workflow_id, events)
+            return self._post_to_inbox(workflow_id, events)
         finally:
             self._locking.release(workflow_id, token)
 
@@ -205,84 +207,98 @@ class Turns(Deciding):
             if tx.due_events(workflow_id, self.clock.now(), 1):
                 tx.remove(workflow_id)
 
-    def _leave(self, workflow_id: str, events: Sequence[Event]) -> Taken:
+    def _post_to_inbox(self, workflow_id: str, events: Sequence[Event]) -> TurnResult:
         """Leave events to the next turn. A poll is not left: no worker would be there to receive the task."""
         left = [event for event in events if event.kind is not EventKind.POLL]
         if left:
             with self.backend.writing() as tx:
                 tx.post(left)
             self.wake()
-        return Taken(decision=None, replies={}, posted=True)
+        return TurnResult(decision=None, replies={}, posted=True)
 
     def _decide_and_commit(
-        self, workflow_id: str, events: Sequence[Event], started: Start | None, along: Along | None, near: Near, *, inside: bool
-    ) -> Taken:
+        self,
+        workflow_id: str,
+        events: Sequence[Event],
+        started: Start | None,
+        extra_write: ExtraWrite | None,
+        memo: TurnMemo,
+        *,
+        inside: bool,
+    ) -> TurnResult:
         while True:
             try:
-                workflow, decision = self._committed(workflow_id, events, started, along, near, inside=inside)
+                workflow, decision = self._committed(workflow_id, events, started, extra_write, memo, inside=inside)
                 break
             except Deadly as deadly:
                 self._park_deadly(workflow_id, deadly)
-                return Taken(decision=None, replies={}, parked=str(deadly))
-            except Elsewhere as far:
-                self.fetch(near, far.externals)  # no other process waits for the store meanwhile
+                return TurnResult(decision=None, replies={}, parked=str(deadly))
+            except PayloadsRequired as far:
+                self.fetch(memo, far.externals)  # no other process waits for the store meanwhile
             except NoHelper:
-                self._rehearse(workflow_id, events, started, near)
+                self._rehearse(workflow_id, events, started, memo)
             finally:
-                self._leaving(near)
-        if near.deaths and near.mark is not None and self.marks is not None:
-            self.marks.forget(near.mark)
+                self._leaving(memo)
+        if memo.deaths and memo.mark is not None and self.marks is not None:
+            self.marks.forget(memo.mark)
         if decision is None:
             if not events:  # it is due: what is in its inbox is to be held
-                self.keep(workflow_id)
-            return Taken(decision=None, replies={}, parked=workflow.parked)
+                self.hold_inbox(workflow_id)
+            return TurnResult(decision=None, replies={}, parked=workflow.parked)
         if not decision.empty:
             self.announce(decision)
-        return Taken(decision=decision, replies=decision.replies)
+        return TurnResult(decision=decision, replies=decision.replies)
 
     def _committed(
-        self, workflow_id: str, events: Sequence[Event], started: Start | None, along: Along | None, near: Near, *, inside: bool
+        self,
+        workflow_id: str,
+        events: Sequence[Event],
+        started: Start | None,
+        extra_write: ExtraWrite | None,
+        memo: TurnMemo,
+        *,
+        inside: bool,
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it, which is committed; raises what `decide` does."""
         if inside:
             with self.backend.writing() as tx:
-                workflow, turn = self._prepared(tx, workflow_id, events, started, near)
+                workflow, turn = self._prepared(tx, workflow_id, events, started, memo)
                 decision = None if turn is None else self.decide(turn)
                 refuse_rejected(decision, started)
                 if decision is not None and not decision.empty:
-                    decision = self.put_outside(decision, near, tx)
-                    self._apply(tx, decision, started, along)
+                    decision = self.store_payloads(decision, memo, tx)
+                    self._apply(tx, decision, started, extra_write)
         else:
-            workflow, decision = self._read_and_decide(workflow_id, events, started, near)
+            workflow, decision = self._read_and_decide(workflow_id, events, started, memo)
             refuse_rejected(decision, started)
             if decision is not None and not decision.empty:
-                decision = self.put_outside(decision, near)
+                decision = self.store_payloads(decision, memo)
                 with self.backend.writing() as tx:
-                    self._apply(tx, decision, started, along)
+                    self._apply(tx, decision, started, extra_write)
         return workflow, decision
 
     def _read_and_decide(
-        self, workflow_id: str, events: Sequence[Event], started: Start | None, near: Near, *, rehearsed: bool = False
+        self, workflow_id: str, events: Sequence[Event], started: Start | None, memo: TurnMemo, *, rehearsed: bool = False
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it; one that may run scripts, or is rehearsed, in no transaction at all."""
         with self.backend.reading() as view:
-            workflow, turn = self._prepared(view, workflow_id, events, started, near)
+            workflow, turn = self._prepared(view, workflow_id, events, started, memo)
             if turn is None or not (turn.plan.foreign or rehearsed):
                 return workflow, None if turn is None else self.decide(turn)
             prefetch(turn.plan, turn.reader, turn.events)
         turn.reader.leave()
         return workflow, self.decide(turn)
 
-    def _rehearse(self, workflow_id: str, events: Sequence[Event], started: Start | None, near: Near) -> None:
+    def _rehearse(self, workflow_id: str, events: Sequence[Event], started: Start | None, memo: TurnMemo) -> None:
         """Find out what scripts answer in a turn that will be decided inside a transaction, at one instant; raises FencedOut."""
-        if near.rehearsals == _TRIES:
+        if memo.rehearsals == _TRIES:
             raise FencedOut(f"{workflow_id}: others were first, {_TRIES} times")
-        near.rehearsals += 1
-        near.now, near.answers = self.clock.now(), {}
-        self._read_and_decide(workflow_id, events, started, near, rehearsed=True)
+        memo.rehearsals += 1
+        memo.now, memo.answers = self.clock.now(), {}
+        self._read_and_decide(workflow_id, events, started, memo, rehearsed=True)
 
     def _prepared(
-        self, view: ReadingTransaction, workflow_id: str, events: Sequence[Event], started: Start | None, near: Near
+        self, view: ReadingTransaction, workflow_id: str, events: Sequence[Event], started: Start | None, memo: TurnMemo
     ) -> tuple[Workflow, Turn | None]:
         """The row that was read and the turn over it; None for a parked workflow, which takes no turns."""
         workflow = started.workflow if started is not None else view.workflow(workflow_id) or self._begun(view, workflow_id)
@@ -290,14 +306,14 @@ class Turns(Deciding):
             raise missing(view, workflow_id)
         if workflow.parked is not None and all(event.kind is not EventKind.TERMINATE for event in events):
             return workflow, None
-        return workflow, self.prepare(view, workflow, events, fresh=started is not None, near=near)
+        return workflow, self.prepare(view, workflow, events, fresh=started is not None, memo=memo)
 
     def _begun(self, view: ReadingTransaction, workflow_id: str) -> Workflow | None:
         """The row of an execution that a START event of another one brings into being."""
         found = start_event(view, workflow_id, self.clock.now())
         if found is None:
             return None
-        row = self._begun_by(view, found)
+        row = self._row_from_start_event(view, found)
         # Before anything is decided on: an execution whose input is too large, or whose key is taken, takes no turn.
         problem = self.bounds.barriers.refusal("workflow_input", row.input)
         if problem is not None:
@@ -305,7 +321,7 @@ class Turns(Deciding):
         replaced(view, row.name, row.idempotency_key, strategy_of(found))
         return row
 
-    def _begun_by(self, view: ReadingTransaction, found: Event) -> Workflow:
+    def _row_from_start_event(self, view: ReadingTransaction, found: Event) -> Workflow:
         said = found.data.value
         parent = said.get("parent") or {}
         row = Workflow(
@@ -347,19 +363,19 @@ class Turns(Deciding):
         now = self.clock.now()
         with self.backend.writing() as tx:
             found = start_event(tx, workflow_id, now)
-            told = None if found is None else self._refused(tx, found, now)
-        if told is not None:
+            recipients = None if found is None else self._refused(tx, found, now)
+        if recipients is not None:
             self.wake()
-        return told
+        return recipients
 
     def _refused(self, tx: WritingTransaction, found: Event, now: int) -> tuple[str, ...] | None:
-        row = self._begun_by(tx, found)
+        row = self._row_from_start_event(tx, found)
         problem = self.bounds.barriers.refusal("workflow_input", row.input)
         if problem is not None:
             return refuse_start(tx, found, now, problem)
         return refuse_event(tx, found, row, now, self.texts)
 
-    def _apply(self, tx: WritingTransaction, decision: Decision, started: Start | None, along: Along | None) -> None:
+    def _apply(self, tx: WritingTransaction, decision: Decision, started: Start | None, extra_write: ExtraWrite | None) -> None:
         workflow = decision.workflow
         if decision.created and workflow.idempotency_key is not None:
             asked = start_event(tx, workflow.workflow_id, self.clock.now()) if started is None else None
@@ -386,8 +402,8 @@ class Turns(Deciding):
         tx.apply(decision)
         if self._ended is not None and workflow.event is not None and workflow.status.terminal:
             self._ended(tx, workflow)
-        if along is not None:
-            along(tx, decision)
+        if extra_write is not None:
+            extra_write(tx, decision)
 
     def _dated_now(self, changes: Sequence[LimitChange]) -> tuple[LimitChange, ...]:
         """Limits as they are at the commit: the write may have waited, and the clock may have jumped meanwhile."""
@@ -422,7 +438,7 @@ class Turns(Deciding):
 
     # ------------------------------------------------------------------ turns that end their process
 
-    def entering(self, workflow: Workflow, events: Sequence[Event], near: Near) -> None:
+    def entering(self, workflow: Workflow, events: Sequence[Event], memo: TurnMemo) -> None:
         """Mark a turn that may end the process; raises Deadly for one that did, three times running.
 
         It is known by its first event, which stays the same however many come after it. A start that is asked for is nobody's to
@@ -432,16 +448,16 @@ class Turns(Deciding):
         if self.marks is None or first is None or (workflow.history_seq == 0 and not first.stored):
             return
         key = f"{workflow.workflow_id}\0{first.kind}\0{first.ref or ''}"
-        near.deaths = self.marks.deaths(key)
-        if near.deaths >= DEATHS:
+        memo.deaths = self.marks.deaths(key)
+        if memo.deaths >= DEATHS:
             raise Deadly(key, first)
-        near.mark = key  # before it is made: an interruption in between must find it
+        memo.mark = key  # before it is made: an interruption in between must find it
         self.marks.begin(key)
 
-    def _leaving(self, near: Near) -> None:
+    def _leaving(self, memo: TurnMemo) -> None:
         """Whatever came of it, the process lives."""
-        if near.mark is not None and self.marks is not None:
-            self.marks.end(near.mark)
+        if memo.mark is not None and self.marks is not None:
+            self.marks.end(memo.mark)
 
     def _park_deadly(self, workflow_id: str, deadly: Deadly) -> None:
         with self.backend.writing() as tx:
@@ -462,7 +478,7 @@ class Turns(Deciding):
         if tries == _BROKEN_TURNS:
             log_parked(workflow_id, str(error))
 
-    def keep(self, workflow_id: str, events: Sequence[Event] = ()) -> None:
+    def hold_inbox(self, workflow_id: str, events: Sequence[Event] = ()) -> None:
         """Put events into the inbox of a parked workflow and hold all of it; of one released meanwhile they are due."""
         with self.backend.writing() as tx:
             workflow = tx.workflow(workflow_id)
@@ -473,7 +489,7 @@ class Turns(Deciding):
             self.wake()
 
 
-def _addressed(taken: Taken) -> list[str]:
+def _recipients(taken: TurnResult) -> list[str]:
     """Other workflows a turn has written to, each once."""
     posted = () if taken.decision is None else taken.decision.outgoing.posted
     return list(dict.fromkeys((*taken.answered, *(event.workflow_id for event in posted))))

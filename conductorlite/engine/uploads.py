@@ -13,12 +13,12 @@ import uuid
 from typing import Any, Final
 
 from conductorlite.engine.config import Service
-from conductorlite.engine.payloads import Outside, PayloadSweep, as_unavailable
+from conductorlite.engine.payloads import PayloadStore, PayloadSweep, as_unavailable
 from conductorlite.model.canonical import MAX_SIZE, parse
 from conductorlite.model.errors import InvalidInput, PayloadLost, PayloadTooLarge, PayloadUnavailable
 from conductorlite.model.texts import Span, printable, to_span
 from conductorlite.store.ports import PayloadStorage
-from conductorlite.store.tables import ExternalStorageLocation, LoosePayload
+from conductorlite.store.tables import ExternalStorageLocation, OrphanPayload
 
 __all__ = ["Payloads", "given_path", "uploaded"]
 
@@ -43,7 +43,7 @@ class Payloads(Service):
         clock stays: its turn may be about to be committed. `grace=0` is for when no other process uses the store. The storage must
         belong to this store alone. Raises PayloadUnavailable; what was deleted until then stays deleted.
         """
-        return self._turns.outside.sweep(self._clock.now(), to_span(grace))
+        return self._turns.payload_store.sweep(self._clock.now(), to_span(grace))
 
     def location(self, path: str = "", operation: str = "READ", payload_type: str | None = None) -> ExternalStorageLocation:
         """Where the payload of a `path` can be read, or with WRITE a new one uploaded: a URI, signed where the storage can.
@@ -54,8 +54,8 @@ class Payloads(Service):
         already cannot be overwritten. Raises InvalidInput for a path, operation or type that cannot be, PayloadUnavailable, also
         when the store keeps everything itself, and StorageErrors. Source of the rule: Conductor's `getExternalStorageLocation`.
         """
-        outside = self._turns.outside
-        storage = _storage(outside)
+        payload_store = self._turns.payload_store
+        storage = _storage(payload_store)
         if payload_type is not None and payload_type not in _FOLDERS:
             raise InvalidInput(f"payload type {printable(payload_type, 80)!r} is none of {', '.join(_FOLDERS)}")
         if operation != "WRITE":
@@ -70,7 +70,7 @@ class Payloads(Service):
             )
         found = storage.location(operation, key)
         with self._backend.writing() as tx:
-            tx.loosen([LoosePayload(key=key, workflow_id="", at=self._clock.now())])
+            tx.mark_orphan([OrphanPayload(key=key, workflow_id="", at=self._clock.now())])
         return found
 
 
@@ -83,7 +83,7 @@ def given_path(path: object) -> str | None:
     return path.strip() or None
 
 
-def uploaded(outside: Outside, path: str, payload_type: str) -> dict[str, Any]:
+def uploaded(payload_store: PayloadStore, path: str, payload_type: str) -> dict[str, Any]:
     """The document that a client has put where a location said, for a start or report of that type.
 
     Raises InvalidInput when the path is none that is given out for the type, when nothing is stored there, or no JSON object,
@@ -93,7 +93,7 @@ def uploaded(outside: Outside, path: str, payload_type: str) -> dict[str, Any]:
         raise InvalidInput(
             f"{printable(path, 80)!r} is no path of an upload ({payload_type}): `engine.payloads.location` gives one"
         )
-    storage = _storage(outside)
+    storage = _storage(payload_store)
     try:
         with as_unavailable(f"upload {path} could not be fetched"):
             size = storage.size(path)
@@ -116,7 +116,7 @@ def _is_upload(path: object, payload_type: str) -> bool:
     return folder == _FOLDERS[payload_type] and _NAME.fullmatch(name) is not None
 
 
-def _storage(outside: Outside) -> PayloadStorage:
-    if outside.storage is None:
+def _storage(payload_store: PayloadStore) -> PayloadStorage:
+    if payload_store.storage is None:
         raise PayloadUnavailable("this engine has no payload storage")
-    return outside.storage
+    return payload_store.storage

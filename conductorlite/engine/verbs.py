@@ -25,13 +25,13 @@ from conductorlite.engine.events import Events
 from conductorlite.engine.forks import refuse_forked
 from conductorlite.engine.holders import Holding
 from conductorlite.engine.limits import Limits
-from conductorlite.engine.payloads import Outside
+from conductorlite.engine.payloads import PayloadStore
 from conductorlite.engine.polling import GLANCE_MS, Polling
 from conductorlite.engine.queries import Queries
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.reports import Reports
 from conductorlite.engine.schedules import Schedules, Timetable, wake_schedule
-from conductorlite.engine.search import Searching
+from conductorlite.engine.search import Search
 from conductorlite.engine.secrets import Secrecy
 from conductorlite.engine.tasks import Tasks
 from conductorlite.engine.turn_types import Listener
@@ -77,7 +77,7 @@ class Core:
     holding: Holding
     driven: Driven
     timetable: Timetable
-    searching: Searching
+    searching: Search
 
 
 class Verbs(Service):
@@ -107,7 +107,7 @@ class Verbs(Service):
             bounds=config.bounds,
             lock=config.lock,
             fencing=config.fencing,
-            outside=Outside(backend, storage, config.payload_codec, config.bounds.barriers),
+            payload_store=PayloadStore(backend, storage, config.payload_codec, config.bounds.barriers),
             driven=driven,
             ended=wake_schedule,
         )
@@ -125,7 +125,7 @@ class Verbs(Service):
             holding=holding,
             driven=driven,
             timetable=Timetable(turns, config, control),
-            searching=Searching(turns, config, index),
+            searching=Search(turns, config, index),
         )
         core = self.core
         self.definitions = Definitions(turns, config, control)
@@ -306,7 +306,7 @@ class Verbs(Service):
                 reason=reason,
             )
             event = self.core.reports.report_event(found, result, merge=True)
-            taken = self._turns.take(found.workflow_id, [event])
+            taken = self._turns.run_turn(found.workflow_id, [event])
             refuse_parked(found.workflow_id, taken)
             reply = taken.replies.get(event.event_id)
             if reply is not None and reply.outcome is Outcome.CONFLICT:

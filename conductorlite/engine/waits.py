@@ -9,7 +9,7 @@ import attrs
 
 from conductorlite.decide.operators.worker import POLLED_LATELY_MS
 from conductorlite.decide.reports import ALONE_AFTER
-from conductorlite.engine.causes import TOLD, instant_in_words, listed, span_in_words
+from conductorlite.engine.causes import SHOWN, instant_in_words, listed, span_in_words
 from conductorlite.model.decisions import DEADLINES, Event, EventKind
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.executions import HistoryEvent, HistoryKind, PollData, Reason, ReasonKind, Task, Workflow, printed_ref
@@ -129,8 +129,8 @@ def is_taken_back(line: HistoryEvent) -> bool:
 
 def dropped(line: HistoryEvent) -> Sequence[str]:
     """References of which a line says that every attempt was removed."""
-    telling = (is_taken_back(line) or line.status == "DROPPED") and line.payload is not None
-    found: Sequence[str] = line.payload.value.get("dropped", ()) if telling and line.payload is not None else ()
+    shown = (is_taken_back(line) or line.status == "DROPPED") and line.payload is not None
+    found: Sequence[str] = line.payload.value.get("dropped", ()) if shown and line.payload is not None else ()
     return found
 
 
@@ -240,10 +240,10 @@ class Waits:
         waiting = [task for task in self.workflow.tasks if not task.retried and not task.status.terminal]
         # A loop is explained by what is open in it, a JOIN by what it waits for: workers and timers come first.
         waiting.sort(key=lambda task: task.task_type in (TaskType.JOIN, TaskType.EXCLUSIVE_JOIN, TaskType.DO_WHILE))
-        for task in waiting[:TOLD]:
+        for task in waiting[:SHOWN]:
             yield from self._waits(task)
-        if len(waiting) > TOLD:
-            yield self._say("MORE", f"{len(waiting) - TOLD} more tasks are open")
+        if len(waiting) > SHOWN:
+            yield self._say("MORE", f"{len(waiting) - SHOWN} more tasks are open")
         starts = [event.due_at for event in self.inbox if event.kind is EventKind.START]
         if not waiting and starts:
             at = min(starts)

@@ -86,8 +86,8 @@ class FsspecPayloads:
             found = self._asked("it cannot be listed", lambda: self._fs.find(self._root, detail=True))
         except FileNotFoundError:
             return
-        for path, told in found.items():
-            yield StoredPayload(key=path[len(self._root) + 1 :], size=told.get("size") or 0)
+        for path, details in found.items():
+            yield StoredPayload(key=path[len(self._root) + 1 :], size=details.get("size") or 0)
 
     def location(self, operation: str, path: str) -> ExternalStorageLocation:
         """A URI that is signed for the operation where the file system can do that (S3 and GCS: both, others: READ)."""

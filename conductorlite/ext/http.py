@@ -295,7 +295,7 @@ def http_worker(*, deadline_ms: int, max_body: int) -> Callable[[TaskContext], A
             problem = f"the reply cannot be kept: {error}"
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             problem = f"{type(error).__name__}: {error}"
-        reason = None if problem is None else f"{_FAILED} {_told(problem, request)} ({request.method} {request.host})"
+        reason = None if problem is None else f"{_FAILED} {_described(problem, request)} ({request.method} {request.host})"
         return TaskResult(
             workflow_id=context.workflow_id,
             task_id=context.task_id,
@@ -314,7 +314,7 @@ def _problem(reply: Reply) -> str | None:
     return f"{reply.status} {reply.phrase}".rstrip() + followed
 
 
-def _told(problem: str, request: Request) -> str:
+def _described(problem: str, request: Request) -> str:
     # Ours never quote a header; what a library says of a connection might.
     for secret in request.hidden:
         problem = problem.replace(secret, "…")

@@ -157,7 +157,7 @@ def main() -> None:
         watch(bounds["seconds"] + (0.05 if language == "javascript" else 0))
         answer = scripts.reply(json.loads(line))
         watch(0)
-        answer["spent"] = grown() > GROWN
+        answer["spent"] = extended() > GROWN
         sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
         sys.stdout.buffer.flush()
         if not answer["spent"]:
@@ -173,7 +173,7 @@ def bound_memory(size: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (size, size))
 
 
-def grown() -> int:
+def extended() -> int:
     """The most memory this process has ever had, in bytes; 0 where that is not known, as nothing bounds it there either."""
     # Not getrusage: what that returns includes the process this one was forked from.
     with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123

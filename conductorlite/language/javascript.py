@@ -17,7 +17,7 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.language.processes import Limits, ScriptCut, TextCut, run_script
-from conductorlite.language.subset import Outside, Subset, compile_subset
+from conductorlite.language.subset import PayloadStore, Subset, compile_subset
 from conductorlite.language.values import Json
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
 
@@ -56,7 +56,7 @@ class Script:
         if self.subset is not None:
             try:
                 return self.subset.evaluate(values)
-            except Outside:
+            except PayloadStore:
                 pass
         given = values if self.everything else {name: values[name] for name in values if name in self.names}
         try:

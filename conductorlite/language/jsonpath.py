@@ -18,7 +18,7 @@ import attrs
 
 from conductorlite.language.comparisons import Budget, Refused
 from conductorlite.language.filters import Filter
-from conductorlite.language.paths import Call, Indexes, Keys, Slice, Step, Wild, split_path
+from conductorlite.language.paths import Call, Indexes, Keys, PathStep, Slice, Wild, split_path
 from conductorlite.language.values import MISSING, Json, Missing, to_text
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
 
@@ -120,7 +120,7 @@ class Path:
 
     text: str
     plain: tuple[str | int, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
     scans: tuple[bool, ...]
     definite: bool
     reads_document: bool
@@ -246,17 +246,17 @@ def _compiled(text: str, depth: int) -> Path:
     return path(steps=steps, scans=scans, definite=_definite(steps, scans), reads_document=reads)
 
 
-def _plain(step: Step) -> str | int | None:
+def _plain(step: PathStep) -> str | int | None:
     """The one key or index that a step is."""
     named = step.names if isinstance(step, Keys) else step.indexes if isinstance(step, Indexes) else ()
     return named[0] if len(named) == 1 else None
 
 
-def _definite(steps: Sequence[Step], scans: Sequence[bool]) -> bool:
+def _definite(steps: Sequence[PathStep], scans: Sequence[bool]) -> bool:
     return not any(scans) and all(_single(step) or (isinstance(step, Keys) and step is steps[-1]) for step in steps)
 
 
-def _single(step: Step) -> bool:
+def _single(step: PathStep) -> bool:
     return isinstance(step, Call) or _plain(step) is not None
 
 
@@ -275,7 +275,7 @@ def _descendants(node: Json, document: Budget) -> Iterable[Json]:
             stack.extend(child for child in reversed(list(_inner(item))) if isinstance(child, dict | list))
 
 
-def _scanned(step: Step, node: Json, document: Budget, *, last: bool) -> Iterable[Json]:
+def _scanned(step: PathStep, node: Json, document: Budget, *, last: bool) -> Iterable[Json]:
     """What a step finds in a node and below. A filter looks at maps themselves, and into lists that pass it too."""
     for each in _descendants(node, document):
         if isinstance(step, Filter):
@@ -315,7 +315,7 @@ def _there(found: bool, *, definite: bool, kind: bool = False) -> None:
 
 
 def _apply(
-    step: Step, node: Json, document: Budget, *, last: bool, definite: bool = False, there: Callable[..., None] | None = None
+    step: PathStep, node: Json, document: Budget, *, last: bool, definite: bool = False, there: Callable[..., None] | None = None
 ) -> Iterable[Json]:
     if isinstance(step, Wild):
         return _inner(node)

@@ -11,7 +11,7 @@ import attrs
 from conductorlite.language.filters import Filter, compile_filter, read_literal, unescape
 from conductorlite.model.errors import InvalidExpression
 
-__all__ = ["MAX_PATH", "Call", "Indexes", "Keys", "Slice", "Step", "Wild", "split_path"]
+__all__ = ["MAX_PATH", "Call", "Indexes", "Keys", "PathStep", "Slice", "Wild", "split_path"]
 
 #: Longest path in characters, and most segments in one.
 MAX_PATH: Final = 4096
@@ -63,13 +63,13 @@ class Call:
     arguments: tuple[Any, ...] = ()
 
 
-Step: TypeAlias = Keys | Indexes | Slice | Wild | Call | Filter
+PathStep: TypeAlias = Keys | Indexes | Slice | Wild | Call | Filter
 
 #: How a path within a path is compiled.
 Compile = Callable[[str], Any]
 
 
-def split_path(text: str, compiled: Compile) -> list[tuple[Step, bool]]:
+def split_path(text: str, compiled: Compile) -> list[tuple[PathStep, bool]]:
     """Split a path into steps, each with whether `..` precedes it; the empty path, `$` alone, is the document.
 
     Raises InvalidExpression, with place.
@@ -92,13 +92,13 @@ class _Splitter:
         self._path = path
         self._position = 1
 
-    def run(self) -> list[tuple[Step, bool]]:
+    def run(self) -> list[tuple[PathStep, bool]]:
         path = self._path
         if path.endswith("."):
             self._fail("it ends with a dot")
         if len(path) > 1 and path[1] not in ".[":
             self._fail("'.' or '[' expected")
-        steps: list[tuple[Step, bool]] = []
+        steps: list[tuple[PathStep, bool]] = []
         # Jayway reads past one character at the very end.
         while self._position < len(path) - bool(steps):
             steps.append(self._step())
@@ -113,7 +113,7 @@ class _Splitter:
         shown = self._text if len(self._text) <= 80 else self._text[:79] + "…"
         return InvalidExpression(f"path {shown!r}: {reason} (at {self._position} of {self._path[:80]!r})")
 
-    def _step(self) -> tuple[Step, bool]:
+    def _step(self) -> tuple[PathStep, bool]:
         scan = False
         if self._path[self._position] == ".":
             self._position += 1
@@ -130,7 +130,7 @@ class _Splitter:
             return Wild(), scan
         return self._name(scan), scan
 
-    def _name(self, scan: bool) -> Step:
+    def _name(self, scan: bool) -> PathStep:
         found = _NAME.match(self._path, self._position)
         if found is None:
             self._fail("a name expected; write ['…'] around one that holds blanks, dots or brackets")
@@ -182,7 +182,7 @@ class _Splitter:
             self._fail("the arguments are not closed")
         return tuple(found)
 
-    def _bracket(self) -> Step:
+    def _bracket(self) -> PathStep:
         wild = _WILD.match(self._path, self._position)
         if wild is not None:
             self._position = wild.end()
@@ -198,7 +198,7 @@ class _Splitter:
             return self._filter()
         raise self._error("an index, a quoted name, '*' or a filter expected after '['")
 
-    def _numbers(self, text: str) -> Step:
+    def _numbers(self, text: str) -> PathStep:
         slice_ = ":" in text
         parts = text.strip(" ").split(":") if slice_ else [part.strip(" ") for part in text.split(",")]
         if any(part and not re.fullmatch(r"-?[0-9]{1,10}", part) for part in parts[: 2 if slice_ else None]):
@@ -215,7 +215,7 @@ class _Splitter:
             self._fail("a number is missing between brackets")
         return Indexes(indexes)
 
-    def _quoted(self) -> Step:
+    def _quoted(self) -> PathStep:
         names: list[str] = []
         position = self._position
         while True:
@@ -232,7 +232,7 @@ class _Splitter:
         self._position = position + 1
         return Keys(tuple(names))
 
-    def _filter(self) -> Step:
+    def _filter(self) -> PathStep:
         start = self._path.index("?", self._position) + 1
         depth = 0
         for token in _FILTER_TOKEN.finditer(self._path, self._position):

@@ -108,8 +108,8 @@ class _Helper:
         if not answer.endswith(b"\n"):
             raise _Died(self.end())
         self.used = True
-        told: dict[str, Any] = json.loads(answer)
-        return told
+        reply: dict[str, Any] = json.loads(answer)
+        return reply
 
     def end(self) -> int:
         """Close the pipes and wait for the process, which is stopped if it goes on."""

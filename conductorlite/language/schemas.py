@@ -34,7 +34,7 @@ _REFERENCE_STEPS: Final = 10
 _DEPTH: Final = 100
 #: Findings of one keyword that are kept, and those that are reported.
 _KEPT: Final = 20
-_TOLD: Final = 3
+_SHOWN: Final = 3
 #: Characters of a report.
 _LENGTH: Final = 400
 
@@ -73,9 +73,9 @@ class SchemaCheck:
             return f"it cannot be checked against schema {self.name!r}: {type(error).__name__}"
         if not found:
             return None
-        told = [_told(error) for error in sorted(found, key=lambda error: [str(step) for step in error.absolute_path])]
-        more = f" (and {len(told) - _TOLD} more)" if len(told) > _TOLD else ""
-        text = "; ".join(told[:_TOLD])
+        texts = [_described(error) for error in sorted(found, key=lambda error: [str(step) for step in error.absolute_path])]
+        more = f" (and {len(texts) - _SHOWN} more)" if len(texts) > _SHOWN else ""
+        text = "; ".join(texts[:_SHOWN])
         return (text if len(text) <= _LENGTH else f"{text[:_LENGTH]}…") + more
 
 
@@ -92,12 +92,12 @@ def _compiled(name: str, text: str) -> SchemaCheck:
     from referencing import Registry
 
     document = json.loads(text)
-    draft = _drafts().get(str(document.get("$schema", _LATEST)).rstrip("#"))
-    if draft is None:
-        raise InvalidExpression(f"$.$schema: {str(document['$schema'])[:80]!r} is not a draft that is known")
+    dialect = _dialects().get(str(document.get("$schema", _LATEST)).rstrip("#"))
+    if dialect is None:
+        raise InvalidExpression(f"$.$schema: {str(document['$schema'])[:80]!r} is not a changeset that is known")
     _look_through(document)
     try:
-        draft.check_schema(document)
+        dialect.check_schema(document)
     except SchemaError as error:
         raise InvalidExpression(f"{_path(error.absolute_path)}: {error.message[:200]}") from None
     except RecursionError:
@@ -106,30 +106,30 @@ def _compiled(name: str, text: str) -> SchemaCheck:
         raise InvalidExpression(f"$: {str(error)[:200]}") from None
     # It would call the library's own class back, with its unbounded keywords.
     document.pop("$schema", None)
-    return SchemaCheck(name=name, root=_bounded(draft)(document, registry=Registry()))
+    return SchemaCheck(name=name, root=_bounded(dialect)(document, registry=Registry()))
 
 
 _LATEST: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 @cache
-def _drafts() -> Mapping[str, Any]:
+def _dialects() -> Mapping[str, Any]:
     # Here, because it costs more to import than most programs' whole engine.
     import jsonschema
 
-    drafts = (
+    changesets = (
         jsonschema.Draft4Validator,
         jsonschema.Draft6Validator,
         jsonschema.Draft7Validator,
         jsonschema.Draft201909Validator,
         jsonschema.Draft202012Validator,
     )
-    return {str(draft.ID_OF(draft.META_SCHEMA)).rstrip("#"): draft for draft in drafts}
+    return {str(dialect.ID_OF(dialect.META_SCHEMA)).rstrip("#"): dialect for dialect in changesets}
 
 
 @cache
-def _bounded(draft: Any) -> Any:
-    """The draft with each keyword counted, and with our own for those that could run away."""
+def _bounded(dialect: Any) -> Any:
+    """The changeset with each keyword counted, and with our own for those that could run away."""
     from jsonschema import validators
 
     ours: dict[str, Any] = {
@@ -139,8 +139,8 @@ def _bounded(draft: Any) -> Any:
         "uniqueItems": _unique_items,
         "format": _nothing,
     }
-    keywords = {name: ours.get(name, function) for name, function in draft.VALIDATORS.items()}
-    return validators.extend(draft, {name: _counted(name, function) for name, function in keywords.items()})
+    keywords = {name: ours.get(name, function) for name, function in dialect.VALIDATORS.items()}
+    return validators.extend(dialect, {name: _counted(name, function) for name, function in keywords.items()})
 
 
 def _look_through(document: Any) -> None:
@@ -158,7 +158,7 @@ def _look_through(document: Any) -> None:
             if key in _REFERENCES and isinstance(value, str) and not value.startswith("#"):
                 raise InvalidExpression(f"{where}: {value[:80]!r} leaves the document: only '#…' is followed")
             if key == "$schema" and at != "$" and isinstance(value, str):
-                raise InvalidExpression(f"{where}: only the whole document may name a draft")
+                raise InvalidExpression(f"{where}: only the whole document may name a changeset")
             if key == "pattern" and isinstance(value, str):
                 _regex(value, where)
             if key == "patternProperties" and isinstance(value, dict):
@@ -245,7 +245,7 @@ def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: 
         for extra in extras:
             yield from validator.descend(instance[extra], allowed, path=extra)
     elif not allowed and extras:
-        yield ValidationError(f"{', '.join(map(repr, extras[:_TOLD]))} not foreseen")
+        yield ValidationError(f"{', '.join(map(repr, extras[:_SHOWN]))} not foreseen")
 
 
 def _unique_items(validator: Any, unique: Any, instance: Any, schema: Any) -> Iterator[Any]:
@@ -280,7 +280,7 @@ def _path(steps: Iterable[str | int]) -> str:
     return path
 
 
-def _told(error: Any) -> str:
+def _described(error: Any) -> str:
     path, rule, wanted = _path(error.absolute_path)[:200], error.validator, error.validator_value
     if rule == "required" and isinstance(wanted, list) and isinstance(error.instance, dict):
         return f"{path}: required: {', '.join(repr(name) for name in wanted if name not in error.instance)} missing"

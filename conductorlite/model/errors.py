@@ -202,8 +202,8 @@ class ReplayDiverged(ConductorliteError):
         self.workflow_id = workflow_id
         self.expected = expected
         self.actual = actual
-        told, did = (line or "nothing more" for line in (expected, actual))
-        super().__init__(f"the replay of {workflow_id} differs\nexported: {told}\nreplayed: {did}")
+        recorded, did = (line or "nothing more" for line in (expected, actual))
+        super().__init__(f"the replay of {workflow_id} differs\nexported: {recorded}\nreplayed: {did}")
 
 
 class TaskFailedTerminally(ConductorliteError):

@@ -177,8 +177,8 @@ def export_from_json(document: Mapping[str, Any] | str | bytes) -> Exported:
 
 
 def _barriers(bounds: Mapping[str, Any]) -> dict[str, int]:
-    told = _typed(bounds, "barriers", dict, "$.bounds") if "barriers" in bounds else {}
-    return {name: _positive(told, name, "$.bounds.barriers") for name in told}
+    stated = _typed(bounds, "barriers", dict, "$.bounds") if "barriers" in bounds else {}
+    return {name: _positive(stated, name, "$.bounds.barriers") for name in stated}
 
 
 def _typed(document: Any, name: str, kind: type, where: str) -> Any:
@@ -302,8 +302,8 @@ def definitions_in(line: HistoryEvent) -> list[str]:
     cause = {} if line.cause is None else parse(line.cause)
     used = cause.get("used")
     found = [hashed for hashed in used if isinstance(hashed, str)] if isinstance(used, list) else []
-    tells = line.kind is HistoryKind.MIGRATED or (line.kind is HistoryKind.VERB and line.status == EventKind.RESTART)
-    said = line.payload.value if tells and line.payload is not None else {}
+    records = line.kind is HistoryKind.MIGRATED or (line.kind is HistoryKind.VERB and line.status == EventKind.RESTART)
+    said = line.payload.value if records and line.payload is not None else {}
     places = (said, said.get("to") if isinstance(said, Mapping) else None, {"definitionHash": cause.get("definition")})
     named = (place.get("definitionHash") for place in places if isinstance(place, Mapping))
     return [*found, *(hashed for hashed in named if isinstance(hashed, str))]

@@ -96,7 +96,7 @@ class _Chart:
         if self.workflow is not None and self.workflow.compensating is not None:
             last += f", compensating, then {self.workflow.compensating}"
         self.lines.append(f'  finish(["{last}"])')
-        self.strangers()
+        self.stale_holders()
         styles = [f"  classDef {name} {_COLOURS[name]}" for name in _COLOURS if name in self.classes]
         styles += [f"  class {','.join(self.classes[name])} {name}" for name in _COLOURS if name in self.classes]
         return "\n".join(["flowchart TD", *self.lines, *self.arrows, *styles]) + "\n"
@@ -170,7 +170,7 @@ class _Chart:
         head, *rest = ("not", "run") if status is None else status.value.lower().split("_")
         self.classes.setdefault(head + "".join(word.capitalize() for word in rest), []).append(node)
 
-    def strangers(self) -> None:
+    def stale_holders(self) -> None:
         """Rows of no node of the definition."""
         if not self.rows:
             return

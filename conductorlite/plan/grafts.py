@@ -32,27 +32,27 @@ def unfolded(workflow: Workflow) -> WorkflowDef | None:
     definition = workflow.definition
     if definition is None or not workflow.made:
         return definition
-    grown = {
+    extended = {
         (task.grafts[:depth], workflow.made[digest].tasks[0].task_reference_name): digest
         for task in workflow.tasks
         for depth, digest in enumerate(task.grafts)
         if digest in workflow.made
     }
-    return attrs.evolve(definition, tasks=_sequence(definition.tasks, (), grown, workflow.made))
+    return attrs.evolve(definition, tasks=_sequence(definition.tasks, (), extended, workflow.made))
 
 
 def _sequence(
-    tasks: Iterable[WorkflowTask], grafts: tuple[str, ...], grown: _Grown, made: Mapping[str, WorkflowDef]
+    tasks: Iterable[WorkflowTask], grafts: tuple[str, ...], extended: _Grown, made: Mapping[str, WorkflowDef]
 ) -> tuple[WorkflowTask, ...]:
     """The same list unfolded. Depth is bounded by the validator, and by that of what an execution has made."""
 
     def inner(listed: Iterable[WorkflowTask], below: tuple[str, ...] = grafts) -> tuple[WorkflowTask, ...]:
-        return _sequence(listed, below, grown, made)
+        return _sequence(listed, below, extended, made)
 
     found: list[WorkflowTask] = []
     joined: list[str] | None = None
     for task in tasks:
-        digest = grown.get((grafts, task.task_reference_name))
+        digest = extended.get((grafts, task.task_reference_name))
         fields: dict[str, object] = {} if joined is None else {"join_on": joined}
         joined = None
         if digest is not None and task.type == TaskType.DYNAMIC:
@@ -93,10 +93,10 @@ def grafted(plan: Plan, root: str, digest: str, inner: Plan) -> Plan:
     if outer is None or outer.task.type not in (TaskType.DYNAMIC, TaskType.FORK_JOIN_DYNAMIC):
         return plan
     grow = _branches if outer.task.type == TaskType.FORK_JOIN_DYNAMIC else _stand_in
-    grown = dict(grow(outer, (*outer.grafts, digest), inner.nodes))
+    extended = dict(grow(outer, (*outer.grafts, digest), inner.nodes))
     # What it has outside of them a node made at run time does not know: its own reads ahead are those inside.
     ahead = ChainMap(*_maps(plan.ahead), inner.ahead)  # type: ignore[arg-type]
-    return attrs.evolve(plan, nodes=ChainMap(grown, *_maps(plan.nodes)), ahead=ahead)
+    return attrs.evolve(plan, nodes=ChainMap(extended, *_maps(plan.nodes)), ahead=ahead)
 
 
 T = TypeVar("T")

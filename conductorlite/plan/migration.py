@@ -339,13 +339,13 @@ class _Move:
         now = {ref for ref, at in will if at is not None}
         later = {ref for ref, _ in will}
         open_loops = {self.name(task.base_ref) for task in self.rows if task.live and not task.status.terminal}
-        told: set[str] = set()
+        seen: set[str] = set()
         for ref, spot in self.after.items():
             if ref in self.before or ref in self.refs.values():
                 continue
-            if {branch.ref for branch in spot.around} & told:
+            if {branch.ref for branch in spot.around} & seen:
                 continue
-            told.add(ref)
+            seen.add(ref)
             if ref in now or (ref in later and not set(spot.loops) & open_loops):
                 self.notes.append(f"{ref}: is new and will run")
             elif ref in later:

@@ -137,7 +137,7 @@ _SERVERS: Final = frozenset(
 )  # fmt: skip
 
 #: Most names that are listed.
-_TOLD: Final = 10
+_SHOWN: Final = 10
 
 
 def _worker_type(task: WorkflowTask) -> str | None:
@@ -184,6 +184,6 @@ def unserved(kind: str, served: Collection[str] | None) -> str:
     if served is None:
         return text
     names = sorted(served)
-    more = f" and {len(names) - _TOLD} more" if len(names) > _TOLD else ""
-    there = f"there are {', '.join(names[:_TOLD])}{more}" if names else "there are none"
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    there = f"there are {', '.join(names[:_SHOWN])}{more}" if names else "there are none"
     return f"{text}; {there}{did_you_mean(kind, [*names, *sorted(map(str, OPERATOR_TYPES))])}"

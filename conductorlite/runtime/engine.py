@@ -49,21 +49,21 @@ class Notices:
         self._workers = workers
         #: Types that definitions need and no worker was seen to serve, with the name of a definition.
         self._wanted: dict[str, str] = {}
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
-    def tell(self, *, driving: bool = False) -> None:
+    def log(self, *, driving: bool = False) -> None:
         """Log what has not been; with `driving` also for an engine without workers."""
         while self._waiting:
             definition, warnings = self._waiting.popleft()
             for problem in warnings:
                 log_definition(definition.name, str(problem))
             if isinstance(definition, WorkflowDef):
-                self._wanted.update((kind, definition.name) for kind in worker_types(definition) if kind not in self._told)
+                self._wanted.update((kind, definition.name) for kind in worker_types(definition) if kind not in self._logged)
         if self._wanted and (driving or len(self._workers)):
             served = self._workers.task_types | self._polls.types()
             for kind, name in self._wanted.items():
                 if kind not in served:
-                    self._told.add(kind)
+                    self._logged.add(kind)
                     log_unserved(name, unserved(kind, self._workers.task_types))
             self._wanted.clear()
 
@@ -220,7 +220,7 @@ class Engine(Verbs):
             now=now,
             path=external_input_payload_storage_path,
         )
-        self._news.tell()
+        self._news.log()
         return Run(self, workflow_id)
 
     def register(self, *definitions: WorkflowDef | TaskDef, overwrite: bool = True) -> None:
@@ -230,7 +230,7 @@ class Engine(Verbs):
         when `overwrite` is False. `conductorlite.validate` returns errors and warnings.
         """
         self._turns.registry.register(definitions, overwrite=overwrite)
-        self._news.tell()
+        self._news.log()
 
     def run(self, workflow_id: str) -> Run:
         """A handle on an execution that exists; raises ExecutionNotFound."""
@@ -267,7 +267,7 @@ class Engine(Verbs):
         run in threads meanwhile. Errors of the store as with `run_forever`; a call that waits for another writer when the time is
         over ends with the busy timeout.
         """
-        self._news.tell(driving=True)
+        self._news.log(driving=True)
         with self._alone("run_until_idle"):
             deadline = None if timeout is None else self.clock.now() + to_span(timeout)
             return self.driver.run(deadline=deadline)
@@ -284,7 +284,7 @@ class Engine(Verbs):
         store was closed meanwhile), and what a clock of your own raises. What a listener, a source, a payload storage or codec, an
         index, or a lock beside the fence raises is logged; what a handler of logging raises is not.
         """
-        self._news.tell(driving=True)
+        self._news.log(driving=True)
         with self._alone("run_forever"):
             self.driver.run(forever=True)
 
@@ -310,7 +310,7 @@ class Engine(Verbs):
                 return False  # the driver waits for the store
 
         if not ended():
-            self._news.tell(driving=True)
+            self._news.log(driving=True)
             caller = caller_of(self._turns)
             with self.driver.waiting.of(caller, workflow_id) as check:
                 self._wait(workflow_id, lambda: check() or ended(), deadline, inside=caller)

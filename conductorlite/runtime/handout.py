@@ -23,10 +23,10 @@ from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.workshop import Workshop
 from conductorlite.store.ports import EventMessage, EventSource
 
-__all__ = ["Handing", "Listening"]
+__all__ = ["HandOut", "MessageSources"]
 
 
-class Handing:
+class HandOut:
     """Takes tasks. One in whose hands processes have died is taken when nothing else runs here, and nothing else beside it."""
 
     def __init__(self, engine: Verbs, workers: Workers, workshop: Workshop) -> None:
@@ -110,7 +110,7 @@ T = TypeVar("T")
 _REST_MS: Final = 1_000
 
 
-class Listening:
+class MessageSources:
     """Asks the sources; at most one thread at a time."""
 
     def __init__(self, engine: Verbs, sources: Iterable[EventSource]) -> None:

@@ -24,7 +24,7 @@ from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.workshop import Workshop
 from conductorlite.store.ports import ReadingTransaction
 
-__all__ = ["GLANCE_MS", "Rest", "Waiting"]
+__all__ = ["GLANCE_MS", "Rest", "WaitGraph"]
 
 #: Between looks for commits of other processes, ms: while something was done a moment ago, and else.
 _QUICK_MS: Final = 10
@@ -85,7 +85,7 @@ _COUNTING: Final = frozenset({"JOIN", "EXCLUSIVE_JOIN", "DO_WHILE"})
 _FAMILY: Final = 100
 
 
-class Waiting:
+class WaitGraph:
     """Who waits for what; refuses a caller that would wait for itself. Thread-safe."""
 
     def __init__(self, engine: Verbs, workers: Workers, workshop: Workshop) -> None:

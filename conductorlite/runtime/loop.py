@@ -256,7 +256,7 @@ class Driver(Work):
             return False
         if self.outages.known(_THREADS) and not self.outages.rests(_THREADS):
             with self._waiting_for_a_thread():
-                self.workshop.mend()
+                self.workshop.recover()
         if not self._noting and any(worker.is_async for worker in self.workers):
             self._noting = True
             self.engine.listen(self._note)

@@ -196,7 +196,7 @@ class Outages:
     def done(self, address: str = _STORE) -> None:
         """Note that a piece of work was done, or that the store could be used; says so when it was the last that waited."""
         if self._rests and self._rests.pop(address, None) is not None:
-            self._tell_when_over()
+            self._log_when_over()
 
     def prune(self) -> None:
         """Forget work that was not asked for again: another process has done it, or its execution was removed."""
@@ -204,15 +204,15 @@ class Outages:
             gone = self._clock.now() - _GONE_MS
             for address in [address for address, rest in self._rests.items() if rest.again_at < gone]:
                 del self._rests[address]
-            self._tell_when_over()
+            self._log_when_over()
 
     def clear(self) -> None:
         """Forget all: nothing is left to do."""
         if self._rests:
             self._rests.clear()
-            self._tell_when_over()
+            self._log_when_over()
 
-    def _tell_when_over(self) -> None:
+    def _log_when_over(self) -> None:
         if not self._rests:
             log_driver(
                 f"{self._what} can be used again, after %.1f s; the driver goes on", (self._clock.now() - self._since) / 1000

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Final
 
 from conductorlite.engine.logs import about_task
-from conductorlite.engine.turn_types import Taken
+from conductorlite.engine.turn_types import TurnResult
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.decisions import Outcome
 from conductorlite.model.errors import (
@@ -33,8 +33,8 @@ from conductorlite.model.schedules import name_at
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.runtime.calls import Deferred, raised, refused, returned_value
-from conductorlite.runtime.handout import Handing, Listening
-from conductorlite.runtime.idle import GLANCE_MS, Rest, Waiting
+from conductorlite.runtime.handout import HandOut, MessageSources
+from conductorlite.runtime.idle import GLANCE_MS, Rest, WaitGraph
 from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.signals import Leaving, Outages
 from conductorlite.runtime.workshop import Call, Workshop
@@ -109,7 +109,7 @@ class Reports:
             with suppress(Conflict, InvariantBroken, NotFound):
                 self._engine.core.reports.report(task, refused(task, result, error), at=at)
 
-    def _reported(self, task: Task, result: TaskResult, at: int | None) -> Taken:
+    def _reported(self, task: Task, result: TaskResult, at: int | None) -> TurnResult:
         for _ in range(_TRIES - 1):
             with suppress(InvariantBroken):
                 return self._engine.core.reports.report(task, result, at=at)
@@ -138,11 +138,11 @@ class Work:
         #: Whether a thread drives, or was interrupted while it did.
         self._torn = False
         self.workshop = Workshop(engine, self.workers)
-        self.waiting = Waiting(engine, self.workers, self.workshop)
-        self.handing = Handing(engine, self.workers, self.workshop)
+        self.waiting = WaitGraph(engine, self.workers, self.workshop)
+        self.handing = HandOut(engine, self.workers, self.workshop)
         self.outages = Outages(engine.clock)
         self.reports = Reports(engine)
-        self.listening = Listening(engine, sources)
+        self.listening = MessageSources(engine, sources)
         self._timeline: list[tuple[int, int, Call]] = []
         self._order = itertools.count()
         #: Whether the last turns that were due are being taken by another thread or process.
@@ -166,11 +166,11 @@ class Work:
         """
         return within(_Driving(self, timeout))
 
-    def mend(self) -> None:
+    def recover(self) -> None:
         """Set right what an interruption has left; raises StorageErrors."""
         self.outages.patient = False
         self._handing_out = False
-        self.workshop.mend()
+        self.workshop.recover()
         in_hand = [*(running.task for running in self.workshop), *self.reports.tasks()]
         self.engine.core.holding.give_back_all_but({(task.task_id, task.lease) for task in in_hand})
         if self.clock.virtual:
@@ -245,7 +245,7 @@ class Work:
     def _take(self, address: str) -> bool:
         schedule = name_at(address)
         if schedule is None:
-            return not self.engine.core.turns.take(address).posted
+            return not self.engine.core.turns.run_turn(address).posted
         self.engine.core.timetable.fire(schedule)
         return True
 
@@ -372,7 +372,7 @@ class _Driving(Block[bool]):
         if not work.driving.take(self, self._timeout):
             return False
         if work._torn:
-            work.mend()
+            work.recover()
         work._torn = True
         return True
 

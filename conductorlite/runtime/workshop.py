@@ -132,7 +132,7 @@ class Workshop:
                 self._pool = Pool(self._workers.concurrency or _THREADS, self._engine.core.turns.wake)
             self._pool.start(job)
 
-    def mend(self) -> None:
+    def recover(self) -> None:
         """Set right what an interruption of this thread has left: count again, and begin what was not begun; raises NoThread."""
         for running in tuple(self._calls):
             if running.inline:  # this thread ran it

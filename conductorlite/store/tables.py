@@ -20,7 +20,7 @@ __all__ = [
     "FeedKind",
     "HolderRow",
     "Life",
-    "LoosePayload",
+    "OrphanPayload",
     "OwnerRow",
     "RelayItem",
     "ScheduleRow",
@@ -93,7 +93,7 @@ class ExternalStorageLocation:
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class LoosePayload:
+class OrphanPayload:
     """An object that may be in the storage without a row that refers to it: put there for a turn of `workflow_id`, at `at`."""
 
     key: str

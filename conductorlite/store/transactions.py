@@ -21,7 +21,7 @@ from conductorlite.store.tables import (
     Feed,
     FeedKind,
     HolderRow,
-    LoosePayload,
+    OrphanPayload,
     OwnerRow,
     RelayItem,
     ScheduleRow,
@@ -254,7 +254,7 @@ class ReadingTransaction(Protocol):
     def known_externals(self, keys: Iterable[str]) -> frozenset[str]:
         """Those of the keys that an execution refers to, or that are noted as loose."""
 
-    def loose_payloads(self, until: int, after: tuple[str, str], limit: int) -> Sequence[LoosePayload]:
+    def loose_payloads(self, until: int, after: tuple[str, str], limit: int) -> Sequence[OrphanPayload]:
         """A page of what was noted as loose at `until` or before, ascending by (key, workflow_id), greater than `after`."""
 
     def loosened_at(self, key: str) -> int | None:
@@ -416,10 +416,10 @@ class WritingTransaction(ReadingTransaction, Protocol):
 
     # -- documents in the payload storage ------------------------------------------------------------------------------
 
-    def loosen(self, loose: Sequence[LoosePayload]) -> None:
+    def mark_orphan(self, loose: Sequence[OrphanPayload]) -> None:
         """Note objects as loose, in place of what was noted for the same key and execution."""
 
-    def tighten(self, key: str, until: int) -> None:
+    def unmark_orphan(self, key: str, until: int) -> None:
         """Forget that an object was noted as loose at `until` or before."""
 
     # -- what is to be indexed -----------------------------------------------------------------------------------------

@@ -302,21 +302,21 @@ def _lines(life: _Life, workflow_id: str, exact: bool) -> dict[str, list[str]]:
         events[event.ref or ""].append(event)
     names = {task.task_id: task.ref for task in life.end.executions[workflow_id].attempts}
     lines = {}
-    for ref, told in events.items():
+    for ref, history in events.items():
         lost, returned = (
             sorted(attempt for where, what, attempt in gone if (where, what) == (workflow_id, ref))
             for gone in (life.lost, life.returned)
         )
-        kept = told if exact else _without(_at_once(_not_returned(told, returned)), lost)
+        kept = history if exact else _without(_at_once(_not_returned(history, returned)), lost)
         lines[ref] = [_text(event, lost, names, exact) for event in kept]
     return lines
 
 
-def _at_once(told: Sequence[HistoryEvent]) -> list[HistoryEvent]:
+def _at_once(history: Sequence[HistoryEvent]) -> list[HistoryEvent]:
     """The lines of one reference as if nothing had waited for a slot: who waits for which holder depends on who is late."""
     kept: list[HistoryEvent] = []
     given: Payload | None = None
-    for event in told:
+    for event in history:
         if event.status == TaskStatus.PENDING:
             before = kept[-1] if kept else event
             offered = (before.attempt, before.status) == (event.attempt, TaskStatus.SCHEDULED)  # in vain
@@ -329,9 +329,9 @@ def _at_once(told: Sequence[HistoryEvent]) -> list[HistoryEvent]:
     return kept
 
 
-def _not_returned(told: Sequence[HistoryEvent], returned: Sequence[int]) -> list[HistoryEvent]:
+def _not_returned(history: Sequence[HistoryEvent], returned: Sequence[int]) -> list[HistoryEvent]:
     """The lines of one reference without the calls that were given back: the poll, and the offer of the same attempt."""
-    kept = list(told)
+    kept = list(history)
     for attempt in returned:
         offers = [
             n
@@ -346,9 +346,9 @@ def _not_returned(told: Sequence[HistoryEvent], returned: Sequence[int]) -> list
     return kept
 
 
-def _without(told: Sequence[HistoryEvent], lost: Sequence[int]) -> list[HistoryEvent]:
+def _without(history: Sequence[HistoryEvent], lost: Sequence[int]) -> list[HistoryEvent]:
     """The lines of one reference without its lost calls: the poll, the timeout, and the start of the next attempt."""
-    kept = list(told)
+    kept = list(history)
     for attempt in lost:
         ends = [n for n, event in enumerate(kept) if (event.attempt, event.status) == (attempt, TaskStatus.TIMED_OUT)]
         if not ends or ends[0] + 1 >= len(kept):

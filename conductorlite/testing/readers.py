@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from conductorlite.decide.draft.reader import Reader
+from conductorlite.decide.changeset.reader import Reader
 from conductorlite.language.values import Json
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Embedding, Event

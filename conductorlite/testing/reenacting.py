@@ -15,11 +15,11 @@ from conductorlite.model.limits import workflow_key
 from conductorlite.model.statuses import REPORTABLE, TaskStatus
 from conductorlite.runtime.engine import Engine
 
-__all__ = ["Step", "as_told", "reenacted", "steps_of", "window_event"]
+__all__ = ["ReplayStep", "as_recorded", "reenacted", "steps_of", "window_event"]
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class Step:
+class ReplayStep:
     """Lines of one journal that have one cause; without a `kind` in it they came by themselves."""
 
     at: int
@@ -28,33 +28,33 @@ class Step:
     cause: Mapping[str, Any]
     lines: tuple[HistoryEvent, ...]
 
-    def without(self, count: int) -> Step:
+    def without(self, count: int) -> ReplayStep:
         """The step when its first lines are there already."""
         return attrs.evolve(self, cause={}, lines=self.lines[count:])
 
 
-def steps_of(history: Sequence[HistoryEvent]) -> list[Step]:
+def steps_of(history: Sequence[HistoryEvent]) -> list[ReplayStep]:
     """A journal as steps: a new one begins with a cause, at another instant, or by another clock."""
-    found: list[Step] = []
+    found: list[ReplayStep] = []
     for line in history:
         cause = {} if line.cause is None else parse(line.cause)
         begins = not found or "kind" in cause or "clock" in cause or line.at != found[-1].at
         if begins:
-            found.append(Step(at=line.at, clock=cause.get("clock", line.at), cause=cause, lines=(line,)))
+            found.append(ReplayStep(at=line.at, clock=cause.get("clock", line.at), cause=cause, lines=(line,)))
         else:
             found[-1] = attrs.evolve(found[-1], lines=(*found[-1].lines, line))
     return found
 
 
-def as_told(events: Sequence[Event], lines: Sequence[HistoryEvent]) -> list[Event]:
+def as_recorded(events: Sequence[Event], lines: Sequence[HistoryEvent]) -> list[Event]:
     """The events of a turn in inbox order, response timeouts not before other timers whose lines come first.
 
     One that would fire too soon was set again by a sign of life, which no line records.
     """
-    told = {(line.ref, line.attempt): place for place, line in reversed(list(enumerate(lines)))}
+    places = {(line.ref, line.attempt): place for place, line in reversed(list(enumerate(lines)))}
 
     def place(event: Event) -> int:
-        return told.get((event.ref, event.attempt), len(lines))
+        return places.get((event.ref, event.attempt), len(lines))
 
     found = sorted(events, key=lambda event: event.order)
     for event in sorted((event for event in found if event.kind is EventKind.RESPONSE_TIMEOUT), key=place):
@@ -67,7 +67,7 @@ def as_told(events: Sequence[Event], lines: Sequence[HistoryEvent]) -> list[Even
     return found
 
 
-def reenacted(engine: Engine, workflow_id: str, step: Step, definitions: Mapping[str, str]) -> Event | None:
+def reenacted(engine: Engine, workflow_id: str, step: ReplayStep, definitions: Mapping[str, str]) -> Event | None:
     """The event that led to a step, written again; None when what it is about is not there."""
     cause, line = step.cause, step.lines[0]
     kind = EventKind(cause["kind"])
@@ -158,11 +158,11 @@ def _status(line: HistoryEvent) -> str:
     return str(TaskStatus.IN_PROGRESS) if offered else line.status
 
 
-def _verb(kind: EventKind, step: Step, definitions: Mapping[str, str]) -> dict[str, Any]:
+def _verb(kind: EventKind, step: ReplayStep, definitions: Mapping[str, str]) -> dict[str, Any]:
     """What was given to a verb: in the line of its own."""
     names = {EventKind.MIGRATE: "MIGRATED"}
-    told = [line for line in step.lines if line.kind in (HistoryKind.VERB, HistoryKind.MIGRATED)]
-    line = next((line for line in told if line.status == names.get(kind, str(kind))), None)
+    places = [line for line in step.lines if line.kind in (HistoryKind.VERB, HistoryKind.MIGRATED)]
+    line = next((line for line in places if line.status == names.get(kind, str(kind))), None)
     said = None if line is None or line.payload is None else line.payload.fresh()
     if line is None or not isinstance(said, dict):
         return {}

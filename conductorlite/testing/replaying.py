@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.decide.draft.barriers import Barriers
-from conductorlite.decide.draft.view import Bounds
+from conductorlite.decide.changeset.barriers import Barriers
+from conductorlite.decide.changeset.view import Bounds
 from conductorlite.engine.config import EngineConfig
 from conductorlite.engine.turn_types import Start
 from conductorlite.model.canonical import canonical, parse
@@ -27,8 +27,8 @@ from conductorlite.model.limits import Limit, LimitChange, Member, MemberState
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.store.ports import Backend
-from conductorlite.testing.reenacting import Step, as_told, reenacted, steps_of, window_event
-from conductorlite.testing.steps import FreeClock, ToldRegistry, ToldTurns
+from conductorlite.testing.reenacting import ReplayStep, as_recorded, reenacted, steps_of, window_event
+from conductorlite.testing.steps import ReplayRegistry, ReplayTurns, SettableClock
 
 __all__ = ["Replayed", "replay"]
 
@@ -68,7 +68,7 @@ def replay(
     """
     exported = export_from_json(document)
     first = exported.executions[exported.workflow_id]
-    clock = FreeClock(first.created_at)
+    clock = SettableClock(first.created_at)
     bounds = Bounds(steps=exported.steps, rows=exported.rows, barriers=Barriers.from_stated(exported.barriers))
     config = EngineConfig(seed=first.seed, semantics=first.semantics, bounds=bounds)
     engine = Engine(store, clock=clock, environment=environment, config=config)
@@ -87,20 +87,20 @@ def replay(
 
 
 class _Player:
-    def __init__(self, engine: Engine, clock: FreeClock, exported: Exported) -> None:
+    def __init__(self, engine: Engine, clock: SettableClock, exported: Exported) -> None:
         self.engine = engine
         self.clock = clock
         self.exported = exported
         plain = engine.core.turns
-        self.registry = ToldRegistry(engine.backend, plain.environment, engine.config.semantics, dict)
+        self.registry = ReplayRegistry(engine.backend, plain.environment, engine.config.semantics, dict)
         self.registry.known = exported.definitions
-        self.turns = ToldTurns(
+        self.turns = ReplayTurns(
             engine.backend,
             clock,
             registry=self.registry,
             environment=plain.environment,
             bounds=plain.bounds,
-            outside=plain.outside,
+            payload_store=plain.payload_store,
         )
         self.turns.recorded = exported.executions
         self.steps = {one: steps_of(lines) for one, lines in exported.histories.items()}
@@ -136,12 +136,12 @@ class _Player:
 
     # ------------------------------------------------------------------ one step
 
-    def turn(self, workflow_id: str) -> list[Step]:
+    def turn(self, workflow_id: str) -> list[ReplayStep]:
         """The next steps of an execution that were one turn."""
         first, *others = self.steps[workflow_id]
         return [first, *takewhile(lambda step: bool(step.cause.get("same")), others)]
 
-    def ready(self, workflow_id: str, step: Step) -> bool:
+    def ready(self, workflow_id: str, step: ReplayStep) -> bool:
         """Whether what leads to the step has been written."""
         sender = step.cause.get("from")
         if sender is None or sender not in self.exported.executions:
@@ -158,7 +158,7 @@ class _Player:
             inbox = view.inbox(workflow_id)
         return any(self.is_to_come(workflow_id, event) for event in inbox)
 
-    def answer(self, workflow_id: str, step: Step) -> bool:
+    def answer(self, workflow_id: str, step: ReplayStep) -> bool:
         """Have who is to write what a step reads take an event that leads to no line but to that; False when there is none."""
         sender = step.cause.get("from", "")
         if sender not in self.exported.executions or self.row(sender) is None:
@@ -170,7 +170,7 @@ class _Player:
         for event in due:
             others = event.sender in self.exported.executions and event.sender != sender
             self.turns.events = [event]
-            if others and not self.is_to_come(sender, event) and not self.tells(sender):
+            if others and not self.is_to_come(sender, event) and not self.records(sender):
                 self.turns.one(sender, ())
                 if self.ready(workflow_id, step):
                     return True
@@ -200,9 +200,9 @@ class _Player:
             self.settle(workflow_id, steps[0])
         self.compare(workflow_id)
 
-    def act(self, workflow_id: str, turn: Sequence[Step], end: int) -> None:
+    def act(self, workflow_id: str, turn: Sequence[ReplayStep], end: int) -> None:
         """Take turns until the step's lines are there, or nothing moves any more."""
-        todo, started = self.outside(workflow_id, turn)
+        todo, started = self.payload_store(workflow_id, turn)
         for _ in range(_TURNS):
             nudged = [*self.nudge(workflow_id, turn[0]), *todo]
             self.turns.events = () if started is not None else self.chosen(workflow_id, turn)
@@ -227,7 +227,7 @@ class _Player:
                 # What followed came when a clock that had been set back had caught up: a line without a clock says so.
                 self.clock.set(turn[0].at)
 
-    def outside(self, workflow_id: str, turn: Sequence[Step]) -> tuple[list[Event], Start | None]:
+    def payload_store(self, workflow_id: str, turn: Sequence[ReplayStep]) -> tuple[list[Event], Start | None]:
         """The events of a turn that no execution in the document has written, and the start of an execution."""
         found = []
         started = None
@@ -242,14 +242,14 @@ class _Player:
                 found.append(event)
         return found, started
 
-    def nudge(self, workflow_id: str, step: Step) -> list[Event]:
+    def nudge(self, workflow_id: str, step: ReplayStep) -> list[Event]:
         """What makes the turn stamp its lines later than the clock, where something without a line had done so."""
         row = self.row(workflow_id)
         if row is None or step.at <= max(step.clock, row.updated_at) or step.cause.get("kind") == EventKind.MIGRATE:
             return []
         return [Event(workflow_id=workflow_id, event_id=_NUDGE, kind=EventKind.EXTEND_LEASE, due_at=-1, posted_at=step.at, ref="")]
 
-    def chosen(self, workflow_id: str, turn: Sequence[Step]) -> list[Event]:
+    def chosen(self, workflow_id: str, turn: Sequence[ReplayStep]) -> list[Event]:
         """The events of the inbox that the turn reads: its own timers that are due, and what the record says it read."""
         clock = turn[0].clock
         wanted = {(step.cause["from"], step.cause["id"]) for step in turn if "from" in step.cause}
@@ -268,7 +268,7 @@ class _Player:
                 found.append(self.as_kept_alive(event, clock))
             else:
                 self.kept_alive[workflow_id, event.ref, event.attempt] = None
-        return as_told(found, lines)
+        return as_recorded(found, lines)
 
     def as_kept_alive(self, event: Event, clock: int) -> Event:
         """A response timeout as the last sign of life before it has dated it."""
@@ -276,7 +276,7 @@ class _Player:
             return event
         return attrs.evolve(event, due_at=clock, posted_at=clock - (event.due_at - event.posted_at))
 
-    def settle(self, workflow_id: str, following: Step) -> None:
+    def settle(self, workflow_id: str, following: ReplayStep) -> None:
         """Finish what a cut turn has left, when nothing of it leads to a line."""
         self.registry.used = ()
         self.turns.admissions = ()
@@ -285,11 +285,11 @@ class _Player:
                 due = [event for event in view.inbox(workflow_id) if not event.held and event.due_at <= self.clock.now()]
             left = [event for event in due if event.sender == workflow_id and event.kind is EventKind.CONTINUE]
             self.turns.events = left
-            if not left or self.tells(workflow_id):
+            if not left or self.records(workflow_id):
                 return
             self.turns.one(workflow_id, ())
 
-    def tells(self, workflow_id: str) -> bool:
+    def records(self, workflow_id: str) -> bool:
         """Whether a turn over the chosen events has a line: then they were read with those that the next step records."""
         with self.engine.backend.reading() as view:
             row = view.workflow(workflow_id)
@@ -357,8 +357,8 @@ class _Player:
         self.discard_void()
         self.restore_limits()
         with self.engine.backend.writing() as tx:
-            strangers = {event.workflow_id for event in tx.upcoming_events(_TURNS)} - set(known)
-            for workflow_id in strangers:
+            stale_holders = {event.workflow_id for event in tx.upcoming_events(_TURNS)} - set(known)
+            for workflow_id in stale_holders:
                 tx.remove(workflow_id)
 
     def restore_limits(self) -> None:
@@ -396,7 +396,7 @@ class _Player:
         with self.engine.backend.reading() as view:
             # An execution that has ended holds nothing, and may be of a definition that the execution has moved away from.
             limited = [(task, task.limit_key) for task in row.tasks if task.limit_key is not None]
-            terms_of = [self.turns.plans.grown(view, row, task.grafts).nodes[task.base_ref].limit for task, _ in limited]
+            terms_of = [self.turns.plans.extended(view, row, task.grafts).nodes[task.base_ref].limit for task, _ in limited]
         for (task, key), terms in zip(limited, terms_of, strict=True):
             waits = task.status is TaskStatus.PENDING
             offered = task.status is TaskStatus.SCHEDULED and terms.rate > 0
@@ -421,7 +421,7 @@ class _Player:
 _NOBODY: Final = Workflow(workflow_id="", name="", version=0, definition_hash="", fence=-1)
 
 
-def _reads(steps: Sequence[Step], senders: Container[str]) -> dict[tuple[str, str], int]:
+def _reads(steps: Sequence[ReplayStep], senders: Container[str]) -> dict[tuple[str, str], int]:
     causes = [(step.cause, step.lines[0].n) for step in steps]
     return {(cause["from"], cause["id"]): n for cause, n in causes if cause.get("from") in senders}
 

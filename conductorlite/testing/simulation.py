@@ -100,7 +100,7 @@ def simulate(
                 setup=setup,
             )
             try:
-                return _life(world, tape), world.told
+                return _life(world, tape), world.log
             finally:
                 counts.update(world.counts)
                 world.close()
@@ -112,8 +112,8 @@ def simulate(
         reason, _ = run(tape)
         if reason is not None:
             tape = _shrunk(tape, lambda shorter: run(shorter)[0] is not None)
-            reason, told = run(tape)
-            raise SimulationFailed(seed, reason or "", tape, told)
+            reason, log = run(tape)
+            raise SimulationFailed(seed, reason or "", tape, log)
     return Simulated(seeds=ran, counts=dict(counts))
 
 

@@ -33,7 +33,7 @@ from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
 from conductorlite.runtime.engine import Engine, Run
 from conductorlite.store.ports import ReadingTransaction
 
-__all__ = ["FreeClock", "Step", "StepKind", "ToldTurns", "assert_history", "render_history", "timeline"]
+__all__ = ["ReplayTurns", "SettableClock", "Step", "StepKind", "assert_history", "render_history", "timeline"]
 
 
 class StepKind(StrEnum):
@@ -150,7 +150,7 @@ def _subject(subject: Run | Engine, workflow_id: str | None) -> tuple[Engine, st
     return subject, known[0]
 
 
-class FreeClock(VirtualClock):
+class SettableClock(VirtualClock):
     """A virtual clock that can be set to any instant: the clock of the record may have been set back."""
 
     def set(self, instant: int) -> None:
@@ -158,7 +158,7 @@ class FreeClock(VirtualClock):
         self._now = instant
 
 
-class ToldRegistry(Registry):
+class ReplayRegistry(Registry):
     """A registry that finds the definitions the record found."""
 
     #: Hashes of the definitions that the step's lines name.
@@ -186,7 +186,7 @@ class ToldRegistry(Registry):
         return plain
 
 
-class ToldTurns(Turns):
+class ReplayTurns(Turns):
     """Turns that read the events they are given, and find the definitions the record found."""
 
     events: Sequence[Event] = ()
@@ -205,16 +205,16 @@ class ToldTurns(Turns):
 
     def left(self, view: ReadingTransaction, events: Iterable[Event], now: int) -> Mapping[tuple[str, str], int]:
         """How much driven time is left of deadlines, as the lines of the record say; of others nothing."""
-        told = {(line.status, line.ref, line.attempt): line.number or 0 for line in self.postponed}
+        left_by = {(line.status, line.ref, line.attempt): line.number or 0 for line in self.postponed}
         keys = ((event, (str(event.kind).removeprefix("TASK_").lower(), event.ref, event.attempt)) for event in events)
-        return {(event.workflow_id, event.event_id): told[key] for event, key in keys if key in told}
+        return {(event.workflow_id, event.event_id): left_by[key] for event, key in keys if key in left_by}
 
     def one(self, workflow_id: str, events: Sequence[Event], started: Start | None = None) -> frozenset[str]:
         """Take one turn and none of those that follow from it; ids of the events it came to."""
-        return frozenset(self._take(workflow_id, events, started).replies)
+        return frozenset(self._attempt_turn(workflow_id, events, started).replies)
 
-    def _begun_by(self, view: ReadingTransaction, found: Event) -> Workflow:
-        row = super()._begun_by(view, found)
+    def _row_from_start_event(self, view: ReadingTransaction, found: Event) -> Workflow:
+        row = super()._row_from_start_event(view, found)
         # A parent that is resumed writes to a child again, under the name that its task has then.
         return attrs.evolve(row, parent_ref=self.recorded[row.workflow_id].parent_ref)
 

@@ -74,7 +74,7 @@ def undisturbed(what: int) -> int:
 
 
 class World:
-    """Everything a schedule acts on. `told` are the actions in words, `counts` how often what happened."""
+    """Everything a schedule acts on. `log` has the actions in words, `counts` how often what happened."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class World:
         setup: Callable[[Any], object] | None,
     ) -> None:
         self.now = 1_900_000_000_000
-        self.told: list[str] = []
+        self.log: list[str] = []
         self.counts: Counter[str] = Counter()
         self._store = store
         self._workflows = workflows
@@ -150,7 +150,7 @@ class World:
 
     def _do(self, name: str, machine: _Machine, a: int, b: int) -> None:
         where = f"engine {self._machines.index(machine) + 1}" if machine in self._machines else "engine"
-        self.told.append(f"{'  meanwhile ' if self._nested else ''}{where}: {name} ({a % 97}, {b % 97})")
+        self.log.append(f"{'  meanwhile ' if self._nested else ''}{where}: {name} ({a % 97}, {b % 97})")
         self.counts[name] += 1
         try:
             getattr(self, f"_{name}")(machine, a, b)
@@ -170,7 +170,7 @@ class World:
             yield
         except Crash:
             self.counts["crashed"] += 1
-            self.told.append(f"engine {number + 1} has died and comes back")
+            self.log.append(f"engine {number + 1} has died and comes back")
             self._store.killed()
             skew = machine.clock.skew
             if not self._store.in_memory:

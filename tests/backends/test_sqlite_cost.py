@@ -25,7 +25,7 @@ SQL = {name: text for name, text in vars(statements).items() if name.isupper() a
 }
 
 #: Ordered walks along an index that end with their LIMIT.
-_WALKS = {"UPCOMING_EVENTS", "MESSAGES", "NEXT_LETTER"}
+_WALKS = {"UPCOMING_EVENTS", "MESSAGES", "NEXT_EVENT"}
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from conductorlite.engine.payloads import Elsewhere
+from conductorlite.engine.payloads import PayloadsRequired
 from conductorlite.engine.turns import Turns
 from conductorlite.errors import FencedOut
 from conductorlite.language.processes import NoHelper
 
-_WHY = {FencedOut: "fenced out", Elsewhere: "fetched a document", NoHelper: "rehearsed"}
+_WHY = {FencedOut: "fenced out", PayloadsRequired: "fetched a document", NoHelper: "rehearsed"}
 _counted: Counter[str] = Counter()
 
 

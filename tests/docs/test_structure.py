@@ -43,8 +43,8 @@ def test_headings(page: Path) -> None:
         if tuple(path) in seen:
             odd.append(f"{number}: {match[2]!r} twice")
         seen.add(tuple(path))
-        around = [lines[near][1] for near in (place - 1, place + 1) if 0 <= near < len(lines)]
-        if any(near.strip() for near in around):
+        around = [lines[memo][1] for memo in (place - 1, place + 1) if 0 <= memo < len(lines)]
+        if any(memo.strip() for memo in around):
             odd.append(f"{number}: no blank line around {match[2]!r}")
     assert odd == []
     assert seen, "a page has a title"

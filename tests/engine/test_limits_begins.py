@@ -127,7 +127,7 @@ def test_both_limits(bench: Bench) -> None:
 def _given_back(bench: Bench, task: Task, why: str = "died") -> None:
     event = new_event(task.workflow_id, EventKind.GIVE_BACK, bench.clock.now(), {"lease": task.lease, "why": why})
     about = {"ref": task.ref, "attempt": task.attempt, "generation": task.generation}
-    bench.engine.core.turns.take(task.workflow_id, [attrs.evolve(event, **about)])
+    bench.engine.core.turns.run_turn(task.workflow_id, [attrs.evolve(event, **about)])
     bench.engine.settle()
 
 

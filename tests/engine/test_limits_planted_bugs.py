@@ -13,7 +13,7 @@ from limits_traffic import OPERATIONS, Traffic
 
 from conductorlite.decide import admissions as decided
 from conductorlite.decide import reruns, retries, verbs
-from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.model.decisions import Event
 from conductorlite.model.executions import Task
 from conductorlite.model.limits import Limit, Line, Member, MemberState, Terms
@@ -26,20 +26,20 @@ Patch = pytest.MonkeyPatch
 
 def slot_lost_on_cancel(patch: Patch) -> None:
     """A task that is canceled, because its execution ends, keeps its slot for ever."""
-    real = Draft._leave_limit
+    real = Changeset._leave_limit
 
-    def leave(self: Draft, task: Task) -> Task:
+    def leave(self: Changeset, task: Task) -> Task:
         canceled = task.status is TaskStatus.CANCELED
         return self.put(attrs.evolve(task, limit_key=None)) if canceled else real(self, task)
 
-    patch.setattr(Draft, "_leave_limit", leave)
+    patch.setattr(Changeset, "_leave_limit", leave)
 
 
 def slot_of_an_execution_lost(patch: Patch) -> None:
     """An execution that ends keeps its slot."""
     from conductorlite.decide import endings
 
-    patch.setattr(endings, "leave_limit", lambda draft: draft.change(rate_limit_key=None, rate_limited=False))
+    patch.setattr(endings, "leave_limit", lambda changeset: changeset.change(rate_limit_key=None, rate_limited=False))
 
 
 def fence_not_checked(patch: Patch) -> None:
@@ -67,23 +67,23 @@ def fence_not_checked(patch: Patch) -> None:
 
 def window_not_kept(patch: Patch) -> None:
     """The instants of admissions are forgotten: every window is empty."""
-    patch.setattr(Draft, "_dated", lambda self, limit: limit)
+    patch.setattr(Changeset, "_dated", lambda self, limit: limit)
 
 
 def window_too_short(patch: Patch) -> None:
     """One instant fewer is kept than the limit needs."""
 
-    def dated(self: Draft, limit: Limit) -> Limit:
+    def dated(self: Changeset, limit: Limit) -> Limit:
         return attrs.evolve(limit, log=(*limit.log, self.now)[1 - limit.depth :] if limit.depth > 1 else ())
 
-    patch.setattr(Draft, "_dated", dated)
+    patch.setattr(Changeset, "_dated", dated)
 
 
 def window_dated_when_given(patch: Patch) -> None:
     """A slot of a window counts from when it was given; it is taken up later, and the window is too full then."""
-    real = Draft._admit
+    real = Changeset._admit
 
-    def admit(self: Draft, member: Member) -> None:
+    def admit(self: Changeset, member: Member) -> None:
         real(self, member)
         stands = self._members[(member.key, member.holder)]
         if stands is not None and stands.state is MemberState.RESERVED:
@@ -91,99 +91,99 @@ def window_dated_when_given(patch: Patch) -> None:
             self._limits[member.key] = self._dated(attrs.evolve(limit, reserved=limit.reserved - 1))
             self._members[(member.key, member.holder)] = attrs.evolve(stands, state=MemberState.HELD, concurrent=1)
 
-    patch.setattr(Draft, "_admit", admit)
+    patch.setattr(Changeset, "_admit", admit)
 
 
 def no_alarm(patch: Patch) -> None:
     """Nobody is told when a window has moved."""
-    patch.setattr(Draft, "_watch", lambda self, key: None)
+    patch.setattr(Changeset, "_watch", lambda self, key: None)
 
 
 def alarm_not_moved(patch: Patch) -> None:
     """A new head of the line is not told, if somebody was before."""
-    real = Draft._watch
-    patch.setattr(Draft, "_watch", lambda self, key: real(self, key) if self._limit(key).alarm is None else None)
+    real = Changeset._watch
+    patch.setattr(Changeset, "_watch", lambda self, key: real(self, key) if self._limit(key).alarm is None else None)
 
 
 def somebody_overtakes(patch: Patch) -> None:
     """Whoever asks is let in when the limit has room by its own terms, though others wait."""
-    real = Draft._head
+    real = Changeset._head
 
-    def ask(self: Draft, key: str, holder: str, terms: Terms, **fields: Any) -> bool:
-        patch.setattr(Draft, "_head", lambda self, key: None)
+    def ask(self: Changeset, key: str, holder: str, terms: Terms, **fields: Any) -> bool:
+        patch.setattr(Changeset, "_head", lambda self, key: None)
         try:
             return real_ask(self, key, holder, terms, **fields)
         finally:
-            patch.setattr(Draft, "_head", real)
+            patch.setattr(Changeset, "_head", real)
 
-    real_ask = Draft.ask
-    patch.setattr(Draft, "ask", ask)
+    real_ask = Changeset.ask
+    patch.setattr(Changeset, "ask", ask)
 
 
 def freed_slot_not_given_on(patch: Patch) -> None:
     """A slot that is given back is free until somebody else asks."""
-    real = Draft._grant
+    real = Changeset._grant
 
-    def give_back(self: Draft, key: str, holders: Any, **fields: Any) -> None:
-        patch.setattr(Draft, "_grant", lambda self, key: ())
+    def give_back(self: Changeset, key: str, holders: Any, **fields: Any) -> None:
+        patch.setattr(Changeset, "_grant", lambda self, key: ())
         try:
             real_give(self, key, holders, **fields)
         finally:
-            patch.setattr(Draft, "_grant", real)
+            patch.setattr(Changeset, "_grant", real)
 
-    real_give = Draft.give_back
-    patch.setattr(Draft, "give_back", give_back)
+    real_give = Changeset.give_back
+    patch.setattr(Changeset, "give_back", give_back)
 
 
 def not_told(patch: Patch) -> None:
     """Who is given a slot by another execution is not told."""
-    real = Draft._admit
+    real = Changeset._admit
 
-    def admit(self: Draft, member: Member) -> None:
+    def admit(self: Changeset, member: Member) -> None:
         before = list(self._posted)
         real(self, member)
         self._posted = before
 
-    patch.setattr(Draft, "_admit", admit)
+    patch.setattr(Changeset, "_admit", admit)
 
 
 def old_event_counts(patch: Patch) -> None:
     """A slot that was given before, and taken back since, is taken up all the same, by whatever has the name."""
-    real = Draft.take_up
+    real = Changeset.take_up
 
-    def take_up(self: Draft, key: str, holder: str, number: int, **fields: Any) -> bool:
+    def take_up(self: Changeset, key: str, holder: str, number: int, **fields: Any) -> bool:
         real(self, key, holder, number, **fields)
         return True
 
-    patch.setattr(Draft, "take_up", take_up)
-    patch.setattr(Draft, "addressee", lambda self, event: self.task(event.ref or ""))
+    patch.setattr(Changeset, "take_up", take_up)
+    patch.setattr(Changeset, "addressee", lambda self, event: self.task(event.ref or ""))
 
 
 def void_in_its_own_turn(patch: Patch) -> None:
     """A slot that was given within a turn goes to whatever stands at that reference afterwards."""
-    patch.setattr(Draft, "stands", lambda self, *_, **__: True)
+    patch.setattr(Changeset, "stands", lambda self, *_, **__: True)
 
 
 def paused_in_the_line(patch: Patch) -> None:
     """An execution that is paused stays in the line as it is, and is not asked again when it is resumed."""
 
-    def withdraw(draft: Draft) -> None:
-        for task in draft.all_live():
+    def withdraw(changeset: Changeset) -> None:
+        for task in changeset.all_live():
             if task.status is TaskStatus.PENDING and task.limit_key is not None:
-                draft.put(attrs.evolve(task, limit_key=None))
+                changeset.put(attrs.evolve(task, limit_key=None))
 
     patch.setattr(verbs, "withdraw", withdraw)
 
 
 def let_in_twice(patch: Patch) -> None:
     """The rows of what waited stay beside those of what begins."""
-    patch.setattr(Draft, "take_place_of", lambda self, task: None)
+    patch.setattr(Changeset, "take_place_of", lambda self, task: None)
 
 
 def retry_without_a_slot(patch: Patch) -> None:
     """An ended execution goes on whatever its limit says."""
 
-    def reopens(draft: Draft, event: Event) -> bool:
+    def reopens(changeset: Changeset, event: Event) -> bool:
         return True
 
     patch.setattr(decided, "reopens", reopens)

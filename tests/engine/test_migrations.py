@@ -259,8 +259,8 @@ def test_a_branch_grows_while_its_join_waits(bench: Bench) -> None:
     new = version_2(fork("f", [simple("a"), simple("a2")], [simple("b")]), join("j", "a2", "b"))
     with pytest.raises(Conflict, match="j: joins 'a', which has begun"):
         bench.engine.definitions.migrate(bench.workflow_id, new)
-    grown = version_2(fork("f", [simple("a"), simple("a2")], [simple("b")]), join("j", "a", "a2", "b"))
-    assert bench.engine.definitions.migrate(bench.workflow_id, grown).waiting == {"j": 2}
+    extended = version_2(fork("f", [simple("a"), simple("a2")], [simple("b")]), join("j", "a", "a2", "b"))
+    assert bench.engine.definitions.migrate(bench.workflow_id, extended).waiting == {"j": 2}
     bench.do("a")
     assert bench.task("j").status is TaskStatus.IN_PROGRESS
     bench.do("a2")
@@ -444,10 +444,12 @@ def test_a_response_timeout_that_is_no_more(bench: Bench) -> None:
 def test_a_cut_turn_is_finished_first(new_bench: Callable[..., Bench]) -> None:
     """A turn cut in the middle of a fork and held by a pause: the branches to come are known by their new names, or block."""
     bench = new_bench(bounds=Bounds(rows=2))
-    bench.engine.core.turns.take = _one_turn(bench)  # type: ignore[method-assign]
+    bench.engine.core.turns.run_turn = _one_turn(bench)  # type: ignore[method-assign]
     bench.start(flow(fork("f", [simple("a")], [simple("b")], [simple("c")]), join("j", "a", "b", "c")))
-    del bench.engine.core.turns.take
-    bench.engine.core.turns._take(bench.workflow_id, [new_event(bench.workflow_id, EventKind.PAUSE, bench.clock.now())], None)
+    del bench.engine.core.turns.run_turn
+    bench.engine.core.turns._attempt_turn(
+        bench.workflow_id, [new_event(bench.workflow_id, EventKind.PAUSE, bench.clock.now())], None
+    )
     bench.engine.settle()
     begun = set(bench.statuses())
     assert begun < {"f", "j", "a", "b", "c"}
@@ -468,7 +470,7 @@ def test_a_cut_turn_is_finished_first(new_bench: Callable[..., Bench]) -> None:
 
 def _one_turn(bench: Bench) -> Callable[..., Any]:
     """Turns without those that follow."""
-    return lambda workflow_id, events=(), *, started=None: bench.engine.core.turns._take(workflow_id, events, started)
+    return lambda workflow_id, events=(), *, started=None: bench.engine.core.turns._attempt_turn(workflow_id, events, started)
 
 
 def test_the_turn_looks_again(bench: Bench) -> None:

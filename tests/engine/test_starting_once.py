@@ -271,7 +271,7 @@ def test_an_event_whose_key_is_taken_meanwhile(store: Backend) -> None:
     bench.engine.terminate(bench.workflow_id)
     event_to(bench, "child", idempotencyKey="k", idempotencyStrategy="RETURN_EXISTING", answer=ANSWER)
     late = Overtaken(store, lambda: bench.engine.start(asker(key=""), workflow_id="first", idempotency_key="k"))
-    taken = Engine(late, clock=bench.clock).core.turns.take("child")  # type: ignore[arg-type]
+    taken = Engine(late, clock=bench.clock).core.turns.run_turn("child")  # type: ignore[arg-type]
     assert (taken.decision, taken.answered) == (None, ("asker",))
     with store.reading() as view:
         assert view.workflow("child") is None

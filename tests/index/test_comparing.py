@@ -173,7 +173,7 @@ def test_what_is_still_to_be_indexed_is_no_difference(one: Engine, monkeypatch: 
     one.run_until_idle()
     monkeypatch.setattr(feeding, "_BATCH", 1)
     feeder: Any = one.core.searching.feeder or one.core.searching.own_feeder
-    feeder.rebuild() if one.core.searching.feeder is not None else feeder.begin_anew()
+    feeder.rebuild() if one.core.searching.feeder is not None else feeder.reset()
     while feeder.feed():
         assert one.admin.check() == []
     agrees(one)

@@ -159,7 +159,7 @@ class Walk:
 
     def _call(self, engine: Engine, event: Event) -> Callable[[], object]:
         if event.kind == "DRIVE":
-            return lambda: engine.core.turns.take(ID)
+            return lambda: engine.core.turns.run_turn(ID)
         if event.kind == "RETRY":
             return lambda: engine.retry(ID)
         if event.kind == "RESTART":

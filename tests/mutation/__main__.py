@@ -71,9 +71,9 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     chosen = [one for one in mutants if not given.only or one.name in given.only]
     chosen = [one for one in chosen if not given.missed or verdicts.of(one.name) != "killed"]
-    strangers = [one for one in chosen if not reach.knows(one)]
-    if strangers and not tests:
-        look(reach, strangers, ["tests", *(f"--ignore={room}" for room in _NOT_ASKED)], given.processes)
+    stale_holders = [one for one in chosen if not reach.knows(one)]
+    if stale_holders and not tests:
+        look(reach, stale_holders, ["tests", *(f"--ignore={room}" for room in _NOT_ASKED)], given.processes)
     return _Trial(reach, verdicts, given.processes, tests, given.most).all(chosen, quick=given.quick)
 
 

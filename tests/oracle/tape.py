@@ -322,11 +322,11 @@ class _Author:
         if self.tape.pick(2):
             task["retryCount"] = 1
             task["taskDefinition"] = {"name": task["name"], "retryDelaySeconds": 2, "timeoutSeconds": (0, 9)[self.tape.pick(2)]}
-        outside, self.finished = self.finished, []
+        payload_store, self.finished = self.finished, []
         inner: dict[str, Any] = {"name": f"child_{task['name']}", "tasks": self.sequence(depth - 1, (), around)}
         if self.tape.chance(4):
             inner["failureWorkflow"] = "mourn"
-        self.finished = outside
+        self.finished = payload_store
         self.finished.append(task["taskReferenceName"])
         task["subWorkflowParam"] = {"workflowDefinition": inner}
         return [task]
@@ -406,9 +406,9 @@ class _Author:
 
     def start(self, depth: int, loops: tuple[str, ...], around: tuple[str, ...]) -> list[dict[str, Any]]:
         task = self.forgiving(self.base("r", "START_WORKFLOW"))
-        outside, self.finished = self.finished, []
+        payload_store, self.finished = self.finished, []
         inner = {"name": f"started_{task['name']}", "tasks": self.sequence(0, (), around)}
-        self.finished = [*outside, task["taskReferenceName"]]
+        self.finished = [*payload_store, task["taskReferenceName"]]
         request = (
             {"name": "mourn", "input": {"reason": "${workflow.input.n}"}},
             {"workflowDef": literal(inner), "priority": 3, "correlationId": "c"},

@@ -23,7 +23,7 @@ from tape import Tape, draw_definition, many
 from conductorlite import Bounds, Semantics
 from conductorlite.decide import reports, reruns
 from conductorlite.decide import retries as reopening
-from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.model.decisions import Event
 from conductorlite.model.executions import Task
 
@@ -214,32 +214,32 @@ def test_everything_in_any_order_deep(shown: list[str]) -> None:
 
 def generation_not_compared(patch: Patch) -> None:
     """A report from before a restart counts for the task that has its name and attempt now."""
-    real = reports._addressed
+    real = reports._recipients
 
-    def addressed(draft: Draft, event: Event) -> Task | None:
-        task = draft.task(event.ref or "")
-        found = real(draft, event)
+    def addressed(changeset: Changeset, event: Event) -> Task | None:
+        task = changeset.task(event.ref or "")
+        found = real(changeset, event)
         if found is None and task is not None and not task.status.terminal and task.attempt == event.attempt:
-            return None if draft.status.terminal else task
+            return None if changeset.status.terminal else task
         return found
 
-    patch.setattr(reports, "_addressed", addressed)
+    patch.setattr(reports, "_recipients", addressed)
 
 
 def parent_not_told(patch: Patch) -> None:
     """A child that is retried, restarted or rerun does not tell its parent."""
     for module in (reopening, reruns):
-        patch.setattr(module, "tell_parent_reopened", lambda draft: None)
+        patch.setattr(module, "notify_parent_reopened", lambda changeset: None)
 
 
 def rerun_forgets_the_join(patch: Patch) -> None:
     """A rerun inside a fork leaves its JOIN as it is."""
-    patch.setattr(reruns, "_joins_of", lambda draft, around: [])
+    patch.setattr(reruns, "_joins_of", lambda changeset, around: [])
 
 
 def restart_forgets_the_rows(patch: Patch) -> None:
     """A restart leaves the tasks of the run before."""
-    patch.setattr(Draft, "take_back", lambda self, tasks: None)
+    patch.setattr(Changeset, "take_back", lambda self, tasks: None)
 
 
 BUGS = (generation_not_compared, parent_not_told, rerun_forgets_the_join, restart_forgets_the_rows)

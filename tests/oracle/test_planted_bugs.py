@@ -13,7 +13,7 @@ from test_oracle import Tally, live
 
 from conductorlite.decide import endings, progress, reports
 from conductorlite.decide import retries as reopening
-from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators import join
 from conductorlite.engine.reader import StoreReader
 from conductorlite.model.decisions import Event, EventKind
@@ -35,24 +35,24 @@ def some_live_rows_pass_for_all(patch: Patch) -> None:
 
 def counted_twice(patch: Patch) -> None:
     """A counter goes down by two when a task of a loop ends."""
-    real = Draft._count
+    real = Changeset._count
 
-    def count(self: Draft, task: Task, change: int) -> None:
+    def count(self: Changeset, task: Task, change: int) -> None:
         real(self, task, change)
         if change < 0 and task.iterations and self.known(self.owner(task) or "").open > 0:
             real(self, task, change)
 
-    patch.setattr(Draft, "_count", count)
+    patch.setattr(Changeset, "_count", count)
 
 
 def timer_not_cancelled(patch: Patch) -> None:
     """The timers of a task survive it."""
-    patch.setattr(Draft, "cancel_timer", lambda self, event_id: None)
+    patch.setattr(Changeset, "cancel_timer", lambda self, event_id: None)
 
 
 def message_not_removed(patch: Patch) -> None:
     """A task that ends in the queue stays offered."""
-    patch.setattr(Draft, "remove_message", lambda self, task: None)
+    patch.setattr(Changeset, "remove_message", lambda self, task: None)
 
 
 def due_by_the_clamped_clock(patch: Patch) -> None:
@@ -71,20 +71,20 @@ def due_by_the_clamped_clock(patch: Patch) -> None:
 def attempt_not_compared(patch: Patch) -> None:
     """A report on an earlier attempt counts for the present one."""
 
-    def addressed(draft: Draft, event: Event) -> Task | None:
-        task = draft.task(event.ref or "")
-        return None if task is None or draft.status.terminal or task.status.terminal else task
+    def addressed(changeset: Changeset, event: Event) -> Task | None:
+        task = changeset.task(event.ref or "")
+        return None if task is None or changeset.status.terminal or task.status.terminal else task
 
-    patch.setattr(reports, "_addressed", addressed)
+    patch.setattr(reports, "_recipients", addressed)
 
 
 def lease_not_compared(patch: Patch) -> None:
     """A worker that lost its lease may still report."""
     real = reports.on_report
 
-    def on_report(draft: Draft, event: Event) -> None:
-        said = {key: value for key, value in draft.value(event.data).items() if key != "lease"}
-        real(draft, attrs.evolve(event, data=draft.payload(said)))
+    def on_report(changeset: Changeset, event: Event) -> None:
+        said = {key: value for key, value in changeset.value(event.data).items() if key != "lease"}
+        real(changeset, attrs.evolve(event, data=changeset.payload(said)))
 
     patch.setitem(_handlers(), EventKind.REPORT, on_report)
 
@@ -97,26 +97,26 @@ def _handlers() -> Any:
 
 def held_events_forgotten(patch: Patch) -> None:
     """What was held while paused is not taken up again."""
-    patch.setattr(Draft, "release_held", lambda self: None)
+    patch.setattr(Changeset, "release_held", lambda self: None)
 
 
 def join_not_recounted(patch: Patch) -> None:
     """A retried execution's JOINs keep the counts they had."""
-    patch.setattr(reopening, "recount", lambda draft: draft.recount())
+    patch.setattr(reopening, "recount", lambda changeset: changeset.recount())
 
 
 def executed_before_the_successor(patch: Patch) -> None:
     """A task stops counting before what follows it has its row: a cut in between ends the workflow."""
     real = progress.advance
 
-    def advance(draft: Draft, ref: str) -> None:
-        held = len(draft.stack)
-        real(draft, ref)
-        if draft.queue and draft.queue[0] == ("executed", ref):
-            draft.queue.popleft()
-            late = draft.stack[held:]
-            del draft.stack[held:]
-            draft.queue.extendleft(reversed([("executed", ref), *late]))
+    def advance(changeset: Changeset, ref: str) -> None:
+        held = len(changeset.stack)
+        real(changeset, ref)
+        if changeset.queue and changeset.queue[0] == ("executed", ref):
+            changeset.queue.popleft()
+            late = changeset.stack[held:]
+            del changeset.stack[held:]
+            changeset.queue.extendleft(reversed([("executed", ref), *late]))
 
     patch.setitem(_steps(), "advance", advance)
 
@@ -131,22 +131,22 @@ def join_without_its_gate(patch: Patch) -> None:
     """A JOIN may end while its fork is still scheduling branches."""
     real = join.create_join
 
-    def create(draft: Draft, node: Any, iterations: Any, *, forked: Any) -> Task:
-        task = real(draft, node, iterations, forked=forked)
-        return draft.put(attrs.evolve(task, waiting=task.waiting - 1)) if forked else task
+    def create(changeset: Changeset, node: Any, iterations: Any, *, forked: Any) -> Task:
+        task = real(changeset, node, iterations, forked=forked)
+        return changeset.put(attrs.evolve(task, waiting=task.waiting - 1)) if forked else task
 
     patch.setattr("conductorlite.decide.operators.join.create_join", create)
 
 
 def journal_line_missing(patch: Patch) -> None:
     """A loop enters its next round without telling."""
-    real = Draft.journal
+    real = Changeset.journal
 
-    def journal(self: Draft, kind: HistoryKind, status: str, **fields: Any) -> None:
+    def journal(self: Changeset, kind: HistoryKind, status: str, **fields: Any) -> None:
         if kind is not HistoryKind.ROUND:
             real(self, kind, status, **fields)
 
-    patch.setattr(Draft, "journal", journal)
+    patch.setattr(Changeset, "journal", journal)
 
 
 def drawn_jitter(patch: Patch) -> None:
@@ -168,13 +168,13 @@ def unread_payloads_are_empty(patch: Patch) -> None:
 def undone_first_ended_first(patch: Patch) -> None:
     """Compensations run in the order in which the tasks were done."""
     real = endings._reverse_order
-    patch.setattr(endings, "_reverse_order", lambda draft: real(draft)[::-1])
+    patch.setattr(endings, "_reverse_order", lambda changeset: real(changeset)[::-1])
 
 
 def one_is_not_undone(patch: Patch) -> None:
     """The task that ended first is forgotten."""
     real = endings._reverse_order
-    patch.setattr(endings, "_reverse_order", lambda draft: real(draft)[:1])
+    patch.setattr(endings, "_reverse_order", lambda changeset: real(changeset)[:1])
 
 
 BUGS: list[Callable[[Patch], None]] = [

@@ -31,7 +31,7 @@ from conductorlite import (
 )
 from conductorlite.decide import decide
 from conductorlite.engine.decisions import Turn
-from conductorlite.engine.payloads import Near
+from conductorlite.engine.payloads import TurnMemo
 from conductorlite.engine.reader import StoreReader
 from conductorlite.engine.turns import Turns
 from conductorlite.errors import Conflict, DefinitionNotFound, StaleLease, TaskNotFound
@@ -72,17 +72,17 @@ class Checked(Turns):
         row, now = turn.reader.workflow, turn.now
         decision = super().decide(turn)
         with self.backend.reading() as view:
-            whole = StoreReader(self, view, row, now, Near())
+            whole = StoreReader(self, view, row, now, TurnMemo())
             whole.prefetch(everything=True, inbox=True)
             rows = whole.everything()
             whole.prefetch(payloads=[payload for task in rows for payload in (task.input, task.output)])
         whole.leave()
         again = decide(turn.plan, whole, turn.events, now, environment=self.environment, bounds=self.bounds)
-        grown = {task.grafts: whole.plan(row.definition_hash, task.grafts) for task in (*rows, *decision.inserted)}
+        extended = {task.grafts: whole.plan(row.definition_hash, task.grafts) for task in (*rows, *decision.inserted)}
         assert attrs.asdict(decision, recurse=False) == attrs.asdict(again, recurse=False)
         early = [event.event_id for event in turn.events if event.stored and event.due_at > now]
         assert not early, f"fires early: {early}"
-        self._record({**grown, (): turn.plan}, rows, decision, turn.events)
+        self._record({**extended, (): turn.plan}, rows, decision, turn.events)
         return decision
 
     def _decided(self, turn: Turn) -> Decision:

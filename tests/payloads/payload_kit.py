@@ -20,7 +20,7 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
-from conductorlite.decide.draft.view import Bounds
+from conductorlite.decide.changeset.view import Bounds
 from conductorlite.store.ports import Backend, PayloadStorage
 
 T0 = 1_900_000_000_000
@@ -73,7 +73,7 @@ class Bench:
             config=EngineConfig(ids=lambda: f"w{next(numbers)}", bounds=bounds, payload_codec=codec),
             **options,
         )
-        used = self.engine.core.turns.outside.storage
+        used = self.engine.core.turns.payload_store.storage
         assert used is not None
         self.storage = used
         self.workflow_id = ""

@@ -16,7 +16,7 @@ import pytest
 from payload_kit import KB, Bench, flow, simple, sized
 
 from conductorlite import Barriers, Engine, EngineConfig, TaskStatus, VirtualClock
-from conductorlite.decide.draft.view import Bounds
+from conductorlite.decide.changeset.view import Bounds
 from conductorlite.errors import InvalidInput, MissingExtra, PayloadLost, PayloadUnavailable
 from conductorlite.ext.fsspec import FsspecPayloads
 from conductorlite.store.payloads import LocalPayloads, MemoryPayloads, open_payloads
@@ -101,7 +101,7 @@ def test_another_engine_reads_it_from_s3(tmp_path: Path, s3: Callable[[], Payloa
         payloads=s3(),
         config=EngineConfig(bounds=Bounds(barriers=Barriers(workflow_input_payload_size_threshold=2))),
     ) as engine:
-        storage = engine.core.turns.outside.storage
+        storage = engine.core.turns.payload_store.storage
         assert isinstance(storage, FsspecPayloads)
         run = engine.start(flow(simple("a", input_parameters={"x": "${workflow.input.x}"})), BIG)
     with Engine(tmp_path / "o.db", payloads=storage) as engine:
@@ -163,7 +163,7 @@ def test_where_payloads_lie_by_default(tmp_path: Path) -> None:
         assert external is not None
         assert (tmp_path / "orders.db.payloads" / external.key).stat().st_size == 3 * KB
     with Engine() as engine:
-        assert isinstance(engine.core.turns.outside.storage, MemoryPayloads)
+        assert isinstance(engine.core.turns.payload_store.storage, MemoryPayloads)
 
 
 def test_storages_by_name(tmp_path: Path) -> None:

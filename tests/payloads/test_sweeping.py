@@ -11,7 +11,7 @@ import pytest
 from payload_kit import KB, SMALL, Bench, flow, simple, sized
 
 from conductorlite import Barriers, Engine, EngineConfig, SubWorkflowParams, VirtualClock, WorkflowTask
-from conductorlite.decide.draft.view import Bounds
+from conductorlite.decide.changeset.view import Bounds
 from conductorlite.engine.payloads import PayloadSweep
 from conductorlite.errors import Conflict, PayloadUnavailable
 from conductorlite.store.memory.backend import MemoryBackend
@@ -103,16 +103,16 @@ def test_a_put_renews_the_grace(new_bench: Any) -> None:
     with pytest.raises(Crash):
         bench.engine.start(flow(simple("a")), BIG, workflow_id="never")
     bench.engine.advance("2d")
-    put = turns.outside.put
+    put = turns.payload_store.put
 
     def put_and_sweep(*arguments: Any) -> Any:
         answer = put(*arguments)
         sweeps.append(bench.engine.payloads.sweep("1d"))
         return answer
 
-    turns._apply, turns.outside.put = apply, put_and_sweep
+    turns._apply, turns.payload_store.put = apply, put_and_sweep
     bench.start(flow(simple("a")), BIG)
-    turns.outside.put = put
+    turns.payload_store.put = put
     assert sweeps == [PayloadSweep()]
     bench.engine.advance("2d")
     assert bench.engine.payloads.sweep("1d") == PayloadSweep()
@@ -125,15 +125,15 @@ def test_a_removal_between_a_put_and_its_commit(new_bench: Any) -> None:
     first = bench.start(flow(simple("a")), BIG).workflow_id
     bench.do("a")
     turns: Any = bench.engine.core.turns
-    put = turns.outside.put
+    put = turns.payload_store.put
 
     def put_and_remove(*arguments: Any) -> Any:
         answer = put(*arguments)
-        turns.outside.put = put
+        turns.payload_store.put = put
         bench.engine.admin.remove(first)
         return answer
 
-    turns.outside.put = put_and_remove
+    turns.payload_store.put = put_and_remove
     bench.start(flow(simple("a")), BIG)
     assert list(bench.engine.admin.workflow_ids()) == [bench.workflow_id]
     assert bench.keys() == referred(bench.engine) != []
@@ -206,12 +206,12 @@ def test_a_removal_whose_deletion_fails_is_finished_by_a_sweep(new_bench: Any, s
         def delete(self, key: str) -> None:
             raise PayloadUnavailable("no")
 
-    outside = bench.engine.core.turns.outside
-    outside.storage = Refusing()  # type: ignore[assignment]
+    payload_store = bench.engine.core.turns.payload_store
+    payload_store.storage = Refusing()  # type: ignore[assignment]
     bench.engine.admin.remove(workflow_id)
     with pytest.raises(PayloadUnavailable):
         bench.engine.payloads.sweep()
-    outside.storage = storage
+    payload_store.storage = storage
     assert len(bench.keys()) == 1
     assert bench.engine.payloads.sweep() == PayloadSweep(deleted=1)
     assert bench.keys() == []
@@ -277,9 +277,9 @@ def _live(engine: Engine, *tasks: WorkflowTask, result: str) -> None:
         engine.admin.remove("gone-1")
         engine.register(flow(_again("a"), name="removed"))
     engine.payloads.sweep(0)
-    outside = engine.core.turns.outside
-    assert outside.storage is not None
-    assert sorted(one.key for one in outside.storage.list()) == referred(engine)
+    payload_store = engine.core.turns.payload_store
+    assert payload_store.storage is not None
+    assert sorted(one.key for one in payload_store.storage.list()) == referred(engine)
 
 
 def _was_removed(engine: Engine) -> bool:

@@ -138,8 +138,8 @@ def above(begins: Sequence[Begin], window_ms: int) -> int:
     spans = sorted((one.first, one.last) for one in begins)
     most = 0
     for place, (first, _) in enumerate(spans):
-        near = itertools.takewhile(lambda span: span[0] < first + window_ms, spans[place:])  # noqa: B023 - used at once
-        most = max(most, sum(last < first + window_ms for _, last in near))
+        memo = itertools.takewhile(lambda span: span[0] < first + window_ms, spans[place:])  # noqa: B023 - used at once
+        most = max(most, sum(last < first + window_ms for _, last in memo))
     return most
 
 

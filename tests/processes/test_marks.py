@@ -118,7 +118,7 @@ def test_what_is_raised_is_no_death(path: Path, clock: VirtualClock, error: type
     for _ in range(4):
         engine = Engine(FaultyBackend(SQLiteBackend(path), on_write=fail), clock=clock)
         with suppress(BaseException):
-            engine.core.turns.take("bad")
+            engine.core.turns.run_turn("bad")
         with suppress(BaseException):
             engine.close()
     with Engine(path, clock=clock) as engine:

@@ -11,7 +11,7 @@ from scenarios import REGISTERED, WORKFLOWS
 
 from conductorlite import decide as decider
 from conductorlite.decide import reports, reruns
-from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.engine.turns import Turns
 from conductorlite.model.decisions import Decision, Event, EventKind, Outgoing
 from conductorlite.model.executions import Task
@@ -87,9 +87,9 @@ def lease_check_removed(patch: Patch) -> None:
     """A worker that lost its lease may still report."""
     real = reports.on_report
 
-    def on_report(draft: Draft, event: Event) -> None:
-        said = {key: value for key, value in draft.value(event.data).items() if key != "lease"}
-        real(draft, attrs.evolve(event, data=draft.payload(said)))
+    def on_report(changeset: Changeset, event: Event) -> None:
+        said = {key: value for key, value in changeset.value(event.data).items() if key != "lease"}
+        real(changeset, attrs.evolve(event, data=changeset.payload(said)))
 
     patch.setitem(decider._HANDLERS, EventKind.REPORT, on_report)  # type: ignore[index]
 
@@ -97,11 +97,11 @@ def lease_check_removed(patch: Patch) -> None:
 def generation_check_removed(patch: Patch) -> None:
     """An event of an earlier generation counts for the present one, and so does its lease."""
 
-    def addressed(draft: Draft, event: Event) -> Task | None:
-        task = draft.task(event.ref or "")
-        return None if task is None or draft.status.terminal or task.status.terminal else task
+    def addressed(changeset: Changeset, event: Event) -> Task | None:
+        task = changeset.task(event.ref or "")
+        return None if task is None or changeset.status.terminal or task.status.terminal else task
 
-    patch.setattr(reports, "_addressed", addressed)
+    patch.setattr(reports, "_recipients", addressed)
     lease_check_removed(patch)
 
 
@@ -133,13 +133,13 @@ def queue_write_not_atomic(patch: Patch) -> None:
 
 def counter_not_recomputed_on_rerun(patch: Patch) -> None:
     """JOINs keep the counts they had when what is in front of them is run again."""
-    patch.setattr(reruns, "recount", lambda draft: draft.recount())
+    patch.setattr(reruns, "recount", lambda changeset: changeset.recount())
 
 
 def limit_grant_lost_on_terminate(patch: Patch) -> None:
     """A task that is canceled keeps its slot."""
-    real = Draft._leave_limit
-    patch.setattr(Draft, "_leave_limit", lambda self, task: task if task.status is TaskStatus.CANCELED else real(self, task))
+    real = Changeset._leave_limit
+    patch.setattr(Changeset, "_leave_limit", lambda self, task: task if task.status is TaskStatus.CANCELED else real(self, task))
 
 
 def payload_stored_after_the_commit(patch: Patch) -> None:
@@ -179,7 +179,7 @@ def due_by_the_clamped_clock(patch: Patch) -> None:
 def owner_of_a_poll_not_compared(patch: Patch) -> None:
     """A task that was found in a queue before a take-over is given out after it."""
     real = reports.on_poll
-    mine = lambda draft, event: real(draft, attrs.evolve(event, owner=draft.workflow.owner))  # noqa: E731
+    mine = lambda changeset, event: real(changeset, attrs.evolve(event, owner=changeset.workflow.owner))  # noqa: E731
     patch.setitem(decider._HANDLERS, EventKind.POLL, mine)  # type: ignore[index]
 
 

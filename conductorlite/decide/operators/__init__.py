@@ -1,6 +1,7 @@
 """Operators: the task types the decider carries out itself, one small pure function each.
 
-An operator gets a draft and returns nothing: what it schedules, ends or reads is in the draft. It knows nothing of the decider
+An operator gets a changeset and returns nothing: what it schedules, ends or reads is in the changeset. It knows nothing of the
+decider
 that calls it. `schedule` and `reschedule` look the type up in two tables; every type that is not listed is a worker's.
 
 The smallest operators stand here. SET_VARIABLE replaces top-level keys of the variables; past Conductor's limit it fails for good.
@@ -16,8 +17,8 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.decide.draft.rows import PUT_OFF, Draft
-from conductorlite.decide.draft.view import LostInput
+from conductorlite.decide.changeset.rows import PUT_OFF, Changeset
+from conductorlite.decide.changeset.view import LostInput
 from conductorlite.decide.operators.do_while import next_round, schedule_loop
 from conductorlite.decide.operators.document import rendered
 from conductorlite.decide.operators.dynamic import resolve_dynamic, schedule_dynamic_fork
@@ -42,53 +43,53 @@ from conductorlite.plan.compile import Node
 __all__ = ["VARIABLES_LIMIT", "begin_retry", "reschedule", "schedule", "scope_is_empty"]
 
 
-def schedule_wait(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+def schedule_wait(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
     """Start waiting. A WAIT that was canceled with its execution and is retried waits for the same instant as before."""
     ref = printed_ref(node.ref, iterations)
-    task_id = draft.task_id(ref, 0 if previous is None else previous.attempt + 1)
-    values = rendered(draft, node, iterations, task_id)
+    task_id = changeset.task_id(ref, 0 if previous is None else previous.attempt + 1)
+    values = rendered(changeset, node, iterations, task_id)
     until: int | None = None
     problem: str | None = None
     if previous is not None and previous.wait_until is not None:
         until = previous.wait_until
     else:
         try:
-            until = _until(values, draft.now)
+            until = _until(values, changeset.now)
         except InvalidExpression as error:
             problem = str(error)
-    given = draft.payload(values)
+    given = changeset.payload(values)
     if problem:
         failed = TaskStatus.FAILED_WITH_TERMINAL_ERROR
-        draft.create_ended(node, iterations, failed, previous=previous, input=given, reason=problem)
+        changeset.create_ended(node, iterations, failed, previous=previous, input=given, reason=problem)
         return
-    task = draft.create(
+    task = changeset.create(
         node,
         iterations,
         TaskStatus.IN_PROGRESS,
         previous=previous,
         input=given,
-        started_at=draft.now,
+        started_at=changeset.now,
         wait_until=until,
     )
     if until is not None:
-        draft.set_timer(task, EventKind.WAIT_ENDS, until)
-    start_deadlines(draft, node, task, previous)
+        changeset.set_timer(task, EventKind.WAIT_ENDS, until)
+    start_deadlines(changeset, node, task, previous)
 
 
-def schedule_human(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+def schedule_human(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
     """Wait for a report on the task; it times out only if its definition says so."""
     ref = printed_ref(node.ref, iterations)
-    task_id = draft.task_id(ref, 0 if previous is None else previous.attempt + 1)
-    values = rendered(draft, node, iterations, task_id)
-    task = draft.create(
+    task_id = changeset.task_id(ref, 0 if previous is None else previous.attempt + 1)
+    values = rendered(changeset, node, iterations, task_id)
+    task = changeset.create(
         node,
         iterations,
         TaskStatus.IN_PROGRESS,
         previous=previous,
-        input=draft.payload(values),
-        started_at=draft.now,
+        input=changeset.payload(values),
+        started_at=changeset.now,
     )
-    start_deadlines(draft, node, task, previous)
+    start_deadlines(changeset, node, task, previous)
 
 
 def _until(values: dict[str, object], now: int) -> int | None:
@@ -105,29 +106,29 @@ def _as_text(value: object) -> str:
     return "" if value is None else to_text(value)
 
 
-def schedule_noop(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
+def schedule_noop(changeset: Changeset, node: Node, iterations: tuple[int, ...]) -> None:
     """Create the row, already over."""
-    draft.create_ended(node, iterations, TaskStatus.COMPLETED)
+    changeset.create_ended(node, iterations, TaskStatus.COMPLETED)
 
 
 _STATUSES: Final = (WorkflowStatus.COMPLETED, WorkflowStatus.FAILED, WorkflowStatus.TERMINATED)
 
 
-def schedule_terminate(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+def schedule_terminate(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
     """Create the row, already over."""
-    task_id = draft.task_id(printed_ref(node.ref, iterations), 0 if previous is None else previous.attempt + 1)
-    values = rendered(draft, node, iterations, task_id)
+    task_id = changeset.task_id(printed_ref(node.ref, iterations), 0 if previous is None else previous.attempt + 1)
+    values = rendered(changeset, node, iterations, task_id)
     status = values.get("terminationStatus")
     problem = None
     if status not in _STATUSES:
         problem = f"given termination status is not valid: {status!r} is none of {', '.join(_STATUSES)}"
-    draft.create_ended(
+    changeset.create_ended(
         node,
         iterations,
         TaskStatus.FAILED if problem else TaskStatus.COMPLETED,
         previous=previous,
-        input=draft.payload(values),
-        output=draft.payload({} if problem else _output(values.get("workflowOutput"))),
+        input=changeset.payload(values),
+        output=changeset.payload({} if problem else _output(values.get("workflowOutput"))),
         reason=problem,
     )
 
@@ -142,28 +143,28 @@ def _output(value: Any) -> dict[str, Any]:
 VARIABLES_LIMIT: Final = 256 * 1024
 
 
-def schedule_set_variable(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+def schedule_set_variable(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
     """Create the row, already over, and change the variables."""
-    values = rendered(draft, node, iterations)
-    variables = draft.payload({**draft.value(draft.field("variables")), **values})
+    values = rendered(changeset, node, iterations)
+    variables = changeset.payload({**changeset.value(changeset.field("variables")), **values})
     size = len((variables.text or "").encode())
     problem = None
     if size > VARIABLES_LIMIT:
-        told = f"The variables payload size: {size} of workflow: {draft.workflow.workflow_id}"
-        problem = f"{told} is greater than the permissible limit: {VARIABLES_LIMIT // 1024} kilobytes"
-    draft.create_ended(
+        refusal = f"The variables payload size: {size} of workflow: {changeset.workflow.workflow_id}"
+        problem = f"{refusal} is greater than the permissible limit: {VARIABLES_LIMIT // 1024} kilobytes"
+    changeset.create_ended(
         node,
         iterations,
         TaskStatus.FAILED_WITH_TERMINAL_ERROR if problem else TaskStatus.COMPLETED,
         previous=previous,
-        input=draft.payload(values),
+        input=changeset.payload(values),
         reason=problem,
     )
     if problem is None:
-        draft.change(variables=variables)
+        changeset.change(variables=variables)
 
 
-_FIRST: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...]], None]]] = {
+_FIRST: Final[Mapping[str, Callable[[Changeset, Node, tuple[int, ...]], None]]] = {
     "FORK_JOIN": schedule_fork,
     "JOIN": schedule_join,
     "SWITCH": schedule_switch,
@@ -184,7 +185,7 @@ _FIRST: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...]], None]]] = {
 }
 
 #: Those that are tried again as the operators they are.
-_AGAIN: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...], Task], None]]] = {
+_AGAIN: Final[Mapping[str, Callable[[Changeset, Node, tuple[int, ...], Task], None]]] = {
     "SWITCH": schedule_switch,
     "WAIT": schedule_wait,
     "INLINE": schedule_inline,
@@ -195,45 +196,47 @@ _AGAIN: Final[Mapping[str, Callable[[Draft, Node, tuple[int, ...], Task], None]]
     "HUMAN": schedule_human,
     "LAMBDA": schedule_lambda,
     "JSON_JQ_TRANSFORM": schedule_transform,
-    "SUB_WORKFLOW": lambda draft, node, iterations, previous: schedule_sub_workflow(draft, node, iterations, previous, 0),
-    "START_WORKFLOW": lambda draft, node, iterations, previous: schedule_start_workflow(draft, node, iterations, previous, 0),
+    "SUB_WORKFLOW": lambda changeset, node, iterations, previous: schedule_sub_workflow(changeset, node, iterations, previous, 0),
+    "START_WORKFLOW": lambda changeset, node, iterations, previous: schedule_start_workflow(
+        changeset, node, iterations, previous, 0
+    ),
 }
 
 
-def schedule(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
+def schedule(changeset: Changeset, node: Node, iterations: tuple[int, ...]) -> None:
     """Schedule the first attempt at a node. One whose input would be too large has failed for good."""
-    _look_from(draft, node, iterations)
+    _look_from(changeset, node, iterations)
     try:
         if node.task.type == "DYNAMIC":
-            resolve_dynamic(draft, node, iterations, None, lambda found: schedule(draft, found, iterations))
+            resolve_dynamic(changeset, node, iterations, None, lambda found: schedule(changeset, found, iterations))
         else:
-            _FIRST.get(node.task.type, schedule_worker)(draft, node, iterations)
+            _FIRST.get(node.task.type, schedule_worker)(changeset, node, iterations)
     except InvalidInput as error:
-        _fail(draft, node, iterations, None, error)
+        _fail(changeset, node, iterations, None, error)
     finally:
-        draft.strict, draft.standpoint = False, None
+        changeset.strict, changeset.standpoint = False, None
 
 
-def reschedule(draft: Draft, node: Node, previous: Task, delay_ms: int) -> None:
+def reschedule(changeset: Changeset, node: Node, previous: Task, delay_ms: int) -> None:
     """Schedule the attempt after `previous`, to begin or be offered `delay_ms` from now."""
-    _look_from(draft, node, previous.iterations)
+    _look_from(changeset, node, previous.iterations)
     try:
-        _schedule_again(draft, node, previous, delay_ms)
+        _schedule_again(changeset, node, previous, delay_ms)
     except InvalidInput as error:
-        _fail(draft, node, previous.iterations, previous, error)
+        _fail(changeset, node, previous.iterations, previous, error)
     finally:
-        draft.strict, draft.standpoint = False, None
+        changeset.strict, changeset.standpoint = False, None
 
 
-def _look_from(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
+def _look_from(changeset: Changeset, node: Node, iterations: tuple[int, ...]) -> None:
     """A compensation reads the round it undoes, not the newest one. What an input is made of must be there."""
-    draft.strict = True
+    changeset.strict = True
     if node.compensates is not None:
-        draft.standpoint = (node.loops, iterations)
+        changeset.standpoint = (node.loops, iterations)
 
 
-def _fail(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None, error: InvalidInput) -> None:
-    draft.create_ended(
+def _fail(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None, error: InvalidInput) -> None:
+    changeset.create_ended(
         node,
         iterations,
         TaskStatus.FAILED_WITH_TERMINAL_ERROR,
@@ -242,28 +245,28 @@ def _fail(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task 
     )
 
 
-def _schedule_again(draft: Draft, node: Node, previous: Task, delay_ms: int) -> None:
+def _schedule_again(changeset: Changeset, node: Node, previous: Task, delay_ms: int) -> None:
     again = _AGAIN.get(node.task.type)
     if node.task.type == "DYNAMIC":  # nothing it could stand for was found
         resolve_dynamic(
-            draft,
+            changeset,
             node,
             previous.iterations,
             previous,
-            lambda found: _schedule_again(draft, found, previous, delay_ms),
+            lambda found: _schedule_again(changeset, found, previous, delay_ms),
         )
     elif delay_ms > 0 and node.task.type in PUT_OFF:
-        _put_off(draft, node, previous, delay_ms)
+        _put_off(changeset, node, previous, delay_ms)
     elif again is not None:
-        again(draft, node, previous.iterations, previous)
+        again(changeset, node, previous.iterations, previous)
     else:
-        schedule_worker(draft, node, previous.iterations, previous, delay_ms)
+        schedule_worker(changeset, node, previous.iterations, previous, delay_ms)
 
 
-def _put_off(draft: Draft, node: Node, previous: Task, delay_ms: int) -> None:
+def _put_off(changeset: Changeset, node: Node, previous: Task, delay_ms: int) -> None:
     """Create the row of a retry that begins later: SCHEDULED, and of its deadlines only the total one runs meanwhile."""
-    at = draft.after(delay_ms)
-    task = draft.create(
+    at = changeset.after(delay_ms)
+    task = changeset.create(
         node,
         previous.iterations,
         TaskStatus.SCHEDULED,
@@ -271,31 +274,31 @@ def _put_off(draft: Draft, node: Node, previous: Task, delay_ms: int) -> None:
         input=previous.input,
         start_delay_ms=delay_ms,
         due_at=at,
-        total_timeout_at=total_timeout_at(draft, node, previous),
+        total_timeout_at=total_timeout_at(changeset, node, previous),
         # A WAIT waits for the same instant as before.
         wait_until=None if previous.wait_until is None else max(previous.wait_until, at),
     )
     if task.total_timeout_at is not None:
-        draft.set_timer(task, EventKind.TOTAL_TIMEOUT, task.total_timeout_at)
-    draft.set_timer(task, EventKind.ADMISSION, at)
+        changeset.set_timer(task, EventKind.TOTAL_TIMEOUT, task.total_timeout_at)
+    changeset.set_timer(task, EventKind.ADMISSION, at)
     if task.wait_until is not None:
-        draft.set_timer(task, EventKind.WAIT_ENDS, task.wait_until)
+        changeset.set_timer(task, EventKind.WAIT_ENDS, task.wait_until)
 
 
-def begin_retry(draft: Draft, task: Task) -> None:
+def begin_retry(changeset: Changeset, task: Task) -> None:
     """Begin a retry of an operator whose delay is over, as the row it is."""
-    draft.beginning = task
+    changeset.beginning = task
     try:
         before = attrs.evolve(task, attempt=task.attempt - 1, task_id=task.retried_task_id or "")
-        reschedule(draft, draft.node(task), before, 0)
+        reschedule(changeset, changeset.node(task), before, 0)
     finally:
-        draft.beginning = None
+        changeset.beginning = None
 
 
-def scope_is_empty(draft: Draft, ref: str) -> None:
+def scope_is_empty(changeset: Changeset, ref: str) -> None:
     """Nothing is live any more in a loop's round, or in the branches of a dynamic fork: go on."""
-    task = draft.known(ref)
-    if draft.node(task).collects:
-        branches_ended(draft, task)
+    task = changeset.known(ref)
+    if changeset.node(task).collects:
+        branches_ended(changeset, task)
     else:
-        next_round(draft, ref)
+        next_round(changeset, ref)

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.decide.draft.rows import Draft
-from conductorlite.decide.operators.document import DraftSource, loop_output, rendered
+from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.operators.document import ExpressionContext, loop_output, rendered
 from conductorlite.decide.operators.worker import start_deadlines
 from conductorlite.language.conditions import is_true
 from conductorlite.language.values import MISSING, Json
@@ -27,80 +27,80 @@ __all__ = ["next_round", "reopened_loop", "resume_loop", "schedule_loop", "set_r
 _MOST_AT_ONCE: Final = 10_000
 
 
-def schedule_loop(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
+def schedule_loop(changeset: Changeset, node: Node, iterations: tuple[int, ...]) -> None:
     """Create the row; its first round follows from the work list."""
     ref = printed_ref(node.ref, iterations)
-    values = rendered(draft, node, iterations, draft.task_id(ref, 0))
-    loop = draft.create(node, iterations, TaskStatus.IN_PROGRESS, input=draft.payload(values), started_at=draft.now)
-    start_deadlines(draft, node, loop)
-    draft.queue.append(("round", ref))
+    values = rendered(changeset, node, iterations, changeset.task_id(ref, 0))
+    loop = changeset.create(node, iterations, TaskStatus.IN_PROGRESS, input=changeset.payload(values), started_at=changeset.now)
+    start_deadlines(changeset, node, loop)
+    changeset.queue.append(("round", ref))
 
 
-def next_round(draft: Draft, ref: str) -> None:
+def next_round(changeset: Changeset, ref: str) -> None:
     """Enter the next round, or end the loop."""
-    loop = draft.known(ref)
+    loop = changeset.known(ref)
     if loop.status.terminal or loop.open:
         return
     if loop.failed_child is not None:
-        _end(draft, loop, TaskStatus.FAILED, loop.failed_child)
+        _end(changeset, loop, TaskStatus.FAILED, loop.failed_child)
         return
-    node = draft.node(loop)
-    draft.strict = True
+    node = changeset.node(loop)
+    changeset.strict = True
     try:
-        items = _items(draft, node, loop)
-        again = _again(draft, node, loop, items)
+        items = _items(changeset, node, loop)
+        again = _again(changeset, node, loop, items)
     except (ExpressionFailed, InvalidInput) as error:
-        draft.strict = False
+        changeset.strict = False
         reason = f"Unable to evaluate condition {node.task.loop_condition}, exception {error}"
-        _end(draft, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason)
+        _end(changeset, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason)
         return
     finally:
-        draft.strict = False
-    _forget(draft, node, loop)
+        changeset.strict = False
+    _forget(changeset, node, loop)
     if not again:
-        _end(draft, loop, TaskStatus.COMPLETED, None)
+        _end(changeset, loop, TaskStatus.COMPLETED, None)
         return
-    draft.rounds += 1
-    if draft.rounds > _MOST_AT_ONCE:
-        _end(draft, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, f"{_MOST_AT_ONCE:,} rounds without anything to wait for")
+    changeset.rounds += 1
+    if changeset.rounds > _MOST_AT_ONCE:
+        _end(changeset, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, f"{_MOST_AT_ONCE:,} rounds without anything to wait for")
         return
     number = loop.round + 1
     output = {"iteration": number}
     if items is not None:
         output |= {"loopIndex": number - 1, "loopItem": items[number - 1]}
-    kept = draft.payload(output)
-    problem = draft.refusal("task_output", kept)
+    kept = changeset.payload(output)
+    problem = changeset.refusal("task_output", kept)
     if problem is not None:
-        _end(draft, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, problem)
+        _end(changeset, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, problem)
         return
-    draft.put(attrs.evolve(loop, round=number, output=kept))
-    draft.journal(HistoryKind.ROUND, "IN_PROGRESS", ref=loop.ref, attempt=loop.attempt, number=number)
-    _schedule_body(draft, node, loop, number)
+    changeset.put(attrs.evolve(loop, round=number, output=kept))
+    changeset.journal(HistoryKind.ROUND, "IN_PROGRESS", ref=loop.ref, attempt=loop.attempt, number=number)
+    _schedule_body(changeset, node, loop, number)
 
 
-def _end(draft: Draft, loop: Task, status: TaskStatus, reason: str | None) -> None:
+def _end(changeset: Changeset, loop: Task, status: TaskStatus, reason: str | None) -> None:
     """End a loop with what its rounds put out; more than can be kept fails it for good."""
     try:
-        output = draft.payload({"iteration": 0} if loop.round == 0 else loop_output(draft, loop))
+        output = changeset.payload({"iteration": 0} if loop.round == 0 else loop_output(changeset, loop))
     except InvalidInput as error:
-        draft.close(loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=f"its output cannot be kept: {error}")
+        changeset.close(loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=f"its output cannot be kept: {error}")
     else:
-        draft.close(loop, status, output=output, reason=reason)
+        changeset.close(loop, status, output=output, reason=reason)
 
 
-def with_rounds(draft: Draft, loop: Task) -> Task:
+def with_rounds(changeset: Changeset, loop: Task) -> Task:
     """A loop that is ended from outside, with what its rounds have put out so far, if that can be kept; any other task as it is."""
-    if loop.round == 0 or draft.node(loop).task.type != "DO_WHILE":
+    if loop.round == 0 or changeset.node(loop).task.type != "DO_WHILE":
         return loop
-    lost = draft.lost
+    lost = changeset.lost
     try:
-        output = draft.payload(loop_output(draft, loop))
+        output = changeset.payload(loop_output(changeset, loop))
     except InvalidInput:
         return loop
-    if draft.refusal("task_output", output) is not None:
-        draft.lost = lost
+    if changeset.refusal("task_output", output) is not None:
+        changeset.lost = lost
         return loop
-    return draft.put(attrs.evolve(loop, output=draft.keep(output)))
+    return changeset.put(attrs.evolve(loop, output=changeset.keep(output)))
 
 
 def _kept(node: Node, loop: Task) -> int:
@@ -109,7 +109,7 @@ def _kept(node: Node, loop: Task) -> int:
     return 1 if not isinstance(last, int) or isinstance(last, bool) or last < 1 else max(1, loop.round - last + 1)
 
 
-def _forget(draft: Draft, node: Node, loop: Task) -> None:
+def _forget(changeset: Changeset, node: Node, loop: Task) -> None:
     """Delete the tasks of the round that has just fallen behind keepLastN, with those of the loops inside it."""
     gone = _kept(node, loop) - 1
     if gone < 1:
@@ -118,38 +118,38 @@ def _forget(draft: Draft, node: Node, loop: Task) -> None:
     pending = [(member, (*loop.iterations, gone)) for member in node.members]
     while pending:
         refs = [printed_ref(member, place) for member, place in pending]
-        tasks = [task for task in draft.known_tasks(refs) if task is not None]
+        tasks = [task for task in changeset.known_tasks(refs) if task is not None]
         found += tasks
         pending = [
             (member, (*task.iterations, number))
             for task in tasks
             for number in range(1, task.round + 1)
-            for member in draft.node(task).members
+            for member in changeset.node(task).members
         ]
     if found:
-        draft.drop(found)
-        refs_gone = draft.payload({"dropped": [task.ref for task in found]})
-        draft.journal(HistoryKind.ROUND, "DROPPED", ref=loop.ref, attempt=loop.attempt, number=gone, payload=refs_gone)
+        changeset.drop(found)
+        refs_gone = changeset.payload({"dropped": [task.ref for task in found]})
+        changeset.journal(HistoryKind.ROUND, "DROPPED", ref=loop.ref, attempt=loop.attempt, number=gone, payload=refs_gone)
 
 
-def _schedule_body(draft: Draft, node: Node, loop: Task, number: int) -> None:
+def _schedule_body(changeset: Changeset, node: Node, loop: Task, number: int) -> None:
     if node.body is not None:
-        draft.follow(loop, node.body, (*loop.iterations, number))
+        changeset.follow(loop, node.body, (*loop.iterations, number))
 
 
-def _items(draft: Draft, node: Node, loop: Task) -> list[Json] | None:
+def _items(changeset: Changeset, node: Node, loop: Task) -> list[Json] | None:
     """The list the loop runs over, resolved again as in Conductor; None when it runs on a condition only."""
     if node.items is None:
         return None
-    value = node.items.render(DraftSource(draft, node.items.reads, loop.task_id))
+    value = node.items.render(ExpressionContext(changeset, node.items.reads, loop.task_id))
     if value is None and "_items" in node.task.input_parameters:
-        value = draft.value(loop.input).get("_items")
+        value = changeset.value(loop.input).get("_items")
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
 
 
-def _again(draft: Draft, node: Node, loop: Task, items: list[Json] | None) -> bool:
+def _again(changeset: Changeset, node: Node, loop: Task, items: list[Json] | None) -> bool:
     if items is not None and loop.round >= len(items):
         return False
     if loop.round == 0:
@@ -157,20 +157,20 @@ def _again(draft: Draft, node: Node, loop: Task, items: list[Json] | None) -> bo
     if node.condition is None:
         return items is not None
     seed = f"{loop.task_id}:{loop.round}"
-    condition, values = node.condition, _values(draft, node, loop, items)
-    return is_true(draft.evaluated(seed, values, lambda: condition.evaluate(values, now=draft.now, seed=seed)))
+    condition, values = node.condition, _values(changeset, node, loop, items)
+    return is_true(changeset.evaluated(seed, values, lambda: condition.evaluate(values, now=changeset.now, seed=seed)))
 
 
-def _values(draft: Draft, node: Node, loop: Task, items: list[Json] | None) -> dict[str, Any]:
+def _values(changeset: Changeset, node: Node, loop: Task, items: list[Json] | None) -> dict[str, Any]:
     """What the condition sees: fresh inputParameters, the loop's output under its own name, each task's under its."""
     condition = node.condition
-    values: dict[str, Any] = dict(node.template.render(DraftSource(draft, node.template.reads, loop.task_id)))
+    values: dict[str, Any] = dict(node.template.render(ExpressionContext(changeset, node.template.reads, loop.task_id)))
     if items is not None and loop.round:
         values |= {"loopIndex": loop.round - 1, "loopItem": items[loop.round - 1]}
     names = None if condition is None or condition.everything else condition.names
     if names is None or node.ref in names:
-        values[node.ref] = draft.value(loop.output)
-    source = DraftSource(draft, node.template.reads)
+        values[node.ref] = changeset.value(loop.output)
+    source = ExpressionContext(changeset, node.template.reads)
     for ref in sorted(node.inside if names is None else node.inside & names):
         output = source.member(ref, "output")
         if output is not MISSING:
@@ -178,30 +178,30 @@ def _values(draft: Draft, node: Node, loop: Task, items: list[Json] | None) -> d
     return values
 
 
-def resume_loop(draft: Draft, loop: Task) -> None:
+def resume_loop(changeset: Changeset, loop: Task) -> None:
     """Go on with a loop that was reopened: with its body if the present round has not begun, else when the round is over."""
-    node = draft.node(loop)
-    members = draft.known_tasks(printed_ref(member, (*loop.iterations, loop.round)) for member in node.members)
+    node = changeset.node(loop)
+    members = changeset.known_tasks(printed_ref(member, (*loop.iterations, loop.round)) for member in node.members)
     if loop.round and all(task is None for task in members):
-        _schedule_body(draft, node, loop, loop.round)
+        _schedule_body(changeset, node, loop, loop.round)
     else:
-        draft.queue.append(("round", loop.ref))
+        changeset.queue.append(("round", loop.ref))
 
 
-def set_round(draft: Draft, loop: Task, number: int) -> dict[str, Any]:
+def set_round(changeset: Changeset, loop: Task, number: int) -> dict[str, Any]:
     """Fields of a loop that goes on in a round that has begun already, as they were in that round."""
-    node = draft.node(loop)
+    node = changeset.node(loop)
     output: dict[str, Any] = {"iteration": number}
-    items = _items(draft, node, loop)
+    items = _items(changeset, node, loop)
     if items is not None and number <= len(items):
         output |= {"loopIndex": number - 1, "loopItem": items[number - 1]}
     if number != loop.round:
-        draft.journal(HistoryKind.ROUND, "IN_PROGRESS", ref=loop.ref, attempt=loop.attempt, number=number)
-    return {"failed_child": None, "round": number, "output": draft.payload(output)}
+        changeset.journal(HistoryKind.ROUND, "IN_PROGRESS", ref=loop.ref, attempt=loop.attempt, number=number)
+    return {"failed_child": None, "round": number, "output": changeset.payload(output)}
 
 
-def reopened_loop(draft: Draft, loop: Task) -> dict[str, Any]:
+def reopened_loop(changeset: Changeset, loop: Task) -> dict[str, Any]:
     """Fields a loop takes back when its execution is reopened: its present round goes on."""
-    kept = {key: value for key, value in draft.value(loop.output).items() if key in ("loopIndex", "loopItem")}
+    kept = {key: value for key, value in changeset.value(loop.output).items() if key in ("loopIndex", "loopItem")}
     output = {"iteration": loop.round, **kept} if loop.round else {}
-    return {"failed_child": None, "output": draft.payload(output)}
+    return {"failed_child": None, "output": changeset.payload(output)}

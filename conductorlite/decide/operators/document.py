@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.language.jsonpath import Reads
 from conductorlite.language.values import MISSING, TASK_MEMBERS, WORKFLOW_MEMBERS, Json, Missing
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.statuses import shown_status
 from conductorlite.plan.compile import Node
 
-__all__ = ["DraftSource", "rendered", "task_values", "workflow_values"]
+__all__ = ["ExpressionContext", "rendered", "task_values", "workflow_values"]
 
 #: What a running loop shows of itself without looking at its rounds.
 _LOOP_KEYS: Final = frozenset({"iteration", "loopIndex", "loopItem"})
@@ -23,23 +23,23 @@ _LOOP_KEYS: Final = frozenset({"iteration", "loopIndex", "loopItem"})
 _DOCUMENTS: Final = frozenset({"input", "output", "variables"})
 
 
-def rendered(draft: Draft, node: Node, iterations: tuple[int, ...], task_id: str | None = None) -> dict[str, Any]:
+def rendered(changeset: Changeset, node: Node, iterations: tuple[int, ...], task_id: str | None = None) -> dict[str, Any]:
     """The input of a node: what a verb has given for it, or its template resolved."""
-    given = draft.given.get(printed_ref(node.ref, iterations)) if draft.given else None
+    given = changeset.given.get(printed_ref(node.ref, iterations)) if changeset.given else None
     if given is not None:
         return dict(given)
-    return node.template.render(DraftSource(draft, node.template.reads, task_id))
+    return node.template.render(ExpressionContext(changeset, node.template.reads, task_id))
 
 
-class DraftSource:
-    """A `Source` over a draft: rows and payloads are asked for only when an expression reaches for them.
+class ExpressionContext:
+    """A `Source` over a changeset: rows and payloads are asked for only when an expression reaches for them.
 
     `task_id` is what `${CPEWF_TASK_ID}` stands for; `reads` are those of the template that is rendered, needed to see
     whether a running loop's past rounds are read.
     """
 
-    def __init__(self, draft: Draft, reads: Reads, task_id: str | None = None) -> None:
-        self._draft = draft
+    def __init__(self, changeset: Changeset, reads: Reads, task_id: str | None = None) -> None:
+        self._changeset = changeset
         self._reads = reads
         self._task_id = task_id
         if len(reads.members) > 1:
@@ -47,18 +47,18 @@ class DraftSource:
 
     def _prefetch(self) -> None:
         """Have the reader load the rows, and then the large documents, that are about to be read, in one batch each."""
-        draft = self._draft
-        draft.prefetch_latest({root for root, _ in self._reads.members})
+        changeset = self._changeset
+        changeset.prefetch_latest({root for root, _ in self._reads.members})
         absent = []
         for root, member in self._reads.members:
             if member not in _DOCUMENTS:
                 continue
-            row = draft.workflow if root == "workflow" else draft.latest(root)
-            payload = None if row is None else draft.field(member) if root == "workflow" else getattr(row, member, None)
+            row = changeset.workflow if root == "workflow" else changeset.latest(root)
+            payload = None if row is None else changeset.field(member) if root == "workflow" else getattr(row, member, None)
             if payload is not None and payload.text is None:
                 absent.append(payload)
         if len(absent) > 1:
-            draft.reader.prefetch(payloads=absent)
+            changeset.reader.prefetch(payloads=absent)
 
     @property
     def has_env(self) -> bool:
@@ -67,39 +67,39 @@ class DraftSource:
 
     def env(self, name: str) -> str | None:
         """A value the engine was given."""
-        return self._draft.environment.get(name)
+        return self._changeset.environment.get(name)
 
     def variable(self, name: str) -> str | None:
         """`CPEWF_TASK_ID`, or a name the engine was given."""
         if name == "CPEWF_TASK_ID":
             return self._task_id
-        return self._draft.environment.get(name)
+        return self._changeset.environment.get(name)
 
     def member(self, root: str, member: str) -> Json | Missing:
         """One member of `workflow` or of a task."""
         if root == "workflow":
-            return _workflow_member(self._draft, member) if member in WORKFLOW_MEMBERS else MISSING
-        task = self._draft.latest(root)
+            return _workflow_member(self._changeset, member) if member in WORKFLOW_MEMBERS else MISSING
+        task = self._changeset.latest(root)
         if task is None or member not in TASK_MEMBERS:
             return MISSING
         if member == "output" and self._wants_rounds(task):
-            return loop_output(self._draft, task)
-        return _task_member(self._draft, task, member)
+            return loop_output(self._changeset, task)
+        return _task_member(self._changeset, task, member)
 
     def root(self, root: str) -> Json | Missing:
         """All members of `workflow` or of a task."""
         if root == "workflow":
-            return workflow_values(self._draft)
-        task = self._draft.latest(root)
-        return MISSING if task is None else task_values(self._draft, task)
+            return workflow_values(self._changeset)
+        task = self._changeset.latest(root)
+        return MISSING if task is None else task_values(self._changeset, task)
 
     def document(self) -> Json:
         """Every root there is."""
-        roots: dict[str, Json] = {"workflow": workflow_values(self._draft)}
-        for task in self._draft.everything():
-            if self._draft.seen_as(task.base_ref) not in (None, task.ref):
+        roots: dict[str, Json] = {"workflow": workflow_values(self._changeset)}
+        for task in self._changeset.everything():
+            if self._changeset.seen_as(task.base_ref) not in (None, task.ref):
                 continue  # another round than the one that is compensated
-            roots[task.base_ref] = task_values(self._draft, task)
+            roots[task.base_ref] = task_values(self._changeset, task)
         return roots
 
     def _wants_rounds(self, task: Task) -> bool:
@@ -110,13 +110,13 @@ class DraftSource:
         )
 
 
-def _workflow_member(draft: Draft, member: str) -> Json:
-    workflow = draft.workflow
+def _workflow_member(changeset: Changeset, member: str) -> Json:
+    workflow = changeset.workflow
     match member:
         case "input" | "output" | "variables":
-            return draft.value(draft.field(member))
+            return changeset.value(changeset.field(member))
         case "status":
-            return str(draft.status)
+            return str(changeset.status)
         case "workflowId":
             return workflow.workflow_id
         case "parentWorkflowId":
@@ -130,23 +130,23 @@ def _workflow_member(draft: Draft, member: str) -> Json:
         case "correlationId":
             return workflow.correlation_id
         case "reasonForIncompletion":
-            return draft.field("reason")
+            return changeset.field("reason")
         case _:
-            return draft.plan.definition.schema_version
+            return changeset.plan.definition.schema_version
 
 
-def _task_member(draft: Draft, task: Task, member: str) -> Json:
+def _task_member(changeset: Changeset, task: Task, member: str) -> Json:
     match member:
         case "input":
-            return draft.value(task.input)
+            return changeset.value(task.input)
         case "output":
-            return draft.value(task.output)
+            return changeset.value(task.output)
         case "correlationId":
-            return draft.workflow.correlation_id
+            return changeset.workflow.correlation_id
         case "callbackAfterSeconds":
             return task.offered_after_ms // 1000
         case "status":
-            return shown_status(task.status, draft.workflow.semantics)
+            return shown_status(task.status, changeset.workflow.semantics)
         case _:
             return getattr(task, _FIELDS[member])
 
@@ -168,32 +168,32 @@ _FIELDS: Final = {
 }
 
 
-def workflow_values(draft: Draft) -> dict[str, Json]:
+def workflow_values(changeset: Changeset) -> dict[str, Json]:
     """The whole `workflow` root."""
-    return {member: _workflow_member(draft, member) for member in WORKFLOW_MEMBERS}
+    return {member: _workflow_member(changeset, member) for member in WORKFLOW_MEMBERS}
 
 
-def task_values(draft: Draft, task: Task) -> dict[str, Json]:
+def task_values(changeset: Changeset, task: Task) -> dict[str, Json]:
     """The whole root of one task."""
-    return {member: _task_member(draft, task, member) for member in TASK_MEMBERS}
+    return {member: _task_member(changeset, task, member) for member in TASK_MEMBERS}
 
 
-def loop_output(draft: Draft, loop: Task) -> dict[str, Any]:
+def loop_output(changeset: Changeset, loop: Task) -> dict[str, Any]:
     """A loop's output with the outputs of every round so far: `{"1": {ref: output}, …, "iteration": n}`.
 
     It reads every row of the loop, so it is built when the loop ends, and before only for an expression that asks for it.
     """
-    node = draft.node(loop)
+    node = changeset.node(loop)
     refs = {
         number: [printed_ref(member, (*loop.iterations, number)) for member in node.members] for number in range(1, loop.round + 1)
     }
     # Rounds that keepLastN has dropped have no rows any more, and no place in the output.
-    rows = draft.known_tasks(ref for listed in refs.values() for ref in listed)
+    rows = changeset.known_tasks(ref for listed in refs.values() for ref in listed)
     present = {task.ref: task for task in rows if task is not None}
-    outputs = dict(zip(present, draft.values(task.output for task in present.values()), strict=True))
+    outputs = dict(zip(present, changeset.values(task.output for task in present.values()), strict=True))
     rounds = {
         str(number): {present[ref].base_ref: outputs[ref] for ref in listed if ref in present}
         for number, listed in refs.items()
         if any(ref in present for ref in listed)
     }
-    return {**rounds, **draft.value(loop.output)}
+    return {**rounds, **changeset.value(loop.output)}

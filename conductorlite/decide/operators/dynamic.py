@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators.document import rendered
 from conductorlite.decide.operators.join import FORKED_DEFINITION, create_collecting_join
 from conductorlite.language.values import to_text
@@ -34,14 +34,14 @@ _WORKERS: Final = frozenset({TaskType.HTTP, TaskType.EVENT, TaskType.KAFKA_PUBLI
 
 
 def resolve_dynamic(
-    draft: Draft,
+    changeset: Changeset,
     node: Node,
     iterations: tuple[int, ...],
     previous: Task | None,
     schedule: Callable[[Node], None],
 ) -> None:
     """Find out what the node stands for and have that scheduled; a name that stands for nothing fails the task for good."""
-    values = rendered(draft, node, iterations)
+    values = rendered(changeset, node, iterations)
     param = node.task.dynamic_task_name_param or ""
     value = values.get(param)
     problem = None
@@ -53,20 +53,20 @@ def resolve_dynamic(
     if problem is None:
         kind = name if name in ALONE or name in _WORKERS else str(TaskType.SIMPLE)
         task = attrs.evolve(node.task, name=name, type=kind, dynamic_task_name_param=None)
-        definition = WorkflowDef(name=draft.workflow.name, tasks=[task])
+        definition = WorkflowDef(name=changeset.workflow.name, tasks=[task])
         attempt = 0 if previous is None else previous.attempt + 1
-        found = draft.embed(f"{printed_ref(node.ref, iterations)}#{attempt}", definition)
+        found = changeset.embed(f"{printed_ref(node.ref, iterations)}#{attempt}", definition)
         if found.digest is not None:
-            schedule(draft.plan_of((*node.grafts, found.digest)).nodes[node.ref])
+            schedule(changeset.plan_of((*node.grafts, found.digest)).nodes[node.ref])
             return
         shown = found.problem.replace("$.tasks[0]", "the task")
         problem = f"Input {param!r} is {name!r}, which cannot be scheduled: {shown}"
-    draft.create_ended(
+    changeset.create_ended(
         node,
         iterations,
         TaskStatus.FAILED_WITH_TERMINAL_ERROR,
         previous=previous,
-        input=draft.payload(values),
+        input=changeset.payload(values),
         reason=problem,
     )
 
@@ -83,49 +83,49 @@ class _Malformed(Exception):
     """The input names no branches; says where and why."""
 
 
-def schedule_dynamic_fork(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+def schedule_dynamic_fork(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
     """Create the FORK and the JOIN that collects; the branches follow from the work list.
 
     Malformed input fails the FORK for good, with the place of the mistake.
     """
-    values = rendered(draft, node, iterations)
+    values = rendered(changeset, node, iterations)
     ref = printed_ref(node.ref, iterations)
     try:
-        branches = _branches(draft, node, iterations, values)
+        branches = _branches(changeset, node, iterations, values)
         last = [branch[-1]["taskReferenceName"] for branch in branches]
         given: dict[str, Any] = {"forkedTasks": last}
         if branches:
-            given[FORKED_DEFINITION] = _grow(draft, node, iterations, branches, previous)
+            given[FORKED_DEFINITION] = _grow(changeset, node, iterations, branches, previous)
     except _Malformed as error:
-        draft.create_ended(
+        changeset.create_ended(
             node,
             iterations,
             TaskStatus.FAILED_WITH_TERMINAL_ERROR,
             previous=previous,
-            input=draft.payload(values),
+            input=changeset.payload(values),
             reason=str(error),
         )
         return
-    draft.create(
+    changeset.create(
         node,
         iterations,
         TaskStatus.COMPLETED,
         previous=previous,
-        input=draft.payload({**values, **given}),
-        started_at=draft.now,
-        ended_at=draft.now,
+        input=changeset.payload({**values, **given}),
+        started_at=changeset.now,
+        ended_at=changeset.now,
     )
     if node.join is not None:
-        join = draft.plan_of(node.grafts).nodes[node.join]
-        create_collecting_join(draft, join, iterations, last, retried=previous is not None)
-    draft.stack.append(("branch", ref, 0))
+        join = changeset.plan_of(node.grafts).nodes[node.join]
+        create_collecting_join(changeset, join, iterations, last, retried=previous is not None)
+    changeset.stack.append(("branch", ref, 0))
 
 
-def _grow(draft: Draft, node: Node, iterations: tuple[int, ...], branches: list[_Branch], previous: Task | None) -> str:
+def _grow(changeset: Changeset, node: Node, iterations: tuple[int, ...], branches: list[_Branch], previous: Task | None) -> str:
     """Embed the branches as a definition of their own; its hash."""
     join = node.join or ""
     definition = {
-        "name": draft.workflow.name,
+        "name": changeset.workflow.name,
         "schemaVersion": 2,
         "tasks": [
             {"name": node.task.name, "taskReferenceName": node.ref, "type": "FORK_JOIN", "forkTasks": branches},
@@ -138,15 +138,15 @@ def _grow(draft: Draft, node: Node, iterations: tuple[int, ...], branches: list[
         ],
     }
     attempt = 0 if previous is None else previous.attempt + 1
-    found = draft.embed(f"{printed_ref(node.ref, iterations)}#{attempt}", definition)
+    found = changeset.embed(f"{printed_ref(node.ref, iterations)}#{attempt}", definition)
     if found.digest is None:
         shown = found.problem.replace("$.tasks[0].forkTasks", "branches")
         raise _Malformed(f"{_source(node)}: the branches are no valid tasks: {shown}")
-    nodes = draft.plan_of((*node.grafts, found.digest)).nodes
+    nodes = changeset.plan_of((*node.grafts, found.digest)).nodes
     inside = nodes[node.ref].inside
     undoing = {ref for name in inside if (ref := nodes[name].compensation) is not None}
-    taken = sorted((inside | undoing) & draft.plan_of(node.grafts).nodes.keys())
-    rows = draft.known_tasks(printed_ref(ref, iterations) for ref in sorted(inside))
+    taken = sorted((inside | undoing) & changeset.plan_of(node.grafts).nodes.keys())
+    rows = changeset.known_tasks(printed_ref(ref, iterations) for ref in sorted(inside))
     taken += sorted(task.ref for task in rows if task is not None and task.grafts != (*node.grafts, found.digest))
     if taken:
         raise _Malformed(f"{_source(node)}: the execution has another task {taken[0]!r}")
@@ -161,10 +161,10 @@ def _source(node: Node) -> str:
 # ---------------------------------------------------------------------- the three shapes of the input
 
 
-def _branches(draft: Draft, node: Node, iterations: tuple[int, ...], values: Mapping[str, Any]) -> list[_Branch]:
+def _branches(changeset: Changeset, node: Node, iterations: tuple[int, ...], values: Mapping[str, Any]) -> list[_Branch]:
     task = node.task
     if isinstance(values.get("forkTaskInputs"), list):
-        branches = _same_task(draft, node, iterations, values)
+        branches = _same_task(changeset, node, iterations, values)
     elif task.dynamic_fork_tasks_param is not None:
         inputs = task.dynamic_fork_tasks_input_param_name or ""
         branches = _tasks_and_inputs(task.dynamic_fork_tasks_param, values, inputs)
@@ -179,15 +179,15 @@ def _branches(draft: Draft, node: Node, iterations: tuple[int, ...], values: Map
     return branches
 
 
-def _same_task(draft: Draft, node: Node, iterations: tuple[int, ...], values: Mapping[str, Any]) -> list[_Branch]:
+def _same_task(changeset: Changeset, node: Node, iterations: tuple[int, ...], values: Mapping[str, Any]) -> list[_Branch]:
     """One task, or one sub-workflow, for each element of `forkTaskInputs`."""
     workflow, version = values.get("forkTaskWorkflow"), values.get("forkTaskWorkflowVersion")
     kind = "SUB_WORKFLOW" if workflow else _text(values, "forkTaskType") or "SIMPLE"
     name = _text(values, "forkTaskName") or (kind if kind in _BUILT_IN and not workflow else node.ref)
     elements = _listed(values["forkTaskInputs"], "Input 'forkTaskInputs'")
     prefix = f"_{name}"
-    draft.reader.prefetch(refs=[printed_ref(f"{prefix}_{index}", iterations) for index in range(len(elements) or 1)])
-    if draft.task(printed_ref(f"{prefix}_0", iterations)) is not None:
+    changeset.reader.prefetch(refs=[printed_ref(f"{prefix}_{index}", iterations) for index in range(len(elements) or 1)])
+    if changeset.task(printed_ref(f"{prefix}_0", iterations)) is not None:
         # An earlier dynamic fork has taken the short names.
         prefix = f"_{node.ref}_{name}"
     branches: list[_Branch] = []

@@ -25,7 +25,7 @@ from typing import Final
 
 import attrs
 
-from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators.document import rendered
 from conductorlite.decide.operators.worker import start_deadlines
 from conductorlite.model.definitions import TaskType
@@ -54,145 +54,149 @@ __all__ = [
 ]
 
 
-def schedule_exclusive_join(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
+def schedule_exclusive_join(changeset: Changeset, node: Node, iterations: tuple[int, ...]) -> None:
     """Create the row, and look at once."""
     named = {"joinOn": list(node.task.join_on), "defaultExclusiveJoinTask": list(node.task.default_exclusive_join_task)}
-    join = draft.create(node, iterations, TaskStatus.IN_PROGRESS, input=draft.payload(named), started_at=draft.now)
-    join = start_deadlines(draft, node, join)
-    choose(draft, join.ref)
+    join = changeset.create(node, iterations, TaskStatus.IN_PROGRESS, input=changeset.payload(named), started_at=changeset.now)
+    join = start_deadlines(changeset, node, join)
+    choose(changeset, join.ref)
 
 
-def choose(draft: Draft, ref: str) -> None:
+def choose(changeset: Changeset, ref: str) -> None:
     """End an EXCLUSIVE_JOIN if what it names allows it; nothing happens when it has ended."""
-    join = draft.known(ref)
+    join = changeset.known(ref)
     if join.status.terminal:
         return
-    node = draft.node(join)
+    node = changeset.node(join)
     for refs in (node.task.join_on, node.task.default_exclusive_join_task):
-        tasks, hope = _scheduled(draft, node, join, refs)
+        tasks, hope = _scheduled(changeset, node, join, refs)
         ended = [task for task in tasks if not task.live or task.status.successful]
         done = next((task for task in ended if task.status.successful), None)
         if done is not None:
-            draft.close(join, TaskStatus.COMPLETED, output=done.output)
+            changeset.close(join, TaskStatus.COMPLETED, output=done.output)
             return
         if hope or len(ended) < len(tasks):
             return
         if ended:
-            told = [f"{task.ref} is {task.status}" + (f": {task.reason}" if task.reason else "") for task in ended]
-            draft.close(join, TaskStatus.FAILED, output=ended[0].output, reason="; ".join(told))
+            texts = [f"{task.ref} is {task.status}" + (f": {task.reason}" if task.reason else "") for task in ended]
+            changeset.close(join, TaskStatus.FAILED, output=ended[0].output, reason="; ".join(texts))
             return
     names = ", ".join(dict.fromkeys((*node.task.join_on, *node.task.default_exclusive_join_task)))
-    draft.close(join, TaskStatus.FAILED, reason=f"none of the tasks it joins has run: {names}")
+    changeset.close(join, TaskStatus.FAILED, reason=f"none of the tasks it joins has run: {names}")
 
 
-def _scheduled(draft: Draft, node: Node, join: Task, refs: Sequence[str]) -> tuple[list[Task], bool]:
+def _scheduled(changeset: Changeset, node: Node, join: Task, refs: Sequence[str]) -> tuple[list[Task], bool]:
     """The rows of those that were scheduled and not skipped, in order; and whether one that has none may still come."""
     named = list(dict.fromkeys(refs))
-    found = draft.known_tasks(printed_ref(ref, join.iterations) for ref in named)
+    found = changeset.known_tasks(printed_ref(ref, join.iterations) for ref in named)
     missing = [ref for ref, task in zip(named, found, strict=True) if task is None]
     predecessors = sorted(frozenset().union(*(node.predecessors[ref] for ref in missing)))
     hope = any(
-        task is not None and task.live for task in draft.known_tasks(printed_ref(ref, join.iterations) for ref in predecessors)
+        task is not None and task.live for task in changeset.known_tasks(printed_ref(ref, join.iterations) for ref in predecessors)
     )
     return [task for task in found if task is not None and task.status is not TaskStatus.SKIPPED], hope
 
 
-def schedule_join(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
+def schedule_join(changeset: Changeset, node: Node, iterations: tuple[int, ...]) -> None:
     """Create a JOIN that no fork created, and look at once whether it has anything to wait for."""
-    join = create_join(draft, node, iterations, forked=frozenset())
-    join = draft.put(attrs.evolve(join, seq=draft.next_place(join.ref)))
-    one_less(draft, join.ref)
+    join = create_join(changeset, node, iterations, forked=frozenset())
+    join = changeset.put(attrs.evolve(join, seq=changeset.next_place(join.ref)))
+    one_less(changeset, join.ref)
 
 
-def create_join(draft: Draft, node: Node, iterations: tuple[int, ...], *, forked: frozenset[str]) -> Task:
+def create_join(changeset: Changeset, node: Node, iterations: tuple[int, ...], *, forked: frozenset[str]) -> Task:
     """Create the row. `forked` are nodes of the fork that is just being scheduled: none of them has ended."""
     earlier = [ref for ref in dict.fromkeys(node.task.join_on) if ref not in forked]
-    ended = _ended(draft, [printed_ref(ref, iterations) for ref in earlier])
-    join = draft.create(
+    ended = _ended(changeset, [printed_ref(ref, iterations) for ref in earlier])
+    join = changeset.create(
         node,
         iterations,
         TaskStatus.IN_PROGRESS,
-        input=draft.payload({"joinOn": list(node.task.join_on)}),
+        input=changeset.payload({"joinOn": list(node.task.join_on)}),
         in_order=False,
-        started_at=draft.now,
+        started_at=changeset.now,
         waiting=len(dict.fromkeys(node.task.join_on)) - ended + 1,
     )
-    return start_deadlines(draft, node, join)
+    return start_deadlines(changeset, node, join)
 
 
-def create_collecting_join(draft: Draft, node: Node, iterations: tuple[int, ...], refs: list[str], *, retried: bool) -> Task:
+def create_collecting_join(
+    changeset: Changeset, node: Node, iterations: tuple[int, ...], refs: list[str], *, retried: bool
+) -> Task:
     """Create the row behind a dynamic fork, or reopen it for one that is `retried`. `refs` are the last tasks of its branches."""
-    given = draft.payload({"joinOn": refs})
-    passed = draft.task(printed_ref(node.ref, iterations)) if retried else None
+    given = changeset.payload({"joinOn": refs})
+    passed = changeset.task(printed_ref(node.ref, iterations)) if retried else None
     if passed is not None:
         # The fork was malformed at first, and nothing joined: what follows has been scheduled.
         again = attrs.evolve(
             passed, status=TaskStatus.IN_PROGRESS, input=given, seq=0, waiting=1, executed=False, succeeded_before=True, ended_at=0
         )
-        return start_deadlines(draft, node, draft.put(again, verb=True))
-    join = draft.create(node, iterations, TaskStatus.IN_PROGRESS, input=given, in_order=False, started_at=draft.now, waiting=1)
-    return start_deadlines(draft, node, join)
+        return start_deadlines(changeset, node, changeset.put(again, verb=True))
+    join = changeset.create(
+        node, iterations, TaskStatus.IN_PROGRESS, input=given, in_order=False, started_at=changeset.now, waiting=1
+    )
+    return start_deadlines(changeset, node, join)
 
 
-def pass_over_join(draft: Draft, node: Node, fork: Task) -> None:
+def pass_over_join(changeset: Changeset, node: Node, fork: Task) -> None:
     """Skip the JOIN of a fork that was skipped, or whose failure is tolerated: there is nothing to join."""
-    join = draft.plan_of(node.grafts).nodes[str(node.join)]
-    if draft.task(printed_ref(join.ref, fork.iterations)) is None:
-        draft.create_ended(join, fork.iterations, TaskStatus.SKIPPED)
+    join = changeset.plan_of(node.grafts).nodes[str(node.join)]
+    if changeset.task(printed_ref(join.ref, fork.iterations)) is None:
+        changeset.create_ended(join, fork.iterations, TaskStatus.SKIPPED)
 
 
-def _ended(draft: Draft, refs: list[str]) -> int:
-    return sum(task is not None and task.passed for task in draft.known_tasks(refs))
+def _ended(changeset: Changeset, refs: list[str]) -> int:
+    return sum(task is not None and task.passed for task in changeset.known_tasks(refs))
 
 
-def joined_refs(draft: Draft, join: Task) -> list[str]:
+def joined_refs(changeset: Changeset, join: Task) -> list[str]:
     """Printed references the JOIN waits for, each once."""
-    node = draft.node(join)
-    refs = draft.value(join.input)["joinOn"] if node.collects else node.task.join_on
+    node = changeset.node(join)
+    refs = changeset.value(join.input)["joinOn"] if node.collects else node.task.join_on
     return [printed_ref(ref, join.iterations) for ref in dict.fromkeys(refs)]
 
 
-def recount_join(draft: Draft, join: Task) -> int:
+def recount_join(changeset: Changeset, join: Task) -> int:
     """How many ends the JOIN waits for, counted over the rows."""
-    refs = [] if draft.node(join).collects else joined_refs(draft, join)
-    return len(refs) - _ended(draft, refs) + (join.seq == 0)
+    refs = [] if changeset.node(join).collects else joined_refs(changeset, join)
+    return len(refs) - _ended(changeset, refs) + (join.seq == 0)
 
 
-def one_less(draft: Draft, ref: str) -> None:
+def one_less(changeset: Changeset, ref: str) -> None:
     """Count one arrival at a JOIN; the last one ends it. Nothing happens when the JOIN was not scheduled or has ended."""
-    join = draft.task(ref)
+    join = changeset.task(ref)
     if join is None or join.status.terminal:
         return
-    if draft.node(join).task.type == "EXCLUSIVE_JOIN":
-        choose(draft, ref)
+    if changeset.node(join).task.type == "EXCLUSIVE_JOIN":
+        choose(changeset, ref)
         return
-    join = draft.put(changed(join, waiting=join.waiting - 1))
-    branches_ended(draft, join)
+    join = changeset.put(changed(join, waiting=join.waiting - 1))
+    branches_ended(changeset, join)
 
 
-def branches_ended(draft: Draft, join: Task) -> None:
+def branches_ended(changeset: Changeset, join: Task) -> None:
     """End a JOIN that waits for nothing any more."""
     if not join.status.terminal and join.waiting == 0 and join.open == 0:
-        _finish(draft, join)
+        _finish(changeset, join)
 
 
-def look_again(draft: Draft, ref: str) -> None:
+def look_again(changeset: Changeset, ref: str) -> None:
     """End a JOIN that was reopened, if nothing that was scheduled since is to arrive at it."""
-    join = draft.task(ref)
+    join = changeset.task(ref)
     if join is not None:
-        branches_ended(draft, join)
+        branches_ended(changeset, join)
 
 
-def _finish(draft: Draft, join: Task) -> None:
-    tasks = [task for task in draft.known_tasks(joined_refs(draft, join)) if task is not None]
-    outputs = draft.values(task.output for task in tasks)
+def _finish(changeset: Changeset, join: Task) -> None:
+    tasks = [task for task in changeset.known_tasks(joined_refs(changeset, join)) if task is not None]
+    outputs = changeset.values(task.output for task in tasks)
     try:
-        output = draft.payload({task.ref: value for task, value in zip(tasks, outputs, strict=True) if value})
+        output = changeset.payload({task.ref: value for task, value in zip(tasks, outputs, strict=True) if value})
     except InvalidInput as error:
-        draft.close(join, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=f"its output cannot be kept: {error}")
+        changeset.close(join, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=f"its output cannot be kept: {error}")
         return
     failed = [task for task in tasks if not task.status.successful]
-    weighty = [task for task in failed if not draft.node(task).task.optional]
+    weighty = [task for task in failed if not changeset.node(task).task.optional]
     if weighty:
         canceled = all(task.status is TaskStatus.CANCELED for task in weighty)
         status = TaskStatus.CANCELED if canceled else TaskStatus.FAILED
@@ -202,81 +206,81 @@ def _finish(draft: Draft, join: Task) -> None:
         status, reason = TaskStatus.COMPLETED_WITH_ERRORS, " ".join(names) + " completed with errors"
     else:
         status, reason = TaskStatus.COMPLETED, None
-    draft.close(join, status, output=output, reason=reason)
+    changeset.close(join, status, output=output, reason=reason)
 
 
 #: Where a dynamic fork keeps the hash of the definition made of its branches.
 FORKED_DEFINITION: Final = "forkedDefinitionHash"
 
 
-def schedule_fork(draft: Draft, node: Node, iterations: tuple[int, ...]) -> None:
+def schedule_fork(changeset: Changeset, node: Node, iterations: tuple[int, ...]) -> None:
     """Create the FORK and its JOIN; the branches follow from the work list."""
-    values = rendered(draft, node, iterations)
-    fork = draft.create(
+    values = rendered(changeset, node, iterations)
+    fork = changeset.create(
         node,
         iterations,
         TaskStatus.COMPLETED,
-        input=draft.payload(values),
-        started_at=draft.now,
-        ended_at=draft.now,
+        input=changeset.payload(values),
+        started_at=changeset.now,
+        ended_at=changeset.now,
     )
     if node.join is not None:
-        join = draft.plan_of(node.grafts).nodes[node.join]
-        create_join(draft, join, iterations, forked=node.inside)
-    draft.stack.append(("branch", fork.ref, 0))
+        join = changeset.plan_of(node.grafts).nodes[node.join]
+        create_join(changeset, join, iterations, forked=node.inside)
+    changeset.stack.append(("branch", fork.ref, 0))
 
 
-def schedule_branch(draft: Draft, ref: str, index: int) -> None:
+def schedule_branch(changeset: Changeset, ref: str, index: int) -> None:
     """Schedule the head of one branch; behind the last one, the JOIN takes its place."""
-    fork = draft.known(ref)
-    node = _grown(draft, fork)
-    if index == 0 and _may_exist(draft):
-        branches_left(draft, ref, 0)
+    fork = changeset.known(ref)
+    node = _extended(changeset, fork)
+    if index == 0 and _may_exist(changeset):
+        branches_left(changeset, ref, 0)
     if index < len(node.heads):
-        draft.stack.append(("branch", ref, index + 1))
-        head = draft.plan_of((*fork.grafts, *_graft(draft, fork))).nodes[node.heads[index]]
-        draft.stack.append(("schedule", head.ref, list(fork.iterations), list(head.grafts)))
+        changeset.stack.append(("branch", ref, index + 1))
+        head = changeset.plan_of((*fork.grafts, *_graft(changeset, fork))).nodes[node.heads[index]]
+        changeset.stack.append(("schedule", head.ref, list(fork.iterations), list(head.grafts)))
         return
     if node.join is not None:
-        join = draft.known(printed_ref(node.join, fork.iterations))
+        join = changeset.known(printed_ref(node.join, fork.iterations))
         if join.seq == 0:  # a fork that is taken up again may have come this far before
-            draft.put(attrs.evolve(join, seq=draft.next_place(join.ref)))
-            one_less(draft, join.ref)
-    draft.queue.append(("advance", ref))
+            changeset.put(attrs.evolve(join, seq=changeset.next_place(join.ref)))
+            one_less(changeset, join.ref)
+    changeset.queue.append(("advance", ref))
 
 
-def _graft(draft: Draft, fork: Task) -> tuple[str, ...]:
+def _graft(changeset: Changeset, fork: Task) -> tuple[str, ...]:
     """The hash of the definition a dynamic fork has made of its branches; nothing for any other."""
-    if draft.node(fork).task.type != TaskType.FORK_JOIN_DYNAMIC:
+    if changeset.node(fork).task.type != TaskType.FORK_JOIN_DYNAMIC:
         return ()
-    digest = draft.value(fork.input).get(FORKED_DEFINITION)
+    digest = changeset.value(fork.input).get(FORKED_DEFINITION)
     return (digest,) if digest else ()
 
 
-def _grown(draft: Draft, fork: Task) -> Node:
-    return draft.plan_of((*fork.grafts, *_graft(draft, fork))).nodes[fork.base_ref]
+def _extended(changeset: Changeset, fork: Task) -> Node:
+    return changeset.plan_of((*fork.grafts, *_graft(changeset, fork))).nodes[fork.base_ref]
 
 
-def branches_left(draft: Draft, ref: str, index: int) -> tuple[str, ...]:
+def branches_left(changeset: Changeset, ref: str, index: int) -> tuple[str, ...]:
     """The heads of a fork's branches that are to be scheduled yet, from the one of that number on.
 
     What scheduling them reads is loaded, as far as this turn will come: the JOIN, and whether there is a task of the name of one
     that was made at run time, was skipped, or stands there already.
     """
-    fork = draft.known(ref)
-    node = _grown(draft, fork)
+    fork = changeset.known(ref)
+    node = _extended(changeset, fork)
     heads = node.heads[index:]
     wanted = [] if node.join is None else [node.join]
-    if _graft(draft, fork) or _may_exist(draft):
-        wanted += heads[: draft.bounds.rows]
-    draft.reader.prefetch(refs=[printed_ref(name, fork.iterations) for name in wanted])
+    if _graft(changeset, fork) or _may_exist(changeset):
+        wanted += heads[: changeset.bounds.rows]
+    changeset.reader.prefetch(refs=[printed_ref(name, fork.iterations) for name in wanted])
     return heads
 
 
-def _may_exist(draft: Draft) -> bool:
-    return bool(draft.reopening or draft.field("skips"))
+def _may_exist(changeset: Changeset) -> bool:
+    return bool(changeset.reopening or changeset.field("skips"))
 
 
-def resume_fork(draft: Draft, fork: Task) -> None:
+def resume_fork(changeset: Changeset, fork: Task) -> None:
     """Go on with a fork whose turn was cut before its execution ended and was reopened."""
-    draft.stack.append(("branch", fork.ref, 0))
+    changeset.stack.append(("branch", fork.ref, 0))

@@ -1,6 +1,7 @@
 """The operators that evaluate a script on their own input: SWITCH, DECISION, INLINE, LAMBDA, JSON_JQ_TRANSFORM.
 
-A script is asked through the draft, which asks the reader: what it answers is decided once. What it may know of clock and chance
+A script is asked through the changeset, which asks the reader: what it answers is decided once. What it may know of clock and
+chance
 is the instant of the turn and the task's id.
 
 SWITCH, DECISION: the result is compared as text; a missing value is the text `null`. A case that is listed but empty selects
@@ -21,7 +22,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
-from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators.document import rendered
 from conductorlite.language.conditions import compile_condition, compile_function
 from conductorlite.language.jq import compile_jq
@@ -51,26 +52,26 @@ _function: Final = lru_cache(maxsize=_KEPT)(compile_function)
 _program: Final = lru_cache(maxsize=_KEPT)(compile_jq)
 
 
-def schedule_inline(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+def schedule_inline(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
     """Evaluate, and create the row, already over."""
 
     def evaluate(values: dict[str, Any], task_id: str) -> dict[str, Json]:
-        return {"result": _evaluate(values, draft.now, task_id)}
+        return {"result": _evaluate(values, changeset.now, task_id)}
 
-    settle_at_once(draft, node, iterations, previous, evaluate, lambda error: isinstance(error, ScriptTimedOut))
+    settle_at_once(changeset, node, iterations, previous, evaluate, lambda error: isinstance(error, ScriptTimedOut))
 
 
-def schedule_lambda(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+def schedule_lambda(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
     """Call the function whose body the script is, and create the row, already over."""
 
     def evaluate(values: dict[str, Any], task_id: str) -> dict[str, Json]:
-        return {"result": _call(values, draft.now, task_id)}
+        return {"result": _call(values, changeset.now, task_id)}
 
-    settle_at_once(draft, node, iterations, previous, evaluate, lambda error: True)
+    settle_at_once(changeset, node, iterations, previous, evaluate, lambda error: True)
 
 
 def settle_at_once(
-    draft: Draft,
+    changeset: Changeset,
     node: Node,
     iterations: tuple[int, ...],
     previous: Task | None,
@@ -82,22 +83,22 @@ def settle_at_once(
     An expression that fails fails the task, with its words as the reason and as `error`; `retriable` says whether for good.
     """
     ref = printed_ref(node.ref, iterations)
-    task_id = draft.task_id(ref, 0 if previous is None else previous.attempt + 1)
-    values = rendered(draft, node, iterations, task_id)
+    task_id = changeset.task_id(ref, 0 if previous is None else previous.attempt + 1)
+    values = rendered(changeset, node, iterations, task_id)
     reason: str | None = None
     status = TaskStatus.COMPLETED
     try:
-        output = draft.payload(draft.evaluated(task_id, values, lambda: evaluate(values, task_id)))
+        output = changeset.payload(changeset.evaluated(task_id, values, lambda: evaluate(values, task_id)))
     except (ExpressionFailed, InvalidExpression, InvalidInput, MissingExtra) as error:
         status = TaskStatus.FAILED if retriable(error) else TaskStatus.FAILED_WITH_TERMINAL_ERROR
         reason = str(error)
-        output = draft.payload({"error": reason})
-    draft.create_ended(
+        output = changeset.payload({"error": reason})
+    changeset.create_ended(
         node,
         iterations,
         status,
         previous=previous,
-        input=draft.payload(values),
+        input=changeset.payload(values),
         output=output,
         reason=reason,
     )
@@ -134,61 +135,61 @@ def _kind(value: object) -> str:
     return "map" if isinstance(value, dict) else "list" if isinstance(value, list) else "number"
 
 
-def schedule_transform(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+def schedule_transform(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
     """Run the program, and create the row, already over."""
 
     def evaluate(values: dict[str, Any], task_id: str) -> dict[str, Json]:
-        results = _program(script_of(values, "queryExpression")).evaluate(values, now=draft.now, seed=task_id)
+        results = _program(script_of(values, "queryExpression")).evaluate(values, now=changeset.now, seed=task_id)
         return {"result": results[0] if results else None, "resultList": results}
 
-    settle_at_once(draft, node, iterations, previous, evaluate, lambda error: True)
+    settle_at_once(changeset, node, iterations, previous, evaluate, lambda error: True)
 
 
 #: Types that take one of several cases.
 CHOOSES: Final = frozenset({"SWITCH", "DECISION"})
 
 
-def schedule_switch(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+def schedule_switch(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
     """Evaluate, create the row, and put the head of the selected case on the work list."""
-    values = rendered(draft, node, iterations)
-    case = _case(draft, node, iterations, previous, values, node.task.expression)
+    values = rendered(changeset, node, iterations)
+    case = _case(changeset, node, iterations, previous, values, node.task.expression)
     if case is not None:
-        _take(draft, node, iterations, previous, case, values, {"evaluationResult": [case], "selectedCase": case})
+        _take(changeset, node, iterations, previous, case, values, {"evaluationResult": [case], "selectedCase": case})
 
 
-def schedule_decision(draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+def schedule_decision(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
     """The same for a DECISION, which keeps of its input nothing but the case."""
-    values = rendered(draft, node, iterations)
+    values = rendered(changeset, node, iterations)
     script = node.task.case_expression or node.task.case_value_param
-    case = _case(draft, node, iterations, previous, values, script)
+    case = _case(changeset, node, iterations, previous, values, script)
     if case is not None:
-        _take(draft, node, iterations, previous, case, {}, {"caseOutput": [case]})
+        _take(changeset, node, iterations, previous, case, {}, {"caseOutput": [case]})
 
 
 def _case(
-    draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None, values: dict[str, Any], script: str | None
+    changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None, values: dict[str, Any], script: str | None
 ) -> str | None:
     """What the expression selects, as text; None when it failed, and the task with it."""
     try:
         if node.condition is None:
             raise ExpressionFailed(f"the {node.task.type} has no expression")
-        task_id = draft.task_id(printed_ref(node.ref, iterations), 0 if previous is None else previous.attempt + 1)
+        task_id = changeset.task_id(printed_ref(node.ref, iterations), 0 if previous is None else previous.attempt + 1)
         condition = node.condition
-        return to_text(draft.evaluated(task_id, values, lambda: condition.evaluate(values, now=draft.now, seed=task_id)))
+        return to_text(changeset.evaluated(task_id, values, lambda: condition.evaluate(values, now=changeset.now, seed=task_id)))
     except ExpressionFailed as error:
-        draft.create_ended(
+        changeset.create_ended(
             node,
             iterations,
             TaskStatus.FAILED,
             previous=previous,
-            input=draft.payload(values),
+            input=changeset.payload(values),
             reason=f"{node.task.type} expression {script!r} failed: {error}",
         )
         return None
 
 
 def _take(
-    draft: Draft,
+    changeset: Changeset,
     node: Node,
     iterations: tuple[int, ...],
     previous: Task | None,
@@ -197,16 +198,16 @@ def _take(
     output: dict[str, Any],
 ) -> None:
     head = _head(node, case)
-    task = draft.create_ended(
+    task = changeset.create_ended(
         node,
         iterations,
         TaskStatus.COMPLETED,
         previous=previous,
-        input=draft.payload({**values, "case": case} | ({"hasChildren": "true"} if head else {})),
-        output=draft.payload(output),
+        input=changeset.payload({**values, "case": case} | ({"hasChildren": "true"} if head else {})),
+        output=changeset.payload(output),
     )
     if head is not None and task.status.successful:
-        draft.follow(task, head, iterations)
+        changeset.follow(task, head, iterations)
 
 
 def _head(node: Node, case: str) -> str | None:
@@ -215,11 +216,11 @@ def _head(node: Node, case: str) -> str | None:
     return node.cases.get(case, node.default_case)
 
 
-def chosen_head(draft: Draft, task: Task) -> str | None:
+def chosen_head(changeset: Changeset, task: Task) -> str | None:
     """First node of the case that a finished SWITCH or DECISION took; None when it took none, or is neither."""
-    node = draft.node(task)
+    node = changeset.node(task)
     if node.task.type not in CHOOSES:
         return None
-    output = draft.value(task.output)
+    output = changeset.value(task.output)
     case = output.get("selectedCase") if node.task.type == "SWITCH" else next(iter(output.get("caseOutput", ())), None)
     return None if case is None else _head(node, case)

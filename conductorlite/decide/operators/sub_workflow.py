@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.decide.draft.rows import Draft
-from conductorlite.decide.operators.document import DraftSource, rendered
+from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.operators.document import ExpressionContext, rendered
 from conductorlite.decide.operators.worker import start_deadlines
 from conductorlite.language.values import to_text
 from conductorlite.model.canonical import Payload
@@ -44,44 +44,44 @@ __all__ = [
 
 
 def schedule_start_workflow(
-    draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None, delay_ms: int | None = None
+    changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None, delay_ms: int | None = None
 ) -> None:
     """Create the row and post the start, after the node's startDelay or the retry's delay; its answer ends the task."""
     ref = printed_ref(node.ref, iterations)
     attempt = 0 if previous is None else previous.attempt + 1
-    values = rendered(draft, node, iterations, draft.task_id(ref, attempt))
+    values = rendered(changeset, node, iterations, changeset.task_id(ref, attempt))
     given = _with_numbers(values.get("startWorkflow"))
-    problem = _problem(draft, given)
+    problem = _problem(changeset, given)
     request: dict[str, Any] = given if isinstance(given, dict) else {}
-    found = Embedding(problem=problem) if problem else _started_definition(draft, request, f"{ref}#{attempt}")
+    found = Embedding(problem=problem) if problem else _started_definition(changeset, request, f"{ref}#{attempt}")
     if found.digest is None:
-        draft.create_ended(
+        changeset.create_ended(
             node,
             iterations,
             TaskStatus.FAILED,
             previous=previous,
-            input=draft.payload(values),
+            input=changeset.payload(values),
             reason=found.problem,
         )
         return
     delay = node.task.start_delay_ms if delay_ms is None else delay_ms
-    kept = draft.payload(values)
-    refuse_input(draft, kept, request.get("input") or {})
-    task = draft.create(
+    kept = changeset.payload(values)
+    refuse_input(changeset, kept, request.get("input") or {})
+    task = changeset.create(
         node,
         iterations,
         TaskStatus.IN_PROGRESS,
         previous=previous,
         input=kept,
-        started_at=draft.now,
-        due_at=draft.after(delay),
+        started_at=changeset.now,
+        due_at=changeset.after(delay),
         start_delay_ms=delay,
     )
-    task = start_deadlines(draft, node, task, previous)
-    workflow = draft.workflow
-    inherited = draft.value(workflow.task_to_domain)
+    task = start_deadlines(changeset, node, task, previous)
+    workflow = changeset.workflow
+    inherited = changeset.value(workflow.task_to_domain)
     name, version = request.get("name") or "", request.get("version") or 0
-    start = child_start(draft, found.digest, name, version, request.get("input") or {})
+    start = child_start(changeset, found.digest, name, version, request.get("input") or {})
     start |= {
         "priority": request.get("priority") or 0,
         "correlationId": request.get("correlationId") or workflow.correlation_id,
@@ -91,16 +91,16 @@ def schedule_start_workflow(
         "idempotencyStrategy": request.get("idempotencyStrategy"),
         "answer": {"taskId": task.task_id, "ref": ref, "attempt": task.attempt, "generation": task.generation},
     }
-    draft.post_to(draft.started_id(task), EventKind.START, EventKind.START, start, due_at=task.due_at)
+    changeset.post_to(changeset.started_id(task), EventKind.START, EventKind.START, start, due_at=task.due_at)
 
 
-def _started_definition(draft: Draft, request: dict[str, Any], key: str) -> Embedding:
+def _started_definition(changeset: Changeset, request: dict[str, Any], key: str) -> Embedding:
     inline = request.get("workflowDef")
     if inline is not None:
-        found = draft.embed(key, inline)
+        found = changeset.embed(key, inline)
         return found if found.digest else Embedding(problem=f"startWorkflow.workflowDef: {found.problem}")
     name, version = request["name"], request.get("version")
-    digest = draft.resolve(name, version)
+    digest = changeset.resolve(name, version)
     which = f"workflow {name!r}" if version is None else f"workflow {name!r} version {version}"
     return Embedding(digest=digest, problem="" if digest else f"startWorkflow: {which} is not registered or not valid")
 
@@ -116,13 +116,13 @@ def _with_numbers(request: Any) -> Any:
 _NUMBER: Final = re.compile(r"\s*[0-9]{1,9}\s*")
 
 
-def _problem(draft: Draft, request: Any) -> str:
+def _problem(changeset: Changeset, request: Any) -> str:
     """What is wrong with a request; the empty text when nothing is."""
     if request is None:
         return "Missing 'startWorkflow' in input data."
     if not isinstance(request, dict):
         return "startWorkflow is not a map"
-    if draft.workflow.depth >= MAX_NESTING:
+    if changeset.workflow.depth >= MAX_NESTING:
         return f"startWorkflow: executions that start each other are nested deeper than {MAX_NESTING}"
     if request.get("workflowDef") is None and not (isinstance(request.get("name"), str) and request["name"]):
         return "startWorkflow.name is missing"
@@ -166,31 +166,31 @@ DEFINITION_HASH: Final = "conductorlite:definitionHash"
 
 
 def schedule_sub_workflow(
-    draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None, delay_ms: int | None = None
+    changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None, delay_ms: int | None = None
 ) -> None:
     """Create the row and post the child's start, after the node's startDelay or the retry's delay."""
     ref = printed_ref(node.ref, iterations)
     attempt = 0 if previous is None else previous.attempt + 1
-    params = _resolved(draft, node)
-    values = rendered(draft, node, iterations, draft.task_id(ref, attempt))
-    workflow = draft.workflow
-    found = _definition(draft, params, f"{ref}#{attempt}")
+    params = _resolved(changeset, node)
+    values = rendered(changeset, node, iterations, changeset.task_id(ref, attempt))
+    workflow = changeset.workflow
+    found = _definition(changeset, params, f"{ref}#{attempt}")
     if workflow.depth >= MAX_NESTING or found.digest is None:
         too_deep = workflow.depth >= MAX_NESTING
-        draft.create_ended(
+        changeset.create_ended(
             node,
             iterations,
             TaskStatus.FAILED_WITH_TERMINAL_ERROR if too_deep else TaskStatus.FAILED,
             previous=previous,
-            input=draft.payload({"subWorkflowName": params.name, "workflowInput": values}),
+            input=changeset.payload({"subWorkflowName": params.name, "workflowInput": values}),
             reason=found.problem or f"executions are nested deeper than {MAX_NESTING}",
         )
         return
-    child_id = derive_id("child", workflow.seed, workflow.workflow_id, ref, attempt, draft.field("generation"))
+    child_id = derive_id("child", workflow.seed, workflow.workflow_id, ref, attempt, changeset.field("generation"))
     delay = node.task.start_delay_ms if delay_ms is None else delay_ms
     priority = params.priority if isinstance(params.priority, int) else workflow.priority
-    domains = params.task_to_domain if params.task_to_domain is not None else draft.value(workflow.task_to_domain)
-    given = draft.payload(
+    domains = params.task_to_domain if params.task_to_domain is not None else changeset.value(workflow.task_to_domain)
+    given = changeset.payload(
         {
             "subWorkflowName": params.name,
             "subWorkflowVersion": params.version,
@@ -201,34 +201,34 @@ def schedule_sub_workflow(
             DEFINITION_HASH: found.digest,
         }
     )
-    refuse_input(draft, given, values)
-    task = draft.create(
+    refuse_input(changeset, given, values)
+    task = changeset.create(
         node,
         iterations,
         TaskStatus.IN_PROGRESS,
         previous=previous,
         input=given,
-        output=draft.payload({"subWorkflowId": child_id}),
-        started_at=draft.now,
-        due_at=draft.after(delay),
+        output=changeset.payload({"subWorkflowId": child_id}),
+        started_at=changeset.now,
+        due_at=changeset.after(delay),
         start_delay_ms=delay,
         sub_workflow_id=child_id,
     )
-    task = start_deadlines(draft, node, task, previous)
-    start_child(draft, task, task.due_at)
+    task = start_deadlines(changeset, node, task, previous)
+    start_child(changeset, task, task.due_at)
 
 
-def start_child(draft: Draft, task: Task, due_at: int, *, again: bool = False) -> None:
+def start_child(changeset: Changeset, task: Task, due_at: int, *, again: bool = False) -> None:
     """Post the start of the execution that a SUB_WORKFLOW row says; one that has begun already takes no notice.
 
     One that has ended already reports so, unless it is started `again` only in case it never began.
     """
-    said = draft.value(task.input)
+    said = changeset.value(task.input)
     version = said["subWorkflowVersion"] or 1
-    start = child_start(draft, said[DEFINITION_HASH], said["subWorkflowName"] or "", version, said["workflowInput"])
+    start = child_start(changeset, said[DEFINITION_HASH], said["subWorkflowName"] or "", version, said["workflowInput"])
     start |= {"priority": said["priority"], "taskToDomain": said["subWorkflowTaskToDomain"]}
     start |= {key: said[key] for key in _KEYS if key in said}
-    outer = (*draft.workflow.outer_keys, *filter(None, [draft.field("rate_limit_key")]))
+    outer = (*changeset.workflow.outer_keys, *filter(None, [changeset.field("rate_limit_key")]))
     if outer:
         start["limitKeys"] = list(outer)
     start["parent"] = {
@@ -238,15 +238,15 @@ def start_child(draft: Draft, task: Task, due_at: int, *, again: bool = False) -
         "generation": task.generation,
         "again": again,
     }
-    draft.post_to(str(task.sub_workflow_id), EventKind.START, EventKind.START, start, due_at=due_at)
+    changeset.post_to(str(task.sub_workflow_id), EventKind.START, EventKind.START, start, due_at=due_at)
 
 
-def _resolved(draft: Draft, node: Node) -> SubWorkflowParams:
+def _resolved(changeset: Changeset, node: Node) -> SubWorkflowParams:
     """The parameters with their expressions resolved."""
     params = node.task.sub_workflow_param
     if params is None or node.params is None:
         raise ValueError(f"{node.ref}: a SUB_WORKFLOW without subWorkflowParam got past the validator")
-    values = node.params.render(DraftSource(draft, node.params.reads))
+    values = node.params.render(ExpressionContext(changeset, node.params.reads))
     priority, domains = values["priority"], values["taskToDomain"]
     if isinstance(priority, str) and priority.isdecimal():
         priority = int(priority)
@@ -262,7 +262,7 @@ def _resolved(draft: Draft, node: Node) -> SubWorkflowParams:
     )
 
 
-def _definition(draft: Draft, params: SubWorkflowParams, name: str) -> Embedding:
+def _definition(changeset: Changeset, params: SubWorkflowParams, name: str) -> Embedding:
     """What the child runs on: pinned when the parent started, or looked up now if an expression names or holds it.
 
     Its `problem` is also what else is wrong with the parameters.
@@ -279,11 +279,11 @@ def _definition(draft: Draft, params: SubWorkflowParams, name: str) -> Embedding
         given = params.extra[_INLINE]
         if not isinstance(given, dict):
             return Embedding(problem="subWorkflowParam.workflowDefinition does not resolve to a definition")
-        found = draft.embed(name, given)
+        found = changeset.embed(name, given)
         return found if found.digest else attrs.evolve(found, problem=f"subWorkflowParam.workflowDefinition: {found.problem}")
     if not params.name:
         return Embedding(problem="subWorkflowParam.name resolves to nothing")
-    digest = draft.resolve(params.name, params.version)
+    digest = changeset.resolve(params.name, params.version)
     version = "" if params.version is None else f" version {params.version}"
     return Embedding(digest=digest, problem="" if digest else f"workflow {params.name!r}{version} is not registered or not valid")
 
@@ -304,25 +304,25 @@ def key_problem(key: Any, strategy: Any) -> str:
     return ""
 
 
-def refuse_input(draft: Draft, holder: Payload, values: Any) -> None:
+def refuse_input(changeset: Changeset, holder: Payload, values: Any) -> None:
     """Raise PayloadTooLarge when `values`, part of what `holder` says, are past the barrier of a workflow's input."""
-    barriers = draft.bounds.barriers
+    barriers = changeset.bounds.barriers
     if barriers.refusal("workflow_input", holder) is not None:
         problem = barriers.refusal("workflow_input", Payload.of(values, bounded=False))
         if problem is not None:
             raise PayloadTooLarge(problem)
 
 
-def child_start(draft: Draft, digest: str, name: str, version: int, values: Any) -> dict[str, Any]:
+def child_start(changeset: Changeset, digest: str, name: str, version: int, values: Any) -> dict[str, Any]:
     """What a START event says to bring an execution into being."""
     return {
         "definitionHash": digest,
         "name": name,
         "version": version,
         "input": values,
-        "correlationId": draft.workflow.correlation_id,
-        "priority": draft.workflow.priority,
-        "depth": draft.workflow.depth + 1,
-        "semantics": str(draft.workflow.semantics),
-        "seed": draft.workflow.seed,
+        "correlationId": changeset.workflow.correlation_id,
+        "priority": changeset.workflow.priority,
+        "depth": changeset.workflow.depth + 1,
+        "semantics": str(changeset.workflow.semantics),
+        "seed": changeset.workflow.seed,
     }

@@ -19,7 +19,7 @@ from typing import Final
 
 import attrs
 
-from conductorlite.decide.draft.rows import Draft
+from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators.document import rendered
 from conductorlite.model.decisions import EventKind, queue_name
 from conductorlite.model.definitions import TaskType
@@ -52,7 +52,7 @@ _NONE: Final = "NO_DOMAIN"
 _WITHOUT: Final = frozenset(TaskType) - {TaskType.SIMPLE, TaskType.DYNAMIC, TaskType.USER_DEFINED}
 
 
-def domain_of(draft: Draft, task_type: str, kind: str, previous: Task | None = None) -> str | None:
+def domain_of(changeset: Changeset, task_type: str, kind: str, previous: Task | None = None) -> str | None:
     """The domain for a task of a type: `kind` is the definition's type, `task_type` what workers poll for.
 
     A workflow that says nothing about the type leaves a further attempt where the `previous` one was.
@@ -60,157 +60,157 @@ def domain_of(draft: Draft, task_type: str, kind: str, previous: Task | None = N
     kept = None if previous is None else previous.domain
     if kind in _WITHOUT:
         return None
-    wanted = draft.value(draft.workflow.task_to_domain)
+    wanted = changeset.value(changeset.workflow.task_to_domain)
     entry = wanted.get(task_type, wanted.get(_ALL))
-    return kept if entry is None else _active(draft, task_type, entry)
+    return kept if entry is None else _active(changeset, task_type, entry)
 
 
-def _active(draft: Draft, task_type: str, entry: str) -> str | None:
+def _active(changeset: Changeset, task_type: str, entry: str) -> str | None:
     names = [name.strip() for name in entry.split(",") if name.strip()]
     if not names:
         return None
     candidates = [name for name in names[:-1] if name.upper() != _NONE]
     if candidates:
-        polls = draft.reader.polls(task_type)
+        polls = changeset.reader.polls(task_type)
         for name in candidates:
-            if name in polls and polls[name] > draft.clock - POLLED_LATELY_MS:
+            if name in polls and polls[name] > changeset.clock - POLLED_LATELY_MS:
                 return name
     return None if names[-1].upper() == _NONE else names[-1]
 
 
 def schedule_worker(
-    draft: Draft, node: Node, iterations: tuple[int, ...], previous: Task | None = None, delay_ms: int | None = None
+    changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None, delay_ms: int | None = None
 ) -> None:
     """Schedule an attempt, `delay_ms` from now (None: after the node's startDelay)."""
     ref = printed_ref(node.ref, iterations)
-    task_id = draft.task_id(ref, 0 if previous is None else previous.attempt + 1)
-    values = rendered(draft, node, iterations, task_id)
+    task_id = changeset.task_id(ref, 0 if previous is None else previous.attempt + 1)
+    values = rendered(changeset, node, iterations, task_id)
     if previous is not None:
-        values = {**draft.value(previous.input), **values}
+        values = {**changeset.value(previous.input), **values}
     broken = None if node.input_check is None else node.input_check.violation(values)
     if broken is not None:
-        draft.create_ended(
+        changeset.create_ended(
             node,
             iterations,
             TaskStatus.FAILED_WITH_TERMINAL_ERROR,
             previous=previous,
-            input=draft.payload(values),
+            input=changeset.payload(values),
             reason=f"its input breaks inputSchema: {broken}",
         )
         return
     delay = node.task.start_delay_ms if delay_ms is None else delay_ms
     kind = node.task.type
     attempt = 0 if previous is None else previous.attempt + 1
-    domain = domain_of(draft, node.task.name if kind == TaskType.SIMPLE else kind, kind, previous)
-    lane = queue_name(node.task.name if kind == TaskType.SIMPLE else kind, domain, draft.workflow.owner)
-    status, limit_key = _slot(draft, node, task_id, ref, attempt, delay, lane)
-    task = draft.create(
+    domain = domain_of(changeset, node.task.name if kind == TaskType.SIMPLE else kind, kind, previous)
+    lane = queue_name(node.task.name if kind == TaskType.SIMPLE else kind, domain, changeset.workflow.owner)
+    status, limit_key = _slot(changeset, node, task_id, ref, attempt, delay, lane)
+    task = changeset.create(
         node,
         iterations,
         status,
         previous=previous,
         limit_key=limit_key,
-        input=draft.payload(values),
+        input=changeset.payload(values),
         start_delay_ms=delay,
-        due_at=draft.after(delay),
+        due_at=changeset.after(delay),
         domain=domain,
-        total_timeout_at=total_timeout_at(draft, node, previous),
+        total_timeout_at=total_timeout_at(changeset, node, previous),
     )
     if task.total_timeout_at is not None:
-        draft.set_timer(task, EventKind.TOTAL_TIMEOUT, task.total_timeout_at)
-    _queue(draft, node, task)
+        changeset.set_timer(task, EventKind.TOTAL_TIMEOUT, task.total_timeout_at)
+    _queue(changeset, node, task)
 
 
 def _slot(
-    draft: Draft, node: Node, task_id: str, ref: str, attempt: int, delay_ms: int, lane: str
+    changeset: Changeset, node: Node, task_id: str, ref: str, attempt: int, delay_ms: int, lane: str
 ) -> tuple[TaskStatus, str | None]:
     """As what a task begins, or is put back, and the limit it belongs to: a delayed one has none before it is due."""
     if not node.limit:
         return TaskStatus.SCHEDULED, None
-    if delay_ms > 0 or draft.status is WorkflowStatus.PAUSED:  # one that is paused holds up no other: it asks when resumed
+    if delay_ms > 0 or changeset.status is WorkflowStatus.PAUSED:  # one that is paused holds up no other: it asks when resumed
         return TaskStatus.PENDING, None
     key = task_key(node.task.name)
-    admitted = draft.ask(key, task_id, node.limit, ref=ref, attempt=attempt, lane=lane)
+    admitted = changeset.ask(key, task_id, node.limit, ref=ref, attempt=attempt, lane=lane)
     return (TaskStatus.SCHEDULED if admitted else TaskStatus.PENDING), key
 
 
-def lane_of(draft: Draft, task: Task) -> str:
+def lane_of(changeset: Changeset, task: Task) -> str:
     """The queue whose polls take a task."""
-    return queue_name(task.task_type, task.domain, draft.workflow.owner)
+    return queue_name(task.task_type, task.domain, changeset.workflow.owner)
 
 
-def _queue(draft: Draft, node: Node, task: Task) -> None:
+def _queue(changeset: Changeset, node: Node, task: Task) -> None:
     if task.status is TaskStatus.SCHEDULED:
-        offer(draft, node, task)
+        offer(changeset, node, task)
     elif task.limit_key is None:
-        draft.set_timer(task, EventKind.ADMISSION, task.due_at)
+        changeset.set_timer(task, EventKind.ADMISSION, task.due_at)
 
 
-def queue_again(draft: Draft, node: Node, task: Task, delay_ms: int) -> Task:
+def queue_again(changeset: Changeset, node: Node, task: Task, delay_ms: int) -> Task:
     """Put an open task back into its queue, or into the line of its limit; its slot is given back."""
     if task.limit_key is not None:
-        draft.give_back(task.limit_key, [task.task_id], of=task.ref)
+        changeset.give_back(task.limit_key, [task.task_id], of=task.ref)
     if task.status is TaskStatus.PENDING:
-        draft.cancel_timer(f"{EventKind.ADMISSION}:{task.ref}")
-    status, limit_key = _slot(draft, node, task.task_id, task.ref, task.attempt, delay_ms, lane_of(draft, task))
+        changeset.cancel_timer(f"{EventKind.ADMISSION}:{task.ref}")
+    status, limit_key = _slot(changeset, node, task.task_id, task.ref, task.attempt, delay_ms, lane_of(changeset, task))
     if task.status is TaskStatus.SCHEDULED and status is TaskStatus.PENDING:
-        draft.remove_message(task)
-        draft.cancel_timer(f"{EventKind.OFFER_ENDS}:{task.ref}")
-    task = draft.put(attrs.evolve(task, status=status, limit_key=limit_key, due_at=draft.after(delay_ms)))
-    _queue(draft, node, task)
+        changeset.remove_message(task)
+        changeset.cancel_timer(f"{EventKind.OFFER_ENDS}:{task.ref}")
+    task = changeset.put(attrs.evolve(task, status=status, limit_key=limit_key, due_at=changeset.after(delay_ms)))
+    _queue(changeset, node, task)
     return task
 
 
-def ask_now(draft: Draft, node: Node, task: Task) -> None:
+def ask_now(changeset: Changeset, node: Node, task: Task) -> None:
     """Have a PENDING task that is due ask for its slot."""
-    status, limit_key = _slot(draft, node, task.task_id, task.ref, task.attempt, 0, lane_of(draft, task))
-    task = draft.put(attrs.evolve(task, limit_key=limit_key or task_key(node.task.name)))
+    status, limit_key = _slot(changeset, node, task.task_id, task.ref, task.attempt, 0, lane_of(changeset, task))
+    task = changeset.put(attrs.evolve(task, limit_key=limit_key or task_key(node.task.name)))
     if status is TaskStatus.SCHEDULED:
-        admitted(draft, task.ref)
+        admitted(changeset, task.ref)
 
 
-def ask_again(draft: Draft, node: Node, task: Task, *, reason: str | None = None) -> bool:
+def ask_again(changeset: Changeset, node: Node, task: Task, *, reason: str | None = None) -> bool:
     """Have a task that counts in a window ask at its old place for another begin; when it has to wait it is PENDING."""
-    if draft.status is WorkflowStatus.PAUSED:
+    if changeset.status is WorkflowStatus.PAUSED:
         if task.limit_key is not None:
-            draft.give_back(task.limit_key, [task.task_id], of=task.ref)
-        draft.put(changed(task, status=TaskStatus.PENDING, limit_key=None), reason=reason)
-        ask_when_resumed(draft, task)
+            changeset.give_back(task.limit_key, [task.task_id], of=task.ref)
+        changeset.put(changed(task, status=TaskStatus.PENDING, limit_key=None), reason=reason)
+        ask_when_resumed(changeset, task)
         return False
     key = task_key(node.task.name)
     asked_at = task.scheduled_at + task.start_delay_ms
-    lane = lane_of(draft, task)
-    has_place = draft.ask(key, task.task_id, node.limit, ref=task.ref, attempt=task.attempt, lane=lane, asked_at=asked_at)
+    lane = lane_of(changeset, task)
+    has_place = changeset.ask(key, task.task_id, node.limit, ref=task.ref, attempt=task.attempt, lane=lane, asked_at=asked_at)
     status = TaskStatus.SCHEDULED if has_place else TaskStatus.PENDING
-    draft.put(changed(task, status=status, limit_key=key), reason=reason)
+    changeset.put(changed(task, status=status, limit_key=key), reason=reason)
     return has_place
 
 
-def ask_when_resumed(draft: Draft, task: Task | None) -> None:
+def ask_when_resumed(changeset: Changeset, task: Task | None) -> None:
     """Have a task, or (None) the execution itself, ask for its slot when the execution is resumed."""
     about = {} if task is None else {"ref": task.ref, "attempt": task.attempt, "generation": task.generation}
     event_id = f"{EventKind.ADMISSION}:{task.ref}" if task is not None else str(EventKind.ADMISSION)
-    draft.post(event_id, EventKind.ADMISSION, draft.clock, held=True, **about)
+    changeset.post(event_id, EventKind.ADMISSION, changeset.clock, held=True, **about)
 
 
-def admitted(draft: Draft, ref: str) -> None:
+def admitted(changeset: Changeset, ref: str) -> None:
     """Offer a PENDING task that has its slot."""
-    task = draft.known(ref)
+    task = changeset.known(ref)
     if task.status is TaskStatus.PENDING and task.limit_key is not None:
-        task = draft.put(changed(task, status=TaskStatus.SCHEDULED, due_at=draft.clock, updated_at=draft.now))
-        offer(draft, draft.node(task), task)
+        task = changeset.put(changed(task, status=TaskStatus.SCHEDULED, due_at=changeset.clock, updated_at=changeset.now))
+        offer(changeset, changeset.node(task), task)
 
 
-def total_timeout_at(draft: Draft, node: Node, previous: Task | None) -> int | None:
+def total_timeout_at(changeset: Changeset, node: Node, previous: Task | None) -> int | None:
     """When all attempts together have taken too long, counted from the first scheduling; None once that has passed."""
     if node.policy.total_timeout_ms <= 0:
         return None
-    first = draft.now if previous is None else previous.first_scheduled_at
+    first = changeset.now if previous is None else previous.first_scheduled_at
     at = first + node.policy.total_timeout_ms
-    return at if at > draft.now else None
+    return at if at > changeset.now else None
 
 
-def start_deadlines(draft: Draft, node: Node, task: Task, previous: Task | None = None) -> Task:
+def start_deadlines(changeset: Changeset, node: Node, task: Task, previous: Task | None = None) -> Task:
     """Start the timeouts of an operator that is in progress from its scheduling on, where its definition has any.
 
     A delay before it begins is no part of the task timeout (Conductor counts it there, and once more).
@@ -218,12 +218,12 @@ def start_deadlines(draft: Draft, node: Node, task: Task, previous: Task | None 
     policy = node.policy
     deadlines = {
         # Due at one instant, the timer set first fires first: total, then task, as in Conductor.
-        EventKind.TOTAL_TIMEOUT: total_timeout_at(draft, node, previous),
-        EventKind.TASK_TIMEOUT: max(task.due_at, draft.now) + policy.timeout_ms if policy.timeout_ms else None,
+        EventKind.TOTAL_TIMEOUT: total_timeout_at(changeset, node, previous),
+        EventKind.TASK_TIMEOUT: max(task.due_at, changeset.now) + policy.timeout_ms if policy.timeout_ms else None,
     }
     if not any(deadlines.values()):
         return task
-    task = draft.put(
+    task = changeset.put(
         attrs.evolve(
             task,
             total_timeout_at=deadlines[EventKind.TOTAL_TIMEOUT],
@@ -232,17 +232,17 @@ def start_deadlines(draft: Draft, node: Node, task: Task, previous: Task | None 
     )
     for kind, at in deadlines.items():
         if at is not None:
-            draft.set_timer(task, kind, at)
+            changeset.set_timer(task, kind, at)
     return task
 
 
-def offer(draft: Draft, node: Node, task: Task) -> Task:
+def offer(changeset: Changeset, node: Node, task: Task) -> Task:
     """Put a SCHEDULED task into its queue at `due_at` and start its poll timeout there, or now if that is past."""
     if node.policy.poll_timeout_ms > 0:
-        at = max(task.due_at, draft.clock) + node.policy.poll_timeout_ms
-        task = draft.put(changed(task, poll_timeout_at=at))
-        draft.set_timer(task, EventKind.POLL_TIMEOUT, at, default_ms=node.policy.default_ms("poll_timeout_ms"))
+        at = max(task.due_at, changeset.clock) + node.policy.poll_timeout_ms
+        task = changeset.put(changed(task, poll_timeout_at=at))
+        changeset.set_timer(task, EventKind.POLL_TIMEOUT, at, default_ms=node.policy.default_ms("poll_timeout_ms"))
     if node.limit.rate and task.limit_key is not None:
-        draft.set_timer(task, EventKind.OFFER_ENDS, draft.clock + OFFER_MS)
-    draft.offer(task)
+        changeset.set_timer(task, EventKind.OFFER_ENDS, changeset.clock + OFFER_MS)
+    changeset.offer(task)
     return task

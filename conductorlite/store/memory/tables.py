@@ -13,7 +13,7 @@ from conductorlite.model.errors import FencedOut, InvariantBroken
 from conductorlite.model.executions import Task
 from conductorlite.model.handlers import EventExecution
 from conductorlite.store.memory.rows import BaseReads, BaseWrites, Execution, Ordered
-from conductorlite.store.tables import Archived, Change, EventPlace, Feed, FeedKind, LoosePayload, ScheduleRow, Size, Sizes
+from conductorlite.store.tables import Archived, Change, EventPlace, Feed, FeedKind, OrphanPayload, ScheduleRow, Size, Sizes
 
 __all__ = ["TableReads", "TableWrites"]
 
@@ -33,10 +33,10 @@ class TableReads(BaseReads):
     def known_externals(self, keys: Iterable[str]) -> frozenset[str]:
         return frozenset(key for key in keys if self.external_used(key) or key in self._store.loose)
 
-    def loose_payloads(self, until: int, after: tuple[str, str], limit: int) -> Sequence[LoosePayload]:
+    def loose_payloads(self, until: int, after: tuple[str, str], limit: int) -> Sequence[OrphanPayload]:
         """A page of what was noted as loose at `until` or before, ascending, greater than `after`."""
         noted = (
-            LoosePayload(key=key, workflow_id=workflow_id, at=at)
+            OrphanPayload(key=key, workflow_id=workflow_id, at=at)
             for key, users in sorted(self._store.loose.items())
             for workflow_id, at in sorted(users.items())
             if at <= until and (key, workflow_id) > after
@@ -169,11 +169,11 @@ class TableWrites(TableReads, BaseWrites):
 
     # -- documents in the payload storage ------------------------------------------------------------------------------
 
-    def loosen(self, loose: Sequence[LoosePayload]) -> None:
+    def mark_orphan(self, loose: Sequence[OrphanPayload]) -> None:
         for one in loose:
             self._noted(one.key, {**self._store.loose.get(one.key, {}), one.workflow_id: one.at})
 
-    def tighten(self, key: str, until: int) -> None:
+    def unmark_orphan(self, key: str, until: int) -> None:
         self._noted(key, {user: at for user, at in self._store.loose.get(key, {}).items() if at > until})
 
     def _noted(self, key: str, users: dict[str, int]) -> None:

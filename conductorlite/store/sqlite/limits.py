@@ -133,7 +133,7 @@ class LimitReads(BaseReads):
 
     def owners(self) -> Sequence[OwnerRow]:
         """Every owner of an execution or an event, in order of names; reads an index entry for each."""
-        events: dict[str, int] = dict(self._execute(sql.OWNERS_OF_LETTERS))
+        events: dict[str, int] = dict(self._execute(sql.OWNERS_OF_EVENTS))
         executions: dict[str, dict[str, int]] = {}
         for name, status, number in self._execute(sql.OWNERS):
             executions.setdefault(name, {})[status] = number
@@ -143,10 +143,10 @@ class LimitReads(BaseReads):
     def _event_owners(self) -> list[str]:
         """Whose events there are that are not held, found along the index of what is due."""
         found: list[str] = []
-        row = self._execute(sql.FIRST_LETTER_OWNER).fetchone()
+        row = self._execute(sql.FIRST_EVENT_OWNER).fetchone()
         while row[0] is not None:
             found.append(row[0])
-            row = self._execute(sql.NEXT_LETTER_OWNER, row).fetchone()
+            row = self._execute(sql.NEXT_EVENT_OWNER, row).fetchone()
         return found
 
     # -- holders -------------------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ class LimitWrites(LimitReads, BaseWrites):
         moved = [workflow_id for (workflow_id,) in self._execute(sql.OWNED if old else sql.UNOWNED, asked)]
         owned = [(new, workflow_id) for workflow_id in moved]
         self._many(sql.OWN, owned)
-        self._many(sql.OWN_LETTERS, owned)
+        self._many(sql.OWN_EVENTS, owned)
         before, after = queue_prefix(old), queue_prefix(new)
         self._many(sql.OWN_MESSAGES, [(after, before, workflow_id, before, before) for workflow_id in moved])
         return moved

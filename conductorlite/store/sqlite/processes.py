@@ -295,9 +295,9 @@ class FileMarks:
         except (OSError, ImportError) as error:
             problem = str(error)
         self._useless = True
-        told = "%s: turns cannot be marked (%s); one that ends its process will be taken again whenever it is due"
+        warning = "%s: turns cannot be marked (%s); one that ends its process will be taken again whenever it is due"
         with contextlib.suppress(Exception):  # a handler of the user's that raises
-            logging.getLogger("conductorlite").warning(told, self._folder, problem)
+            logging.getLogger("conductorlite").warning(warning, self._folder, problem)
         return False
 
     def _made(self, number: int) -> bool:

@@ -232,7 +232,7 @@ def task_of(row: Row) -> Task:
 HISTORY_COLUMNS: Final = (*("workflow_id", "n", "at", "kind", "status", "ref", "attempt", "number", "reason", "payload", "cause"),)
 _HISTORY_KIND: Final = {member.value: member for member in HistoryKind}
 #: Lines that record a change of status name a status there is.
-_STATUS_TOLD: Final[dict[HistoryKind, Mapping[str, object]]] = {
+_STATUS_RECORDED: Final[dict[HistoryKind, Mapping[str, object]]] = {
     HistoryKind.TASK: _TASK_STATUS,
     HistoryKind.WORKFLOW: _WORKFLOW_STATUS,
 }
@@ -252,13 +252,13 @@ def history_row(workflow_id: str, event: HistoryEvent) -> Row:
 def history_of(row: Row) -> HistoryEvent:
     """The line of the journal of a row in the order of HISTORY_COLUMNS."""
     _, n, at, kind, status, ref, attempt, number, reason, payload, cause = row
-    told = _HISTORY_KIND[kind]
-    if told in _STATUS_TOLD:
-        _STATUS_TOLD[told][status]
+    line_kind = _HISTORY_KIND[kind]
+    if line_kind in _STATUS_RECORDED:
+        _STATUS_RECORDED[line_kind][status]
     return HistoryEvent(
         n=n,
         at=at,
-        kind=told,
+        kind=line_kind,
         status=status,
         ref=ref,
         attempt=attempt,

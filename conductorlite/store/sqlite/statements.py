@@ -171,7 +171,7 @@ LOGS: Final = "SELECT task_id, at, text FROM task_logs WHERE task_id = ? ORDER B
 
 PUT_EVENT: Final = f"INSERT OR REPLACE INTO inbox ({_EVENT}) VALUES ({_marks(EVENT_COLUMNS)})"
 #: An event to an execution that is there is its owner's.
-PUT_LETTER: Final = (
+PUT_INBOX_EVENT: Final = (
     f"INSERT OR REPLACE INTO inbox ({_EVENT}) VALUES ({_marks(EVENT_COLUMNS[:-1])},"
     " coalesce((SELECT owner FROM workflows WHERE workflow_id = ?), ?))"
 )
@@ -188,8 +188,8 @@ DUE_WORKFLOWS: Final = (
 )
 NEXT_EVENT_AT: Final = "SELECT min(due_at) FROM inbox WHERE held = 0 AND owner = ?"
 UPCOMING_EVENTS: Final = f"SELECT {_EVENT} FROM inbox WHERE held = 0 AND owner = ? ORDER BY due_at, workflow_id, event_id LIMIT ?"
-FIRST_LETTER_OWNER: Final = "SELECT min(owner) FROM inbox WHERE held = 0"
-NEXT_LETTER_OWNER: Final = "SELECT min(owner) FROM inbox WHERE held = 0 AND owner > ?"
+FIRST_EVENT_OWNER: Final = "SELECT min(owner) FROM inbox WHERE held = 0"
+NEXT_EVENT_OWNER: Final = "SELECT min(owner) FROM inbox WHERE held = 0 AND owner > ?"
 
 # -- messages ----------------------------------------------------------------------------------------------------------
 
@@ -267,7 +267,7 @@ UPDATE_SCHEDULE: Final = (
 )
 DELETE_SCHEDULE: Final = "DELETE FROM schedules WHERE name = ? RETURNING address"
 EMPTY_INBOX: Final = "DELETE FROM inbox WHERE workflow_id = ?"
-NEXT_LETTER: Final = (
+NEXT_EVENT: Final = (
     "SELECT due_at, workflow_id FROM inbox WHERE held = 0 AND owner = ? ORDER BY due_at, workflow_id, event_id LIMIT 1"
 )
 
@@ -283,14 +283,14 @@ HELD_BY: Final = f"SELECT {_TASK} FROM tasks WHERE holder = ? ORDER BY workflow_
 OWNED: Final = "SELECT workflow_id FROM workflows WHERE owner = ? AND owner <> '' AND workflow_id > ? ORDER BY workflow_id LIMIT ?"
 UNOWNED: Final = "SELECT workflow_id FROM workflows WHERE owner = '' AND workflow_id > ? ORDER BY workflow_id LIMIT ?"
 OWN: Final = "UPDATE workflows SET owner = ?, fence = fence + 1 WHERE workflow_id = ?"
-OWN_LETTERS: Final = "UPDATE inbox SET owner = ? WHERE workflow_id = ?"
+OWN_EVENTS: Final = "UPDATE inbox SET owner = ? WHERE workflow_id = ?"
 OWN_MESSAGES: Final = (
     "UPDATE messages SET queue = ? || substr(queue, length(?) + 1) WHERE workflow_id = ? AND substr(queue, 1, length(?)) = ?"
 )
 OWN_THE_REST: Final = "UPDATE inbox SET owner = ? WHERE owner = ?"
 OWN_SCHEDULES: Final = "UPDATE schedules SET owner = ?, fence = fence + 1 WHERE owner = ?"
 OWNERS: Final = "SELECT owner, status, count(*) FROM workflows WHERE owner <> '' GROUP BY owner, status"
-OWNERS_OF_LETTERS: Final = "SELECT owner, count(*) FROM inbox WHERE owner <> '' GROUP BY owner"
+OWNERS_OF_EVENTS: Final = "SELECT owner, count(*) FROM inbox WHERE owner <> '' GROUP BY owner"
 
 
 REGISTRY_VERSION: Final = "SELECT value FROM counters WHERE name = 'registry'"
@@ -306,7 +306,7 @@ REMOVE: Final = tuple(
 COLD: Final = frozenset(
     {
         *(QUEUE_SIZES, POLLS, WORKFLOW_DEFS, TASK_DEFS, EVENT_HANDLERS, UNOWNED, OWN_THE_REST, OWN_SCHEDULES),
-        *(OWNERS, OWNERS_OF_LETTERS, HOLDERS),
+        *(OWNERS, OWNERS_OF_EVENTS, HOLDERS),
     }
 )
 

@@ -17,7 +17,7 @@ from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.feed import FeedWrites
 from conductorlite.store.sqlite.rows import BaseReads, Row, inbox_row
 from conductorlite.store.sqlite.statements import REGISTRY_CHANGED
-from conductorlite.store.tables import Archived, EventPlace, LoosePayload, ScheduleRow
+from conductorlite.store.tables import Archived, EventPlace, OrphanPayload, ScheduleRow
 
 __all__ = ["REMOVE_EXTERNALS", "TableReads", "TableWrites"]
 
@@ -119,10 +119,10 @@ class TableReads(BaseReads):
     def known_externals(self, keys: Iterable[str]) -> frozenset[str]:
         return frozenset(key for (key,) in self._connection.execute(_KNOWN, (json.dumps(list(keys)),)))
 
-    def loose_payloads(self, until: int, after: tuple[str, str], limit: int) -> Sequence[LoosePayload]:
+    def loose_payloads(self, until: int, after: tuple[str, str], limit: int) -> Sequence[OrphanPayload]:
         """A page of what was noted as loose at `until` or before, ascending, greater than `after`."""
         rows = self._connection.execute(_LOOSE, (*after, until, limit))
-        return [LoosePayload(key=key, workflow_id=workflow_id, at=at) for key, workflow_id, at in rows]
+        return [OrphanPayload(key=key, workflow_id=workflow_id, at=at) for key, workflow_id, at in rows]
 
     def loosened_at(self, key: str) -> int | None:
         at: int | None = self._connection.execute(_LOOSENED_AT, (key,)).fetchone()[0]
@@ -138,7 +138,7 @@ class TableReads(BaseReads):
         return [_schedule_of(row) for row in self._connection.execute(sql.SCHEDULES, (after, limit))]
 
     def next_event(self, owner: str = "") -> tuple[int, str] | None:
-        found: tuple[int, str] | None = self._connection.execute(sql.NEXT_LETTER, (owner,)).fetchone()
+        found: tuple[int, str] | None = self._connection.execute(sql.NEXT_EVENT, (owner,)).fetchone()
         return found
 
     # -- schemas -------------------------------------------------------------------------------------------------------
@@ -207,11 +207,11 @@ class TableWrites(TableReads, FeedWrites):
 
     # -- documents in the payload storage ------------------------------------------------------------------------------
 
-    def loosen(self, loose: Sequence[LoosePayload]) -> None:
+    def mark_orphan(self, loose: Sequence[OrphanPayload]) -> None:
         self._dirty = True
         self._connection.executemany(_LOOSEN, [(one.key, one.workflow_id, one.at) for one in loose])
 
-    def tighten(self, key: str, until: int) -> None:
+    def unmark_orphan(self, key: str, until: int) -> None:
         self._dirty = True
         self._connection.execute(_TIGHTEN, (key, until))
 
@@ -228,7 +228,7 @@ class TableWrites(TableReads, FeedWrites):
         if self._connection.execute(statement, (*cells, row.fence) if row.fence else cells).rowcount == 0:
             raise FencedOut(f"schedule {row.name!r}: another process changed it after fence {row.fence} was read")
         self._many(sql.DELETE_EVENT, [(row.address, event_id) for event_id in consumed])
-        self._many(sql.PUT_LETTER, map(inbox_row, events))
+        self._many(sql.PUT_INBOX_EVENT, map(inbox_row, events))
 
     def drop_schedule(self, name: str) -> None:
         gone = self._connection.execute(sql.DELETE_SCHEDULE, (name,)).fetchall()

@@ -372,7 +372,7 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
         owner = decision.workflow.owner
         timers = [event if event.owner == owner else attrs.evolve(event, owner=owner) for event in decision.timers]
         if outgoing.posted:
-            self._executemany(sql.PUT_LETTER, map(inbox_row, (*timers, *outgoing.posted)))
+            self._executemany(sql.PUT_INBOX_EVENT, map(inbox_row, (*timers, *outgoing.posted)))
         elif timers:
             self._executemany(sql.PUT_EVENT, map(event_row, timers))
         if outgoing.removed or outgoing.put:
@@ -385,7 +385,7 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
             self._executemany(sql.PUT_MESSAGE, map(message_row, outgoing.put))
 
     def post(self, events: Iterable[Event]) -> None:
-        self._many(sql.PUT_LETTER, map(inbox_row, events))
+        self._many(sql.PUT_INBOX_EVENT, map(inbox_row, events))
 
     def park(self, workflow_id: str, broken_turns: int, reason: str | None) -> None:
         """Record that turns broke an invariant; with a reason, hold the whole inbox. Never touches a fence."""

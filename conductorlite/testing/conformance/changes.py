@@ -32,7 +32,7 @@ def _changed(view: ReadingTransaction, kind: FeedKind = FeedKind.EXTERNAL) -> li
     return [(change.workflow_id, change.fence, change.since) for change in view.changes(kind, 0, 99)]
 
 
-def _tell(backend: Backend, changes: Sequence[Change] | None = None) -> None:
+def _mark(backend: Backend, changes: Sequence[Change] | None = None) -> None:
     with backend.writing() as tx:
         tx.mark_indexed(FeedKind.EXTERNAL, tx.changes(FeedKind.EXTERNAL, 0, 99) if changes is None else changes, False)
 
@@ -72,7 +72,7 @@ class ChangeConformance:
             (other,) = {*FeedKind} - {kind}
             assert [one[0] for one in _changed(tx, other)] == ["b", "a"]
 
-    def test_everything_is_told_of_once(self, backend: Backend) -> None:
+    def test_everything_is_fed_once(self, backend: Backend) -> None:
         """Archived executions, then those that are stored, whole; page by page past a place; what was kind is not kind again."""
         for name in ("a", "b", "c"):
             _create(backend, name, "t", "u")
@@ -95,12 +95,12 @@ class ChangeConformance:
             tx.begin_feed(FeedKind.EXTERNAL, "another")
             assert len(_changed(tx)) == 4
 
-    def test_turns_are_told_of_by_their_fences(self, backend: Backend) -> None:
+    def test_turns_are_known_by_their_fences(self, backend: Backend) -> None:
         """However many there were, once; with the attempts that they have changed, whatever these say of their instants."""
         _create(backend, "a", "t", "u")
         _create(backend, "b", "t")
         _begin(backend)
-        _tell(backend)
+        _mark(backend)
         for _ in range(3):
             _turn(backend, "b")
         with backend.reading() as view:
@@ -113,7 +113,7 @@ class ChangeConformance:
             assert sorted((one.ref, one.attempt) for one in tx.attempts_since("a", 1)) == [("t", 0), ("t", 1)]
             assert [len(tx.attempts_since("a", fence)) for fence in (0, 2)] == [3, 0]
             assert tx.attempts_since("b", 1) == tx.attempts_since("nobody", 0) == []
-        _tell(backend)
+        _mark(backend)
         with backend.reading() as view:
             assert _changed(view) == []
 
@@ -123,13 +123,13 @@ class ChangeConformance:
         _create(backend, "b", "t")
         _turn(backend, "a", row={"status": WorkflowStatus.COMPLETED, "ended_at": 5})
         _begin(backend)
-        _tell(backend)
+        _mark(backend)
         _turn(backend, "a", row={"status": WorkflowStatus.RUNNING, "ended_at": 0})
         _turn(backend, "a", row={"status": WorkflowStatus.FAILED, "ended_at": 6})
         _turn(backend, "b", row={"status": WorkflowStatus.FAILED, "ended_at": 6})
         with backend.reading() as view:
             assert sorted(one[:2] for one in _changed(view)) == [("a", 4), ("b", 2)]
-        _tell(backend)
+        _mark(backend)
         with backend.reading() as view:
             assert _changed(view) == []
 
@@ -138,12 +138,12 @@ class ChangeConformance:
         for name in ("a", "b"):
             _create(backend, name, "t", "u")
         _begin(backend)
-        _tell(backend)
+        _mark(backend)
         _turn(backend, "a", dropped=("t",))
         _turn(backend, "b", renamed=(Renamed(ref="t", new_ref="v", new_base_ref="v"),))
         with backend.reading() as view:
             assert sorted(_changed(view)) == [("a", 2, None), ("b", 2, None)]
-        _tell(backend)
+        _mark(backend)
         with backend.reading() as view:
             assert _changed(view) == []
 
@@ -151,7 +151,7 @@ class ChangeConformance:
         """A removal is kind, and apart from it what was started again under the id, in the store or in the archive."""
         _create(backend, "a", "t")
         _begin(backend)
-        _tell(backend)
+        _mark(backend)
         with backend.writing() as tx:
             tx.remove("a")
             tx.remove("a")
@@ -160,7 +160,7 @@ class ChangeConformance:
         with backend.writing() as tx:
             assert _changed(tx) == [("a", None, None), ("a", 1, None)]
             tx.archive(_archived("x"))
-        _tell(backend)
+        _mark(backend)
         with backend.writing() as tx:
             assert _changed(tx) == []
             assert tx.drop_archived("x")
@@ -170,7 +170,7 @@ class ChangeConformance:
         with backend.reading() as view:
             assert _changed(view) == [("x", None, None), ("b", None, None), ("b", 1, None)]
 
-    def test_what_changes_meanwhile_is_told_again(self, backend: Backend) -> None:
+    def test_what_changes_meanwhile_is_fed_again(self, backend: Backend) -> None:
         """A turn, a removal, or another life of an id between the look and the update."""
         for name in ("a", "b", "c", "d"):
             _create(backend, name, "t")
@@ -183,12 +183,12 @@ class ChangeConformance:
             tx.remove("b")
             tx.remove("d")
         _create(backend, "d", "u")
-        _tell(backend, changes)
+        _mark(backend, changes)
         with backend.reading() as view:
             assert {one[0] for one in _changed(view)} == {"a", "b", "c", "d"}
             assert ("a", 2, 1) in _changed(view)
-        _tell(backend)
-        _tell(backend)
+        _mark(backend)
+        _mark(backend)
         with backend.reading() as view:
             assert _changed(view) == []
 
@@ -197,13 +197,13 @@ class ChangeConformance:
         for name in ("a", "b"):
             _create(backend, name, "t")
         _begin(backend)
-        _tell(backend)
+        _mark(backend)
         with backend.writing() as tx:
             tx.mark_pending(FeedKind.EXTERNAL, ["b", "nobody"])
             tx.mark_pending(FeedKind.EXTERNAL, ["b"])
             assert _changed(tx) == [("b", 1, None), ("nobody", None, None)]
             assert [tx.is_pending(FeedKind.EXTERNAL, name) for name in ("nobody", "b", "a")] == [True, True, False]
-        _tell(backend)
+        _mark(backend)
         with backend.reading() as view:
             assert (view.behind(FeedKind.EXTERNAL, 9), view.is_pending(FeedKind.EXTERNAL, "b")) == (0, False)
 

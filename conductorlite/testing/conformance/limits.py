@@ -251,8 +251,8 @@ class LimitConformance:
         with TemporaryDirectory() as folder:
             stores = [self.make_backend(Path(folder)), MemoryBackend()]
             for step in steps:
-                told = [_step(store, step) for store in stores]
-                assert told[0] == told[1]
+                answers = [_step(store, step) for store in stores]
+                assert answers[0] == answers[1]
             for store in stores:
                 store.close()
 

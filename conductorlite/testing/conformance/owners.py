@@ -101,7 +101,7 @@ class HolderConformance:
             tx.drop_holder("other")
         assert (held_by("h"), held_by("other")) == ([], [("w", "a", 0), ("w", "c", 0)])
 
-    def test_a_presence_ends_as_it_is_told_to(self, backend: Backend) -> None:
+    def test_a_presence_ends_when_it_is_asked_to(self, backend: Backend) -> None:
         """Alive until it leaves, dies or is removed; the first end counts, each may come twice, and others stay as they are."""
         left, dead, removed, alive = (self._seen(backend) for _ in range(4))
         places = {one.place for one in (left, dead, removed, alive)}
@@ -172,7 +172,7 @@ class OwnerConformance:
             assert [e.workflow_id for e in view.upcoming_events(1)] == ["mine"]
             assert [(e.workflow_id, e.owner) for e in view.upcoming_events(9, "a")] == [("mine", "a")]
 
-    def test_an_event_belongs_to_whom_it_is_written(self, backend: Backend) -> None:
+    def test_an_event_belongs_to_its_addressee(self, backend: Backend) -> None:
         """Whatever it says, an event to an execution is its owner's; one to what has not begun is whose it says."""
         _owned(backend, "mine", "a")
         _owned(backend, "ours", "")

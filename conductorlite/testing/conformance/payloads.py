@@ -12,7 +12,7 @@ from conductorlite.model.canonical import ExternalPayload
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import FencedOut, InvalidInput, PayloadLost
 from conductorlite.store.ports import Backend, PayloadStorage
-from conductorlite.store.tables import LoosePayload
+from conductorlite.store.tables import OrphanPayload
 from conductorlite.testing.conformance.samples import large, settle, started
 
 __all__ = ["PayloadConformance", "PayloadStorageConformance"]
@@ -63,33 +63,33 @@ class PayloadConformance:
     def test_loose_payloads(self, backend: Backend) -> None:
         """What is loose is found page by page, oldest or not, as of an instant; noting it again dates it again."""
         noted = [
-            LoosePayload(key=key, workflow_id=owner, at=at) for key, owner, at in (("b", "w", 5), ("a", "v", 3), ("a", "w", 9))
+            OrphanPayload(key=key, workflow_id=owner, at=at) for key, owner, at in (("b", "w", 5), ("a", "v", 3), ("a", "w", 9))
         ]
         with backend.writing() as tx:
-            tx.loosen(noted)
+            tx.mark_orphan(noted)
             assert [(one.key, one.workflow_id) for one in tx.loose_payloads(9, ("", ""), 9)] == [("a", "v"), ("a", "w"), ("b", "w")]
             assert [(one.key, one.at) for one in tx.loose_payloads(5, ("", ""), 9)] == [("a", 3), ("b", 5)]
             assert [one.key for one in tx.loose_payloads(9, ("a", "v"), 1)] == ["a"]
             assert tx.loose_payloads(9, ("b", "w"), 9) == []
             assert (tx.loosened_at("a"), tx.loosened_at("b"), tx.loosened_at("c")) == (9, 5, None)
-            tx.loosen([LoosePayload(key="b", workflow_id="w", at=7)])
+            tx.mark_orphan([OrphanPayload(key="b", workflow_id="w", at=7)])
             assert tx.loosened_at("b") == 7
             assert tx.known_externals(["a", "b", "c"]) == {"a", "b"}
-            tx.tighten("a", 3)
+            tx.unmark_orphan("a", 3)
             assert tx.loosened_at("a") == 9
             assert [one.workflow_id for one in tx.loose_payloads(9, ("", ""), 9)] == ["w", "w"]
-            tx.tighten("a", 9)
-            tx.tighten("c", 9)
+            tx.unmark_orphan("a", 9)
+            tx.unmark_orphan("c", 9)
             assert tx.known_externals(["a", "b", "c"]) == {"b"}
 
     def test_a_commit_takes_its_own_note_back(self, backend: Backend) -> None:
         """A decision with an external payload makes it loose no longer for its own execution; for others it stays noted."""
         one = _external()
         with backend.writing() as tx:
-            tx.loosen([LoosePayload(key=one.key, workflow_id=owner, at=4) for owner in ("w", "v")])
+            tx.mark_orphan([OrphanPayload(key=one.key, workflow_id=owner, at=4) for owner in ("w", "v")])
         _refer(backend, "w", one)
         with backend.reading() as view:
-            assert view.loose_payloads(9, ("", ""), 9) == [LoosePayload(key=one.key, workflow_id="v", at=4)]
+            assert view.loose_payloads(9, ("", ""), 9) == [OrphanPayload(key=one.key, workflow_id="v", at=4)]
 
     def test_what_a_removed_execution_leaves_is_loose(self, backend: Backend) -> None:
         """Removal makes loose, dated 0, what the execution referred to; others that refer to it still do, notes stay."""
@@ -97,7 +97,7 @@ class PayloadConformance:
         _refer(backend, "w", one, two)
         _refer(backend, "v", two)
         with backend.writing() as tx:
-            tx.loosen([LoosePayload(key=two.key, workflow_id="w", at=8)])
+            tx.mark_orphan([OrphanPayload(key=two.key, workflow_id="w", at=8)])
             tx.remove("w")
             assert dict(tx.externals("w", None)) == {}
             assert (tx.external_used(one.key), tx.external_used(two.key)) == (False, True)
@@ -110,9 +110,9 @@ class PayloadConformance:
         with pytest.raises(FencedOut), backend.writing() as tx:
             tx.apply(Decision(workflow=attrs.evolve(row, fence=row.fence + 5), externals=(one,)))
         with suppress(ZeroDivisionError), backend.writing() as tx:
-            tx.loosen([LoosePayload(key=one.key, workflow_id="w", at=4)])
+            tx.mark_orphan([OrphanPayload(key=one.key, workflow_id="w", at=4)])
             tx.apply(Decision(workflow=row, externals=(one,)))
-            tx.tighten(one.key, 9)
+            tx.unmark_orphan(one.key, 9)
             raise ZeroDivisionError
         with backend.reading() as view:
             assert dict(view.externals("w", None)) == {}

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.decide.draft.admissions import Admissions
+from conductorlite.decide.changeset.admissions import Admissions
 from conductorlite.model.canonical import EMPTY, Payload, canonical
 from conductorlite.model.decisions import Decision, Event, EventKind, Outgoing, Renamed
 from conductorlite.model.errors import InvariantBroken, PayloadTooLarge
@@ -22,7 +22,7 @@ from conductorlite.model.statuses import (
 )
 from conductorlite.plan.compile import Node
 
-__all__ = ["PUT_OFF", "Draft", "attempt_id"]
+__all__ = ["PUT_OFF", "Changeset", "attempt_id"]
 
 #: Operators whose retries wait for their delay, SCHEDULED: those that wait for something once they have begun. The others are
 #: evaluated in the decision itself, where Conductor knows no delay.
@@ -32,7 +32,7 @@ PUT_OFF: Final = frozenset({"WAIT", "HUMAN", "SUB_WORKFLOW", "START_WORKFLOW"})
 _OFFERED_AGAIN: Final = frozenset({TaskStatus.SCHEDULED, TaskStatus.PENDING})
 
 
-class Draft(Admissions):
+class Changeset(Admissions):
     """One turn in the making. Not thread-safe."""
 
     def change(self, **fields: Any) -> None:
@@ -375,10 +375,10 @@ class Draft(Admissions):
         if not ref or event.generation == self.field("generation"):
             return task
         said = self.value(event.data)
-        told = said.get("taskId") or said.get("holder")
-        if task is not None and (_is_attempt(task, event) if told is None else task.task_id == told):
+        named = said.get("taskId") or said.get("holder")
+        if task is not None and (_is_attempt(task, event) if named is None else task.task_id == named):
             return task
-        wanted = told or self.task_id(ref, event.attempt, event.generation)
+        wanted = named or self.task_id(ref, event.attempt, event.generation)
         moved = self.reader.ref_of(wanted)
         found = None if moved is None else self.task(moved)
         return found if found is not None and found.task_id == wanted else None

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.decide.draft.barriers import Barriers, Place
-from conductorlite.decide.draft.reader import Reader
+from conductorlite.decide.changeset.barriers import Barriers, PayloadField
+from conductorlite.decide.changeset.reader import Reader
 from conductorlite.language.processes import ScriptCut, ScriptTimedOut
 from conductorlite.language.values import Json
 from conductorlite.model.canonical import Payload, canonical, parse
@@ -202,7 +202,7 @@ class View:
             self.lost = str(lost)
             return payload
 
-    def refusal(self, place: Place, payload: Payload | None) -> str | None:
+    def refusal(self, place: PayloadField, payload: Payload | None) -> str | None:
         """Why what was made cannot stand in its place: something it was made of cannot be read, or it is too large."""
         problem, self.lost = self.lost, None
         if problem is not None or payload is None or payload.text is None or len(payload.text) <= _SMALL:
@@ -265,7 +265,7 @@ class View:
     def _use(self, digest: str) -> None:
         """Have the journal record that a definition was found at run time."""
         if digest not in self._so_far("used"):
-            self._tell_more("used", digest)
+            self._append("used", digest)
 
     def _so_far(self, name: str) -> Sequence[Any]:
         """What the last line of this turn, or the next one if there is none yet, records under a name of its cause."""
@@ -273,14 +273,14 @@ class View:
         found: Sequence[Any] = cause.get(name, ())
         return found
 
-    def _tell_more(self, name: str, what: object) -> None:
+    def _append(self, name: str, what: object) -> None:
         """Have the journal record more under a name of a cause: in the last line of this turn, or in the next one."""
-        told = [*self._so_far(name), what]
+        entries = [*self._so_far(name), what]
         if not self._history:
-            self._cause[name] = told
+            self._cause[name] = entries
             return
         last = self._history[-1]
-        self._history[-1] = attrs.evolve(last, cause=canonical({**parse(last.cause or "{}"), name: told}))
+        self._history[-1] = attrs.evolve(last, cause=canonical({**parse(last.cause or "{}"), name: entries}))
 
     def evaluated(self, seed: str, values: Mapping[str, Json], ask: Callable[[], Json]) -> Json:
         """What a script answers that is seeded with `seed`. That a bound ended it is recorded in the journal, and is so again when
@@ -289,7 +289,7 @@ class View:
         try:
             return self.reader.script(seed, values, self.now, ask)
         except ScriptCut as error:
-            self._tell_more("cut", [seed, int(isinstance(error, ScriptTimedOut)), str(error)])
+            self._append("cut", [seed, int(isinstance(error, ScriptTimedOut)), str(error)])
             raise
 
     def owner(self, task: Task) -> str | None:

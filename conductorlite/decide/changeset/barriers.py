@@ -13,7 +13,7 @@ from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import HistoryKind, Task
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
-__all__ = ["Barriers", "Place"]
+__all__ = ["Barriers", "PayloadField"]
 
 _KB: Final = 1024
 
@@ -21,7 +21,7 @@ _KB: Final = 1024
 _WIDEST: Final = 4
 
 #: One of the four places where a payload may stand, as in the names of the fields.
-Place = str
+PayloadField = str
 
 
 def _threshold(default: int) -> int:
@@ -59,12 +59,12 @@ class Barriers:
         places = ("workflow_input", "workflow_output", "task_input", "task_output")
         object.__setattr__(self, "_least", min(self.soft(place) for place in places))
 
-    def soft(self, place: Place) -> int:
+    def soft(self, place: PayloadField) -> int:
         """Bytes up to which a payload stays in the store; `place` is `workflow_input`, `task_output` …"""
         kilobytes: int = getattr(self, f"{place}_payload_size_threshold")
         return kilobytes * _KB
 
-    def hard(self, place: Place) -> int:
+    def hard(self, place: PayloadField) -> int:
         """Bytes up to which a payload is accepted."""
         kilobytes: int = getattr(self, f"max_{place}_payload_size_threshold")
         return kilobytes * _KB
@@ -82,7 +82,7 @@ class Barriers:
             raise InvalidInput(f"{unknown[0]!r} is not the name of a hard barrier")
         return cls(**stated)
 
-    def refusal(self, place: Place, payload: Payload) -> str | None:
+    def refusal(self, place: PayloadField, payload: Payload) -> str | None:
         """Why a payload is too large for its place, with both sizes; None when it is not, or its size is not known here."""
         text = payload.text
         limit = self.hard(place)
@@ -107,7 +107,7 @@ class Barriers:
         return list(found.values())
 
 
-def _placed(decision: Decision) -> Iterator[tuple[Place, Payload]]:
+def _placed(decision: Decision) -> Iterator[tuple[PayloadField, Payload]]:
     """Every payload of a decision and where it stands; a line of the journal records an input or an output."""
     yield "workflow_input", decision.workflow.input
     yield "workflow_output", decision.workflow.output

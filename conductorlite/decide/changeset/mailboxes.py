@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.decide.draft.view import Item, View
+from conductorlite.decide.changeset.view import Item, View
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import TIMERS, Event, EventKind, Message, Outcome, Reply, queue_name
 from conductorlite.model.executions import Task

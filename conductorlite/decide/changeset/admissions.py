@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.decide.draft.mailboxes import Mailboxes
+from conductorlite.decide.changeset.mailboxes import Mailboxes
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Admission, Event, EventKind
 from conductorlite.model.errors import InvariantBroken
@@ -24,7 +24,7 @@ _HEADS: Final = 4
 class Admissions(Mailboxes):
     """What a turn asks of limits. A slot that becomes free goes to the head of the line before anything else is looked at."""
 
-    def __init__(self, *given: Any, told: Sequence[Admission] | None = None) -> None:
+    def __init__(self, *given: Any, recorded: Sequence[Admission] | None = None) -> None:
         super().__init__(*given)
         self._limits: dict[str, Limit] = {}
         #: Members as this turn leaves them; None: removed.
@@ -37,7 +37,7 @@ class Admissions(Mailboxes):
         #: Limits whose windows count a member that began in this turn.
         self._began: set[str] = set()
         #: What limits have answered when a recorded turn is replayed; None: they are asked.
-        self._told: list[Admission] | None = None if told is None else list(told)
+        self._recorded: list[Admission] | None = None if recorded is None else list(recorded)
 
     # ------------------------------------------------------------------ what a turn asks
 
@@ -59,7 +59,7 @@ class Admissions(Mailboxes):
         """
         act = f"ask {ref or ''}"
         again = asked_at is not None
-        if self._told is not None:
+        if self._recorded is not None:
             return not self._lived(f"wait {ref}") if again else self._lived(act)
         before = self._member(key, holder) if again else None
         if before is not None:
@@ -95,13 +95,13 @@ class Admissions(Mailboxes):
         if again:
             others = self._grant(key)
         self._watch(key)
-        self._tell(f"wait {ref}" if again else act, admitted is not again, others)
+        self._record(f"wait {ref}" if again else act, admitted is not again, others)
         return admitted
 
     def give_back(self, key: str, holders: Iterable[str], *, of: str = "") -> None:
         """Leave the line, or free a slot; who is next has it at once. `of` names its holder in the journal."""
         act = f"give {of}"
-        if self._told is not None:
+        if self._recorded is not None:
             self._lived(act)
             return
         for holder in holders:
@@ -109,28 +109,28 @@ class Admissions(Mailboxes):
             if member is None:
                 continue
             self._leave(member)
-        self._tell(act, False, self._grant(key))
+        self._record(act, False, self._grant(key))
         self._watch(key)
 
     def take_up(self, key: str, holder: str, number: int, *, of: str = "") -> bool:
         """Take up a slot that another execution has given; False when that admission is void."""
         act = f"take {of}"
-        if self._told is not None:
+        if self._recorded is not None:
             return self._lived(act)
         member = self._member(key, holder)
         if member is None or member.number != number or member.waits:
             return False
         own = self._grant(key)
         self._watch(key)
-        self._tell(act, True, own)
+        self._record(act, True, own)
         return True
 
     def begins(self, key: str, holder: str, *, of: str) -> bool:
         """Date who begins now, and has been let in; False when it has not: then it has to ask."""
         act = f"begin {of}"
-        if self._told is not None:
+        if self._recorded is not None:
             self._lived(act)
-            return f"wait {of}" not in (answer[0] for answer in self._told)
+            return f"wait {of}" not in (answer[0] for answer in self._recorded)
         member = self._member(key, holder)
         if member is None or member.state is not MemberState.RESERVED:
             return False
@@ -140,13 +140,13 @@ class Admissions(Mailboxes):
         self._members[(key, holder)] = attrs.evolve(member, state=MemberState.HELD) if member.concurrent else None
         own = self._grant(key)
         self._watch(key)
-        self._tell(act, False, own)
+        self._record(act, False, own)
         return True
 
     def not_taken(self, key: str, holder: str, lane: str, *, of: str) -> bool:
         """Send an offer that no worker took back to its place in the line, which skips its lane from now on; False when void."""
         act = f"pass {of}"
-        if self._told is not None:
+        if self._recorded is not None:
             return self._lived(act)
         member = self._member(key, holder)
         if member is None or member.state is not MemberState.RESERVED:
@@ -157,22 +157,22 @@ class Admissions(Mailboxes):
         self._limits[key] = attrs.evolve(limit, unpolled=tuple(sorted({*limit.unpolled, lane})))
         own = self._grant(key)
         self._watch(key)
-        self._tell(act, True, own)
+        self._record(act, True, own)
         return True
 
     def is_unpolled(self, key: str, lane: str, *, of: str) -> bool:
         """Whether no worker has polled a lane since an offer in it was not taken."""
         act = f"unpolled {of}"
-        if self._told is not None:
+        if self._recorded is not None:
             return self._lived(act)
         found = lane in self._limit(key).unpolled
-        self._tell(act, found, ())
+        self._record(act, found, ())
         return found
 
     def look_again(self, key: str, polled: str | None = None) -> None:
         """Let in those that a window that has moved lets in, or those of a lane that was `polled`."""
         act = f"look {key}"
-        if self._told is not None:
+        if self._recorded is not None:
             self._lived(act)
             return
         # Whatever event this is, it may have taken the place of the one that is dated right: that one is written again.
@@ -181,11 +181,11 @@ class Admissions(Mailboxes):
         self._limits[key] = attrs.evolve(limit, alarm=None, alarm_at=None, unpolled=unpolled)
         own = self._grant(key)
         self._watch(key)
-        self._tell(act, False, own)
+        self._record(act, False, own)
 
     def was_let_in(self) -> None:
         """Have the journal record that the execution has a slot, which it was given before."""
-        self._tell("ask ", True, ())
+        self._record("ask ", True, ())
 
     def stands(self, key: str, holder: str, number: int, asker: str, *, of: str = "") -> bool:
         """Whether a slot this execution has given to itself is its `asker`'s still: much may happen between, even a pause.
@@ -193,16 +193,16 @@ class Admissions(Mailboxes):
         `of` names its holder in the journal.
         """
         act = f"stands {of}"
-        if self._told is not None:
+        if self._recorded is not None:
             return self._lived(act)
         member = self._member(key, holder)
         found = asker == holder and (member is None or (member.number, member.waits) == (number, False))
-        self._tell(act, found, ())
+        self._record(act, found, ())
         return found
 
     def rename_member(self, key: str, holder: str, new_ref: str) -> None:
         """Have who waits for a slot be found under another reference."""
-        member = None if self._told is not None else self._member(key, holder)
+        member = None if self._recorded is not None else self._member(key, holder)
         if member is not None:
             self._limits[key] = self._limit(key)
             self._members[(key, holder)] = attrs.evolve(member, ref=new_ref)
@@ -329,21 +329,21 @@ class Admissions(Mailboxes):
 
     # ------------------------------------------------------------------ what the journal records
 
-    def _tell(self, act: str, admitted: bool, own: tuple[str | None, ...]) -> None:
+    def _record(self, act: str, admitted: bool, own: tuple[str | None, ...]) -> None:
         """Have the journal record what came of an act, if anything did."""
         if admitted or own:
-            self._tell_more("slots", [act, int(admitted), *(ref or "" for ref in own)])
+            self._append("slots", [act, int(admitted), *(ref or "" for ref in own)])
 
     def _lived(self, act: str) -> bool:
         """What came of an act when this turn was taken first; what the journal does not record led to nothing."""
-        told = self._told or []
-        found = next((answer for answer in told if answer[0] == act), None)
+        recorded = self._recorded or []
+        found = next((answer for answer in recorded if answer[0] == act), None)
         if found is None:
             return False
-        told.remove(found)
+        recorded.remove(found)
         _, admitted, *own = found
         self.queue.extend(("admitted", ref, "", "", 0) for ref in own)
-        self._tell(act, bool(admitted), tuple(own))
+        self._record(act, bool(admitted), tuple(own))
         return bool(admitted)
 
     def limit_changes(self) -> tuple[LimitChange, ...]:

@@ -1,6 +1,7 @@
 """The scratchpad that grows into one Decision: a changeset over what a `Reader` answers.
 
-A draft is the only writer of rows, and keeps what belongs to a row beside it: its line in the journal, its timers, its message in
+A changeset is the only writer of rows, and keeps what belongs to a row beside it: its line in the journal, its timers, its message
+in
 the queue, the counters of the scope it lives in. Operators and verbs say *what* happens to a task; that nothing is forgotten is
 settled here, once:
 
@@ -8,10 +9,10 @@ settled here, once:
 * a row that becomes or ceases to be live moves the `open` counter of its scope (the workflow, or the DO_WHILE around it);
 * a task that ends gives up its lease, its timers, its message and its slot, and what follows from it goes on the work list.
 
-What is read is the draft's own row if the turn has changed it, else the reader's: no code sees a row in two states.
+What is read is the changeset's own row if the turn has changed it, else the reader's: no code sees a row in two states.
 
 It is one class on another, by what they write: `view.View` reads and has the work list, `mailboxes` adds events and messages,
-`admissions` adds limits, `rows.Draft` adds tasks and makes the Decision.
+`admissions` adds limits, `rows.Changeset` adds tasks and makes the Decision.
 
 The work list has two ends. `schedule` items are a stack, so that what a fork schedules comes out in Conductor's order (heads
 depth first, then the JOIN); `advance` items are a queue, handled in the order in which tasks ended.
