@@ -31,7 +31,7 @@ from conductorlite import (
     Workers,
     errors,
 )
-from conductorlite.engine.config import Service
+from conductorlite.engine.config import services
 from conductorlite.model import definitions, handlers
 from conductorlite.model.scalars import property_name
 from conductorlite.model.statuses import (
@@ -415,7 +415,7 @@ def _default(field: attrs.Attribute[Any]) -> str:
 def verbs() -> str:
     """Signatures and docstrings of the engine's verbs, and of the objects beside it."""
     with Engine() as engine:
-        services = {noun: type(service) for noun, service in vars(engine).items() if isinstance(service, Service)}
+        faces = {noun: type(service) for noun, service in services(engine).items()}
     lines = [
         "# Verbs",
         "",
@@ -429,7 +429,7 @@ def verbs() -> str:
         *_entry("EngineConfig", EngineConfig.__init__, EngineConfig.__doc__),
         *_methods("engine", Engine),
     ]
-    for noun, service in services.items():
+    for noun, service in faces.items():
         lines += [f"### engine.{noun}", "", _paragraphs(service.__doc__), "", *_methods(f"engine.{noun}", service)]
     background = _entry("asyncengine.background", AsyncEngine.background, AsyncEngine.background.__doc__)
     lines += ["## AsyncEngine", "", _paragraphs(AsyncEngine.__doc__), "", *background]

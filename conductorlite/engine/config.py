@@ -16,7 +16,7 @@ from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import InvalidInput
 from conductorlite.store.ports import EventSource, Lock, PayloadCodec
 
-__all__ = ["EngineConfig", "Service", "checked_name"]
+__all__ = ["EngineConfig", "Part", "Service", "checked_name", "services"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
@@ -88,8 +88,19 @@ class EngineConfig:
         checked_name(self.name)
 
 
-class Service:
-    """Verbs on one noun, over the turns of an engine and its settings. They refuse a forked child."""
+class Part:
+    """What every part of an engine has: the turns, and the settings."""
+
+    def __init__(self, turns: Turns, config: EngineConfig) -> None:
+        self._turns = turns
+        self._backend = turns.backend
+        self._clock = turns.clock
+        self._config = config
+        self._owner = config.owner
+
+
+class Service(Part):
+    """A part that programs hold: verbs on one noun. They refuse a forked child; the parts they call need not ask again."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -98,8 +109,9 @@ class Service:
     def __init__(self, turns: Turns, config: EngineConfig) -> None:
         #: The process in which the engine was opened; see `one_process`.
         self._pid = os.getpid()
-        self._turns = turns
-        self._backend = turns.backend
-        self._clock = turns.clock
-        self._config = config
-        self._owner = config.owner
+        super().__init__(turns, config)
+
+
+def services(engine: object) -> dict[str, Service]:
+    """The services of an engine, by noun."""
+    return {noun: service for noun, service in vars(engine).items() if isinstance(service, Service)}

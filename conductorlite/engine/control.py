@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from conductorlite.decide import DECIDER_VERSION
 from conductorlite.engine.archive import missing
-from conductorlite.engine.config import EngineConfig, Service
+from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.keys import checked_domains, checked_key, replaced
 from conductorlite.engine.registry import Embedded
 from conductorlite.engine.turn_types import ExtraWrite, Start, TurnResult, new_event
@@ -36,7 +36,7 @@ def refuse_parked(workflow_id: str, taken: TurnResult) -> None:
         raise Parked(f"{workflow_id}: is parked ({taken.parked}); resume it first, or terminate it")
 
 
-class Control(Service):
+class Control(Part):
     """What the verbs that start and change executions have in common."""
 
     def __init__(self, turns: Turns, config: EngineConfig) -> None:
@@ -79,23 +79,25 @@ class Control(Service):
         return row.workflow_id
 
     def start_along(self, request: StartWorkflowRequest, workflow_id: str, now: int, address: str, extra_write: ExtraWrite) -> None:
-        """Start an execution in one commit with `along`, or not at all; its end is reported to an `address`.
+        """Start an execution in one commit with `extra_write`, or not at all; its end is reported to an `address`.
 
         Raises AlreadyExists, KeyTaken, and what refuses a start.
         """
         given = Payload.of(dict(request.input), where="input")
-        with self._backend.reading() as view:
-            if view.workflow(workflow_id) is not None:
-                raise AlreadyExists(f"an execution {workflow_id!r} exists already")
-        begins = self._begins(request, self._embedded(request), workflow_id, given, now, address)
+        begins = self._begins(request, self._embedded(request, workflow_id), workflow_id, given, now, address)
         self._turns.start_atomically(new_event(workflow_id, EventKind.START, now), begins, extra_write)
         self._turns.registry.now_stored(begins.definitions)
 
-    def _embedded(self, request: StartWorkflowRequest) -> Embedded:
-        """The definition that is to be started; raises KeyTaken when another execution holds the key."""
+    def _embedded(self, request: StartWorkflowRequest, absent: str | None = None) -> Embedded:
+        """The definition that is to be started; raises KeyTaken when another execution holds the key.
+
+        Raises AlreadyExists when there is an execution of the id that is to be `absent`.
+        """
         key = checked_key(request.idempotency_key)
         with self._backend.reading() as view:
             embedded = self._turns.registry.embedded(view, request.workflow_def or request.name, request.version)
+            if absent is not None and view.workflow(absent) is not None:
+                raise AlreadyExists(f"an execution {absent!r} exists already")
             replaced(view, embedded.name, key, request.idempotency_strategy)
         return embedded
 
@@ -134,7 +136,7 @@ class Control(Service):
             correlation_id=request.correlation_id,
             priority=request.priority,
             created_by=request.created_by,
-            idempotency_key=checked_key(request.idempotency_key),
+            idempotency_key=request.idempotency_key,
             task_to_domain=Payload.of(checked_domains(request.task_to_domain)),
             event=address,
         )

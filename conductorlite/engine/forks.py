@@ -31,11 +31,13 @@ def refuse_forked(pid: int) -> None:
 
 
 def one_process(face: type[T]) -> type[T]:
-    """Have every public method of a class, and its blocks, refuse another process than the one that made the object.
+    """Have every public method that a class defines, and its blocks, refuse another process than the one that made the object.
 
-    For classes whose objects keep that process's id as `_pid`. A block that ends with an error of its own keeps that error.
+    For classes whose objects keep that process's id as `_pid`; what is inherited is left to its own class. A block that ends with
+    an error of its own keeps that error.
     """
-    for name, method in inspect.getmembers(face, inspect.isfunction):
+    own = [(name, method) for name, method in vars(face).items() if inspect.isfunction(method)]
+    for name, method in own:
         if name == _OWN and not inspect.iscoroutinefunction(method):
             continue
         if not name.startswith("_") or name in _BLOCKS:

@@ -24,7 +24,7 @@ from typing import Final
 
 import attrs
 
-from conductorlite.engine.config import EngineConfig, Service
+from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.holders import Holding
 from conductorlite.engine.keys import Polls, PollWrite
 from conductorlite.engine.logs import log_store
@@ -78,7 +78,7 @@ class Hand:
     passed: list[Message] = attrs.field(factory=list)
 
 
-class Polling(Service):
+class Polling(Part):
     """Hands out the tasks that are offered."""
 
     def __init__(self, turns: Turns, config: EngineConfig, reports: Reports, holding: Holding, secrecy: Secrecy | None) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.engine.archive import archived_workflow, unarchived
-from conductorlite.engine.config import Service
+from conductorlite.engine.config import Part
 from conductorlite.engine.explain import Case
 from conductorlite.engine.limits import standings
 from conductorlite.model.canonical import Payload
@@ -67,7 +67,7 @@ def _payload(payload: Payload, fields: frozenset[str]) -> Payload:
     return Payload.of(masked_value(payload.fresh(), fields), bounded=False)
 
 
-class Queries(Service):
+class Queries(Part):
     """Reads executions, stored and archived."""
 
     def get(self, workflow_id: str, *, masked: bool = False) -> Workflow:

@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from conductorlite.engine.config import EngineConfig, Service
+from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.control import refuse_parked
 from conductorlite.engine.secrets import Secrecy
 from conductorlite.engine.turn_types import TurnResult
@@ -120,7 +120,7 @@ def _raw(text: object) -> str | None:
     return None if text is None or text == "" else printable(text, RAW_LENGTH)
 
 
-class Reports(Service):
+class Reports(Part):
     """What is reported on a task by those who carry it out."""
 
     def __init__(self, turns: Turns, config: EngineConfig, secrecy: Secrecy | None) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 import attrs
 
 from conductorlite.engine.cache import Cache
-from conductorlite.engine.config import EngineConfig, Service
+from conductorlite.engine.config import EngineConfig, Part, Service
 from conductorlite.engine.control import Control
 from conductorlite.engine.logs import log_schedule
 from conductorlite.engine.occurrences import ScheduleStep, id_of, input_of, noted, started, step, waits_for_an_end, wakes_at
@@ -82,7 +82,7 @@ _REFUSALS: Final = (
 _Change = Callable[[WorkflowSchedule, Progress, int], Progress]
 
 
-class Timetable(Service):
+class Timetable(Part):
     """Keeps how far schedules have come, and takes their turns."""
 
     def __init__(self, turns: Turns, config: EngineConfig, control: Control) -> None:

@@ -27,7 +27,7 @@ from typing import Final, TypeVar
 
 import attrs
 
-from conductorlite.engine.config import EngineConfig, Service
+from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.index_feed import COUNTED, Feeder, IndexHealth, OwnFeeder, belongs
 from conductorlite.engine.invariants import Finding
 from conductorlite.engine.logs import log_store
@@ -290,7 +290,7 @@ _MENDED: Final = 200
 S = TypeVar("S", WorkflowSummary, TaskSummary)
 
 
-class Search(Service):
+class Search(Part):
     """Answers searches, and keeps the indexes."""
 
     def __init__(self, turns: Turns, config: EngineConfig, index: IndexDAO | None) -> None:

@@ -122,16 +122,16 @@ class Turns(TurnDecider):
     ) -> TurnResult:
         """Take one turn over what is due and `events`, and the turns that directly follow from it.
 
-        `started` is what a new workflow begins with; `along` writes something more in the same commit. Raises
+        `started` is what a new workflow begins with; `extra_write` writes something more in the same commit. Raises
         ExecutionNotFound, AlreadyExists, KeyTaken, InvariantBroken (the turn is rolled back and counted) and StorageErrors;
         then nothing of the turn is stored.
         """
         return self._run_follow_ups(workflow_id, events, self._attempt_turn(workflow_id, events, started, extra_write))
 
     def start_atomically(self, event: Event, started: Start, extra_write: ExtraWrite) -> TurnResult:
-        """Begin an execution in one commit with `along`, or not at all: nothing is tried again, and no event is left behind.
+        """Begin an execution in one commit with `extra_write`, or not at all: nothing is tried again, and no event is left behind.
 
-        Raises AlreadyExists, KeyTaken, InvariantBroken, StorageErrors, and whatever `along` raises; then nothing is stored.
+        Raises AlreadyExists, KeyTaken, InvariantBroken, StorageErrors, and whatever `extra_write` raises; then nothing is stored.
         """
         taken = self._decide_and_commit(event.workflow_id, [event], started, extra_write, TurnMemo(), inside=self.read_inside)
         return self._run_follow_ups(event.workflow_id, [event], taken)

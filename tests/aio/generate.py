@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from conductorlite import Engine
-from conductorlite.engine.config import Service
+from conductorlite.engine.config import Service, services
 
 TARGET: Final = Path(__file__).parents[2] / "conductorlite" / "runtime" / "aio" / "engine.py"
 
@@ -138,10 +138,10 @@ _WORDS: Final = {
 _TWINS: Final = {"Run": "AsyncRun"}
 
 
-def services() -> dict[str, type[Service]]:
-    """The services of an engine, by noun."""
+def faces() -> dict[str, type[Service]]:
+    """The classes of an engine's services, by noun."""
     with Engine() as engine:
-        return {name: type(value) for name, value in vars(engine).items() if isinstance(value, Service)}
+        return {noun: type(service) for noun, service in services(engine).items()}
 
 
 def verbs(face: type) -> dict[str, Callable[..., Any]]:
@@ -173,7 +173,7 @@ class Writer:
 
     def module(self) -> str:
         """The whole text, formatted."""
-        nouns = services()
+        nouns = faces()
         parts = [self._service(service) for service in nouns.values()]
         engine = "".join(self._verb("Engine", name, method) for name, method in verbs(Engine).items())
         init = self._function(Engine.__init__)

@@ -18,7 +18,7 @@ from witnesses import nodes_of
 import conductorlite
 from conductorlite import AsyncEngine, Engine, TaskResult, VirtualClock, WorkflowDef, WorkflowTask, errors
 from conductorlite.cli.commands import program
-from conductorlite.engine.config import Service
+from conductorlite.engine.config import services
 from conductorlite.engine.definitions import Definitions
 from conductorlite.ext.workers import system_workers
 from conductorlite.model.scalars import property_name
@@ -47,7 +47,7 @@ MODELS: Final = {"openai", "anthropic", "transformers", "langchain", "litellm"}
 def _said() -> Iterator[str]:
     """The names of all verbs of both engines, of all commands, and of what the package exports."""
     with Engine() as engine:
-        owners = [engine, AsyncEngine, *(service for service in vars(engine).values() if isinstance(service, Service))]
+        owners = [engine, AsyncEngine, *services(engine).values()]
         yield from (name for owner in owners for name in dir(owner) if not name.startswith("_"))
     yield from conductorlite.__all__
     waiting: list[tuple[str, click.Command]] = [("", program)]

@@ -15,7 +15,7 @@ from test_generated import GENERATOR
 
 import conductorlite
 from conductorlite import Engine, TaskResult, TaskStatus, TaskType, WorkflowStatus
-from conductorlite.engine.config import Service
+from conductorlite.engine.config import services
 from conductorlite.model import definitions, handlers
 from conductorlite.model.decisions import EventKind
 from conductorlite.model.scalars import property_name
@@ -152,7 +152,7 @@ def test_documents_have_the_properties_of_the_page(section: str, function: str) 
 
 def _public(engine: Engine) -> set[str]:
     """The verbs of an engine, and those of its services with their nouns."""
-    owners = {"": engine, **{f"{noun}.": service for noun, service in vars(engine).items() if isinstance(service, Service)}}
+    owners = {"": engine, **{f"{noun}.": service for noun, service in services(engine).items()}}
     found = {noun + name for noun, owner in owners.items() for name, _ in inspect.getmembers(type(owner), inspect.isfunction)}
     return {name for name in found if "._" not in f".{name}"}
 

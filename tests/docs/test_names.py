@@ -20,7 +20,7 @@ from witnesses import nodes_of
 
 from conductorlite import AsyncEngine, Engine, Run, TaskContext, Workers
 from conductorlite.cli.commands import program
-from conductorlite.engine.config import Service
+from conductorlite.engine.config import services
 
 PACKAGE: Final = ROOT / "conductorlite"
 
@@ -249,8 +249,15 @@ def test_paths_in_code() -> None:
 
 
 def _callables(name: str) -> list[object]:
-    services = [service for service in vars(_engine()).values() if isinstance(service, Service)]
-    owners: list[object] = [importlib.import_module("conductorlite"), Engine, AsyncEngine, Run, TaskContext, Workers, *services]
+    owners: list[object] = [
+        importlib.import_module("conductorlite"),
+        Engine,
+        AsyncEngine,
+        Run,
+        TaskContext,
+        Workers,
+        *services(_engine()).values(),
+    ]
     return [getattr(owner, name) for owner in owners if callable(getattr(owner, name, None))]
 
 

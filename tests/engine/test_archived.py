@@ -22,7 +22,7 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
-from conductorlite.engine.config import Service
+from conductorlite.engine.config import services
 from conductorlite.errors import ExecutionArchived, ExecutionNotFound
 from conductorlite.model.executions import Explanation
 from conductorlite.testing import replay
@@ -72,7 +72,7 @@ DEFINITION: Final = flow(
 def _verbs(kind: type) -> list[str]:
     """The public verbs that are about one execution, by the names of their parameters; those of a service with its noun."""
     with Engine() as plain:
-        nouns = [noun for noun, service in vars(plain).items() if isinstance(service, Service)]
+        nouns = list(services(plain))
     engine = kind()
     owners = {"": engine, **{f"{noun}.": getattr(engine, noun) for noun in nouns}}
     members = ((noun + name, verb) for noun, owner in owners.items() for name, verb in inspect.getmembers(owner, inspect.ismethod))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from conductorlite import AsyncEngine, Engine, Run, VirtualClock, Workers, WorkflowDef
-from conductorlite.engine.config import Service
+from conductorlite.engine.config import services
 from conductorlite.errors import EngineClosed
 from conductorlite.runtime.aio.engine import AsyncRun
 
@@ -96,10 +96,10 @@ def engine(store: Path | None) -> Iterator[Engine]:
 def test_every_verb_is_refused(engine: Engine) -> None:
     """Each method of Engine and of Run, found by looking, without waiting for anything."""
     run = Run(engine, "w")
-    services = {noun: service for noun, service in vars(engine).items() if isinstance(service, Service)}
-    assert services.keys() == {"definitions", "schedules", "events", "tasks", "limits", "payloads", "admin"}
+    nouns = services(engine)
+    assert nouns.keys() == {"definitions", "schedules", "events", "tasks", "limits", "payloads", "admin"}
     asked = {"Engine": (engine, verbs(Engine)), "Run": (run, verbs(Run))}
-    asked |= {noun: (service, verbs(type(service))) for noun, service in services.items()}
+    asked |= {noun: (service, verbs(type(service))) for noun, service in nouns.items()}
     assert {"start", "stop", "close", "__exit__", "settle", "run_forever", "listen"} <= set(asked["Engine"][1])
     assert {"status", "result", "workflow"} <= set(asked["Run"][1])
     names = {f"{kind}.{name}": (owner, name) for kind, (owner, some) in asked.items() for name in some}

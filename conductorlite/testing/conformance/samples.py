@@ -110,7 +110,7 @@ def dump(view: ReadingTransaction) -> dict[str, str]:
         found[f"{workflow_id} tasks"] = [sorted(part.items(), key=lambda item: item[0]) for part in asked]
         found[f"{workflow_id} payloads"] = sorted(view.payloads(workflow_id, digests).items())
         listed = (view.live(workflow_id), view.failed(workflow_id), view.last_attempts(workflow_id))
-        found[f"{workflow_id} last"] = [sorted(rows, key=lambda row: row.ref) for rows in listed]
+        found[f"{workflow_id} last"] = [sorted(rows, key=lambda row: (row.ref, row.attempt)) for rows in listed]
         found[f"{workflow_id} by id"] = [view.task_by_id(task.task_id) for task in attempts]
         found[f"{workflow_id} keys"] = [view.message((workflow_id, ref)) for ref in sorted(refs)]
         found[f"{workflow_id} logs"] = [view.logs(task.task_id) for task in attempts]
