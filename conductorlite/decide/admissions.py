@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import attrs
-
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.endings import fail_workflow, leave_limit
 from conductorlite.decide.operators import begin_retry
@@ -21,6 +19,7 @@ from conductorlite.language.values import to_text
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.definitions import RateLimitPolicy
 from conductorlite.model.limits import OFFER_MS, Terms, workflow_key
+from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
 __all__ = [
@@ -133,7 +132,7 @@ def withdraw(changeset: Changeset) -> None:
     for task in waiting:
         if task.poll_timeout_at is not None:
             changeset.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
-        changeset.put(attrs.evolve(task, limit_key=None, poll_timeout_at=None))
+        changeset.put(changed(task, limit_key=None, poll_timeout_at=None))
         ask_when_resumed(changeset, task)
     for key in keys:
         changeset.give_back(key, [task.task_id for task in waiting if task.limit_key == key], of=key)
@@ -204,10 +203,10 @@ def on_offer_ends(changeset: Changeset, event: Event) -> None:
         if task.poll_timeout_at is not None:
             changeset.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
         changeset.remove_message(task)
-        ask_again(changeset, changeset.node(task), attrs.evolve(task, poll_timeout_at=None), reason=_NOT_TAKEN)
+        ask_again(changeset, changeset.node(task), changed(task, poll_timeout_at=None), reason=_NOT_TAKEN)
     elif changeset.not_taken(task.limit_key, task.task_id, lane_of(changeset, task), of=task.ref):
         changeset.remove_message(task)
-        changeset.put(attrs.evolve(task, status=TaskStatus.PENDING, updated_at=changeset.now), reason=_NOT_TAKEN)
+        changeset.put(changed(task, status=TaskStatus.PENDING, updated_at=changeset.now), reason=_NOT_TAKEN)
     else:
         changeset.reply(event, Outcome.IGNORED, "it has no place in a window")
 

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-import attrs
-
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators import schedule
 from conductorlite.decide.operators.do_while import with_rounds
@@ -27,6 +25,7 @@ from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import EventKind
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import HistoryKind, Task, printed_ref
+from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
 __all__ = [
@@ -297,7 +296,7 @@ def begin_compensation(changeset: Changeset, status: WorkflowStatus) -> bool:
         return False
     following: list[str | None] = [task.ref for task in order[1:]]
     for task, after in zip(order, [*following, None], strict=True):
-        changeset.put(attrs.evolve(task, compensation_next=after))
+        changeset.put(changed(task, compensation_next=after))
     changeset.change(compensating=status, generation=changeset.field("generation") + 1)
     changeset.journal(HistoryKind.COMPENSATION, status, reason=changeset.field("reason"))
     if changeset.status is WorkflowStatus.PAUSED:

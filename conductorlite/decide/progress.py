@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.endings import (
     complete_workflow,
@@ -23,8 +21,9 @@ from conductorlite.decide.operators.do_while import with_rounds
 from conductorlite.decide.operators.join import one_less, pass_over_join
 from conductorlite.decide.operators.scripts import chosen_head
 from conductorlite.model.errors import InvariantBroken
-from conductorlite.model.executions import Task, changed, printed_ref
+from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.policies import jitter, retry_delay
+from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
 
@@ -59,7 +58,7 @@ def schedule_item(
                 changeset.change(skips=changeset.field("skips") - 1)
                 # In a loop its round is known as the newest one by its place.
                 come: dict[str, Any] = {"seq": changeset.next_place(printed)} if place else {"due_at": max(1, changeset.now)}
-                changeset.put(attrs.evolve(existing, **come))
+                changeset.put(changed(existing, **come))
                 changeset.queue.append(("advance", printed))
             return
     if given is not None:
@@ -110,7 +109,7 @@ def _cancel_inside(changeset: Changeset, scope: Task) -> None:
     # Innermost first: a scope counts what is live in it as long as it is live itself.
     for ref in [task.ref for task in sorted(inside, key=lambda task: -len(changeset.node(task).scopes))]:
         task = changeset.known(ref)
-        changeset.put(attrs.evolve(task if task.status.terminal else changeset.cancel(with_rounds(changeset, task)), executed=True))
+        changeset.put(changed(task if task.status.terminal else changeset.cancel(with_rounds(changeset, task)), executed=True))
 
 
 def _successor(changeset: Changeset, node: Node, task: Task) -> str | None:
@@ -140,7 +139,7 @@ def _tolerated(changeset: Changeset, node: Node, task: Task) -> bool:
     """Whether the workflow goes on in spite of a task that failed for good; if not, it is failed here."""
     if node.task.optional:
         if task.status is not TaskStatus.COMPLETED_WITH_ERRORS:
-            changeset.put(attrs.evolve(task, status=TaskStatus.COMPLETED_WITH_ERRORS))
+            changeset.put(changed(task, status=TaskStatus.COMPLETED_WITH_ERRORS))
         return True
     if node.task.permissive:
         changeset.change(permitted_failures=changeset.field("permitted_failures") + 1)
@@ -148,7 +147,7 @@ def _tolerated(changeset: Changeset, node: Node, task: Task) -> bool:
         if owner is not None:
             loop = changeset.known(owner)
             if loop.failed_child is None:
-                changeset.put(attrs.evolve(loop, failed_child=task.reason or f"{task.ref} is {task.status}"))
+                changeset.put(changed(loop, failed_child=task.reason or f"{task.ref} is {task.status}"))
         return True
     status = {
         TaskStatus.CANCELED: WorkflowStatus.TERMINATED,

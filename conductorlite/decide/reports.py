@@ -15,13 +15,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators.worker import ask_again, offer, queue_again
 from conductorlite.model.decisions import Event, EventKind, Outcome
-from conductorlite.model.executions import HistoryKind, Task, changed
+from conductorlite.model.executions import HistoryKind, Task
 from conductorlite.model.limits import task_key
+from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node
 
@@ -113,7 +112,7 @@ def _may_begin(changeset: Changeset, node: Node, task: Task) -> bool:
         return True
     if task.poll_timeout_at is not None:
         changeset.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
-    if ask_again(changeset, node, attrs.evolve(task, poll_timeout_at=None)):
+    if ask_again(changeset, node, changed(task, poll_timeout_at=None)):
         return changeset.begins(key, task.task_id, of=task.ref)
     changeset.remove_message(task)
     return False
@@ -170,7 +169,7 @@ def _handed_over(changeset: Changeset, task: Task, said: dict[str, Any]) -> None
     """The worker has done its part: no worker holds the task, and no sign of life is expected any more."""
     if task.response_timeout_at is not None:
         changeset.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
-    task = changeset.put(attrs.evolve(task, updated_at=changeset.now, lease=0, holder=None, response_timeout_at=None, **said))
+    task = changeset.put(changed(task, updated_at=changeset.now, lease=0, holder=None, response_timeout_at=None, **said))
     _record_report(changeset, task, TaskStatus.COMPLETED)
 
 
@@ -178,7 +177,7 @@ def _not_yet(changeset: Changeset, task: Task, callback_after_ms: int, said: dic
     """IN_PROGRESS: a worker's task goes back into its queue, offered again after the callback; an operator's just goes on."""
     node = changeset.node(task)
     if node.operator:
-        _sign_of_life(changeset, attrs.evolve(task, **said))
+        _sign_of_life(changeset, changed(task, **said))
         _record_report(changeset, changeset.known(task.ref), TaskStatus.IN_PROGRESS)
         return
     if task.response_timeout_at is not None:
@@ -186,7 +185,7 @@ def _not_yet(changeset: Changeset, task: Task, callback_after_ms: int, said: dic
     if task.poll_timeout_at is not None:
         changeset.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
     given = {"updated_at": changeset.now, "lease": 0, "holder": None, "callback_after_ms": callback_after_ms, **said}
-    task = attrs.evolve(task, response_timeout_at=None, poll_timeout_at=None, **given)
+    task = changed(task, response_timeout_at=None, poll_timeout_at=None, **given)
     before = task.status
     task = queue_again(changeset, node, task, callback_after_ms)
     if task.status is before:
@@ -221,7 +220,7 @@ def _sign_of_life(changeset: Changeset, task: Task) -> None:
         at = changeset.now + span if span > 0 else None
         if at is None:  # moved to a definition that has none
             changeset.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
-    task = changeset.put(attrs.evolve(task, updated_at=changeset.now, response_timeout_at=at))
+    task = changeset.put(changed(task, updated_at=changeset.now, response_timeout_at=at))
     if at is not None:
         changeset.set_timer(
             task, EventKind.RESPONSE_TIMEOUT, at, default_ms=changeset.node(task).policy.default_ms("response_timeout_ms")
@@ -272,7 +271,7 @@ def on_give_back(changeset: Changeset, event: Event) -> None:
 
 
 def _offered(changeset: Changeset, task: Task, deaths: int) -> Task:
-    return attrs.evolve(
+    return changed(
         task,
         status=TaskStatus.SCHEDULED,
         lease=0,

@@ -11,8 +11,6 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Any
 
-import attrs
-
 from conductorlite.decide.admissions import reopens
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.endings import leave_limit, set_workflow_timeout, was_compensated
@@ -22,6 +20,7 @@ from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.executions import HistoryKind, Task, printed_ref
+from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
 
@@ -214,7 +213,7 @@ def _wait_again(changeset: Changeset, task: Task, fields: dict[str, Any]) -> Non
         changeset.cancel_timer(f"{EventKind.CONTINUE}:{task.ref}")
         go_on(changeset, task, generation=changeset.field("generation"), succeeded_before=False, **fields)
     else:
-        changeset.put(attrs.evolve(task, updated_at=changeset.now, reason=None, succeeded_before=False, **fields))
+        changeset.put(changed(task, updated_at=changeset.now, reason=None, succeeded_before=False, **fields))
 
 
 def _innermost_first(changeset: Changeset, tasks: list[Task]) -> list[Task]:

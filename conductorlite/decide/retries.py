@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.decide.admissions import reopens
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.endings import set_workflow_timeout, was_compensated
@@ -25,6 +23,7 @@ from conductorlite.decide.sub_workflows import notify_parent
 from conductorlite.model.canonical import EMPTY
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.executions import HistoryKind, Task, printed_ref
+from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
 __all__ = [
@@ -150,7 +149,7 @@ def reopen(changeset: Changeset, tasks: list[Task]) -> None:
         if node.task.type in _IN_PLACE:
             _in_place(changeset, task)
         else:
-            fresh = attrs.evolve(task, first_attempt=task.attempt + 1, first_scheduled_at=changeset.now)
+            fresh = changed(task, first_attempt=task.attempt + 1, first_scheduled_at=changeset.now)
             reschedule(changeset, node, changeset.put(fresh), 0)
 
 
@@ -170,7 +169,7 @@ def go_on(changeset: Changeset, task: Task, **fields: Any) -> Task:
         "succeeded_before": task.succeeded_before or task.executed,
         **fields,
     }
-    row = changeset.put(attrs.evolve(task, **fields), verb=True)
+    row = changeset.put(changed(task, **fields), verb=True)
     return start_deadlines(changeset, changeset.node(row), row)
 
 
@@ -184,7 +183,7 @@ def recount(changeset: Changeset) -> None:
             continue
         node = placed.task
         if node.type == "JOIN" and not task.status.terminal:
-            changeset.put(attrs.evolve(task, waiting=recount_join(changeset, task)))
+            changeset.put(changed(task, waiting=recount_join(changeset, task)))
         if task.executed and not task.status.successful and node.permissive and not node.optional:
             permitted += not (task.status is TaskStatus.CANCELED and _left_behind(changeset, task))
     changeset.change(permitted_failures=permitted)

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators.document import ExpressionContext
 from conductorlite.decide.operators.sub_workflow import child_start
@@ -20,6 +18,7 @@ from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.documents import task_to_json, workflow_to_json
 from conductorlite.model.executions import Task
 from conductorlite.model.policies import derive_id
+from conductorlite.model.records import changed
 from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
@@ -217,12 +216,12 @@ def _whole(changeset: Changeset, status: WorkflowStatus, output: Payload) -> dic
         **{name: changeset.field(name) for name in ("reason", "failed_refs", "failed_task_names", "variables", "last_retried_at")},
     }
     return {
-        **workflow_to_json(attrs.evolve(row, **changes)),
+        **workflow_to_json(changed(row, **changes)),
         "failedTaskId": changeset.field("failed_task_id"),
         "input": changeset.value(row.input),
         "output": changeset.value(output),
         "tasks": [
-            {**task_to_json(attrs.evolve(task, input=EMPTY, output=EMPTY)), "inputData": given, "outputData": put_out}
+            {**task_to_json(changed(task, input=EMPTY, output=EMPTY)), "inputData": given, "outputData": put_out}
             for task, given, put_out in zip(tasks, inputs, outputs, strict=True)
         ],
     }

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
 from conductorlite.decide.changeset.mailboxes import counted
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.endings import fail_workflow, in_seconds
@@ -22,6 +20,7 @@ from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.definitions import TimeoutPolicy, WorkflowTimeoutPolicy
 from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.executions import HistoryKind, Task
+from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
 __all__ = ["on_poll_timeout", "on_response_timeout", "on_task_timeout", "on_total_timeout", "on_wait_ends", "on_workflow_timeout"]
@@ -58,7 +57,7 @@ def _expired(changeset: Changeset, event: Event, deadline: str) -> Task | None:
         return task
     at = changeset.now + left
     moved: dict[str, Any] = {deadline: at}
-    task = changeset.put(attrs.evolve(task, **moved))
+    task = changeset.put(changed(task, **moved))
     changeset.set_timer(task, event.kind, at, default_ms=left)
     name = deadline.removesuffix("_at")
     reason = f"it counts driven time, of which {_seconds(left)} are left"
@@ -78,7 +77,7 @@ def on_poll_timeout(changeset: Changeset, event: Event) -> None:
     """No worker came for the task in time."""
     task = _expired(changeset, event, "poll_timeout_at")
     if task is not None and _waits_for_its_limit(changeset, task):
-        changeset.put(attrs.evolve(task, poll_timeout_at=None))
+        changeset.put(changed(task, poll_timeout_at=None))
     elif task is not None:
         limit = changeset.node(task).policy.poll_timeout_ms
         _apply_policy(
@@ -119,7 +118,7 @@ def on_response_timeout(changeset: Changeset, event: Event) -> None:
     """The worker gave no sign of life in time. What no worker holds has such a deadline from an earlier version: it is void."""
     task = _expired(changeset, event, "response_timeout_at")
     if task is not None and changeset.node(task).operator:
-        changeset.put(attrs.evolve(task, response_timeout_at=None))
+        changeset.put(changed(task, response_timeout_at=None))
     elif task is not None:
         limit = in_seconds(changeset.node(task).policy.response_timeout_ms)
         text = f"responseTimeout: {limit} exceeded for the taskId: {task.task_id} with Task Definition: {task.name}"
@@ -142,7 +141,7 @@ def _apply_policy(changeset: Changeset, task: Task, deadline: str, reason: str) 
     policy = changeset.node(task).policy.timeout_policy
     if policy is TimeoutPolicy.ALERT_ONLY:
         passed: dict[str, Any] = {deadline: None}
-        changeset.put(attrs.evolve(task, **passed))
+        changeset.put(changed(task, **passed))
         changeset.journal(HistoryKind.ALERT, deadline.removesuffix("_at"), ref=task.ref, attempt=task.attempt, reason=reason)
         return
     task = changeset.close(with_rounds(changeset, task), TaskStatus.TIMED_OUT, reason=reason)

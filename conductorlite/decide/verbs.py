@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import attrs
-
 from conductorlite.decide.admissions import begin, withdraw, withdraw_reopening
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.endings import complete_workflow, fail_workflow, set_workflow_timeout
@@ -25,6 +23,7 @@ from conductorlite.decide.sub_workflows import answer_start, notify_parent
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.executions import HistoryKind, printed_ref
+from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import split_ref
 from conductorlite.plan.migration import MigrationPlan, plan_between
@@ -225,7 +224,7 @@ def on_migrate(changeset: Changeset, event: Event) -> None:
         changeset.reply(event, Outcome.CONFLICT, "; ".join(plan.reasons))
         return
     for ref, waiting in plan.waiting.items():
-        changeset.put(attrs.evolve(changeset.known(ref), waiting=waiting))
+        changeset.put(changed(changeset.known(ref), waiting=waiting))
     if refs:
         _rename(changeset, plan, refs)
         _send_on(changeset, events, work, plan.renamed, refs)

@@ -15,6 +15,7 @@ import attrs
 from conductorlite.model.canonical import EMPTY, ExternalPayload, Payload
 from conductorlite.model.executions import HistoryEvent, Task, Workflow
 from conductorlite.model.limits import LimitChange
+from conductorlite.model.records import record
 
 __all__ = [
     "DEADLINES",
@@ -71,6 +72,7 @@ class EventKind(StrEnum):
     CONTINUE = "CONTINUE"
 
 
+@record
 @attrs.frozen(kw_only=True, slots=True)
 class Event:
     """One event in a workflow's inbox. `event_id` is unique in that inbox; a second event with the same id replaces the first.
@@ -116,6 +118,7 @@ def queue_name(task_type: str, domain: str | None = None, owner: str = "") -> st
     return queue_prefix(owner) + (f"{domain}:{task_type}" if domain else task_type)
 
 
+@record
 @attrs.frozen(kw_only=True, slots=True)
 class Message:
     """One task offered to workers in `queue` (see `queue_name`) from `due_at` on; a higher priority (0–99) goes first."""
@@ -177,6 +180,7 @@ class Outcome(StrEnum):
     MISSING = "MISSING"
 
 
+@record
 @attrs.frozen(kw_only=True, slots=True)
 class Reply:
     """The answer to one event: what became of it, and why in words where it was refused."""
@@ -185,6 +189,7 @@ class Reply:
     message: str = ""
 
 
+@record
 @attrs.frozen(kw_only=True, slots=True)
 class Outgoing:
     """The part of a decision that is addressed elsewhere. Backends with one commit write it with the rest; others relay it.
@@ -210,6 +215,7 @@ class Renamed:
     new_base_ref: str
 
 
+@record
 @attrs.frozen(kw_only=True, slots=True)
 class Decision:
     """Everything one turn changes, grouped by where it goes.

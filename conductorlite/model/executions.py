@@ -5,17 +5,15 @@ That is its history, the log lines, polls and reports of workers.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from itertools import repeat
-from operator import attrgetter, call
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 import attrs
 
 from conductorlite.model.canonical import EMPTY, Payload, Revealed
 from conductorlite.model.definitions import LOOP_DELIMITER, Semantics, WorkflowDef
+from conductorlite.model.records import record
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import plain_ms
 
@@ -30,7 +28,6 @@ __all__ = [
     "TaskLog",
     "TaskResult",
     "Workflow",
-    "changed",
     "printed_ref",
 ]
 
@@ -49,6 +46,7 @@ class HistoryKind(StrEnum):
     POSTPONED = "POSTPONED"
 
 
+@record
 @attrs.frozen(kw_only=True, slots=True)
 class HistoryEvent:
     """One line of the journal: at `at`, the workflow or an attempt of `ref` took `status`.
@@ -193,6 +191,7 @@ class _Documents:
         return data
 
 
+@record
 @attrs.frozen(kw_only=True, slots=True)
 class Task(_Documents):
     """One attempt at one node. Instants are epoch ms (0: not yet), spans ms; `input_data` and `output_data` are copies."""
@@ -309,6 +308,7 @@ class Task(_Documents):
 _FAILED: Final = frozenset({TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR, TaskStatus.TIMED_OUT})
 
 
+@record
 @attrs.frozen(kw_only=True, slots=True)
 class Workflow(_Documents):
     """One execution. Instants are epoch ms (0: not yet). `tasks` is filled by `Engine.get`, in order of scheduling."""
@@ -395,31 +395,3 @@ class Workflow(_Documents):
         if not found:
             raise KeyError(ref)
         return found[-1]
-
-
-Row = TypeVar("Row", Task, Workflow)
-
-#: How the cells of a row are read: all at once.
-_CELLS: Final = {kind: tuple(field.name for field in attrs.fields(kind)) for kind in (Task, Workflow)}
-_READ: Final = {kind: attrgetter(*names) for kind, names in _CELLS.items()}
-#: And how they are written, in a row that nobody has seen yet.
-_WRITE: Final = {kind: {name: getattr(kind, name).__set__ for name in names} for kind, names in _CELLS.items()}
-
-_drain: Final = deque[None](maxlen=0).extend
-
-
-def changed(row: Row, **fields: object) -> Row:
-    """`attrs.evolve` of a row, in half its time: every turn copies a few rows, of some forty cells each.
-
-    Raises TypeError for a name that is not a cell's.
-    """
-    kind = type(row)
-    writes = _WRITE[kind]
-    if not fields.keys() <= writes.keys():
-        raise TypeError(f"a {kind.__name__} has no {', '.join(sorted(fields.keys() - writes.keys()))}")
-    # Rows have neither converters nor validators: the cells of a slotted class are all there is to one.
-    copy = object.__new__(kind)
-    _drain(map(call, writes.values(), repeat(copy), _READ[kind](row)))
-    for name, value in fields.items():
-        writes[name](copy, value)
-    return copy

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.decide.changeset.view import Item, View
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import TIMERS, Event, EventKind, Message, Outcome, Reply, queue_name
 from conductorlite.model.executions import Task
+from conductorlite.model.records import changed
 
 __all__ = ["Mailboxes", "counted", "driven_time"]
 
@@ -150,13 +149,13 @@ class Mailboxes(View):
 
     def hold(self, event: Event) -> None:
         """Put a due event back until the workflow is resumed."""
-        self._timers[event.event_id] = attrs.evolve(event, held=True, stored=False)
+        self._timers[event.event_id] = changed(event, held=True, stored=False)
 
     def send_on(self, event: Event, event_id: str, **changes: Any) -> None:
         """Put an event of the own inbox back with changes, under another id if need be; its instant stays."""
         if event_id != event.event_id:
             self.cancel_timer(event.event_id)
-        self._timers[event_id] = attrs.evolve(event, event_id=event_id, stored=False, **changes)
+        self._timers[event_id] = changed(event, event_id=event_id, stored=False, **changes)
 
     def hold_item(self, item: Item) -> None:
         """Keep an entry of the work list until the workflow is resumed."""
@@ -187,7 +186,7 @@ class Mailboxes(View):
         self._release_held = True
         for event_id, event in self._timers.items():
             if event.held:
-                self._timers[event_id] = attrs.evolve(event, held=False, due_at=max(event.due_at, self.clock))
+                self._timers[event_id] = changed(event, held=False, due_at=max(event.due_at, self.clock))
 
     def reply(self, event: Event, outcome: Outcome, message: str = "") -> None:
         """Answer an event."""

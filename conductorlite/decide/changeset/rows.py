@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.decide.changeset.admissions import Admissions
 from conductorlite.model.canonical import EMPTY, Payload, canonical
 from conductorlite.model.decisions import Decision, Event, EventKind, Outgoing, Renamed
 from conductorlite.model.errors import InvariantBroken, PayloadTooLarge
-from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, changed, printed_ref
+from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref
 from conductorlite.model.policies import derive_id
+from conductorlite.model.records import changed
 from conductorlite.model.statuses import (
     TASK_TRANSITIONS,
     TASK_VERB_TRANSITIONS,
@@ -132,7 +131,7 @@ class Changeset(Admissions):
         if status.terminal:
             fields = {**self._drop_timers(task), **fields}
         changes = {**fields, "status": status, "input": self.keep(input), "updated_at": self.now}
-        return self.put(attrs.evolve(task, **{**changes, "start_delay_ms": task.start_delay_ms}))
+        return self.put(changed(task, **{**changes, "start_delay_ms": task.start_delay_ms}))
 
     def create_ended(self, node: Node, iterations: tuple[int, ...], status: TaskStatus, **fields: Any) -> Task:
         """Add an attempt that is over as soon as it is there, and put what follows from it on the work list."""
@@ -233,7 +232,7 @@ class Changeset(Admissions):
                 task = self.cancel(task)
             self.cancel_timer(f"{EventKind.CONTINUE}:{task.ref}")
             if task.live:
-                self.put(attrs.evolve(task, executed=True))
+                self.put(changed(task, executed=True))
         self.drop([self.known(task.ref) for task in tasks])
         if self.field("last_ref") in self._dropped:
             # An execution that fails before anything is scheduled again puts out what the last task left has put out.
@@ -256,7 +255,7 @@ class Changeset(Admissions):
                 live[owner] = live.get(owner, 0) + 1
         for task in rows:
             if task.open != live.get(task.ref, 0):
-                self.put(attrs.evolve(self.known(task.ref), open=live.get(task.ref, 0)))
+                self.put(changed(self.known(task.ref), open=live.get(task.ref, 0)))
         self._open = live.get(None, 0)
 
     def close(
@@ -311,7 +310,7 @@ class Changeset(Admissions):
         if task.limit_key is None:
             return task
         self.give_back(task.limit_key, [task.task_id], of=task.ref)
-        return self.put(attrs.evolve(task, limit_key=None))
+        return self.put(changed(task, limit_key=None))
 
     def take_place_of(self, task: Task) -> None:
         """Take out the PENDING row of the first task, for what it stands for is scheduled now, in its place."""
@@ -348,7 +347,7 @@ class Changeset(Admissions):
         self._leave_queue(task)
         gone: dict[str, Any] = {"lease": 0, "holder": None, **self._drop_timers(task)}
         changes: dict[str, Any] = {"ended_at": self.now, "updated_at": self.now, **gone}
-        return self._leave_limit(self.put(attrs.evolve(task, status=TaskStatus.CANCELED, **changes)))
+        return self._leave_limit(self.put(changed(task, status=TaskStatus.CANCELED, **changes)))
 
     def rename(self, task: Task, new_ref: str, new_base_ref: str) -> None:
         """Give all attempts at a printed reference another name: ids, leases and generations stay, so reports still arrive.
@@ -359,7 +358,7 @@ class Changeset(Admissions):
         node = self.placed(task)
         if task.status is TaskStatus.SCHEDULED and not (node is not None and node.operator):
             self.remove_message(task)
-            self.offer(attrs.evolve(task, ref=new_ref, base_ref=new_base_ref))
+            self.offer(changed(task, ref=new_ref, base_ref=new_base_ref))
         if task.limit_key is not None and not task.status.terminal:
             self.rename_member(task.limit_key, task.task_id, new_ref)
 

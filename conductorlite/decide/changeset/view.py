@@ -16,6 +16,7 @@ from conductorlite.model.canonical import Payload, canonical, parse
 from conductorlite.model.decisions import Embedding, Event, Message, Renamed, Reply
 from conductorlite.model.errors import InvalidInput, InvariantBroken, PayloadLost
 from conductorlite.model.executions import HistoryEvent, Task, Workflow, printed_ref
+from conductorlite.model.records import changed
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.plan.compile import Node, Plan
 
@@ -280,7 +281,7 @@ class View:
             self._cause[name] = entries
             return
         last = self._history[-1]
-        self._history[-1] = attrs.evolve(last, cause=canonical({**parse(last.cause or "{}"), name: entries}))
+        self._history[-1] = changed(last, cause=canonical({**parse(last.cause or "{}"), name: entries}))
 
     def evaluated(self, seed: str, values: Mapping[str, Json], ask: Callable[[], Json]) -> Json:
         """What a script answers that is seeded with `seed`. That a bound ended it is recorded in the journal, and is so again when

@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.decide.changeset.rows import PUT_OFF, Changeset
 from conductorlite.decide.changeset.view import LostInput
 from conductorlite.decide.operators.do_while import next_round, schedule_loop
@@ -37,6 +35,7 @@ from conductorlite.language.values import to_text
 from conductorlite.model.decisions import EventKind
 from conductorlite.model.errors import InvalidExpression, InvalidInput
 from conductorlite.model.executions import Task, printed_ref
+from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
 
@@ -289,7 +288,7 @@ def begin_retry(changeset: Changeset, task: Task) -> None:
     """Begin a retry of an operator whose delay is over, as the row it is."""
     changeset.beginning = task
     try:
-        before = attrs.evolve(task, attempt=task.attempt - 1, task_id=task.retried_task_id or "")
+        before = changed(task, attempt=task.attempt - 1, task_id=task.retried_task_id or "")
         reschedule(changeset, changeset.node(task), before, 0)
     finally:
         changeset.beginning = None

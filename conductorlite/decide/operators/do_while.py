@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators.document import ExpressionContext, loop_output, rendered
 from conductorlite.decide.operators.worker import start_deadlines
@@ -18,6 +16,7 @@ from conductorlite.language.conditions import is_true
 from conductorlite.language.values import MISSING, Json
 from conductorlite.model.errors import ExpressionFailed, InvalidInput
 from conductorlite.model.executions import HistoryKind, Task, printed_ref
+from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node
 
@@ -73,7 +72,7 @@ def next_round(changeset: Changeset, ref: str) -> None:
     if problem is not None:
         _end(changeset, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, problem)
         return
-    changeset.put(attrs.evolve(loop, round=number, output=kept))
+    changeset.put(changed(loop, round=number, output=kept))
     changeset.journal(HistoryKind.ROUND, "IN_PROGRESS", ref=loop.ref, attempt=loop.attempt, number=number)
     _schedule_body(changeset, node, loop, number)
 
@@ -100,7 +99,7 @@ def with_rounds(changeset: Changeset, loop: Task) -> Task:
     if changeset.refusal("task_output", output) is not None:
         changeset.lost = lost
         return loop
-    return changeset.put(attrs.evolve(loop, output=changeset.keep(output)))
+    return changeset.put(changed(loop, output=changeset.keep(output)))
 
 
 def _kept(node: Node, loop: Task) -> int:

@@ -23,14 +23,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import attrs
-
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators.document import rendered
 from conductorlite.decide.operators.worker import start_deadlines
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvalidInput
-from conductorlite.model.executions import Task, changed, printed_ref
+from conductorlite.model.executions import Task, printed_ref
+from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node
 
@@ -100,7 +99,7 @@ def _scheduled(changeset: Changeset, node: Node, join: Task, refs: Sequence[str]
 def schedule_join(changeset: Changeset, node: Node, iterations: tuple[int, ...]) -> None:
     """Create a JOIN that no fork created, and look at once whether it has anything to wait for."""
     join = create_join(changeset, node, iterations, forked=frozenset())
-    join = changeset.put(attrs.evolve(join, seq=changeset.next_place(join.ref)))
+    join = changeset.put(changed(join, seq=changeset.next_place(join.ref)))
     one_less(changeset, join.ref)
 
 
@@ -128,7 +127,7 @@ def create_collecting_join(
     passed = changeset.task(printed_ref(node.ref, iterations)) if retried else None
     if passed is not None:
         # The fork was malformed at first, and nothing joined: what follows has been scheduled.
-        again = attrs.evolve(
+        again = changed(
             passed, status=TaskStatus.IN_PROGRESS, input=given, seq=0, waiting=1, executed=False, succeeded_before=True, ended_at=0
         )
         return start_deadlines(changeset, node, changeset.put(again, verb=True))
@@ -244,7 +243,7 @@ def schedule_branch(changeset: Changeset, ref: str, index: int) -> None:
     if node.join is not None:
         join = changeset.known(printed_ref(node.join, fork.iterations))
         if join.seq == 0:  # a fork that is taken up again may have come this far before
-            changeset.put(attrs.evolve(join, seq=changeset.next_place(join.ref)))
+            changeset.put(changed(join, seq=changeset.next_place(join.ref)))
             one_less(changeset, join.ref)
     changeset.queue.append(("advance", ref))
 

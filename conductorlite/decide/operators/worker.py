@@ -17,14 +17,13 @@ from __future__ import annotations
 
 from typing import Final
 
-import attrs
-
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators.document import rendered
 from conductorlite.model.decisions import EventKind, queue_name
 from conductorlite.model.definitions import TaskType
-from conductorlite.model.executions import Task, changed, printed_ref
+from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.limits import OFFER_MS, task_key
+from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
 
@@ -156,7 +155,7 @@ def queue_again(changeset: Changeset, node: Node, task: Task, delay_ms: int) -> 
     if task.status is TaskStatus.SCHEDULED and status is TaskStatus.PENDING:
         changeset.remove_message(task)
         changeset.cancel_timer(f"{EventKind.OFFER_ENDS}:{task.ref}")
-    task = changeset.put(attrs.evolve(task, status=status, limit_key=limit_key, due_at=changeset.after(delay_ms)))
+    task = changeset.put(changed(task, status=status, limit_key=limit_key, due_at=changeset.after(delay_ms)))
     _queue(changeset, node, task)
     return task
 
@@ -164,7 +163,7 @@ def queue_again(changeset: Changeset, node: Node, task: Task, delay_ms: int) -> 
 def ask_now(changeset: Changeset, node: Node, task: Task) -> None:
     """Have a PENDING task that is due ask for its slot."""
     status, limit_key = _slot(changeset, node, task.task_id, task.ref, task.attempt, 0, lane_of(changeset, task))
-    task = changeset.put(attrs.evolve(task, limit_key=limit_key or task_key(node.task.name)))
+    task = changeset.put(changed(task, limit_key=limit_key or task_key(node.task.name)))
     if status is TaskStatus.SCHEDULED:
         admitted(changeset, task.ref)
 
@@ -224,7 +223,7 @@ def start_deadlines(changeset: Changeset, node: Node, task: Task, previous: Task
     if not any(deadlines.values()):
         return task
     task = changeset.put(
-        attrs.evolve(
+        changed(
             task,
             total_timeout_at=deadlines[EventKind.TOTAL_TIMEOUT],
             timeout_at=deadlines[EventKind.TASK_TIMEOUT],

@@ -11,8 +11,9 @@ import attrs
 from conductorlite.model.canonical import INLINE_LIMIT, Payload
 from conductorlite.model.decisions import Decision, Event, Message, MessageKey, Outgoing, Renamed
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvariantBroken, KeyTaken
-from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, changed
+from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.model.limits import LimitChange
+from conductorlite.model.records import changed
 from conductorlite.store.memory.limits import LimitWrites
 from conductorlite.store.memory.reads import MemoryReads
 from conductorlite.store.memory.rows import Execution, Ordered, Store
