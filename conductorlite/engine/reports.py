@@ -18,7 +18,7 @@ from conductorlite.engine.turn_types import TurnResult
 from conductorlite.engine.turns import Turns
 from conductorlite.engine.uploads import given_path, uploaded
 from conductorlite.language.secrets import Scrubber
-from conductorlite.model.canonical import Payload
+from conductorlite.model.canonical import Document, Payload
 from conductorlite.model.decisions import Decision, Event, EventKind, Outcome
 from conductorlite.model.errors import (
     Conflict,
@@ -204,7 +204,6 @@ class Reports(Part):
         data = {
             "taskId": task.task_id,
             "status": str(result.status),
-            "output": result.output_data,
             "reason": result.reason,
             "traceback": result.traceback,
             "callbackAfterMs": result.callback_after_ms,
@@ -213,7 +212,11 @@ class Reports(Part):
             "merge": merge or None,
         }
         given = {name: value for name, value in data.items() if value is not None}
-        return self._task_event(task, EventKind.REPORT, Payload.of(given, where=f"report on {task.ref!r}"))
+        where = f"report on {task.ref!r}"
+        output = result.output_data
+        if type(output) is not Document:
+            output = Document(Payload.of(output, where=f"{where}.output"))
+        return self._task_event(task, EventKind.REPORT, Payload.around("output", output, given, where=where))
 
     def whole(self, task: Task, result: TaskResult) -> TaskResult:
         """A report with the output that was uploaded for it; on an attempt that has ended, which no one looks at, without any."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import json.encoder
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ __all__ = [
     "INLINE_LIMIT",
     "MAX_DEPTH",
     "MAX_SIZE",
+    "Document",
     "ExternalPayload",
     "Payload",
     "Revealed",
@@ -45,7 +47,18 @@ INLINE_LIMIT: Final = 1024
 #: Types of which every value is JSON, texts up to their surrogates.
 _SCALARS: Final = frozenset({str, int, bool, type(None)})
 
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False).encode
+
+def _encoder() -> Callable[[Any], str]:
+    encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False)
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return encoder.encode
+    # `encode` makes one of these for each value.
+    chunks = make(None, encoder.default, json.encoder.encode_basestring, None, ":", ",", False, False, False)
+    return lambda value: "".join(chunks(value, 0))
+
+
+_encode: Final = _encoder()
 
 
 def canonical(value: Any, *, where: str = "$", bounded: bool = True) -> str:
@@ -119,7 +132,7 @@ def _check(value: Any, where: str, limit: int) -> None:  # noqa: C901 - one loop
 def parse(text: str | bytes, *, where: str = "$") -> Any:
     """Parse JSON text from outside; raises InvalidInput with line and column, also for NaN and over-deep nesting."""
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return _decode(text) if type(text) is str and text[:1] != "\ufeff" else json.loads(text, parse_constant=_no_constant)
     except RecursionError:
         raise InvalidInput(f"{where}: nested deeper than {MAX_DEPTH} levels") from None
     except InvalidInput:
@@ -134,6 +147,10 @@ def parse(text: str | bytes, *, where: str = "$") -> Any:
 
 def _no_constant(name: str) -> Any:
     raise InvalidInput(f"{name} is not a JSON number")
+
+
+_decode: Final = json.JSONDecoder(parse_constant=_no_constant).decode
+_decode_canonical: Final = json.JSONDecoder().raw_decode
 
 
 def digest(text: str) -> str:
@@ -158,7 +175,8 @@ class ExternalPayload:
 def _kept(text: str) -> Any:
     """The document of a text that was canonical when it was kept; raises StorageCorrupt when it is no JSON any more."""
     try:
-        return json.loads(text)
+        value, end = _decode_canonical(text)
+        return value if end == len(text) else json.loads(text)
     except ValueError as error:
         raise StorageCorrupt(f"a stored payload is damaged: {error}") from None
 
@@ -192,9 +210,18 @@ class Payload:
     @classmethod
     def of(cls, value: Any, *, where: str = "$", bounded: bool = True) -> Payload:
         """The payload of a value from outside or computed inside; raises InvalidInput as `canonical` does."""
+        if type(value) is Document:
+            return value.payload
         if value is None or value == {}:
             return EMPTY if value is not None else cls("null")
         return cls(canonical(value, where=where, bounded=bounded))
+
+    @classmethod
+    def around(cls, name: str, document: Document, entries: Mapping[str, Any], *, where: str = "$") -> Payload:
+        """The payload of some entries, at least one, and a document under a name of its own, which is not made JSON again."""
+        payload = cls(f'{canonical(entries, where=where)[:-1]},"{name}":{document.payload.text}}}')
+        payload._value = {**entries, name: document}
+        return payload
 
     @property
     def absent(self) -> bool:
@@ -255,6 +282,16 @@ class Payload:
         if self.text is None:
             return f"Payload(digest={self._digest!r})"
         return f"Payload({self.text if len(self.text) <= 60 else self.text[:57] + '…'!r})"
+
+
+class Document(dict[str, Any]):
+    """The parsed map of a payload, which knows it, and so is made JSON once only. Nobody changes it."""
+
+    __slots__ = ("payload",)
+
+    def __init__(self, payload: Payload) -> None:
+        super().__init__(payload.value)
+        self.payload = payload
 
 
 #: The empty map, which most tasks have as input or output.

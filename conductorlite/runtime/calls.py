@@ -18,7 +18,7 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.engine.reports import RAW_LENGTH, kept_result
-from conductorlite.model.canonical import canonical, parse
+from conductorlite.model.canonical import Document, Payload
 from conductorlite.model.errors import InvalidInput, TaskFailedTerminally
 from conductorlite.model.executions import Task, TaskResult
 from conductorlite.model.statuses import TaskStatus
@@ -189,15 +189,14 @@ def refused(task: Task, result: TaskResult, error: Exception) -> TaskResult:
     return _result(task, TaskStatus.FAILED, reason=said, traceback=trace)
 
 
-def _kept(returned: Any) -> dict[str, Any]:
+def _kept(returned: Any) -> Document:
     """The output that a returned value is; raises InvalidInput when it cannot be made JSON, and what its own methods raise."""
     output = _output(returned)
     try:
-        text = canonical(output, where="output")
+        payload = Payload.of(output, where="output")
     except InvalidInput:  # not JSON as it is: records, dates and enums can be made so
-        text = canonical(_output(plain(returned)), where="output")
-    kept: dict[str, Any] = parse(text)
-    return kept
+        payload = Payload.of(_output(plain(returned)), where="output")
+    return Document(payload)
 
 
 def _output(returned: Any) -> dict[str, Any]:
