@@ -58,7 +58,7 @@ from conductorlite.decide.verbs import (
     on_terminate,
     on_variables,
 )
-from conductorlite.model.decisions import Admission, Decision, Event, EventKind, Outcome
+from conductorlite.model.decisions import Admission, Decision, Event, EventKind, Message, Outcome
 from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.plan.compile import Plan
@@ -124,12 +124,14 @@ def decide(
     environment: Mapping[str, str] = _NOWHERE,
     bounds: Bounds = Bounds(),  # noqa: B008 - frozen
     recorded: Sequence[Admission] | None = None,
+    hand_out: Callable[[Sequence[Message]], Sequence[Event]] | None = None,
 ) -> Decision:
     """Take one turn over events of an execution, in inbox order.
 
     `now` is the raw clock in epoch ms; rows are stamped with the latest of it, the workflow's last change and the events'
     posting, so time never runs back within a workflow. `environment` is what `${NAME}` and `${workflow.env.NAME}` resolve to.
-    `recorded`, when a recorded turn is replayed, is what limits answered in it: they are not asked.
+    `recorded`, when a recorded turn is replayed, is what limits answered in it: they are not asked. `hand_out` is given what the
+    turn puts into queues, and answers with the polls of workers that are free for it: they belong to the turn, as its last events.
     Raises InvariantBroken when a law does not hold, and whatever the reader raises.
     """
     changeset = Changeset(plan, reader, now, environment, bounds, recorded=recorded)
@@ -143,6 +145,10 @@ def decide(
             break
         for one in (*changeset.overtaken(event), event):
             _read(changeset, one)
+            _settle(changeset)
+    if hand_out is not None and not changeset.more:
+        for event in hand_out(changeset.offered()):
+            _read(changeset, event)
             _settle(changeset)
     return changeset.decision()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import attrs
@@ -10,6 +11,7 @@ import attrs
 from conductorlite.decide import decide
 from conductorlite.engine.payloads import TurnMemo
 from conductorlite.engine.reader import Lookups, StoreReader
+from conductorlite.engine.turn_types import Taking
 from conductorlite.model.decisions import Admission, Decision, Event
 from conductorlite.model.errors import (
     ConductorliteError,
@@ -34,6 +36,8 @@ class Turn:
     reader: StoreReader
     events: tuple[Event, ...]
     now: int
+    #: Workers that are free for what the turn offers.
+    taking: Taking | None = None
 
 
 class TurnDecider(Lookups):
@@ -48,23 +52,22 @@ class TurnDecider(Lookups):
         workflow: Workflow,
         events: Sequence[Event],
         *,
-        fresh: bool = False,
         memo: TurnMemo | None = None,
     ) -> Turn:
         """What a turn decides on, for as long as the view is open, or beyond that once its reader has left it.
 
-        A *fresh* workflow is about to be created: an event in an inbox of that id belongs to another one. An event in that of
+        One that is `started` is about to be created: an event in an inbox of that id belongs to another one. An event in that of
         a parked one waits for its release.
         """
         memo = TurnMemo() if memo is None else memo
         now = self.clock.now() if memo.now is None else memo.now
-        due = () if fresh or workflow.parked is not None else self.due(view, workflow, now)
+        due = () if memo.started is not None or workflow.parked is not None else self.due(view, workflow, now)
         ordered = tuple(sorted((*due, *events), key=lambda event: event.order))
         plan = self.plans.plan(view, workflow)
         if plan.foreign:
             self.entering(workflow, ordered, memo)
         reader = StoreReader(self, view, workflow, now, memo)
-        return Turn(plan=plan, reader=reader, events=ordered, now=now)
+        return Turn(plan=plan, reader=reader, events=ordered, now=now, taking=memo.taking)
 
     def decide(self, turn: Turn) -> Decision:
         """Decide, without committing anything; raises InvariantBroken.
@@ -87,14 +90,18 @@ class TurnDecider(Lookups):
         return decision
 
     def _decided(self, turn: Turn) -> Decision:
+        taking, reader = turn.taking, turn.reader
         return decide(
             turn.plan,
-            turn.reader,
+            reader,
             turn.events,
             turn.now,
             environment=self.environment,
             bounds=self.bounds,
             recorded=self.admissions,
+            hand_out=None
+            if taking is None
+            else partial(taking.hand_out, reader.workflow.workflow_id, turn.now, reader.first_offered),
         )
 
     def entering(self, workflow: Workflow, events: Sequence[Event], memo: TurnMemo) -> None:

@@ -24,6 +24,7 @@ from conductorlite.model.executions import PollData, Workflow
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
 
 __all__ = [
+    "POLLS_MS",
     "PollWrite",
     "Polls",
     "checked_domains",
@@ -161,7 +162,7 @@ def _answer(event: Event, answer: Mapping[str, Any], data: Mapping[str, object],
 
 
 #: How long a poll of the same worker for the same type and domain is not written again, ms.
-_INTERVAL: Final = 1_000
+POLLS_MS: Final = 1_000
 
 #: Workers, types and domains that are remembered before all are forgotten.
 _KNOWN: Final = 10_000
@@ -198,7 +199,7 @@ class Polls:
         last = self._written.get(key)
         self._waiting[key] = poll
         # A clock that was set back must not silence a worker until it has caught up.
-        if last is not None and 0 <= poll.last_poll_time - last < _INTERVAL:
+        if last is not None and 0 <= poll.last_poll_time - last < POLLS_MS:
             return ()
         return tuple(self._waiting.values())
 

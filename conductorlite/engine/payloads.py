@@ -19,7 +19,7 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.decide.changeset.barriers import Barriers
-from conductorlite.engine.turn_types import stored_pages
+from conductorlite.engine.turn_types import ExtraWrite, Start, Taking, stored_pages
 from conductorlite.model.canonical import ExternalPayload, Payload, size_of
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import ConductorliteError, InvalidInput, PayloadLost, PayloadUnavailable
@@ -55,15 +55,16 @@ class PayloadsRequired(Exception):
 
 
 class TurnMemo:
-    """What a turn keeps however often it begins again: documents of the payload storage, why others cannot be read, by hash,
-    and what scripts have answered.
+    """What a turn keeps however often it begins again: what was asked for beside its events (see `Turns.run_turn`), documents of
+    the payload storage, why others cannot be read, by hash, and what scripts have answered.
 
     `put` are keys of what it has put there already: a turn that is fenced out need not put it again.
     """
 
-    __slots__ = ("answers", "deaths", "lost", "mark", "now", "payloads", "put", "rehearsals")
+    __slots__ = ("answers", "deaths", "extra_write", "lost", "mark", "now", "payloads", "put", "rehearsals", "started", "taking")
 
-    def __init__(self) -> None:
+    def __init__(self, started: Start | None = None, extra_write: ExtraWrite | None = None, taking: Taking | None = None) -> None:
+        self.started, self.extra_write, self.taking = started, extra_write, taking
         self.payloads: dict[str, Payload] = {}
         self.lost: dict[str, PayloadLost] = {}
         self.put: set[str] = set()

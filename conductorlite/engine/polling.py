@@ -1,14 +1,16 @@
 """Polling: tasks that are offered, handed out under a lease.
 
-What it guarantees. A task is handed to one worker at a time: each is taken in a turn of its own, under the fence of its execution.
+What it guarantees. A task is handed to one worker at a time: it is taken in a turn, under the fence of its execution.
 No task is lost between the commit and the caller: those taken are noted in the commit, and what an error or an interruption kept
 from the caller is given back, at once or with the next poll.
 
-How it works. A poll reads the first messages of its queue that are due, and takes one turn with a POLL event for each. A message
-that another poll was faster with, or that is void, is passed over, and more are read. After the turn the documents of the task are
-fetched and its secrets filled in; a task whose document is lost, or whose secret is not available, fails here, and one whose
-storage cannot be reached goes back for 30 s. A poll is recorded along with a turn; only a poll that found nothing writes it alone.
-An engine's own workers take with a `Hand`, which names the holder that gives the task back if its process dies.
+How it works. A poll reads the first messages of its queue that are due, and takes a turn with a POLL event for each; neighbours
+of one execution share a turn. The turn of a report gives an engine's own free workers what a poll of theirs would find
+(`Taking`). A message that another poll was faster with, or that is void, is passed over, and more are read. After the turn the
+documents of the task are fetched and its secrets filled in; a task whose document is lost, or whose secret is not available,
+fails here, and one whose storage cannot be reached goes back for 30 s. A poll is recorded along with a turn; only a poll that
+found nothing writes it alone. An engine's own workers take with a `Hand`, which names the holder that gives the task back if its
+process dies.
 
 What is not pretty. A lane of a rate limit that was passed over goes on with the next poll of its queue, so a poll may let tasks in
 before it takes one (`_polled`). Where turns and deliveries are not one commit, it also has to deliver that itself.
@@ -18,8 +20,10 @@ Source of the rule: Conductor's `ExecutionService.poll`; a lease and a holder ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import Final
 
 import attrs
@@ -30,8 +34,9 @@ from conductorlite.engine.keys import Polls, PollWrite
 from conductorlite.engine.logs import log_store
 from conductorlite.engine.reports import Reports
 from conductorlite.engine.secrets import Secrecy
-from conductorlite.engine.turn_types import ExtraWrite, new_event
+from conductorlite.engine.turn_types import ExtraWrite, Taking, new_event
 from conductorlite.engine.turns import Turns
+from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Decision, EventKind, Message, Outcome, queue_name
 from conductorlite.model.errors import (
     ConductorliteError,
@@ -184,14 +189,12 @@ class Polling(Part):
                 with self._backend.reading() as view:
                     offered = view.offered(queue, self._clock.now(), limit)
             before = len(taken)
-            for message in offered:
-                if len(taken) == count:
-                    break
-                found = None if message in passed else self.take_message(message, worker_id, extra_write, hand, noted)
-                if found is not None:
-                    taken.append(found)
-                else:
-                    passed.add(message)
+            fresh = [message for message in offered if message not in passed]
+            passed.update(offered)
+            for _, messages in groupby(fresh, key=attrgetter("workflow_id")):
+                if len(taken) < count:
+                    wanted = list(islice(messages, count - len(taken)))
+                    taken += self.take_messages(wanted, worker_id, extra_write, hand, noted)
             if len(taken) == before and len(offered) < limit:
                 break
             # Others poll too, or what is offered is void or of parked executions: look further.
@@ -295,43 +298,73 @@ class Polling(Part):
         noted: list[Task] | None = None,
     ) -> tuple[Task, Workflow] | None:
         """Take one offered task, with its execution's row; None when another poll has it, or it is void and dropped."""
-        now = self._clock.now()
-        said: dict[str, object] = {"workerId": worker_id} if worker_id else {}
-        if hand is not None:
-            said |= {"holder": hand.holding.begin(), "alone": hand.alone}
-        event = attrs.evolve(
-            new_event(message.workflow_id, EventKind.POLL, now, said),
-            ref=message.ref,
-            attempt=message.attempt,
-            generation=message.generation,
-            owner=self._owner,
-        )
+        return next(iter(self.take_messages([message], worker_id, extra_write, hand, noted)), None)
+
+    def take_messages(
+        self,
+        messages: Sequence[Message],
+        worker_id: str | None,
+        extra_write: ExtraWrite | None = None,
+        hand: Hand | None = None,
+        noted: list[Task] | None = None,
+    ) -> list[tuple[Task, Workflow]]:
+        """Take offered tasks of one execution in one turn, as `take_message` does."""
+        workflow_id, now = messages[0].workflow_id, self._clock.now()
 
         def note(tx: WritingTransaction, decision: Decision) -> None:
             if extra_write is not None:
                 extra_write(tx, decision)
+            taking(tx, decision)
             if noted is not None:
-                noted.extend(task for task in decision.updated if _taken_by(message, task))
+                noted.extend(task for task, _ in taking.taken)
 
+        taking = Taking(data=_said(worker_id, hand), owner=self._owner)
+        events = [taking.poll(message, now) for message in messages]
         try:
-            taken = self._turns.run_turn(message.workflow_id, [event], extra_write=note)
+            replies = self._turns.run_turn(workflow_id, events, extra_write=note).replies
         except ExecutionNotFound:
             with self._backend.writing() as tx:
-                tx.discard([message])
-            return None
-        reply = taken.replies.get(event.event_id)
-        if hand is not None and reply is not None and reply.outcome is Outcome.ALONE:
-            hand.passed.append(message)
-        if reply is None or reply.outcome is not Outcome.DONE or taken.decision is None:
-            return None
-        for task in taken.decision.updated:
-            if _taken_by(message, task):
-                return task, taken.decision.workflow
-        return None
+                tx.discard(messages)
+            return []
+        for message, event in zip(messages, events, strict=True):
+            reply = replies.get(event.event_id)
+            if hand is not None and reply is not None and reply.outcome is Outcome.ALONE:
+                hand.passed.append(message)
+        return taking.taken if any(reply.outcome is Outcome.DONE for reply in replies.values()) else []
+
+    # ------------------------------------------------------------------ handed over
+
+    def hand_over(
+        self, free: Mapping[str, int], most: int, again: Iterable[str], polls: Iterable[PollData], worker_id: str, hand: Hand
+    ) -> Taking:
+        """What has a turn give tasks of its execution to an open engine's own workers that are `free`, by queue; see `Taking`.
+
+        `polls` are recorded as if they had polled.
+        """
+        write = PollWrite([one for poll in polls for one in self.polls.noted(poll)])
+        said = _said(worker_id, hand)
+        return Taking(data=said, owner=self._owner, write=write if write.polls else None, free=free, most=most, again=again)
+
+    def received(self, taking: Taking) -> list[Task]:
+        """The tasks that a turn has handed over, with their documents and secrets: for the caller to carry out."""
+        if isinstance(taking.write, PollWrite) and taking.write.written:
+            self.polls.wrote(taking.write.polls)
+        whole: list[Task] = []
+        try:
+            for found in taking.taken:
+                whole += self._handed_whole(found)
+        except BaseException:
+            self.give_up(task for task, _ in taking.taken)
+            raise
+        return whole
 
 
-def _taken_by(message: Message, task: Task) -> bool:
-    return (task.ref, task.attempt) == (message.ref, message.attempt) and task.status is TaskStatus.IN_PROGRESS
+def _said(worker_id: str | None, hand: Hand | None) -> Payload:
+    """What a poll says."""
+    said: dict[str, object] = {"workerId": worker_id} if worker_id else {}
+    if hand is not None:
+        said |= {"holder": hand.holding.begin(), "alone": hand.alone}
+    return Payload.of(said) if said else EMPTY
 
 
 def _same_hand(stored: Task, task: Task) -> bool:

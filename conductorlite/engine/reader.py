@@ -24,7 +24,7 @@ from conductorlite.language.processes import NoHelper, ScriptCut, ScriptTimedOut
 from conductorlite.language.values import Json
 from conductorlite.model.canonical import ExternalPayload, Payload
 from conductorlite.model.clock import Clock, steady
-from conductorlite.model.decisions import Embedding, Event
+from conductorlite.model.decisions import Embedding, Event, Message
 from conductorlite.model.errors import (
     ConductorliteError,
     FencedOut,
@@ -350,6 +350,14 @@ class StoreReader:
     def polls(self, task_type: str) -> Mapping[str, int]:
         """See `Reader.polls`."""
         return self._once(("polls", task_type), lambda view: last_polls(view, task_type))
+
+    def first_offered(self, queue: str, limit: int) -> Sequence[Message] | None:
+        """What a poll of a queue would find first; None for one that has rate limits go on, and finds more than is there yet."""
+
+        def read(view: ReadingTransaction) -> Sequence[Message] | None:
+            return None if view.unpolled(queue) else view.offered(queue, self._now, limit)
+
+        return self._once(("offered", queue, limit), read)
 
     # ------------------------------------------------------------------ definitions and scripts
 

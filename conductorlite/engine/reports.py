@@ -14,7 +14,7 @@ import attrs
 from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.control import refuse_parked
 from conductorlite.engine.secrets import Secrecy
-from conductorlite.engine.turn_types import TurnResult
+from conductorlite.engine.turn_types import Taking, TurnResult
 from conductorlite.engine.turns import Turns
 from conductorlite.engine.uploads import given_path, uploaded
 from conductorlite.language.secrets import Scrubber
@@ -35,7 +35,7 @@ from conductorlite.model.texts import REASON_LENGTH, cut, error_text, printable
 from conductorlite.plan.compile import Node
 from conductorlite.store.ports import WritingTransaction
 
-__all__ = ["RAW_LENGTH", "Reports", "cut_line", "cut_result", "kept_result", "raw_lines"]
+__all__ = ["RAW_LENGTH", "Report", "Reports", "cut_line", "cut_result", "kept_result", "raw_lines"]
 
 #: Longest text that is looked at. What is kept is cut from it after secrets were taken out: a cut could hide one from that.
 RAW_LENGTH: Final = 1_000_000
@@ -120,6 +120,18 @@ def _raw(text: object) -> str | None:
     return None if text is None or text == "" else printable(text, RAW_LENGTH)
 
 
+@attrs.define(slots=True, kw_only=True, eq=False)
+class Report:
+    """A report on a task, made an event, with the lines for its log."""
+
+    task: Task
+    result: TaskResult
+    event: Event
+    lines: list[TaskLog]
+    #: Whether the lines were stored with it.
+    kept: bool = False
+
+
 class Reports(Part):
     """What is reported on a task by those who carry it out."""
 
@@ -162,31 +174,49 @@ class Reports(Part):
 
         `at` (epoch ms) is when the work ended, if that is not now: a deadline between then and now has not been missed.
         """
+        report = self.prepared(task, result, at=at)
+        return self.answered(report, self.taken([report]))
+
+    def prepared(self, task: Task, result: TaskResult, *, at: int | None = None) -> Report:
+        """A report that is ready to be taken; raises InvalidInput and PayloadUnavailable."""
         event = self.report_event(task, result)
         if at is not None and at < event.due_at:
             event = attrs.evolve(event, due_at=at, posted_at=at)
+        return Report(task=task, result=result, event=event, lines=self.lines(task, result.logs))
 
-        lines, kept = self.lines(task, result.logs), False
+    def taken(self, reports: Sequence[Report], taking: Taking | None = None) -> TurnResult:
+        """Take reports on tasks of one execution, each task once, in one turn; `taking` are workers that are free after it.
+
+        Raises as `Turns.run_turn` does; then none of them was taken.
+        """
 
         def keep(tx: WritingTransaction, decision: Decision) -> None:
-            nonlocal kept
-            # A report that is refused or ignored leaves no lines.
-            reply = decision.replies.get(event.event_id)
-            kept = reply is not None and reply.outcome is Outcome.DONE
-            if kept:
-                tx.log(task.workflow_id, lines)
+            for one in reports:
+                # A report that is refused or ignored leaves no lines.
+                reply = decision.replies.get(one.event.event_id)
+                one.kept = reply is not None and reply.outcome is Outcome.DONE
+                if one.kept and one.lines:
+                    tx.log(one.task.workflow_id, one.lines)
 
-        taken = self._turns.run_turn(task.workflow_id, [event], extra_write=keep if lines else None)
+        extra_write = keep if any(one.lines for one in reports) else None
+        events = [one.event for one in reports]
+        workflow_id = reports[0].task.workflow_id
+        taken = self._turns.run_turn(workflow_id, events, extra_write=extra_write, taking=taking)
         if taken.parked is not None:
-            self._turns.hold_inbox(task.workflow_id, [event])
-        reply = taken.replies.get(event.event_id)
+            self._turns.hold_inbox(workflow_id, events)
+        return taken
+
+    def answered(self, report: Report, taken: TurnResult) -> TurnResult:
+        """What became of one of the reports that a turn has taken; raises StaleLease, Conflict, and what keeping its lines does."""
+        task = report.task
+        reply = taken.replies.get(report.event.event_id)
         if reply is not None and reply.outcome is Outcome.STALE:
             raise StaleLease(f"{task.workflow_id}: {reply.message}")
         if reply is not None and reply.outcome is Outcome.CONFLICT:
             raise Conflict(f"{task.workflow_id}: {reply.message}")
-        if lines and not kept and (reply is None or reply.outcome is Outcome.DONE):
-            self.log(task, raw_lines(result.logs))
-        if self._secrecy is not None and result.status.terminal:
+        if report.lines and not report.kept and (reply is None or reply.outcome is Outcome.DONE):
+            self.log(task, raw_lines(report.result.logs))
+        if self._secrecy is not None and report.result.status.terminal:
             self._secrecy.forget(task)
         return taken
 

@@ -5,16 +5,17 @@ Reading what is stored page by page, each in a transaction of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
 import attrs
 
 from conductorlite.model.canonical import EMPTY, Payload
-from conductorlite.model.decisions import Decision, Event, EventKind, Outcome, Reply
+from conductorlite.model.decisions import Decision, Event, EventKind, Message, Outcome, Reply
 from conductorlite.model.definitions import IdempotencyStrategy
 from conductorlite.model.errors import LimitReached
-from conductorlite.model.executions import HistoryEvent, Workflow
+from conductorlite.model.executions import HistoryEvent, Task, Workflow
+from conductorlite.model.statuses import TaskStatus
 from conductorlite.store.ports import Backend, ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import ExecutionFilter
 
@@ -24,6 +25,7 @@ __all__ = [
     "ExtraWrite",
     "Listener",
     "Start",
+    "Taking",
     "TurnResult",
     "execution_pages",
     "new_event",
@@ -78,6 +80,88 @@ def new_event(workflow_id: str, kind: EventKind, now: int, data: Mapping[str, ob
         posted_at=now,
         data=payload,
     )
+
+
+@attrs.define(slots=True, kw_only=True, eq=False)
+class Taking:
+    """What one turn hands to workers: noted in the commit that hands it out, before any caller has it.
+
+    Either the turn's own events are the polls, or workers that are `free` take what it offers (`hand_out`): what a poll at that
+    instant would give them, or less.
+    """
+
+    #: What each poll says, and whose tasks it takes.
+    data: Payload
+    owner: str
+    #: What is written along with it.
+    write: ExtraWrite | None = None
+    #: How many more tasks are taken of each queue, and of all together.
+    free: Mapping[str, int] = attrs.field(factory=dict)
+    most: int = 0
+    #: Queues whose workers are free because of the turn: what was offered there before is looked at too.
+    again: Iterable[str] = ()
+    #: Of the last decision; once the turn has been taken, what was handed out.
+    polls: dict[str, Event] = attrs.field(factory=dict)
+    taken: list[tuple[Task, Workflow]] = attrs.field(factory=list)
+
+    def poll(self, message: Message, now: int) -> Event:
+        """The poll that takes an offered task."""
+        event = Event(
+            workflow_id=message.workflow_id,
+            event_id=f"{EventKind.POLL}@{now}:{message.task_id}",
+            kind=EventKind.POLL,
+            due_at=now,
+            posted_at=now,
+            ref=message.ref,
+            attempt=message.attempt,
+            generation=message.generation,
+            data=self.data,
+            owner=self.owner,
+        )
+        self.polls[message.ref] = event
+        return event
+
+    def hand_out(
+        self, workflow_id: str, now: int, first: Callable[[str, int], Sequence[Message] | None], offered: Iterable[Message]
+    ) -> list[Event]:
+        """The polls of free workers for what an execution offers in a turn at `now`, and has offered before.
+
+        `first` says what a poll of a queue would find without the turn; None: more than it can say.
+        """
+        self.polls, self.taken = {}, []
+        queues: dict[str, list[Message]] = {queue: [] for queue in self.again}
+        for message in offered:
+            if message.due_at <= now and self.free.get(message.queue, 0) > 0:
+                queues.setdefault(message.queue, []).append(message)
+        found: list[Message] = []
+        for queue, messages in queues.items():
+            count = min(self.free.get(queue, 0), self.most - len(found))
+            others = first(queue, count) if count > 0 else None
+            if others is not None:
+                best = sorted((*others, *messages), key=_place)[:count] if messages else others
+                found += [message for message in best if message.workflow_id == workflow_id]
+        return [self.poll(message, now) for message in found]
+
+    def __call__(self, tx: WritingTransaction, decision: Decision) -> None:
+        """Note what the decision hands out, in the write that commits it."""
+        if self.write is not None:
+            self.write(tx, decision)
+        self.taken = [
+            (task, decision.workflow)
+            for rows in (decision.inserted, decision.updated)
+            for task in rows
+            if task.status is TaskStatus.IN_PROGRESS and self._is_taken(task, decision)
+        ]
+
+    def _is_taken(self, task: Task, decision: Decision) -> bool:
+        event = self.polls.get(task.ref)
+        reply = None if event is None or event.attempt != task.attempt else decision.replies.get(event.event_id)
+        return reply is not None and reply.outcome is Outcome.DONE
+
+
+def _place(message: Message) -> tuple[int, int, str, str]:
+    """In which order a queue gives what it has; see `ReadingTransaction.offered`."""
+    return (-message.priority, message.due_at, message.workflow_id, message.ref)
 
 
 class Deadly(Exception):

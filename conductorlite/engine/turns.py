@@ -35,7 +35,7 @@ from conductorlite.engine.logs import log_decision, log_driver, log_listener, lo
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.turn_locks import TurnLock
-from conductorlite.engine.turn_types import Deadly, ExtraWrite, Listener, Start, TurnResult, refuse_rejected
+from conductorlite.engine.turn_types import Deadly, ExtraWrite, Listener, Start, Taking, TurnResult, refuse_rejected
 from conductorlite.language.processes import NoHelper
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model.canonical import Payload
@@ -118,22 +118,29 @@ class Turns(TurnDecider):
     # ------------------------------------------------------------------ taking turns
 
     def run_turn(
-        self, workflow_id: str, events: Sequence[Event] = (), *, started: Start | None = None, extra_write: ExtraWrite | None = None
+        self,
+        workflow_id: str,
+        events: Sequence[Event] = (),
+        *,
+        started: Start | None = None,
+        extra_write: ExtraWrite | None = None,
+        taking: Taking | None = None,
     ) -> TurnResult:
         """Take one turn over what is due and `events`, and the turns that directly follow from it.
 
-        `started` is what a new workflow begins with; `extra_write` writes something more in the same commit. Raises
-        ExecutionNotFound, AlreadyExists, KeyTaken, InvariantBroken (the turn is rolled back and counted) and StorageErrors;
-        then nothing of the turn is stored.
+        `started` is what a new workflow begins with; `extra_write` writes something more in the same commit; `taking` are workers
+        that are free for what the turn offers. Raises ExecutionNotFound, AlreadyExists, KeyTaken, InvariantBroken (the turn is
+        rolled back and counted) and StorageErrors; then nothing of the turn is stored.
         """
-        return self._run_follow_ups(workflow_id, events, self._attempt_turn(workflow_id, events, started, extra_write))
+        return self._run_follow_ups(workflow_id, events, self._attempt_turn(workflow_id, events, started, extra_write, taking))
 
     def start_atomically(self, event: Event, started: Start, extra_write: ExtraWrite) -> TurnResult:
         """Begin an execution in one commit with `extra_write`, or not at all: nothing is tried again, and no event is left behind.
 
         Raises AlreadyExists, KeyTaken, InvariantBroken, StorageErrors, and whatever `extra_write` raises; then nothing is stored.
         """
-        taken = self._decide_and_commit(event.workflow_id, [event], started, extra_write, TurnMemo(), inside=self.read_inside)
+        memo = TurnMemo(started, extra_write)
+        taken = self._decide_and_commit(event.workflow_id, [event], memo, inside=self.read_inside)
         return self._run_follow_ups(event.workflow_id, [event], taken)
 
     def _run_follow_ups(self, workflow_id: str, events: Sequence[Event], taken: TurnResult) -> TurnResult:
@@ -163,17 +170,22 @@ class Turns(TurnDecider):
                 continue  # counted on its own row; the engine that wrote to it is not to blame
 
     def _attempt_turn(
-        self, workflow_id: str, events: Sequence[Event], started: Start | None, extra_write: ExtraWrite | None = None
+        self,
+        workflow_id: str,
+        events: Sequence[Event],
+        started: Start | None,
+        extra_write: ExtraWrite | None = None,
+        taking: Taking | None = None,
     ) -> TurnResult:
         token = self._locking.acquire(workflow_id, events)
         if token is None:
             return self._post_to_inbox(workflow_id, events)
-        memo = TurnMemo()
+        memo = TurnMemo(started, extra_write, taking)
         try:
             for tried in range(_TRIES):
                 try:
                     inside = self.read_inside or tried >= _INSIDE
-                    return self._decide_and_commit(workflow_id, events, started, extra_write, memo, inside=inside)
+                    return self._decide_and_commit(workflow_id, events, memo, inside=inside)
                 except FencedOut:
                     memo.now = None
                 except (KeyTaken, PayloadTooLarge):
@@ -216,19 +228,10 @@ class Turns(TurnDecider):
             self.wake()
         return TurnResult(decision=None, replies={}, posted=True)
 
-    def _decide_and_commit(
-        self,
-        workflow_id: str,
-        events: Sequence[Event],
-        started: Start | None,
-        extra_write: ExtraWrite | None,
-        memo: TurnMemo,
-        *,
-        inside: bool,
-    ) -> TurnResult:
+    def _decide_and_commit(self, workflow_id: str, events: Sequence[Event], memo: TurnMemo, *, inside: bool) -> TurnResult:
         while True:
             try:
-                workflow, decision = self._committed(workflow_id, events, started, extra_write, memo, inside=inside)
+                workflow, decision = self._committed(workflow_id, events, memo, inside=inside)
                 break
             except Deadly as deadly:
                 self._park_deadly(workflow_id, deadly)
@@ -236,7 +239,7 @@ class Turns(TurnDecider):
             except PayloadsRequired as far:
                 self.fetch(memo, far.externals)  # no other process waits for the store meanwhile
             except NoHelper:
-                self._rehearse(workflow_id, events, started, memo)
+                self._rehearse(workflow_id, events, memo)
             finally:
                 self._leaving(memo)
         if memo.deaths and memo.mark is not None and self.marks is not None:
@@ -250,63 +253,57 @@ class Turns(TurnDecider):
         return TurnResult(decision=decision, replies=decision.replies)
 
     def _committed(
-        self,
-        workflow_id: str,
-        events: Sequence[Event],
-        started: Start | None,
-        extra_write: ExtraWrite | None,
-        memo: TurnMemo,
-        *,
-        inside: bool,
+        self, workflow_id: str, events: Sequence[Event], memo: TurnMemo, *, inside: bool
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it, which is committed; raises what `decide` does."""
         if inside:
             with self.backend.writing() as tx:
-                workflow, turn = self._prepared(tx, workflow_id, events, started, memo)
+                workflow, turn = self._prepared(tx, workflow_id, events, memo)
                 decision = None if turn is None else self.decide(turn)
-                refuse_rejected(decision, started)
+                refuse_rejected(decision, memo.started)
                 if decision is not None and not decision.empty:
                     decision = self.store_payloads(decision, memo, tx)
-                    self._apply(tx, decision, started, extra_write)
+                    self._apply(tx, decision, memo)
         else:
-            workflow, decision = self._read_and_decide(workflow_id, events, started, memo)
-            refuse_rejected(decision, started)
+            workflow, decision = self._read_and_decide(workflow_id, events, memo)
+            refuse_rejected(decision, memo.started)
             if decision is not None and not decision.empty:
                 decision = self.store_payloads(decision, memo)
                 with self.backend.writing() as tx:
-                    self._apply(tx, decision, started, extra_write)
+                    self._apply(tx, decision, memo)
         return workflow, decision
 
     def _read_and_decide(
-        self, workflow_id: str, events: Sequence[Event], started: Start | None, memo: TurnMemo, *, rehearsed: bool = False
+        self, workflow_id: str, events: Sequence[Event], memo: TurnMemo, *, rehearsed: bool = False
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it; one that may run scripts, or is rehearsed, in no transaction at all."""
         with self.backend.reading() as view:
-            workflow, turn = self._prepared(view, workflow_id, events, started, memo)
+            workflow, turn = self._prepared(view, workflow_id, events, memo)
             if turn is None or not (turn.plan.foreign or rehearsed):
                 return workflow, None if turn is None else self.decide(turn)
             prefetch(turn.plan, turn.reader, turn.events)
         turn.reader.leave()
         return workflow, self.decide(turn)
 
-    def _rehearse(self, workflow_id: str, events: Sequence[Event], started: Start | None, memo: TurnMemo) -> None:
+    def _rehearse(self, workflow_id: str, events: Sequence[Event], memo: TurnMemo) -> None:
         """Find out what scripts answer in a turn that will be decided inside a transaction, at one instant; raises FencedOut."""
         if memo.rehearsals == _TRIES:
             raise FencedOut(f"{workflow_id}: others were first, {_TRIES} times")
         memo.rehearsals += 1
         memo.now, memo.answers = self.clock.now(), {}
-        self._read_and_decide(workflow_id, events, started, memo, rehearsed=True)
+        self._read_and_decide(workflow_id, events, memo, rehearsed=True)
 
     def _prepared(
-        self, view: ReadingTransaction, workflow_id: str, events: Sequence[Event], started: Start | None, memo: TurnMemo
+        self, view: ReadingTransaction, workflow_id: str, events: Sequence[Event], memo: TurnMemo
     ) -> tuple[Workflow, Turn | None]:
         """The row that was read and the turn over it; None for a parked workflow, which takes no turns."""
+        started = memo.started
         workflow = started.workflow if started is not None else view.workflow(workflow_id) or self._begun(view, workflow_id)
         if workflow is None:
             raise missing(view, workflow_id)
         if workflow.parked is not None and all(event.kind is not EventKind.TERMINATE for event in events):
             return workflow, None
-        return workflow, self.prepare(view, workflow, events, fresh=started is not None, memo=memo)
+        return workflow, self.prepare(view, workflow, events, memo=memo)
 
     def _begun(self, view: ReadingTransaction, workflow_id: str) -> Workflow | None:
         """The row of an execution that a START event of another one brings into being."""
@@ -375,8 +372,8 @@ class Turns(TurnDecider):
             return refuse_start(tx, found, now, problem)
         return refuse_event(tx, found, row, now, self.texts)
 
-    def _apply(self, tx: WritingTransaction, decision: Decision, started: Start | None, extra_write: ExtraWrite | None) -> None:
-        workflow = decision.workflow
+    def _apply(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo) -> None:
+        workflow, started = decision.workflow, memo.started
         if decision.created and workflow.idempotency_key is not None:
             asked = start_event(tx, workflow.workflow_id, self.clock.now()) if started is None else None
             strategy = strategy_of(asked) if started is None else started.strategy
@@ -402,8 +399,9 @@ class Turns(TurnDecider):
         tx.apply(decision)
         if self._ended is not None and workflow.event is not None and workflow.status.terminal:
             self._ended(tx, workflow)
-        if extra_write is not None:
-            extra_write(tx, decision)
+        for write in (memo.extra_write, memo.taking):
+            if write is not None:
+                write(tx, decision)
 
     def _dated_now(self, changes: Sequence[LimitChange]) -> tuple[LimitChange, ...]:
         """Limits as they are at the commit: the write may have waited, and the clock may have jumped meanwhile."""

@@ -8,22 +8,29 @@ its records keep it from being acted upon twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, ParamSpec, TypeVar
 
 from conductorlite.engine.callers import Caller, called_by
+from conductorlite.engine.keys import POLLS_MS
 from conductorlite.engine.logs import log_store
 from conductorlite.engine.polling import Hand
+from conductorlite.engine.turn_types import Taking
 from conductorlite.engine.verbs import Verbs
-from conductorlite.model.decisions import Message, MessageKey
+from conductorlite.model.decisions import Message, MessageKey, queue_name
 from conductorlite.model.errors import InvalidInput, SourceError, StorageError
-from conductorlite.model.executions import Task
+from conductorlite.model.executions import PollData, Task
 from conductorlite.model.texts import type_name
 from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.workshop import Workshop
 from conductorlite.store.ports import EventMessage, EventSource
 
 __all__ = ["HandOut", "MessageSources"]
+
+
+#: Tasks handed over one after another before every worker is asked for in its turn.
+_IN_A_ROW: Final = 64
 
 
 class HandOut:
@@ -39,6 +46,13 @@ class HandOut:
         self._until = 0
         #: What was taken alone.
         self._lone: Task | None = None
+        #: What turns have handed over, to be carried out before anything else is taken.
+        self.handed: deque[tuple[Worker, Task]] = deque()
+        #: How many tasks a turn may hand over at most: none to a caller who may not drive on. In threads, or in the driver's own.
+        self.most = 0
+        self.threads = False
+        self._in_a_row = 0
+        self._noted_at = 0
 
     @property
     def worker_id(self) -> str:
@@ -47,6 +61,7 @@ class HandOut:
 
     def take(self, most: int, *, threads: bool = False) -> list[tuple[Worker, Task]]:
         """Up to `most` tasks for workers that may take one more; with `threads`, as many as there is room for."""
+        self._in_a_row = 0
         if self._lone is not None:
             if any(running.task is self._lone for running in self._workshop):
                 return []
@@ -70,7 +85,7 @@ class HandOut:
         found: list[tuple[Worker, Task]] = []
         workers = list(self._workers)
         limit = self._workers.concurrency
-        room = {kind: self._workshop.room(is_async=kind) for kind in (False, True)} if threads else {}
+        room = self._room(threads=threads)
         for offset in range(len(workers)):
             worker = workers[(self._rotation + offset) % len(workers)]
             own = self._workshop.room_for(worker)
@@ -94,6 +109,60 @@ class HandOut:
                 break
         self._rotation += 1
         return found
+
+    def _room(self, *, threads: bool) -> dict[bool, int]:
+        """How many more functions may run, coroutines or not; one that the driver runs itself takes no room."""
+        return {kind: self._workshop.room(is_async=kind) for kind in (False, True)} if threads else {}
+
+    # ------------------------------------------------------------------ handed over
+
+    def taking(self, tasks: Iterable[Task], ended: Sequence[Worker] = ()) -> Taking | None:
+        """What has a turn that reports on tasks hand others of their execution to workers that are free after it, `ended` included.
+
+        None when nothing is to be handed over: then, and now and then anyway, every worker is asked for in its turn.
+        """
+        workers = list(self._workers)
+        self._in_a_row += 1
+        waits = self.handed or self._waiting or self._lone is not None or (len(workers) > 1 and self._in_a_row > _IN_A_ROW)
+        if not self.most or waits:
+            return None
+        limit, room = self._workers.concurrency, self._room(threads=self.threads)
+        for worker in ended:
+            room[worker.is_async] += 1
+        bounds = [room[kind] for kind in {worker.is_async for worker in workers} if room]
+        if limit is not None:
+            bounds.append(limit - len(self._workshop) + len(ended))
+        most = min((self.most, *bounds))
+        if most <= 0:
+            return None
+        owner, free = self._engine.config.owner, {}
+        for worker in workers:
+            own = self._workshop.room_for(worker)
+            free[queue_name(worker.task_type, worker.domain, owner)] = most if own is None else own + ended.count(worker)
+        hand = Hand(self._engine.core.holding)
+        again = {queue_name(task.task_type, task.domain, owner) for task in tasks}
+        return self._engine.core.polling.hand_over(free, most, again, self._polls(workers), self.worker_id, hand)
+
+    def _polls(self, workers: Iterable[Worker]) -> list[PollData]:
+        """A worker that is free for what a turn offers has polled; it is noted as often as it would be written."""
+        now = self._engine.clock.now()
+        if 0 <= now - self._noted_at < POLLS_MS:
+            return []
+        self._noted_at = now
+        who = self.worker_id
+        return [
+            PollData(queue_name=worker.task_type, domain=worker.domain or None, worker_id=who, last_poll_time=now)
+            for worker in workers
+        ]
+
+    def receive(self, taking: Taking | None) -> None:
+        """Have what a turn has handed over carried out next."""
+        if taking is None or not (taking.taken or taking.write):
+            return
+        owner = self._engine.config.owner
+        served = {queue_name(worker.task_type, worker.domain, owner): worker for worker in self._workers}
+        for task in self._engine.core.polling.received(taking):
+            self.handed.append((served[queue_name(task.task_type, task.domain, owner)], task))
 
     def _keep(self, worker: Worker, hand: Hand) -> None:
         """Note what is to be taken alone. What runs is waited for, but not for longer than a stopping engine would."""

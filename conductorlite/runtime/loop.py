@@ -17,10 +17,11 @@ from conductorlite.engine.logs import log_driver
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import queue_name
 from conductorlite.model.errors import ClockError, ConductorliteError, EngineClosed, NoThread, StorageError
-from conductorlite.model.executions import HistoryEvent, TaskResult, Workflow
+from conductorlite.model.executions import HistoryEvent, Task, TaskResult, Workflow
 from conductorlite.model.schedules import ADDRESS
 from conductorlite.runtime.calls import Deferred, raised
 from conductorlite.runtime.idle import GLANCE_MS
+from conductorlite.runtime.registry import Worker
 from conductorlite.runtime.signals import Leaving
 from conductorlite.runtime.work import Work
 from conductorlite.runtime.workshop import Call
@@ -42,6 +43,9 @@ _SOURCES: Final = "event sources"
 
 #: Where calls that wait for a thread are counted as one piece of work.
 _THREADS: Final = "threads"
+
+#: Reports on tasks of one execution in one turn.
+_REPORTS: Final = 200
 
 #: Offered tasks taken at once.
 _BATCH: Final = 64
@@ -138,8 +142,8 @@ class Driver(Work):
         clock = self._virtual("run")
         self.engine.core.holding.look()
         while True:
-            while until is None or not until():
-                if not self.tick():
+            while self.handing.handed or until is None or not until():
+                if not self.tick(ahead=True):
                     break
             else:
                 return True
@@ -212,6 +216,7 @@ class Driver(Work):
     def _work(self) -> bool:
         """Do what is ready now; whether anything was."""
         self.engine.core.driven.look()
+        self.handing.most, self.handing.threads = _BATCH, True
         busy = self._collect()
         busy = self._beats_due() or busy
         busy = self._take_turn() or busy
@@ -262,13 +267,20 @@ class Driver(Work):
             self.engine.listen(self._note)
         self._handing_out = True  # an execution may end after its task was polled and before its function is among the calls
         try:
-            found = self.handing.take(_BATCH, threads=True)
-            for worker, task in found:
-                with self._waiting_for_a_thread():
-                    self.workshop.dispatch(Call(worker=worker, task=task, beat_at=self._next_beat(worker, task)))
+            handed = self.handing.handed
+            found = bool(handed)
+            while handed:
+                self._begin(*handed.popleft())
+            for worker, task in self.handing.take(_BATCH, threads=True):
+                found = True
+                self._begin(worker, task)
         finally:
             self._handing_out = False
-        return bool(found)
+        return found
+
+    def _begin(self, worker: Worker, task: Task) -> None:
+        with self._waiting_for_a_thread():
+            self.workshop.dispatch(Call(worker=worker, task=task, beat_at=self._next_beat(worker, task)))
 
     @contextmanager
     def _waiting_for_a_thread(self) -> Iterator[None]:
@@ -291,10 +303,25 @@ class Driver(Work):
     def _collect(self) -> bool:
         """Report what finished functions returned. A call whose result cannot be stored yet goes on to count, and to beat."""
         done = self.reports.flush()
+        executions: dict[str, list[Call]] = {}
         for running in self._finished():
+            executions.setdefault(running.task.workflow_id, []).append(running)
+        for calls in executions.values():
+            for some in _batches(calls):
+                done = self._collected(some) or done
+        return done
+
+    def _collected(self, calls: Sequence[Call]) -> bool:
+        """Report what functions returned for one execution: in one turn, and one by one if that cannot be taken."""
+        done = len(calls) > 1 and self.reports.together(calls, _result_of)
+        if done:
+            for running in calls:
+                self.workshop.end(running)
+            return True
+        for running in calls:
             address = running.task.task_id
             try:
-                self.reports.report(running.task, _result_of(running), running.ended_at)
+                self.reports.report(running.task, _result_of(running), running.ended_at, ended=[running.worker])
             except StorageError as error:
                 if not self.outages.failed(error, address):
                     raise
@@ -342,6 +369,11 @@ class Driver(Work):
 
     def _drain(self) -> None:
         """Wait for running functions, extending their leases, up to the workers' drain time; then abandon them."""
+        self.handing.most = 0
+        handed = [task for _, task in self.handing.handed]
+        self.handing.handed.clear()
+        with suppress(StorageError):  # else they are given back when the engine is closed
+            self.engine.core.holding.give_back(handed)
         deadline = self.clock.now() + self.workers.drain_ms
         while (len(self.workshop) or len(self.reports)) and self.clock.now() < deadline:
             seen = self.engine.core.turns.commits
@@ -382,6 +414,11 @@ class Driver(Work):
         if left:
             log_driver("%d results could not be stored before the engine was closed; their tasks are carried out again", left)
         self.workshop.close()
+
+
+def _batches(calls: list[Call]) -> Iterator[list[Call]]:
+    """As many as one turn reports on."""
+    return (calls[first : first + _REPORTS] for first in range(0, len(calls), _REPORTS))
 
 
 def _sign(running: Call) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Final
 
 from conductorlite.engine.logs import about_task
-from conductorlite.engine.turn_types import TurnResult
+from conductorlite.engine.reports import Report
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.decisions import Outcome
 from conductorlite.model.errors import (
@@ -49,8 +49,9 @@ _TRIES: Final = 4
 class Reports:
     """Reports results to an engine. One that cannot be stored at present is not lost: it goes first when it is tried again."""
 
-    def __init__(self, engine: Verbs) -> None:
+    def __init__(self, engine: Verbs, handing: HandOut) -> None:
         self._engine = engine
+        self._handing = handing
         #: Results, and lines for the logs of tasks.
         self._in_hand: deque[tuple[Task, TaskResult | str, int, bool]] = deque()
 
@@ -91,29 +92,60 @@ class Reports:
             self._in_hand.popleft()
         return found
 
-    def report(self, task: Task, result: TaskResult, at: int | None, *, lost: bool = False) -> None:
+    def report(self, task: Task, result: TaskResult, at: int | None, *, lost: bool = False, ended: Sequence[Worker] = ()) -> None:
         """Report one result of a function that ended at an instant (epoch ms); one that the engine refuses for good is dropped.
 
-        Raises StorageErrors: then it is to be kept.
+        `ended` are workers that are free when it is reported. Raises StorageErrors: then it is to be kept.
         """
         try:
-            taken = self._reported(task, result, at)
-            ignored = [reply.message for reply in taken.replies.values() if reply.outcome is Outcome.IGNORED]
-            if ignored and not lost:
-                about_task(task, f"its report comes too late and is dropped: {ignored[0]}")
+            self._tried(task, result, at, lost=lost, ended=ended)
         except (Conflict, InvariantBroken, NotFound) as error:
-            # The lease is another worker's, or the execution was removed while the function ran.
-            if not lost:
-                about_task(task, f"its report is dropped: {error}")
+            _dropped(task, error, lost=lost)
         except InvalidInput as error:
             with suppress(Conflict, InvariantBroken, NotFound):
                 self._engine.core.reports.report(task, refused(task, result, error), at=at)
 
-    def _reported(self, task: Task, result: TaskResult, at: int | None) -> TurnResult:
+    def _tried(self, task: Task, result: TaskResult, at: int | None, *, lost: bool, ended: Sequence[Worker]) -> None:
         for _ in range(_TRIES - 1):
             with suppress(InvariantBroken):
-                return self._engine.core.reports.report(task, result, at=at)
-        return self._engine.core.reports.report(task, result, at=at)
+                return self._taken([self._engine.core.reports.prepared(task, result, at=at)], lost=lost, ended=ended)
+        return self._taken([self._engine.core.reports.prepared(task, result, at=at)], lost=lost, ended=ended)
+
+    def together(self, calls: Sequence[Call], result: Callable[[Call], TaskResult]) -> bool:
+        """Report what several calls of one execution have returned in one turn; False when they are to be reported one by one."""
+        reports = self._engine.core.reports
+        try:
+            found = [reports.prepared(running.task, result(running), at=running.ended_at) for running in calls]
+            self._taken(found, ended=[running.worker for running in calls])
+        except EngineClosed:
+            raise
+        except ConductorliteError:
+            return False
+        return True
+
+    def _taken(self, found: Sequence[Report], *, lost: bool = False, ended: Sequence[Worker] = ()) -> None:
+        taking = self._handing.taking([one.task for one in found], ended)
+        try:
+            taken = self._engine.core.reports.taken(found, taking)
+        except BaseException:
+            if taking is not None and taking.taken:
+                self._engine.core.polling.give_up(task for task, _ in taking.taken)
+            raise
+        self._handing.receive(taking)
+        for one in found:
+            reply = taken.replies.get(one.event.event_id)
+            if reply is not None and reply.outcome is Outcome.IGNORED and not lost:
+                about_task(one.task, f"its report comes too late and is dropped: {reply.message}")
+            try:
+                self._engine.core.reports.answered(one, taken)
+            except (Conflict, NotFound) as error:
+                _dropped(one.task, error, lost=lost)
+
+
+def _dropped(task: Task, error: ConductorliteError, *, lost: bool) -> None:
+    # The lease is another worker's, or the execution was removed while the function ran.
+    if not lost:
+        about_task(task, f"its report is dropped: {error}")
 
 
 #: Deliveries carried out in one write.
@@ -141,7 +173,7 @@ class Work:
         self.waiting = WaitGraph(engine, self.workers, self.workshop)
         self.handing = HandOut(engine, self.workers, self.workshop)
         self.outages = Outages(engine.clock)
-        self.reports = Reports(engine)
+        self.reports = Reports(engine, self.handing)
         self.listening = MessageSources(engine, sources)
         self._timeline: list[tuple[int, int, Call]] = []
         self._order = itertools.count()
@@ -170,6 +202,7 @@ class Work:
         """Set right what an interruption has left; raises StorageErrors."""
         self.outages.patient = False
         self._handing_out = False
+        self.handing.handed.clear()
         self.workshop.recover()
         in_hand = [*(running.task for running in self.workshop), *self.reports.tasks()]
         self.engine.core.holding.give_back_all_but({(task.task_id, task.lease) for task in in_hand})
@@ -180,11 +213,13 @@ class Work:
 
     # ------------------------------------------------------------------ one unit of work
 
-    def tick(self) -> bool:
+    def tick(self, *, ahead: bool = False) -> bool:
         """Do one unit of what is ready now: a turn, a message, a report, or one worker call; False when nothing is ready.
 
-        What has changed is indexed when nothing else is ready, and else at every so many units.
+        What has changed is indexed when nothing else is ready, and else at every so many units. When one unit more will follow
+        (`ahead`), the turn of a report may hand over the task of the next call.
         """
+        self.handing.most, self.handing.threads = int(ahead), False
         self.engine.core.driven.look()
         if self.reports.flush() or (self._feeds() and self._feed()):
             return True
@@ -203,7 +238,7 @@ class Work:
     def settle(self) -> int:
         """Do all that is ready now; returns how many units that was."""
         units = 0
-        while self.tick():
+        while self.tick(ahead=True):
             units += 1
         return units
 
@@ -252,7 +287,8 @@ class Work:
     def _run_one(self) -> bool:
         """Take and run one offered task in this thread; one that fails before it is handed out counts: another may follow."""
         seen = self.engine.core.turns.commits
-        for worker, task in self.handing.take(1):
+        handed = self.handing.handed
+        for worker, task in [handed.popleft()] if handed else self.handing.take(1):
             self._run_inline(worker, task)
             return True
         return self.engine.core.turns.commits != seen

@@ -111,8 +111,12 @@ class Mailboxes(View):
     def remove_message(self, task: Task) -> None:
         """Take a task out of its queue."""
         key = (task.workflow_id, task.ref)
-        if self._put.pop(key, None) is None:
+        if self._put.pop(key, None) is None or (task.ref, task.attempt) not in self._inserted:
             self._removed[key] = None
+
+    def offered(self) -> tuple[Message, ...]:
+        """What the turn has put into queues so far."""
+        return tuple(self._put.values())
 
     def drop_message(self, ref: str) -> None:
         """Take a leftover message out of its queue."""

@@ -66,8 +66,6 @@ class Changeset(Admissions):
         """Have the next line of the journal record what led to it; what the turn does by itself has no cause."""
         used = self._cause.get("used")
         self._cause = {} if cause is None else cause
-        if cause is not None and self._history:
-            cause["same"] = True
         if used is not None:
             self._cause["used"] = used
 

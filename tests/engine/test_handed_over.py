@@ -1,0 +1,317 @@
+"""Many events in one turn: what workers report, and what they take next, belong to one commit, and nobody can see it.
+
+Whether a life is lived event by event or in groups, its record is the same, byte for byte. What a turn hands over is what a poll at
+that instant would give, or nothing; and it is committed before any worker runs.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import pytest
+from engine_kit import T0, Bench, flow, fork, join, rounds, simple, task_def
+
+from conductorlite import (
+    Engine,
+    EngineConfig,
+    Task,
+    TaskContext,
+    TaskResult,
+    TaskStatus,
+    VirtualClock,
+    Workers,
+    WorkflowDef,
+    WorkflowTask,
+)
+from conductorlite.engine.turn_types import Taking
+from conductorlite.model.canonical import Payload, canonical
+from conductorlite.model.decisions import Event, Message
+from conductorlite.model.errors import AlreadyExists, StorageError
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.testing.faults import FaultyBackend
+
+LIFE = flow(
+    fork("f", [simple("a"), simple("b")], [simple("c", {"retry_count": 1, "retry_delay_s": 0})], [rounds("l", [simple("d")])]),
+    join("j", "b", "c", "l"),
+    simple("e"),
+)
+
+
+def chain(length: int, name: str = "chain", task_type: str = "step") -> WorkflowDef:
+    """Tasks of one type, one after another."""
+    return WorkflowDef.from_json(
+        {"name": name, "tasks": [{"name": task_type, "taskReferenceName": f"t{i}", "type": "SIMPLE"} for i in range(length)]}
+    )
+
+
+def nothing() -> None:
+    """A worker that puts out nothing."""
+
+
+class Tape:
+    """One execution whose every event is written down, and what is offered of it."""
+
+    def __init__(self, seed: int) -> None:
+        self.engine = Engine(clock=VirtualClock(T0), config=EngineConfig(ids=lambda: "w"))
+        self.engine.start(LIFE)
+        self.drawn = random.Random(seed)
+        self.events: list[Event] = []
+
+    def lived(self) -> bytes:
+        """Live it event by event, in an order drawn by chance; its record."""
+        held: list[Task] = []
+        while True:
+            with self.engine.backend.reading() as view:
+                offered = [message for queue in view.queue_sizes() for message in view.offered(queue, self.engine.clock.now(), 9)]
+            if not offered and not held:
+                return record(self.engine)
+            if offered and (not held or self.drawn.random() < 0.5):
+                held.append(self._poll(self.drawn.choice(offered)))
+            else:
+                self._report(held.pop(self.drawn.randrange(len(held))))
+
+    def _poll(self, message: Message) -> Task:
+        self._take(poll_of(message))
+        return next(task for task in self.engine.get("w").tasks if task.ref == message.ref and not task.status.terminal)
+
+    def _report(self, task: Task) -> None:
+        status = TaskStatus.FAILED if task.ref == "c" and task.attempt == 0 else TaskStatus.COMPLETED
+        result = TaskResult(workflow_id="w", task_id=task.task_id, status=status, output_data={"x": task.ref}, lease=task.lease)
+        self._take(self.engine.core.reports.prepared(task, result).event)
+
+    def _take(self, event: Event) -> None:
+        self.events.append(event)
+        self.engine.core.turns.run_turn("w", [event])
+
+
+def poll_of(message: Message) -> Event:
+    """The poll that takes a message."""
+    return Taking(data=Payload.of({"workerId": "v"}), owner="").poll(message, T0)
+
+
+def record(engine: Engine, workflow_id: str = "w") -> bytes:
+    """All that can be exported of an execution."""
+    return canonical(engine.admin.export(workflow_id)).encode()
+
+
+def grouped(events: Sequence[Event], drawn: random.Random) -> Iterator[list[Event]]:
+    """Consecutive events in groups of any size."""
+    rest = list(events)
+    while rest:
+        size = drawn.randint(1, 6)
+        yield rest[:size]
+        rest = rest[size:]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_groups_of_events_leave_the_same_record(seed: int) -> None:
+    """One sequence of events, taken one by one or in groups drawn by chance, gives the same bytes."""
+    tape = Tape(seed)
+    expected = tape.lived()
+    for number in range(4):
+        with Engine(clock=VirtualClock(T0), config=EngineConfig(ids=lambda: "w")) as engine:
+            engine.start(LIFE)
+            for group in grouped(tape.events, random.Random(seed * 100 + number)):
+                engine.core.turns.run_turn("w", group)
+            assert record(engine) == expected
+            assert engine.admin.check() == []
+
+
+# -- what is handed over is what a poll would give ---------------------------------------------------------------------
+
+
+def crowd(engine: Engine) -> list[str]:
+    """Executions of all kinds that wait for workers of one type: priorities, a domain, limits, pause, retries, forks."""
+    limited = task_def("limited", concurrent_exec_limit=1, retry_count=1, retry_delay_s=0)
+    rated = task_def("rated", rate_limit_per_frequency=2, rate_limit_frequency_s=1)
+    mixed = flow(simple("limited", {"concurrent_exec_limit": 1}), simple("rated"), simple("step"), name="mixed")
+    engine.register(
+        limited,
+        rated,
+        chain(4),
+        mixed,
+        flow(fork("f", [simple("step")], [simple("rated")]), join("j", "step", "rated"), name="wide"),
+    )
+    started = [
+        engine.start("chain", workflow_id="low"),
+        engine.start("mixed", workflow_id="mixed"),
+        engine.start("chain", workflow_id="high", priority=9),
+        engine.start("chain", workflow_id="domain", task_to_domain={"step": "east"}),
+        engine.start("wide", workflow_id="wide"),
+        engine.start("mixed", workflow_id="late", priority=3),
+    ]
+    return [run.workflow_id for run in started]
+
+
+def driven(*, ahead: bool, types: Sequence[str]) -> tuple[list[str], dict[str, bytes], int]:
+    """Who was called, in order, what can be exported, and how many commits it took: with turns that hand over, or without."""
+    called: list[str] = []
+    workers = Workers()
+
+    def work(context: TaskContext) -> None:
+        called.append(f"{context.task.workflow_id}:{context.task.ref}")
+        if context.task.task_type == "limited" and context.task.attempt == 0:
+            raise ValueError("once")
+
+    for task_type in types:
+        workers.task(task_type)(work)
+    workers.task("step", domain="east")(work)
+    backend = MemoryBackend()
+    with Engine(backend, workers=workers, clock=VirtualClock(T0)) as engine:
+        ids = crowd(engine)
+        while True:
+            if ahead:
+                engine.settle()
+            else:
+                while engine.tick():
+                    continue
+            at = engine.driver.next_instant(idle=True)
+            if at is None:
+                break
+            engine.clock.move_to(at)  # type: ignore[attr-defined]
+        assert engine.admin.check() == []
+        assert {engine.status(one).value for one in ids} == {"COMPLETED"}
+        return called, {one: record(engine, one) for one in ids}, backend.commits()
+
+
+def test_who_is_called_is_who_a_poll_would_find() -> None:
+    """Order of calls and every record are as if each task were polled for: priority, age, domain, limits, windows, retries."""
+    called, records, commits = driven(ahead=True, types=("step", "limited", "rated"))
+    polled, expected, before = driven(ahead=False, types=("step", "limited", "rated"))
+    assert sorted(called) == sorted(polled)
+    assert records == expected
+    assert commits < before
+
+
+def test_of_one_type_the_order_is_that_of_polls() -> None:
+    """Of two that wait the older is called first, also when a turn could hand over its own execution's next task."""
+    called: list[str] = []
+    workers = Workers()
+
+    @workers.task("step")
+    def step(context: TaskContext) -> None:
+        called.append(f"{context.task.workflow_id}:{context.task.ref}")
+
+    orders = []
+    for ahead in (True, False):
+        called.clear()
+        with Engine(workers=workers, clock=VirtualClock(T0)) as engine:
+            engine.register(chain(3))
+            for name, priority in (("x", 0), ("y", 5), ("z", 0)):
+                engine.start("chain", workflow_id=name, priority=priority)
+                engine.clock.move_to(engine.clock.now() + 1)  # type: ignore[attr-defined]
+            while engine.settle() if ahead else engine.tick():
+                continue
+        orders.append(list(called))
+    assert orders[0] == orders[1]
+    assert orders[0] == ["y:t0", "y:t1", "y:t2", "x:t0", "z:t0", "x:t1", "x:t2", "z:t1", "z:t2"]
+
+
+def test_a_chain_takes_one_commit_a_step() -> None:
+    """The start, the first poll, and one commit a task."""
+    workers = Workers()
+    workers.task("step")(nothing)
+    backend = MemoryBackend()
+    with Engine(backend, workers=workers, clock=VirtualClock(T0)) as engine:
+        engine.register(chain(10))
+        engine.start("chain")
+        engine.run_until_idle()
+        before = backend.commits()
+        engine.start("chain")
+        engine.run_until_idle()
+        assert backend.commits() - before == 12
+
+
+def test_a_single_step_hands_nothing_over(bench: Bench) -> None:
+    """After `tick` nobody may drive on: what a report offers waits in its queue."""
+    bench.engine.workers.task("step")(nothing)
+    bench.start(chain(3))
+    while bench.task("t0").status is not TaskStatus.COMPLETED:
+        assert bench.engine.tick()
+    assert bench.statuses() == {"t0": "COMPLETED", "t1": "SCHEDULED"}
+
+
+def test_what_is_handed_over_and_not_carried_out_is_given_back(bench: Bench) -> None:
+    """A driver that is interrupted has its next task already: the one who drives next offers it again."""
+    failing = [True]
+
+    @bench.engine.workers.task("step")
+    def interrupted() -> None:
+        if bench.task("t0").status is TaskStatus.COMPLETED and failing.pop():
+            raise KeyboardInterrupt
+
+    bench.start(chain(3))
+    with pytest.raises(KeyboardInterrupt):
+        bench.engine.settle()
+    assert bench.task("t1").status is TaskStatus.SCHEDULED
+    failing.append(False)
+    failing.append(False)
+    bench.engine.settle()
+    assert bench.status_of_workflow().value == "COMPLETED"
+
+
+def test_no_worker_runs_before_its_lease_is_committed() -> None:
+    """Whichever write fails: a function that is called holds the lease that is stored, and all ends well."""
+    workers = Workers()
+    leases: list[tuple[TaskStatus, int, int]] = []
+
+    @workers.task("step")
+    def step(context: TaskContext) -> None:
+        (held,) = [task for task in engine.get(context.task.workflow_id).tasks if task.task_id == context.task.task_id]
+        leases.append((held.status, held.lease, context.task.lease))
+
+    writes, number = 2, 1
+    while number <= writes:
+        backend = FaultyBackend(MemoryBackend(), fail_before=number)
+        with Engine(backend, workers=workers, clock=VirtualClock(T0)) as engine:
+            for _ in range(3):
+                with suppress(StorageError):
+                    with suppress(AlreadyExists):
+                        engine.start(chain(3), workflow_id="w")
+                    engine.settle()
+            assert engine.status("w").value == "COMPLETED"
+            assert engine.admin.check() == []
+        writes, number = backend.writes, number + 1
+    assert {(status, stored == held) for status, stored, held in leases} == {(TaskStatus.IN_PROGRESS, True)}
+
+
+# -- reports together --------------------------------------------------------------------------------------------------
+
+
+def test_a_bad_report_among_many_refuses_itself_only(bench: Bench) -> None:
+    """One whose lease is another's now is refused, the others of its turn are taken."""
+    bench.start(flow(fork("f", [simple("a")], [simple("b")], [simple("c")]), join("j", "a", "b", "c")))
+    held = [bench.take(name) for name in "abc"]
+    reports = bench.engine.core.reports
+    results = [
+        TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, status=TaskStatus.COMPLETED, lease=lease)
+        for task, lease in zip(held, (held[0].lease, held[1].lease - 1, held[2].lease), strict=True)
+    ]
+    found = [reports.prepared(task, result) for task, result in zip(held, results, strict=True)]
+    taken = reports.taken(found)
+    outcomes = [str(taken.replies[one.event.event_id].outcome) for one in found]
+    assert outcomes == ["DONE", "STALE", "DONE"]
+    assert bench.statuses()["b"] == "IN_PROGRESS"
+    bench.report(held[1])
+    assert bench.status_of_workflow().value == "COMPLETED"
+
+
+def test_what_functions_returned_together_is_one_turn() -> None:
+    """Functions of one execution that end at the same time are reported in a few turns, and each once."""
+    workers = Workers(concurrency=16)
+    workers.task("step")(nothing)
+    backend = MemoryBackend()
+    branches = [[WorkflowTask(name="step", task_reference_name=f"t{i}")] for i in range(64)]
+    definition = flow(fork("f", *branches), join("j", *(f"t{i}" for i in range(64))))
+    with Engine(backend, workers=workers) as engine:
+        run = engine.start(definition)
+        before = backend.commits()
+        run.result(timeout="20s")
+        assert backend.commits() - before < 128
+        assert [line.status for line in engine.history(run.workflow_id) if line.ref == "t7"] == [
+            "SCHEDULED",
+            "IN_PROGRESS",
+            "COMPLETED",
+        ]
