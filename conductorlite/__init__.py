@@ -9,6 +9,7 @@ from conductorlite.decide.changeset.view import Bounds
 from conductorlite.engine.config import EngineConfig
 from conductorlite.errors import ResultTimeout, WorkflowFailed
 from conductorlite.ext.secrets import EnvironmentSecrets
+from conductorlite.flows import flow, task
 from conductorlite.model.clock import Clock, SystemClock, VirtualClock
 from conductorlite.model.definitions import (
     IdempotencyStrategy,
@@ -89,7 +90,9 @@ __all__ = [
     "WorkflowTimeoutPolicy",
     "current_task",
     "diff",
+    "flow",
     "mermaid",
+    "task",
     "validate",
     "validate_event_handler",
     "validate_task_def",

@@ -4,6 +4,7 @@ The tree::
 
     ConductorliteError
      ├── InvalidDefinition            a definition has errors; .problems lists all of them
+     ├── BuildError                   a flow cannot be built; the message says what to write instead
      ├── InvalidInput (ValueError)    a value cannot be kept as JSON, or an argument is out of range
      │    └── PayloadTooLarge         an input or output is larger than the hard barrier allows
      │    └── InvalidQuery            a search cannot be understood; .position says where
@@ -54,6 +55,7 @@ import attrs
 
 from conductorlite.model.errors import (
     AlreadyExists,
+    BuildError,
     ClockError,
     ConductorliteError,
     Conflict,
@@ -99,6 +101,7 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
 __all__ = [
     "AlreadyExists",
+    "BuildError",
     "ClockError",
     "ConductorliteError",
     "Conflict",

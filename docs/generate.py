@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_overloads
 
 import attrs
 
@@ -478,7 +478,8 @@ def _paragraphs(doc: str | None) -> str:
 
 def _signature(function: Callable[..., Any]) -> str:
     """The signature as it is written, one parameter a line when it is long: the same on every version of Python."""
-    signature = inspect.signature(function)
+    # A verb with overloads is shown as the one that takes a name or a definition: its last.
+    signature = inspect.signature([function, *get_overloads(inspect.unwrap(function))][-1])
     parts: list[str] = []
     starred = False
     for parameter in list(signature.parameters.values())[1:]:

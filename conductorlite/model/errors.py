@@ -9,6 +9,7 @@ import attrs
 
 __all__ = [
     "AlreadyExists",
+    "BuildError",
     "ClockError",
     "ConductorliteError",
     "Conflict",
@@ -84,6 +85,10 @@ class InvalidDefinition(ConductorliteError):
         lines = [f"  {problem}" for problem in self.problems]
         count = len(self.problems)
         super().__init__("\n".join([f"{count} problem{'s' if count != 1 else ''}:", *lines]))
+
+
+class BuildError(ConductorliteError):
+    """A flow cannot be built: what its function says has no meaning for references. The message says what to write instead."""
 
 
 class InvalidInput(ConductorliteError, ValueError):

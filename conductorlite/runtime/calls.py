@@ -131,8 +131,8 @@ async def call_async(worker: Worker, context: TaskContext) -> TaskResult | Defer
 def _arguments(worker: Worker, context: TaskContext) -> dict[str, Any] | TaskResult:
     """Keyword arguments, or the report of what is wrong with the input: trying again would not repair it."""
     task = context.task
-    given = task.input_data
     takes = worker.signature
+    given = takes.named(task.input_data)
     missing = sorted(takes.required - given.keys())
     if missing:
         names = ", ".join(repr(name) for name in missing)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from conductorlite.engine.callers import Caller, caller_of, refuse_callers
 from conductorlite.engine.config import EngineConfig
@@ -29,11 +29,15 @@ from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import Span, to_span
 from conductorlite.plan.names import unserved, worker_types
 from conductorlite.runtime.loop import Driver
-from conductorlite.runtime.registry import Workers
+from conductorlite.runtime.registry import HasWorkers, Workers
 from conductorlite.runtime.signals import Leaving, failed, late, passes
 from conductorlite.store.ports import Backend, IndexDAO, PayloadStorage, SecretProvider
 
-__all__ = ["Engine", "Notices", "Run"]
+__all__ = ["Engine", "Notices", "Run", "Startable"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
 class Notices:
@@ -68,13 +72,32 @@ class Notices:
             self._wanted.clear()
 
 
-class Run:
+class Startable(Protocol[P, R_co]):
+    """A flow: what `Engine.start` takes besides a name or a definition."""
+
+    @property
+    def workers(self) -> Workers:
+        """Those who carry out its tasks."""
+
+    @property
+    def definitions(self) -> Sequence[WorkflowDef]:
+        """What is to be registered before it starts."""
+
+    def starting(self, *args: P.args, **kwargs: P.kwargs) -> Mapping[str, Any]:
+        """The arguments with which `Engine.start` starts its definition; raises BuildError for wrong ones."""
+
+    def read(self, output: Mapping[str, Any], /) -> R_co:
+        """An execution's output as what the flow returns."""
+
+
+class Run(Generic[R]):
     """One execution of an engine. Cheap: it holds the id, everything else is read when asked for."""
 
-    __slots__ = ("_engine", "workflow_id")
+    __slots__ = ("_engine", "_read", "workflow_id")
 
-    def __init__(self, engine: Engine, workflow_id: str) -> None:
+    def __init__(self, engine: Engine, workflow_id: str, read: Callable[[Mapping[str, Any]], R] | None = None) -> None:
         self._engine = engine
+        self._read = read
         self.workflow_id = workflow_id
 
     @property
@@ -87,8 +110,8 @@ class Run:
         """Where the execution stands, read now."""
         return self._engine.status(self.workflow_id)
 
-    def result(self, timeout: Span | None = None) -> dict[str, Any]:
-        """The workflow's output, once it has ended COMPLETED.
+    def result(self, timeout: Span | None = None) -> R:
+        """The workflow's output, once it has ended COMPLETED; of a flow that was started here, what its function returns.
 
         If no thread of this process drives the engine, the calling thread does meanwhile: it takes turns and runs workers. On a
         virtual clock the timeout is virtual. Raises WorkflowFailed when the execution ended otherwise, ResultTimeout when it
@@ -96,7 +119,11 @@ class Run:
         move it. Inside a worker's function it raises WouldDeadlock when the execution waits for that function, or needs room that
         only functions hold which wait too.
         """
-        return self._engine.result(self.workflow_id, timeout=timeout)
+        return self._returned(self._engine.result(self.workflow_id, timeout=timeout))
+
+    def _returned(self, output: dict[str, Any]) -> R:
+        """The workflow's output as its flow returns it; as it is for one that was not started as a flow here."""
+        return cast(R, output) if self._read is None else self._read(output)
 
     def __repr__(self) -> str:
         return f"Run({self.workflow_id!r})"
@@ -111,9 +138,10 @@ class Run:
 class Engine(Verbs):
     """Conductor's engine inside your process.
 
-    `store` is a path (SQLite), a `Backend`, or None (memory). `workers` carry out tasks while the engine is driven. `clock` is the
-    machine's, or a `VirtualClock` that moves when you say so. `environment` is all that `${NAME}` and `${workflow.env.NAME}` can
-    resolve to: nothing of the process environment ever does.
+    `store` is a path (SQLite), a `Backend`, or None (memory). `workers` carry out tasks while the engine is driven: a `Workers`,
+    or a list of flows and task functions; those of a flow that is started are added. `clock` is the machine's, or a
+    `VirtualClock` that moves when you say so. `environment` is all that `${NAME}` and `${workflow.env.NAME}` can resolve to:
+    nothing of the process environment ever does.
 
     Large inputs and outputs are stored in the storage `payloads` (a folder, a URL such as `s3://bucket/folder`, or a
     `PayloadStorage`); by default beside the database (`orders.db.payloads`), for a store in memory in memory. `index` is an
@@ -137,7 +165,7 @@ class Engine(Verbs):
         self,
         store: str | os.PathLike[str] | Backend | None = None,
         *,
-        workers: Workers | None = None,
+        workers: Workers | Iterable[HasWorkers] | None = None,
         clock: Clock | None = None,
         environment: Mapping[str, str] | None = None,
         payloads: str | os.PathLike[str] | PayloadStorage | None = None,
@@ -145,7 +173,7 @@ class Engine(Verbs):
         secrets: SecretProvider | None = None,
         config: EngineConfig | None = None,
     ) -> None:
-        self.workers = Workers() if workers is None else workers
+        self.workers = workers if isinstance(workers, Workers) else Workers().include(*workers or ())
         config = config or EngineConfig()
         super().__init__(
             store,
@@ -166,7 +194,57 @@ class Engine(Verbs):
             if not self.clock.virtual:
                 self._leaving.__enter__()
 
+    @overload
+    def start(self, workflow: Startable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Run[R]: ...
+
+    @overload
     def start(
+        self,
+        workflow: str | WorkflowDef,
+        /,
+        input: Mapping[str, Any] | None = None,
+        *,
+        version: int | None = None,
+        workflow_id: str | None = None,
+        correlation_id: str | None = None,
+        priority: int = 0,
+        at: Instant | None = None,
+        delay: Span | None = None,
+        created_by: str | None = None,
+        task_to_domain: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
+        external_input_payload_storage_path: str | None = None,
+    ) -> Run[dict[str, Any]]: ...
+
+    def start(self, workflow: Any, /, *args: Any, **options: Any) -> Run[Any]:
+        """Start an execution and return a handle on it, or on the one that holds the idempotency key.
+
+        `workflow` is a flow, whose arguments follow; options of its start are given before: `booking.options(workflow_id="b-1")`.
+        Or it is a registered name (the highest `version` by default) or a definition, with an `input` and these options. `at`
+        (epoch ms, datetime or ISO text) or `delay` (a timedelta, or text such as "90s") dates the first task. `priority` is 0–99,
+        higher first. `task_to_domain` sends tasks to workers of a domain: task type, or `*` for all, to a domain or a list such
+        as `"a,b,NO_DOMAIN"`, of which the first one that was polled for within 10 s counts, else the last. `idempotency_key` (1
+        to 255 characters) belongs to one execution of the workflow's name. When another one holds it: FAIL raises KeyTaken,
+        RETURN_EXISTING returns a handle on that one, FAIL_ON_RUNNING raises KeyTaken while it runs or is paused, and else gives
+        the key to the new one. `external_input_payload_storage_path` stands for an input that was uploaded where
+        `payloads.location` said.
+
+        Raises DefinitionNotFound, InvalidDefinition, InvalidInput (input that is not JSON or breaks the inputSchema, something out
+        of range, a path where nothing was uploaded), PayloadTooLarge, AlreadyExists when `workflow_id` is taken, KeyTaken,
+        LimitReached, PayloadUnavailable; then nothing is stored.
+        """
+        if isinstance(workflow, str | WorkflowDef):
+            return Run(self, self._start(workflow, *args, **options))
+        if not hasattr(workflow, "starting"):
+            raise InvalidInput(f"start() takes a flow, a definition or a registered name, not {workflow!r:.80}")
+        given = workflow.starting(*args, **options)
+        self.workers.include(workflow)
+        if workflow.definitions:
+            self.register(*workflow.definitions)
+        return Run(self, self._start(**given), workflow.read)
+
+    def _start(
         self,
         workflow: str | WorkflowDef,
         input: Mapping[str, Any] | None = None,
@@ -182,22 +260,7 @@ class Engine(Verbs):
         idempotency_key: str | None = None,
         idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
         external_input_payload_storage_path: str | None = None,
-    ) -> Run:
-        """Start an execution and return a handle on it, or on the one that holds the idempotency key.
-
-        `workflow` is a registered name (the highest `version` by default) or a definition. `at` (epoch ms, datetime or ISO text)
-        or `delay` (a timedelta, or text such as "90s") dates the first task. `priority` is 0–99, higher first.
-        `task_to_domain` sends tasks to workers of a domain: task type, or `*` for all, to a domain or a list such as
-        `"a,b,NO_DOMAIN"`, of which the first one that was polled for within 10 s counts, else the last.
-        `idempotency_key` (1 to 255 characters) belongs to one execution of the workflow's name. When another one holds it:
-        FAIL raises KeyTaken, RETURN_EXISTING returns a handle on that one, FAIL_ON_RUNNING raises KeyTaken while it runs or is
-        paused, and else gives the key to the new one.
-        `external_input_payload_storage_path` stands for an input that was uploaded where `payloads.location` said.
-
-        Raises DefinitionNotFound, InvalidDefinition, InvalidInput (input that is not JSON or breaks the inputSchema, something out
-        of range, a path where nothing was uploaded), PayloadTooLarge, AlreadyExists when `workflow_id` is taken, KeyTaken,
-        LimitReached, PayloadUnavailable; then nothing is stored.
-        """
+    ) -> str:
         now = self.clock.now()
         if at is not None and delay is not None:
             raise InvalidInput("give `at` or `delay`, not both")
@@ -221,7 +284,7 @@ class Engine(Verbs):
             path=external_input_payload_storage_path,
         )
         self._news.log()
-        return Run(self, workflow_id)
+        return workflow_id
 
     def register(self, *definitions: WorkflowDef | TaskDef, overwrite: bool = True) -> None:
         """Register workflow and task definitions, all or none; warnings are logged, as are tasks that no worker here serves.
@@ -232,7 +295,7 @@ class Engine(Verbs):
         self._turns.registry.register(definitions, overwrite=overwrite)
         self._news.log()
 
-    def run(self, workflow_id: str) -> Run:
+    def run(self, workflow_id: str) -> Run[dict[str, Any]]:
         """A handle on an execution that exists; raises ExecutionNotFound."""
         self.status(workflow_id)
         return Run(self, workflow_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, TypeVar, get_type_hints, overload
+from typing import Any, Final, Protocol, TypeVar, get_type_hints, overload
 
 import attrs
 
@@ -19,7 +19,7 @@ from conductorlite.plan.validate import validate_task_def
 from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.values import Reader, is_record, reader
 
-__all__ = ["Signature", "Worker", "Workers", "own_name", "signature"]
+__all__ = ["HasWorkers", "Signature", "Worker", "Workers", "own_name", "signature"]
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -28,14 +28,23 @@ class Signature:
 
     `context` is the parameter that is given the context, `whole` the one that is given the whole input: a parameter called
     `input`, annotated with a record (dataclass, TypedDict, attrs class, pydantic model), with none beside it but the context.
+    `item` is the only parameter of a function, called otherwise: where the input does not name it, it is given the item of a list
+    that a dynamic fork ran over, which Conductor calls `input`, or spreads if it is a map.
     """
 
     parameters: frozenset[str] | None
     required: frozenset[str]
     context: str | None = None
     whole: str | None = None
+    item: str | None = None
     readers: Mapping[str, Reader] = attrs.field(factory=dict, eq=False)
     is_async: bool = False
+
+    def named(self, given: dict[str, Any]) -> dict[str, Any]:
+        """An input by the names of the parameters: the item of a list that a dynamic fork runs over goes to `item`."""
+        if self.item is None or self.item in given or "__index" not in given:
+            return given
+        return {self.item: given["input"] if "input" in given else {k: v for k, v in given.items() if k != "__index"}}
 
     def arguments(self, given: dict[str, Any]) -> dict[str, Any]:
         """Keyword arguments made of a task's input, without the context; raises InvalidInput naming every field."""
@@ -93,6 +102,7 @@ def signature(function: Callable[..., Any]) -> Signature:
         required=frozenset(required) if whole is None else frozenset(),
         context=context,
         whole=whole,
+        item=next(iter(names)) if len(names) == 1 and whole is None and not anything else None,
         readers=readers,
         is_async=inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(_called(inner)),
     )
@@ -189,6 +199,14 @@ class Worker:
     def queue(self) -> str:
         """Where its tasks are offered."""
         return f"{self.domain}:{self.task_type}" if self.domain else self.task_type
+
+
+class HasWorkers(Protocol):
+    """A set of workers, a task function or a flow: what knows who carries it out."""
+
+    @property
+    def workers(self) -> Workers:
+        """The functions."""
 
 
 class Workers:
@@ -297,13 +315,22 @@ class Workers:
             raise AlreadyExists(f"a worker for {worker.queue!r} is registered already")
         self._by_queue[worker.queue] = worker
 
-    def include(self, *others: Workers) -> Workers:
-        """Take over the functions of other sets; raises AlreadyExists when one is there already. Returns self."""
+    def include(self, *others: HasWorkers) -> Workers:
+        """Take over the functions of other sets, of tasks and of flows; raises AlreadyExists when there is another for the same
+        tasks.
+
+        Returns self.
+        """
         for other in others:
-            for worker in other:
-                if worker.queue in self._by_queue:
+            for worker in other.workers:
+                if self._by_queue.get(worker.queue, worker) is not worker:
                     raise AlreadyExists(f"a worker for {worker.queue!r} is registered already")
                 self._by_queue[worker.queue] = worker
+        return self
+
+    @property
+    def workers(self) -> Workers:
+        """This set: it is given wherever a flow or a task function can be."""
         return self
 
     def get(self, queue: str) -> Worker | None:

@@ -86,7 +86,7 @@ def plain(value: Any) -> Any:
         return str(value)
     if isinstance(value, type):
         return value
-    if callable(getattr(value, "model_dump", None)):
+    if callable(getattr(kind, "model_dump", None)):
         return value.model_dump(mode="json", by_alias=True)
     if attrs.has(kind):
         return {field.name: plain(getattr(value, field.name)) for field in attrs.fields(kind)}

@@ -68,7 +68,7 @@ def start_once(
     *,
     workflow_id: str,
     **options: Any,
-) -> Run:
+) -> Run[Any]:
     """Start an execution, or return a handle on it when it exists; raises what `Engine.start` does otherwise."""
     try:
         return engine.start(workflow, input, workflow_id=workflow_id, **options)

@@ -23,7 +23,7 @@ from conductorlite.model.texts import Span, to_span
 from conductorlite.model.threads import Mutex
 from conductorlite.runtime.calls import Deferred, call
 from conductorlite.runtime.context import TaskContext
-from conductorlite.runtime.registry import Worker, Workers
+from conductorlite.runtime.registry import HasWorkers, Worker, Workers
 from conductorlite.testing.steps import Step, StepKind
 
 __all__ = ["Call", "Script", "ScriptedWorkers"]
@@ -254,14 +254,14 @@ class ScriptedWorkers(Workers):
             self[task_type].follow(steps)
         return self
 
-    def include(self, *others: Workers) -> ScriptedWorkers:
+    def include(self, *others: HasWorkers) -> ScriptedWorkers:
         """Take over the functions of other sets. A type that has a script keeps it, and gets the function's task
         definition.
 
         Raises AlreadyExists when a type has a function already.
         """
         for other in others:
-            for worker in other:
+            for worker in other.workers:
                 if worker.queue in self._scripts:
                     self._by_queue[worker.queue] = attrs.evolve(self._by_queue[worker.queue], task_def=worker.task_def)
                 else:

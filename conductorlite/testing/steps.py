@@ -113,7 +113,7 @@ def _line(event: HistoryEvent, start: int, payloads: bool, reasons: bool) -> str
 
 
 def assert_history(
-    subject: Run | Engine,
+    subject: Run[Any] | Engine,
     expected: str,
     workflow_id: str | None = None,
     *,
@@ -139,7 +139,7 @@ def _plain(text: str) -> Iterator[str]:
             yield " ".join(line.split())
 
 
-def _subject(subject: Run | Engine, workflow_id: str | None) -> tuple[Engine, str]:
+def _subject(subject: Run[Any] | Engine, workflow_id: str | None) -> tuple[Engine, str]:
     if isinstance(subject, Run):
         return subject._engine, subject.workflow_id
     if workflow_id is not None:

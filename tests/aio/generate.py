@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_overloads
 
 from conductorlite import Engine
 from conductorlite.engine.config import Service, services
@@ -29,16 +30,18 @@ IMPORTS
 __all__ = ["AsyncEngine", "AsyncRun"]
 
 P = ParamSpec("P")
+R = TypeVar("R")
 
 
-class AsyncRun:
+class AsyncRun(Generic[R]):
     """One execution of an AsyncEngine: `Run` with `await` before what it reads, the two properties included."""
 
-    __slots__ = ("_engine", "workflow_id")
+    __slots__ = ("_engine", "_run", "workflow_id")
 
-    def __init__(self, engine: AsyncEngine, workflow_id: str) -> None:
+    def __init__(self, engine: AsyncEngine, run: Run[R]) -> None:
         self._engine = engine
-        self.workflow_id = workflow_id
+        self._run = run
+        self.workflow_id = run.workflow_id
 
     @property
     async def workflow(self) -> Workflow:
@@ -50,12 +53,12 @@ class AsyncRun:
         """Where the execution stands, read now: `await run.status`."""
         return await self._engine.status(self.workflow_id)
 
-    async def result(self, timeout: Span | None = None) -> dict[str, Any]:
-        """The workflow's output, once it has ended COMPLETED; raises as `Run.result` does.
+    async def result(self, timeout: Span | None = None) -> R:
+        """The workflow's output, once it has ended COMPLETED, or what the flow returns; raises as `Run.result` does.
 
         No thread waits: any number of these may be awaited at once. If nobody drives the engine, it is driven meanwhile.
         """
-        return await self._engine.result(self.workflow_id, timeout)
+        return self._run._returned(await self._engine.result(self.workflow_id, timeout))
 
     def __repr__(self) -> str:
         return f"AsyncRun({self.workflow_id!r})"
@@ -108,8 +111,8 @@ _FOOT: Final = '''
 
 #: What needs another body than to call the verb in a thread.
 _BODIES: Final = {
-    "Engine.start": "return AsyncRun(self, (await CALL).workflow_id)",
-    "Engine.run": "return AsyncRun(self, (await CALL).workflow_id)",
+    "Engine.start": "return AsyncRun(self, await CALL)",
+    "Engine.run": "return AsyncRun(self, await CALL)",
     "Engine.poll": "polling = self._engine.core.polling\n"
     "take = partial(self._engine.poll, task_type, worker_id=worker_id, count=count, domain=domain)\n"
     "return await self._bridge.poll(timeout, take, polling.give_up)",
@@ -135,7 +138,7 @@ _WORDS: Final = {
     "Admin.bulk": "; `verb` is one of this engine's",
 }
 
-_TWINS: Final = {"Run": "AsyncRun"}
+_TWIN: Final = re.compile(r"\bRun\b")
 
 
 def faces() -> dict[str, type[Service]]:
@@ -164,7 +167,8 @@ class Writer:
             "one_process": "conductorlite.engine.forks",
             "Engine": "conductorlite.runtime.engine",
             "Bridge": "conductorlite.runtime.aio.bridge",
-            "ParamSpec": "typing",
+            **dict.fromkeys(("Generic", "ParamSpec", "TypeVar", "overload"), "typing"),
+            "Run": "conductorlite.runtime.engine",
             "AsyncIterator": "collections.abc",
             "Span": "conductorlite.model.spans",
             "Workflow": "conductorlite.model.executions",
@@ -219,7 +223,11 @@ class Async{name}:
         body = _BODIES.get(f"{face}.{name}", "await CALL" if returned == "None" else "return await CALL")
         body = body.replace("CALL", call).replace("ARGUMENTS", given)
         text = f'"""`{noun}.{name}`, awaited{_WORDS.get(f"{face}.{name}", "")}."""\n{body}'
-        return _method(f"async def {name}({signature}) -> {_TWINS.get(returned, returned)}", text)
+        kinds = [self._function(one) for one in get_overloads(inspect.unwrap(method))]
+        overloads = "".join(
+            _method(f"@overload\n    async def {name}({ast.unparse(one.args)}) -> {_twin(one.returns)}", "...") for one in kinds
+        )
+        return overloads + _method(f"async def {name}({signature}) -> {_twin(function.returns)}", text)
 
     def _function(self, method: Callable[..., Any]) -> ast.FunctionDef:
         """A method's definition; what its annotations name is noted."""
@@ -243,6 +251,10 @@ class Async{name}:
         names += [f"{one.arg}={one.arg}" for one in given.kwonlyargs]
         names += [f"**{given.kwarg.arg}"] if given.kwarg is not None else []
         return ast.unparse(given), ", ".join(names)
+
+
+def _twin(returned: ast.expr | None) -> str:
+    return _TWIN.sub("AsyncRun", ast.unparse(returned) if returned is not None else "None")
 
 
 def _method(head: str, body: str) -> str:

@@ -13,7 +13,7 @@ from conductorlite.runtime.aio.engine import AsyncEngine, AsyncRun
 from generate import TARGET, Writer, faces, verbs  # isort: skip
 
 #: Where there is an `async` in the words for what is returned.
-TWINS = {"Run": "AsyncRun", "Iterator[str]": "AsyncIterator[str]"}
+TWINS = {"Run[Any]": "AsyncRun[Any]", "Run[dict[str, Any]]": "AsyncRun[dict[str, Any]]", "Iterator[str]": "AsyncIterator[str]"}
 
 FACES = {Engine: AsyncEngine} | {service: getattr(generated, f"Async{service.__name__}") for service in faces().values()}
 VERBS = [(face, twin, name) for face, twin in FACES.items() for name in verbs(face)]

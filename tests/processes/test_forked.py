@@ -111,7 +111,7 @@ def test_every_verb_is_refused(engine: Engine) -> None:
 def test_every_awaited_verb_is_refused(store: Path | None) -> None:
     """Each method of AsyncEngine and of AsyncRun."""
     engine = AsyncEngine(store)
-    run = AsyncRun(engine, "w")
+    run = AsyncRun(engine, Run(engine._engine, "w"))
     names = {f"{type(owner).__name__}.{name}": (owner, name) for owner in (engine, run) for name in verbs(type(owner))}
     assert {"AsyncEngine.background", "AsyncEngine.__aexit__", "AsyncRun.result", "AsyncRun.status"} <= names.keys()
     found = in_a_child(lambda: {key: outcome(*one) for key, one in names.items()})

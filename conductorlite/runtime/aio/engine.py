@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from conductorlite.engine.admin import Admin, AgendaEntry, BulkReport, EngineShare, RepairReport
 from conductorlite.engine.config import EngineConfig
@@ -31,8 +31,8 @@ from conductorlite.model.schedules import OverlapPolicy, Schedule, WorkflowSched
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import Span
 from conductorlite.plan.migration import MigrationPlan
-from conductorlite.runtime.engine import Engine
-from conductorlite.runtime.registry import Workers
+from conductorlite.runtime.engine import Engine, Run, Startable
+from conductorlite.runtime.registry import HasWorkers, Workers
 from conductorlite.store.ports import Backend, IndexDAO, PayloadStorage, SecretProvider
 from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
 from conductorlite.store.tables import ExternalStorageLocation, Sizes
@@ -44,16 +44,18 @@ if TYPE_CHECKING:
 __all__ = ["AsyncEngine", "AsyncRun"]
 
 P = ParamSpec("P")
+R = TypeVar("R")
 
 
-class AsyncRun:
+class AsyncRun(Generic[R]):
     """One execution of an AsyncEngine: `Run` with `await` before what it reads, the two properties included."""
 
-    __slots__ = ("_engine", "workflow_id")
+    __slots__ = ("_engine", "_run", "workflow_id")
 
-    def __init__(self, engine: AsyncEngine, workflow_id: str) -> None:
+    def __init__(self, engine: AsyncEngine, run: Run[R]) -> None:
         self._engine = engine
-        self.workflow_id = workflow_id
+        self._run = run
+        self.workflow_id = run.workflow_id
 
     @property
     async def workflow(self) -> Workflow:
@@ -65,12 +67,12 @@ class AsyncRun:
         """Where the execution stands, read now: `await run.status`."""
         return await self._engine.status(self.workflow_id)
 
-    async def result(self, timeout: Span | None = None) -> dict[str, Any]:
-        """The workflow's output, once it has ended COMPLETED; raises as `Run.result` does.
+    async def result(self, timeout: Span | None = None) -> R:
+        """The workflow's output, once it has ended COMPLETED, or what the flow returns; raises as `Run.result` does.
 
         No thread waits: any number of these may be awaited at once. If nobody drives the engine, it is driven meanwhile.
         """
-        return await self._engine.result(self.workflow_id, timeout)
+        return self._run._returned(await self._engine.result(self.workflow_id, timeout))
 
     def __repr__(self) -> str:
         return f"AsyncRun({self.workflow_id!r})"
@@ -421,7 +423,7 @@ class AsyncEngine:
         self,
         store: str | os.PathLike[str] | Backend | None = None,
         *,
-        workers: Workers | None = None,
+        workers: Workers | Iterable[HasWorkers] | None = None,
         clock: Clock | None = None,
         environment: Mapping[str, str] | None = None,
         payloads: str | os.PathLike[str] | PayloadStorage | None = None,
@@ -572,9 +574,14 @@ class AsyncEngine:
         """`Engine.close`, awaited; a task that still awaits a result gets EngineClosed."""
         await self._bridge.close()
 
+    @overload
+    async def start(self, workflow: Startable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> AsyncRun[R]: ...
+
+    @overload
     async def start(
         self,
         workflow: str | WorkflowDef,
+        /,
         input: Mapping[str, Any] | None = None,
         *,
         version: int | None = None,
@@ -588,37 +595,19 @@ class AsyncEngine:
         idempotency_key: str | None = None,
         idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
         external_input_payload_storage_path: str | None = None,
-    ) -> AsyncRun:
+    ) -> AsyncRun[dict[str, Any]]: ...
+
+    async def start(self, workflow: Any, /, *args: Any, **options: Any) -> AsyncRun[Any]:
         """`Engine.start`, awaited; the handle's `result` is awaited too."""
-        return AsyncRun(
-            self,
-            (
-                await self._bridge.call(
-                    self._engine.start,
-                    workflow,
-                    input,
-                    version=version,
-                    workflow_id=workflow_id,
-                    correlation_id=correlation_id,
-                    priority=priority,
-                    at=at,
-                    delay=delay,
-                    created_by=created_by,
-                    task_to_domain=task_to_domain,
-                    idempotency_key=idempotency_key,
-                    idempotency_strategy=idempotency_strategy,
-                    external_input_payload_storage_path=external_input_payload_storage_path,
-                )
-            ).workflow_id,
-        )
+        return AsyncRun(self, await self._bridge.call(self._engine.start, workflow, *args, **options))
 
     async def register(self, *definitions: WorkflowDef | TaskDef, overwrite: bool = True) -> None:
         """`Engine.register`, awaited."""
         await self._bridge.call(self._engine.register, *definitions, overwrite=overwrite)
 
-    async def run(self, workflow_id: str) -> AsyncRun:
+    async def run(self, workflow_id: str) -> AsyncRun[dict[str, Any]]:
         """`Engine.run`, awaited."""
-        return AsyncRun(self, (await self._bridge.call(self._engine.run, workflow_id)).workflow_id)
+        return AsyncRun(self, await self._bridge.call(self._engine.run, workflow_id))
 
     async def tick(self) -> bool:
         """`Engine.tick`, awaited."""

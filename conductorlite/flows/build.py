@@ -1,0 +1,266 @@
+"""The flow that is being built: its blocks of steps, what each is called, and what may be read where.
+
+A block is a sequence of tasks: the flow's own, a branch of a fork, a case, the body of a loop. A `with` of a form opens one
+inside its task, and puts it into that task when it closes. Names are those of what is called (`book_flight`); a second step of
+one name is called after the variable it is assigned to as well (`book_flight_back`), so that no name hangs on what stands
+elsewhere.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import CodeType, FrameType
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.flows.references import Comparison, Reference, Step
+from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
+from conductorlite.model.errors import BuildError
+from conductorlite.model.texts import did_you_mean
+from conductorlite.runtime.registry import Workers
+from conductorlite.runtime.values import plain
+
+__all__ = ["Block", "Build", "building", "called_as", "current", "needed"]
+
+_CURRENT: Final[ContextVar[Build | None]] = ContextVar("conductorlite_flow", default=None)
+
+#: The roots of `${...}` within a text.
+_ROOT: Final = re.compile(r"\$\{([A-Za-z_]\w*)")
+
+
+@attrs.define(slots=True, eq=False)
+class Block:
+    """A sequence of steps within `owner`, the step whose form opened it; None for a flow's own."""
+
+    owner: Step | None = None
+    tasks: list[WorkflowTask] = attrs.field(factory=list)
+    steps: list[Step] = attrs.field(factory=list)
+
+
+class Build:
+    """One run of a flow's function, with references in place of values."""
+
+    def __init__(self, name: str, code: CodeType | None) -> None:
+        self.name = name
+        self.workers = Workers()
+        #: Definitions that are found by their names when the workflow runs.
+        self.definitions: dict[str, WorkflowDef] = {}
+        self.blocks = [Block()]
+        self._steps: dict[str, Step] = {}
+        self._code = code
+        self._assigned: dict[tuple[int, int], str] | None = None
+
+    @property
+    def block(self) -> Block:
+        """Where the next step goes."""
+        return self.blocks[-1]
+
+    # ------------------------------------------------------------------ steps
+
+    def place(self, task: WorkflowTask, *, asked: str | None = None) -> Step:
+        """Add a task to the open block, named `asked`, or after its reference name so far; raises BuildError for a name in use."""
+        ref = self.named(task.task_reference_name, asked)
+        step = Step(ref, self.block)
+        self._steps[ref] = step
+        self.block.tasks.append(attrs.evolve(task, task_reference_name=ref))
+        self.block.steps.append(step)
+        return step
+
+    def operator(self, kind: TaskType, base: str, name: str | None, **fields: Any) -> Step:
+        """Add a task of a type of Conductor's own, called as its reference is."""
+        ref = self.named(base, name)
+        return self.place(WorkflowTask(name=ref, task_reference_name=ref, type=kind, **fields))
+
+    def free(self, base: str) -> str:
+        """A name that no step has yet: cases and loops have no variable to be called after."""
+        name, more = base, 2
+        while name in self._steps:
+            name, more = f"{base}_{more}", more + 1
+        return name
+
+    def named(self, base: str, asked: str | None) -> str:
+        """The reference name of a new step."""
+        if asked is not None:
+            if not isinstance(asked, str) or not asked.strip() or "${" in asked:
+                raise BuildError(f"{self.name}: {asked!r} is no name for a step")
+            if asked in self._steps:
+                raise BuildError(f"{self.name}: two steps are called {asked!r}")
+            return asked
+        if base not in self._steps:
+            return base
+        variable = self._variable()
+        if variable is not None and f"{base}_{variable}" not in self._steps:
+            return f"{base}_{variable}"
+        raise BuildError(
+            f"{self.name}: there is a step {base!r} already; assign this one to a variable of its own, or name it: "
+            f"`.options(name=...)` before the call, or `name=...`"
+        )
+
+    def replace(self, step: Step, **fields: Any) -> None:
+        """Change fields of a step's task."""
+        place = step.block.steps.index(step)
+        step.block.tasks[place] = attrs.evolve(step.block.tasks[place], **fields)
+
+    def steps_of(self, block: Block) -> Iterator[str]:
+        """The names of all steps in a block, and in the blocks below."""
+        for ref, step in self._steps.items():
+            above: Block | None = step.block
+            while above is not None and above is not block:
+                above = None if above.owner is None else above.owner.block
+            if above is block:
+                yield ref
+
+    def task_of(self, step: Step) -> WorkflowTask:
+        """A step's task as it is so far."""
+        found: WorkflowTask = step.block.tasks[step.block.steps.index(step)]
+        return found
+
+    def take(self, given: Reference, form: str) -> tuple[list[WorkflowTask], list[Step]]:
+        """Take the step that gave a reference out of the open block, for a form to put elsewhere, with the fork before a JOIN."""
+        step = given._step if isinstance(given, Reference) else None
+        if step is None or step not in self.block.steps or given._path.split(".output")[0] != step.ref:
+            raise BuildError(f"{self.name}: {form} takes calls of tasks and flows, made in its brackets: not {given!r}")
+        at = self.block.steps.index(step)
+        first = at - 1 if self.block.tasks[at].type == "JOIN" and at else at
+        tasks, steps = self.block.tasks[first : at + 1], self.block.steps[first : at + 1]
+        del self.block.tasks[first : at + 1], self.block.steps[first : at + 1]
+        return tasks, steps
+
+    @contextmanager
+    def within(self, block: Block) -> Iterator[Block]:
+        """Put the steps of a `with` into another block."""
+        depth = len(self.blocks)
+        self.blocks.append(block)
+        try:
+            yield block
+        finally:
+            del self.blocks[depth:]
+
+    # ------------------------------------------------------------------ values
+
+    def written(self, value: object) -> Any:
+        """A value as JSON, each reference as `${...}`; raises BuildError for one that cannot be read here."""
+        if isinstance(value, Reference):
+            self._check(value)
+            return str(value)
+        if isinstance(value, Comparison):
+            raise BuildError(f"{self.name}: {value} is a condition, not a value; compute it in a task")
+        if isinstance(value, str):
+            for root in _ROOT.findall(value):
+                if root in self._steps:
+                    self._visible(self._steps[root], value)
+            return value
+        if isinstance(value, Mapping):
+            return {str(key): self.written(entry) for key, entry in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.written(entry) for entry in value]
+        made = plain(value)
+        return made if made is value else self.written(made)
+
+    def _check(self, reference: Reference) -> None:
+        step = reference._step
+        if step is not None:
+            if self._steps.get(step.ref) is not step:
+                raise BuildError(f"{self.name}: {reference} is a value of another flow; give it as an argument")
+            self._visible(step, reference)
+
+    def _visible(self, step: Step, what: object) -> None:
+        """Refuse a step of a block beside the open ones: of another branch, or of a case that is not this one."""
+        block: Block = step.block
+        while block not in self.blocks:
+            owner = block.owner
+            if owner is None or any(open_block.owner is owner for open_block in self.blocks):
+                raise BuildError(f"{self.name}: {what} is read in another branch than the one in which its step runs")
+            block = owner.block
+
+    # ------------------------------------------------------------------ names of variables
+
+    def _variable(self) -> str | None:
+        """The variable to which the flow's function assigns what it is calling now; None when there is none, or no source."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code is not self._code:
+            frame = frame.f_back
+        if frame is None or self._code is None:
+            return None
+        if self._assigned is None:
+            self._assigned = _assignments(self._code)
+        positions = list(self._code.co_positions())
+        line, _, column, _ = positions[frame.f_lasti // 2]
+        return None if line is None or column is None else self._assigned.get((line, column))
+
+
+def _assignments(code: CodeType) -> dict[tuple[int, int], str]:
+    """(line, column) of each call in a function's source → the single variable its value goes to."""
+    try:
+        lines, first = inspect.getsourcelines(code)
+        source = "".join(lines)
+        tree = ast.parse(textwrap.dedent(source))
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    found: dict[tuple[int, int], str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            name, value = node.targets[0].id, node.value
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+            name, value = node.target.id, node.value
+        elif isinstance(node, ast.withitem) and isinstance(node.optional_vars, ast.Name):
+            name, value = node.optional_vars.id, node.context_expr
+        else:
+            continue
+        if isinstance(value, ast.Call):
+            found[value.lineno + first - 1, value.col_offset + indent] = name
+    return found
+
+
+def current(what: str) -> Build:
+    """The flow that is being built; raises BuildError when there is none."""
+    build = _CURRENT.get()
+    if build is None:
+        raise BuildError(f"{what} is part of a flow: write it in a function decorated with @flow")
+    return build
+
+
+def building() -> Build | None:
+    """The flow that is being built, if there is one."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def needed(build: Build | None) -> Iterator[None]:
+    """Have steps go to a build; None: to none, so that tasks are plain functions again."""
+    token = _CURRENT.set(build)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def called_as(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by name; raises BuildError that names what is missing, or what there is not."""
+    wrong = [key for key in kwargs if key not in signature.parameters and not _takes_any(signature)]
+    if wrong:
+        raise BuildError(f"{name}: there is no argument {wrong[0]!r}{did_you_mean(wrong[0], signature.parameters)}")
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise BuildError(f"{name}: {error}") from None
+    given: dict[str, Any] = {}
+    for key, value in bound.arguments.items():
+        if signature.parameters[key].kind is inspect.Parameter.VAR_KEYWORD:
+            given.update(value)
+        else:
+            given[key] = value
+    return given
+
+
+def _takes_any(signature: inspect.Signature) -> bool:
+    return any(one.kind is inspect.Parameter.VAR_KEYWORD for one in signature.parameters.values())

@@ -1,0 +1,119 @@
+"""The steps of a flow that are no function of the user's: waits, people, ends, other workflows, variables, events, scripts."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeVar, cast
+
+from conductorlite.flows.build import current
+from conductorlite.flows.flow import Flow
+from conductorlite.flows.references import Reference
+from conductorlite.flows.tasks import is_whole
+from conductorlite.model.clock import Instant
+from conductorlite.model.definitions import SubWorkflowParams, TaskDef, TaskType, WorkflowDef, WorkflowTask
+from conductorlite.model.texts import Span, to_span
+
+__all__ = ["event", "human", "inline", "node", "set_variables", "start", "sub", "terminate", "variable", "wait"]
+
+R = TypeVar("R")
+
+
+def node(task: WorkflowTask) -> Any:
+    """Add a task that is written out, of any type; gives a reference to its output. References may stand in its input as texts."""
+    step = current("node()").place(task, asked=task.task_reference_name)
+    return Reference(f"{step.ref}.output", step)
+
+
+def wait(duration: Span | None = None, *, until: Instant | str | None = None, name: str | None = None) -> Any:
+    """Wait for a length of time, until an instant, or, with neither, until `engine.signal` completes the step (WAIT)."""
+    build = current("wait()")
+    given: dict[str, Any] = {}
+    if duration is not None:
+        given["duration"] = (
+            build.written(duration) if isinstance(duration, str | Reference) else f"{to_span(duration) / 1000:g} seconds"
+        )
+    if until is not None:
+        given["until"] = build.written(until)
+    step = build.operator(TaskType.WAIT, "wait", name, input_parameters=given)
+    return Reference(f"{step.ref}.output", step)
+
+
+def human(name: str, returns: type[R] = dict, *, timeout: Span | None = None, **given: Any) -> R:  # type: ignore[assignment]
+    """Wait for a person, who completes the step with what `returns` says (HUMAN). `given` is the input that the person sees."""
+    build = current("human()")
+    definition = None if timeout is None else TaskDef(name=name, timeout_ms=to_span(timeout))
+    task = WorkflowTask(
+        name=name, task_reference_name=name, type=TaskType.HUMAN, input_parameters=build.written(given), task_definition=definition
+    )
+    step = build.place(task, asked=name)
+    return cast(R, Reference(f"{step.ref}.output" if is_whole(returns) else f"{step.ref}.output.result", step))
+
+
+def terminate(
+    status: Literal["COMPLETED", "FAILED", "TERMINATED"], reason: str | None = None, *, output: Any = None, name: str | None = None
+) -> None:
+    """End the execution (TERMINATE), with an output instead of the flow's."""
+    build = current("terminate()")
+    given: dict[str, Any] = {"terminationStatus": status}
+    if reason is not None:
+        given["terminationReason"] = build.written(reason)
+    if output is not None:
+        given["workflowOutput"] = build.written(output)
+    build.operator(TaskType.TERMINATE, build.free(f"terminate_{status.lower()}"), name, input_parameters=given)
+
+
+def sub(workflow: str, *, version: int | None = None, name: str | None = None, **given: Any) -> Any:
+    """Run a registered workflow, by its name, as a part of this one (SUB_WORKFLOW); a flow is called like a task instead."""
+    build = current("sub()")
+    param = SubWorkflowParams(name=workflow, version=version)
+    task = WorkflowTask(
+        name=workflow,
+        task_reference_name=workflow,
+        type=TaskType.SUB_WORKFLOW,
+        input_parameters=build.written(given),
+        sub_workflow_param=param,
+    )
+    step = build.place(task, asked=name)
+    return Reference(f"{step.ref}.output", step)
+
+
+def start(workflow: Flow[..., Any] | str, *, version: int | None = None, name: str | None = None, **given: Any) -> Any:
+    """Start another workflow and go on without it (START_WORKFLOW); the reference's `workflowId` is its id."""
+    build = current("start()")
+    request: dict[str, Any] = {"name": workflow, "version": version, "input": build.written(given)}
+    if isinstance(workflow, Flow):
+        build.workers.include(workflow.workers)
+        # By name: a definition within an input would have its references resolved here.
+        definition: WorkflowDef = workflow.definition
+        build.definitions |= {one.name: one for one in (*workflow.definitions, definition)}
+        request |= {"name": definition.name, "version": definition.version}
+    request = {key: value for key, value in request.items() if value is not None}
+    step = build.operator(TaskType.START_WORKFLOW, f"start_{request['name']}", name, input_parameters={"startWorkflow": request})
+    return Reference(f"{step.ref}.output", step)
+
+
+def set_variables(*, name: str | None = None, **values: Any) -> None:
+    """Set variables of the execution (SET_VARIABLE), which `variable` reads."""
+    build = current("set_variables()")
+    build.operator(TaskType.SET_VARIABLE, build.free(f"set_{'_'.join(values)}"), name, input_parameters=build.written(values))
+
+
+def variable(name: str) -> Any:
+    """A variable of the execution."""
+    current("variable()")
+    return Reference("workflow.variables", None)[name]
+
+
+def event(sink: str, *, name: str | None = None, **given: Any) -> Any:
+    """Publish an event to a sink, such as `conductor:shipped` or `kafka:orders` (EVENT)."""
+    build = current("event()")
+    base = f"event_{''.join(c if c.isalnum() else '_' for c in sink)}"
+    step = build.operator(TaskType.EVENT, base, name, sink=build.written(sink), input_parameters=build.written(given))
+    return Reference(f"{step.ref}.output", step)
+
+
+def inline(expression: str, *, evaluator: str = "javascript", name: str = "inline", **given: Any) -> Any:
+    """Evaluate a script over named values: `inline("$.a + $.b", a=x, b=y)` (INLINE)."""
+    build = current("inline()")
+    values = {"evaluatorType": evaluator, "expression": expression, **build.written(given)}
+    step = build.operator(TaskType.INLINE, name, None, input_parameters=values)
+    return Reference(f"{step.ref}.output.result", step)
