@@ -67,6 +67,9 @@ __all__ = ["Comparison", "Library", "Search"]
 _PAGE: Final = 200
 
 
+R = TypeVar("R", Workflow, Task)
+
+
 class Library:
     """Makes documents of the executions in one store."""
 
@@ -106,30 +109,34 @@ class Library:
     def _answering(
         self, view: ReadingTransaction, workflow_id: str, wanted: Asked, *, archived: bool, tasks: bool
     ) -> Iterator[Document]:
-        for document in self._one(view, workflow_id, archived=archived, tasks=tasks):
+        for document in self._one(view, workflow_id, archived=archived, tasks=tasks, words=bool(wanted.phrases)):
             if matches(document, wanted):
                 yield shown(document)
 
-    def _one(self, view: ReadingTransaction, workflow_id: str, *, archived: bool, tasks: bool) -> Iterator[Document]:
+    def _one(self, view: ReadingTransaction, workflow_id: str, *, archived: bool, tasks: bool, words: bool) -> Iterator[Document]:
         row = view.workflow(workflow_id)
         if archived:
-            found = iter(()) if row is not None else self._archived(view, workflow_id)
+            found = iter(()) if row is not None else self._archived(view, workflow_id, words=words)
         elif row is None:
             return
         else:
-            found = self._stored(view, row, view.attempts(workflow_id) if tasks else ())
+            found = self._stored(view, row, view.attempts(workflow_id) if tasks else (), words=words)
         yield from (document for document in found if (document.place is not None) is tasks)
 
-    def _stored(self, view: ReadingTransaction, row: Workflow, attempts: Sequence[Task]) -> Iterator[Document]:
-        absent = {p.digest for task in attempts for p in (task.input, task.output) if p.absent}
-        absent |= {p.digest for p in (row.input, row.output) if p.absent}
+    def _stored(
+        self, view: ReadingTransaction, row: Workflow, attempts: Sequence[Task], *, words: bool = True
+    ) -> Iterator[Document]:
+        absent = {p.digest for one in (row, *attempts) for p in (one.input, one.output) if p.absent}
         texts = self._texts(view, row.workflow_id, absent) if absent else {}
-        given, output = (texts.get(p.digest, p) if p.absent else p for p in (row.input, row.output))
-        row = attrs.evolve(row, input=given, output=output)
-        yield workflow_document(row)
+
+        def whole(one: R) -> R:
+            given, output = (texts.get(p.digest, p) if p.absent else p for p in (one.input, one.output))
+            return attrs.evolve(one, input=given, output=output) if texts else one
+
+        row = whole(row)
+        yield workflow_document(row, words=words)
         for task in attempts:
-            given, output = (texts.get(p.digest, p) if p.absent else p for p in (task.input, task.output))
-            yield task_document(attrs.evolve(task, input=given, output=output), row)
+            yield task_document(whole(task), row, words=words)
 
     def _texts(self, view: ReadingTransaction, workflow_id: str, digests: set[str]) -> dict[str, Payload]:
         try:
@@ -137,7 +144,7 @@ class Library:
         except StorageCorrupt:  # one that is lost is not looked into; `check` finds it
             return {}
 
-    def _archived(self, view: ReadingTransaction, workflow_id: str) -> Iterator[Document]:
+    def _archived(self, view: ReadingTransaction, workflow_id: str, *, words: bool = True) -> Iterator[Document]:
         archived = view.archived(workflow_id)
         if archived is None:
             return
@@ -145,9 +152,9 @@ class Library:
             row = unpacked(archived.document).workflow
         except StorageCorrupt:
             return
-        yield workflow_document(row, archived=True)
+        yield workflow_document(row, archived=True, words=words)
         for task in row.tasks:
-            yield task_document(task, row)
+            yield task_document(task, row, words=words)
 
 
 _LAW: Final = "the_index_agrees"

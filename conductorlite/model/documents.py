@@ -183,6 +183,11 @@ def _statuses(kind: Callable[[str], object]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else kind(value)
 
 
+#: Types of fields as they are written. Not `field.type`: another library may have resolved that in this process.
+_TYPES: Final[Mapping[type, Mapping[str, Any]]] = {
+    kind: inspect.get_annotations(kind) for kind in (Workflow, Task, HistoryEvent, TaskLog)
+}
+
 #: How a cell is made of JSON again, by the type of its field.
 _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     "Payload": Payload,
@@ -253,7 +258,6 @@ def _cells(row: Workflow | Task | HistoryEvent | TaskLog) -> dict[str, Any]:
 
 
 def _row(kind: type[R], cells: Mapping[str, Any]) -> R:
-    # Not `field.type`: another library may have resolved that in this process.
-    types = inspect.get_annotations(kind)
+    types = _TYPES[kind]
     known = {name: value for name, value in cells.items() if name in types}
     return kind(**{name: _READ[types[name]](value) if types[name] in _READ else value for name, value in known.items()})

@@ -304,8 +304,8 @@ class Document:
     output: str | None
 
 
-def workflow_document(row: Workflow, *, archived: bool = False) -> Document:
-    """An execution as it is found; its payloads must be there."""
+def workflow_document(row: Workflow, *, archived: bool = False, words: bool = True) -> Document:
+    """An execution as it is found; its payloads must be there. Without `words` it is found by no free text."""
     fields = {
         "workflowId": row.workflow_id,
         "workflowType": row.name,
@@ -327,10 +327,11 @@ def workflow_document(row: Workflow, *, archived: bool = False) -> Document:
     failed = [("failedReferenceTaskNames", cell(ref)) for ref in row.failed_refs]
     failed += [("failedTaskNames", cell(name)) for name in row.failed_task_names]
     said = (row.workflow_id, row.name, row.status.value, row.correlation_id, row.reason, row.created_by, row.idempotency_key)
-    return _document(row.workflow_id, None, fields, failed, (*said, *row.failed_refs), row.input, row.output)
+    texts = (*said, *row.failed_refs) if words else None
+    return _document(row.workflow_id, None, fields, failed, texts, row.input, row.output)
 
 
-def task_document(task: Task, row: Workflow) -> Document:
+def task_document(task: Task, row: Workflow, *, words: bool = True) -> Document:
     """An attempt as it is found, with what it inherits from its execution; its payloads must be there."""
     fields = {
         "taskId": task.task_id,
@@ -356,7 +357,7 @@ def task_document(task: Task, row: Workflow) -> Document:
         "subWorkflowId": task.sub_workflow_id,
     }
     said = (task.task_id, task.ref, task.name, task.task_type, task.status.value, task.workflow_id, task.reason, task.worker_id)
-    return _document(task.workflow_id, (task.ref, task.attempt), fields, [], said, task.input, task.output)
+    return _document(task.workflow_id, (task.ref, task.attempt), fields, [], said if words else None, task.input, task.output)
 
 
 def _document(
@@ -364,11 +365,11 @@ def _document(
     place: tuple[str, int] | None,
     fields: Mapping[str, object],
     more: list[tuple[str, Cell | None]],
-    said: tuple[str | None, ...],
+    said: tuple[str | None, ...] | None,
     given: Payload,
     output: Payload,
 ) -> Document:
-    words = [words_of(text[:_MAX_PAYLOAD]) for text in said if text]
+    words = [words_of(text[:_MAX_PAYLOAD]) for text in said or () if text]
     values = [(path, value) for path, value in more if value is not None]
     for root, payload in (("input", given), ("output", output)):
         text = payload.text
@@ -376,7 +377,8 @@ def _document(
             continue
         value = payload.fresh()  # a search looks at every execution: what it parses must not stay
         values += _values(root, value)
-        words += _document_words(value)
+        if said is not None:
+            words += _document_words(value)
     kept = {name: value if name in IDS and isinstance(value, str) else cell(value) for name, value in fields.items()}
     return Document(
         workflow_id=workflow_id,

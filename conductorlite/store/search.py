@@ -8,6 +8,7 @@ What a search asks, read and checked: query, free text, sort, page.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, Final, Generic, TypeVar
 
 import attrs
@@ -26,6 +27,7 @@ __all__ = [
     "WorkflowSummary",
     "answer",
     "asked",
+    "column",
     "matches",
     "page_of",
     "summary",
@@ -275,8 +277,8 @@ def workflow_summary(
     fields: Mapping[str, Cell], failed: Mapping[str, tuple[str, ...]], input: str | None, output: str | None
 ) -> WorkflowSummary:
     """A summary of the fields of a document."""
-    cells = {_snake(name): value for name, value in fields.items() if name != "archived"}
-    more = {_snake(name): texts for name, texts in failed.items()}
+    cells = {column(name): value for name, value in fields.items() if name != "archived"}
+    more = {column(name): texts for name, texts in failed.items()}
     known: Any = {**cells, **more, "archived": fields.get("archived") == b"true", "input": input, "output": output}
     return WorkflowSummary(**known)
 
@@ -289,9 +291,11 @@ def summary(document: Document) -> WorkflowSummary:
 
 def task_summary(fields: Mapping[str, Cell], input: str | None, output: str | None) -> TaskSummary:
     """A summary of the fields of a document."""
-    known: Any = {_snake(name): value for name, value in fields.items()}
+    known: Any = {column(name): value for name, value in fields.items()}
     return TaskSummary(**known, input=input, output=output)
 
 
-def _snake(name: str) -> str:
+@cache
+def column(name: str) -> str:
+    """The name of a field of `store.documents` in a summary, and its column in an index: nothing a user wrote ever becomes one."""
     return "".join(f"_{sign.lower()}" if sign.isupper() else sign for sign in name)

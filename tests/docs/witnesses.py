@@ -12,7 +12,7 @@ from pages import ROOT
 
 sys.path.insert(0, str(ROOT / "tests" / "house"))
 
-from house import nodes_of, tree_of
+from house import nodes_of, tree_of, walked
 
 #: Marks by which a test is not run, or not counted.
 _LEFT_OUT: Final = frozenset({"deep", "skip", "skipif", "xfail"})
@@ -70,7 +70,7 @@ def _checking(path: Path) -> frozenset[str]:
 def _called(function: Function) -> set[str]:
     """The last names of what a function calls, and `assert` if it has one."""
     found = set()
-    for node in ast.walk(function):
+    for node in walked(function):
         if isinstance(node, ast.Assert):
             found.add("assert")
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):

@@ -13,6 +13,7 @@ from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import FaultyBackend, crash_everywhere, start_once
+from conductorlite.testing.stores import lay_empty_store
 
 PER_CUSTOMER = WorkflowDef.from_json(
     {
@@ -26,7 +27,7 @@ PER_CUSTOMER = WorkflowDef.from_json(
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     """An empty store."""
-    return MemoryBackend() if request.param == "memory" else SQLiteBackend(tmp_path / "s.db", synchronous="NORMAL")
+    return MemoryBackend() if request.param == "memory" else SQLiteBackend(lay_empty_store(tmp_path / "s.db"), synchronous="NORMAL")
 
 
 def rows(store: Backend) -> list[str]:

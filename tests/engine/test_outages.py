@@ -45,6 +45,7 @@ from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import FaultyBackend, MemoryIndex
+from conductorlite.testing.stores import lay_empty_store
 
 T0 = 1_900_000_000_000
 
@@ -236,7 +237,7 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Back
     """Opens an empty store."""
     if request.param == "sqlite":
         numbers = iter(range(9))
-        return lambda: SQLiteBackend(tmp_path / f"{next(numbers)}.db", synchronous="NORMAL")
+        return lambda: SQLiteBackend(lay_empty_store(tmp_path / f"{next(numbers)}.db"), synchronous="NORMAL")
     return lambda: MemoryBackend(relay=request.param == "relay")
 
 

@@ -57,7 +57,20 @@ def tree_of(path: Path) -> ast.Module:
 @cache
 def nodes_of(path: Path) -> tuple[ast.AST, ...]:
     """Every node of the syntax tree of a file: walked once for all rules that look at it."""
-    return tuple(ast.walk(tree_of(path)))
+    return walked(tree_of(path))
+
+
+def walked(top: ast.AST) -> tuple[ast.AST, ...]:
+    """A node and all below it but the contexts of names, as `ast.walk` has them, in half its time."""
+    found = [top]
+    for node in found:
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if isinstance(value, list):
+                found += [one for one in value if isinstance(one, ast.AST)]
+            elif isinstance(value, ast.AST) and field != "ctx":
+                found.append(value)
+    return tuple(found)
 
 
 def functions_of(path: Path) -> Iterator[Function]:

@@ -10,6 +10,7 @@ from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import MemoryIndex
+from conductorlite.testing.stores import lay_empty_store
 
 
 @pytest.fixture(params=["own", "external"])
@@ -22,5 +23,5 @@ def index(request: pytest.FixtureRequest) -> MemoryIndex | None:
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     """An empty store."""
     if request.param == "sqlite":
-        return SQLiteBackend(tmp_path / "store.db", synchronous="NORMAL")
+        return SQLiteBackend(lay_empty_store(tmp_path / "store.db"), synchronous="NORMAL")
     return MemoryBackend(relay=request.param == "memory-relay")

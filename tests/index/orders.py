@@ -52,8 +52,8 @@ def engine(store: Any, index: Any = None, clock: VirtualClock | None = None) -> 
 
 def place(engine: Engine, first: int, last: int) -> None:
     """Start orders by number, unless they are there."""
+    known = set(engine.admin.workflow_ids())
     for n in range(first, last):
-        known = set(engine.admin.workflow_ids())
         if f"o{n}" not in known:
             data = {"amount": n * 50, "city": ("Köln", "Oslo", "Rome")[n % 3], "note": "x" * 2_000}
             engine.start(ORDER, data, workflow_id=f"o{n}", correlation_id=f"customer-{n}")

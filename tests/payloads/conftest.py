@@ -16,6 +16,7 @@ from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.payloads import LocalPayloads, MemoryPayloads
 from conductorlite.store.ports import Backend, PayloadStorage
 from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.testing.stores import lay_empty_store
 
 NewBench = Callable[..., Bench]
 
@@ -65,7 +66,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> PayloadStorage:
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     """An empty store of each kind."""
     if request.param == "sqlite":
-        return SQLiteBackend(tmp_path / "orders.db", synchronous="NORMAL")
+        return SQLiteBackend(lay_empty_store(tmp_path / "orders.db"), synchronous="NORMAL")
     return MemoryBackend(relay=request.param == "memory-relay")
 
 

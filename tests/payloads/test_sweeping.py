@@ -20,6 +20,7 @@ from conductorlite.store.ports import Backend, PayloadStorage
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, start_once
 from conductorlite.testing.faults import Crash, FaultyBackend
+from conductorlite.testing.stores import lay_empty_store
 
 BIG = sized(3 * KB)
 OTHER = sized(3 * KB, "other")
@@ -143,7 +144,9 @@ def test_a_removal_between_a_put_and_its_commit(new_bench: Any) -> None:
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 def test_threads_that_start_remove_and_sweep_at_once(tmp_path: Path, kind: str) -> None:
     """Engines that start and remove executions with the same documents, and sweep, never lose one that is referred to."""
-    backend: Backend = MemoryBackend() if kind == "memory" else SQLiteBackend(tmp_path / "o.db", synchronous="NORMAL")
+    backend: Backend = (
+        MemoryBackend() if kind == "memory" else SQLiteBackend(lay_empty_store(tmp_path / "o.db"), synchronous="NORMAL")
+    )
     storage = MemoryPayloads()
     problems: list[BaseException] = []
 
@@ -338,7 +341,9 @@ def test_a_crash_at_every_change_of_the_storage(tmp_path: Path, kind: str, after
     """Killed before or after each put and delete, the same."""
     deaths = 0
     for number in range(1, 100):
-        backend: Backend = MemoryBackend() if kind == "memory" else SQLiteBackend(tmp_path / f"{number}-{after}.db")
+        backend: Backend = (
+            MemoryBackend() if kind == "memory" else SQLiteBackend(lay_empty_store(tmp_path / f"{number}-{after}.db"))
+        )
         storage = backend.payload_storage()
         assert storage is not None
         workers = ScriptedWorkers()

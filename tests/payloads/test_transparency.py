@@ -28,6 +28,7 @@ from conductorlite.model.documents import workflow_to_json
 from conductorlite.store.payloads import MemoryPayloads
 from conductorlite.testing import render_history
 from conductorlite.testing.replaying import replay
+from conductorlite.testing.stores import lay_empty_store
 
 BIG = sized(3 * KB)
 FAILED_FOR_GOOD = TaskStatus.FAILED_WITH_TERMINAL_ERROR
@@ -292,7 +293,7 @@ def test_the_same_is_decided_wherever_documents_lie(store: Any, tmp_path: Path) 
     exports = []
     hard = {name: 16 for name in SMALL if name.startswith("max_")}
     for number, soft in enumerate((2, 16)):
-        backend = store if number else SQLiteBackend(tmp_path / "twin.db", synchronous="NORMAL")
+        backend = store if number else SQLiteBackend(lay_empty_store(tmp_path / "twin.db"), synchronous="NORMAL")
         low = dict.fromkeys((name for name in SMALL if not name.startswith("max_")), soft)
         bench = Bench(backend, MemoryPayloads(), barriers={**low, **hard})
         bench.engine.register(flow(simple("c", input_parameters={"x": "${workflow.input.x}"}), name="child"))
@@ -322,7 +323,7 @@ def test_small_turns_ask_nothing_more(tmp_path: Path) -> None:
 
     counts = []
     for barriers in (Barriers(), Barriers(**SMALL)):
-        backend = SQLiteBackend(tmp_path / f"{len(counts)}.db", counting=True)
+        backend = SQLiteBackend(lay_empty_store(tmp_path / f"{len(counts)}.db"), counting=True)
         bench = Bench(backend, MemoryPayloads(), barriers={name: getattr(barriers, name) for name in SMALL})
         bench.start(flow(*(simple(f"t{n}") for n in range(5))))
         for number in range(5):

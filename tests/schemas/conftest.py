@@ -9,11 +9,12 @@ import pytest
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.testing.stores import lay_empty_store
 
 
 @pytest.fixture(params=["memory", pytest.param("memory-relay", marks=pytest.mark.slow), "sqlite"])
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     """An empty store."""
     if request.param == "sqlite":
-        return SQLiteBackend(tmp_path / "store.db")
+        return SQLiteBackend(lay_empty_store(tmp_path / "store.db"), synchronous="NORMAL")
     return MemoryBackend(relay=request.param == "memory-relay")

@@ -15,13 +15,14 @@ from engine_kit import Bench
 
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.testing.stores import lay_empty_store
 
 
 @pytest.fixture(params=["memory", "sqlite"])
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     """A bench with Orkes' semantics on either store; it must be healthy when the test ends."""
     sqlite = request.param == "sqlite"
-    made = Bench(SQLiteBackend(tmp_path / "traps.db", synchronous="NORMAL") if sqlite else MemoryBackend())
+    made = Bench(SQLiteBackend(lay_empty_store(tmp_path / "traps.db"), synchronous="NORMAL") if sqlite else MemoryBackend())
     yield made
     made.healthy()
     made.engine.close()

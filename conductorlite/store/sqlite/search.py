@@ -15,7 +15,16 @@ from typing import Any, Final
 from conductorlite.model.errors import StorageCorrupt
 from conductorlite.store.documents import TASKS, WORKFLOWS, Cell, Document, Field, Kind, Phrase, Subject
 from conductorlite.store.query import And, Compare, Condition, Not, Or, Pattern
-from conductorlite.store.search import FAILED, Asked, SearchResult, TaskSummary, WorkflowSummary, task_summary, workflow_summary
+from conductorlite.store.search import (
+    FAILED,
+    Asked,
+    SearchResult,
+    TaskSummary,
+    WorkflowSummary,
+    column,
+    task_summary,
+    workflow_summary,
+)
 
 __all__ = ["Rendered", "SQLiteIndex"]
 
@@ -66,11 +75,6 @@ _KNOWN: Final = (
     "SELECT workflow_id FROM search_workflows WHERE workflow_id > ?"
     " UNION SELECT workflow_id FROM search_tasks WHERE workflow_id > ? ORDER BY workflow_id LIMIT ?"
 )
-
-
-def column(name: str) -> str:
-    """The column of a field of `store.documents`: nothing a user wrote ever becomes one."""
-    return "".join(f"_{sign.lower()}" if sign.isupper() else sign for sign in name)
 
 
 def columns(subject: Subject) -> dict[str, str]:
