@@ -167,7 +167,7 @@ def _read(changeset: Changeset, event: Event) -> None:
     _give_up(changeset)
     if event.event_id not in changeset.replies:
         changeset.reply(event, Outcome.DONE)
-    elif event.kind in REOPENING and changeset.status.terminal and not changeset.field("rate_limited"):
+    elif event.kind in REOPENING and changeset.workflow.status.terminal and not changeset.workflow.rate_limited:
         leave_limit(changeset)  # it was refused after all
 
 
@@ -185,7 +185,7 @@ def _settle(changeset: Changeset) -> None:
     """Work the list off, or hold it while the workflow is paused, or cut the turn."""
     steps = 0
     while changeset.stack or changeset.queue:
-        if changeset.status is not WorkflowStatus.RUNNING:
+        if changeset.workflow.status is not WorkflowStatus.RUNNING:
             _put_aside(changeset)
             return
         steps += 1
@@ -201,13 +201,13 @@ def _settle(changeset: Changeset) -> None:
 def _give_up(changeset: Changeset) -> None:
     """Fail a workflow that cannot go on without a document that cannot be read, where no task could fail of it."""
     problem, changeset.lost = changeset.lost, None
-    if problem is not None and changeset.status is WorkflowStatus.RUNNING:
+    if problem is not None and changeset.workflow.status is WorkflowStatus.RUNNING:
         fail_workflow(changeset, WorkflowStatus.FAILED, problem, None)
 
 
 def _put_aside(changeset: Changeset) -> None:
     """A paused workflow keeps what follows for its resumption; an ended one drops it."""
-    if changeset.status is WorkflowStatus.PAUSED:
+    if changeset.workflow.status is WorkflowStatus.PAUSED:
         if changeset.stack:
             raise InvariantBroken(f"workflow {changeset.workflow.workflow_id}: paused in the middle of scheduling")
         for item in changeset.queue:

@@ -19,7 +19,6 @@ from conductorlite.language.values import to_text
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.definitions import RateLimitPolicy
 from conductorlite.model.limits import OFFER_MS, Terms, workflow_key
-from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
 __all__ = [
@@ -93,9 +92,9 @@ def _ask(changeset: Changeset, key: str, *, wait: bool | None = None) -> bool:
 
 def reopens(changeset: Changeset, event: Event) -> bool:
     """Whether an ended execution may go on; if it has to wait for a slot, its verb waits in the inbox."""
-    if not changeset.status.terminal:
+    if not changeset.workflow.status.terminal:
         return True
-    if changeset.workflow.rate_limit_key is not None and not changeset.field("rate_limited"):
+    if changeset.workflow.rate_limit_key is not None and not changeset.workflow.rate_limited:
         changeset.was_let_in()
         return True
     if changeset.workflow.rate_limit_key is None:
@@ -112,7 +111,7 @@ def reopens(changeset: Changeset, event: Event) -> bool:
 def let_in(changeset: Changeset) -> None:
     """Begin, or go on, with the slot that the execution has been given."""
     changeset.change(rate_limited=False)
-    if changeset.status.terminal:
+    if changeset.workflow.status.terminal:
         changeset.release_held()
         return
     first = changeset.plan.first
@@ -125,19 +124,21 @@ def let_in(changeset: Changeset) -> None:
 
 def withdraw(changeset: Changeset) -> None:
     """Leave every line: a paused execution holds up no other. What waited asks again when it is resumed."""
-    if not changeset.plan.limited and not changeset.field("rate_limited"):
+    if not changeset.plan.limited and not changeset.workflow.rate_limited:
         return
     waiting = [task for task in changeset.all_live() if task.status is TaskStatus.PENDING and task.limit_key is not None]
-    keys = dict.fromkeys(str(task.limit_key) for task in waiting)
+    ids: dict[str, list[str]] = {}
     for task in waiting:
         if task.poll_timeout_at is not None:
             changeset.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
-        changeset.put(changed(task, limit_key=None, poll_timeout_at=None))
+        ids.setdefault(str(task.limit_key), []).append(task.task_id)
+        changeset.put(task, limit_key=None, poll_timeout_at=None)
         ask_when_resumed(changeset, task)
-    for key in keys:
-        changeset.give_back(key, [task.task_id for task in waiting if task.limit_key == key], of=key)
-    if changeset.field("rate_limited"):
-        changeset.give_back(changeset.field("rate_limit_key"), [changeset.workflow.workflow_id])
+    for limit, holders in ids.items():
+        changeset.give_back(limit, holders, of=limit)
+    key = changeset.workflow.rate_limit_key
+    if changeset.workflow.rate_limited and key is not None:
+        changeset.give_back(key, [changeset.workflow.workflow_id])
         changeset.change(rate_limit_key=None)
         ask_when_resumed(changeset, None)
 
@@ -147,18 +148,18 @@ def withdraw(changeset: Changeset) -> None:
 
 def on_admission(changeset: Changeset, event: Event) -> None:
     """A delay is over, or a pause: what is PENDING asks for its slot, and the retry of an operator begins."""
-    if changeset.status is WorkflowStatus.PAUSED:
+    if changeset.workflow.status is WorkflowStatus.PAUSED:
         changeset.hold(event)
         return
     if event.ref is None:
         key = _key(changeset)
-        if changeset.status.terminal or not changeset.field("rate_limited"):
+        if changeset.workflow.status.terminal or not changeset.workflow.rate_limited:
             changeset.reply(event, Outcome.IGNORED, "the execution does not wait for a slot")
         elif key is None or _ask(changeset, key, wait=True):  # without a key it has moved to a definition without a limit
             let_in(changeset)
         return
     task = changeset.addressee(event)
-    if task is None or changeset.status.terminal or (task.attempt, task.generation) != (event.attempt, event.generation):
+    if task is None or changeset.workflow.status.terminal or (task.attempt, task.generation) != (event.attempt, event.generation):
         changeset.reply(event, Outcome.IGNORED, "the attempt does not wait any more")
     elif (task.status, task.limit_key) == (TaskStatus.PENDING, None):
         ask_now(changeset, changeset.node(task), task)
@@ -175,7 +176,7 @@ def on_granted(changeset: Changeset, event: Event) -> None:
         changeset.reply(event, Outcome.IGNORED, "it does not wait for this slot any more")
         return
     if event.ref is None:
-        if changeset.field("rate_limited"):
+        if changeset.workflow.rate_limited:
             let_in(changeset)
         return
     task = changeset.addressee(event)
@@ -191,7 +192,7 @@ def on_offer_ends(changeset: Changeset, event: Event) -> None:
     task = changeset.task(event.ref or "")
     if (
         task is None
-        or changeset.status.terminal
+        or changeset.workflow.status.terminal
         or task.limit_key is None
         or (task.attempt, task.generation) != (event.attempt, event.generation)
         or task.status not in (TaskStatus.SCHEDULED, TaskStatus.IN_PROGRESS)
@@ -199,14 +200,14 @@ def on_offer_ends(changeset: Changeset, event: Event) -> None:
         changeset.reply(event, Outcome.IGNORED, "it is not offered any more")
     elif task.status is TaskStatus.IN_PROGRESS:  # taken on a definition that has no window any more
         changeset.begins(task.limit_key, task.task_id, of=task.ref)
-    elif changeset.status is WorkflowStatus.PAUSED:
+    elif changeset.workflow.status is WorkflowStatus.PAUSED:
         if task.poll_timeout_at is not None:
             changeset.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
         changeset.remove_message(task)
-        ask_again(changeset, changeset.node(task), changed(task, poll_timeout_at=None), reason=_NOT_TAKEN)
+        ask_again(changeset, changeset.node(task), task, reason=_NOT_TAKEN, poll_timeout_at=None)
     elif changeset.not_taken(task.limit_key, task.task_id, lane_of(changeset, task), of=task.ref):
         changeset.remove_message(task)
-        changeset.put(changed(task, status=TaskStatus.PENDING, updated_at=changeset.now), reason=_NOT_TAKEN)
+        changeset.put(task, because=_NOT_TAKEN, status=TaskStatus.PENDING, updated_at=changeset.now)
     else:
         changeset.reply(event, Outcome.IGNORED, "it has no place in a window")
 
@@ -225,13 +226,13 @@ def step_admitted(changeset: Changeset, ref: str, key: str, holder: str, number:
         return
     if ref:
         admitted(changeset, ref)
-    elif changeset.field("rate_limited"):
+    elif changeset.workflow.rate_limited:
         let_in(changeset)
 
 
 def withdraw_reopening(changeset: Changeset) -> bool:
     """Have an ended execution that waits for a slot to go on stay ended; whether it did wait."""
-    if changeset.field("rate_limit_key") is None:
+    if changeset.workflow.rate_limit_key is None:
         return False
     leave_limit(changeset)
     reopened = False

@@ -23,9 +23,8 @@ from conductorlite.decide.sub_workflows import notify_parent, start_failure_work
 from conductorlite.language.values import to_text
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import EventKind
-from conductorlite.model.errors import InvalidInput
+from conductorlite.model.errors import InvalidInput, InvariantBroken
 from conductorlite.model.executions import HistoryKind, Task, printed_ref
-from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
 __all__ = [
@@ -49,9 +48,9 @@ __all__ = [
 
 def complete_workflow(changeset: Changeset) -> None:
     """End a workflow in which nothing is live: COMPLETED, or FAILED for failures that were only permitted until now."""
-    if changeset.field("permitted_failures"):
+    if changeset.workflow.permitted_failures:
         failed = [task for task in changeset.all_failed() if _permitted(changeset, task)]
-        if len(failed) < changeset.field("permitted_failures"):
+        if len(failed) < changeset.workflow.permitted_failures:
             # Some of them were canceled, which the failed rows do not show.
             ended = (task for task in changeset.everything() if task.executed and not task.status.successful)
             failed = [task for task in ended if _permitted(changeset, task)]
@@ -106,7 +105,7 @@ def terminate_workflow(changeset: Changeset, task: Task) -> None:
     said = changeset.value(task.input)
     status = WorkflowStatus(said["terminationStatus"])
     reason = said.get("terminationReason")
-    if status is WorkflowStatus.COMPLETED and changeset.field("permitted_failures"):
+    if status is WorkflowStatus.COMPLETED and changeset.workflow.permitted_failures:
         complete_workflow(changeset)
         return
     if status is WorkflowStatus.COMPLETED and _refused(changeset, task.output):
@@ -138,7 +137,7 @@ def fail_workflow(
     `task` is the one whose failure ends it; `output` replaces the workflow's own; `compensate` undoes what has completed, if the
     definition says how, and then starts its failure workflow. A compensation that fails ends nothing: the others follow it.
     """
-    if changeset.field("compensating") is not None:
+    if changeset.workflow.compensating is not None:
         if compensate and task is not None:
             follow_compensation(changeset, task)
             return
@@ -153,11 +152,11 @@ def fail_workflow(
         if not live.status.terminal:
             changeset.cancel(live, because)
         # While paused, what followed from a task was held under this name.
-        if changeset.status is WorkflowStatus.PAUSED:
+        if changeset.workflow.status is WorkflowStatus.PAUSED:
             changeset.cancel_timer(f"{EventKind.CONTINUE}:{live.ref}")
-    if changeset.field("rate_limited"):
+    if changeset.workflow.rate_limited:
         changeset.cancel_timer(EventKind.ADMISSION)  # after a pause it would ask for the slot again
-    if changeset.status is WorkflowStatus.PAUSED or changeset.workflow.parked is not None:
+    if changeset.workflow.status is WorkflowStatus.PAUSED or changeset.workflow.parked is not None:
         # Whatever else was held, the rest of a cut turn or events to a parked workflow, comes due and is void.
         changeset.release_held()
     changeset.stack.clear()
@@ -176,17 +175,19 @@ def fail_workflow(
             changeset.change(output=changeset.keep(output))
             _stop_clock(changeset)
             return
-    _end(changeset, status, changeset.field("reason"), output=output, compensate=compensate)
+    _end(changeset, status, changeset.workflow.reason, output=output, compensate=compensate)
 
 
 def end_compensated(changeset: Changeset) -> None:
     """End a workflow whose last compensation has ended, as it would have ended without any."""
-    status = changeset.field("compensating")
-    _end(changeset, status, changeset.field("reason"), output=changeset.field("output"), compensate=True)
+    status = changeset.workflow.compensating
+    if status is None:
+        raise InvariantBroken(f"workflow {changeset.workflow.workflow_id} is not compensated")
+    _end(changeset, status, changeset.workflow.reason, output=changeset.workflow.output, compensate=True)
 
 
 def _stop_clock(changeset: Changeset) -> None:
-    if changeset.field("timeout_at") is not None:
+    if changeset.workflow.timeout_at is not None:
         changeset.cancel_timer(EventKind.WORKFLOW_TIMEOUT)
     changeset.change(timeout_at=None)
 
@@ -214,8 +215,8 @@ def _end(
 
 def leave_limit(changeset: Changeset) -> None:
     """Give back the slot of the execution itself, or its place in the line."""
-    key = changeset.field("rate_limit_key")
-    if changeset.field("rate_limited"):
+    key = changeset.workflow.rate_limit_key
+    if changeset.workflow.rate_limited:
         changeset.change(rate_limited=False)
     if key is not None:
         changeset.change(rate_limit_key=None)
@@ -231,7 +232,7 @@ def _output(changeset: Changeset) -> Payload:
         except InvalidInput as error:
             # The workflow has ended all the same; Conductor fails to store it, and it stays RUNNING for ever.
             return _problem_payload(error)
-    ref = changeset.field("last_ref")
+    ref = changeset.workflow.last_ref
     return EMPTY if ref is None else _bounded(changeset, changeset.known(ref).output)
 
 
@@ -255,7 +256,7 @@ def _problem_payload(problem: object) -> Payload:
 
 def set_workflow_timeout(changeset: Changeset) -> None:
     """Start the workflow's clock at this instant, or start it again. A workflow that is compensated has no timeout."""
-    if changeset.field("compensating") is not None:
+    if changeset.workflow.compensating is not None:
         return
     span = changeset.plan.definition.timeout_ms
     if span > 0:
@@ -296,10 +297,10 @@ def begin_compensation(changeset: Changeset, status: WorkflowStatus) -> bool:
         return False
     following: list[str | None] = [task.ref for task in order[1:]]
     for task, after in zip(order, [*following, None], strict=True):
-        changeset.put(changed(task, compensation_next=after))
-    changeset.change(compensating=status, generation=changeset.field("generation") + 1)
-    changeset.journal(HistoryKind.COMPENSATION, status, reason=changeset.field("reason"))
-    if changeset.status is WorkflowStatus.PAUSED:
+        changeset.put(task, compensation_next=after)
+    changeset.change(compensating=status, generation=changeset.workflow.generation + 1)
+    changeset.journal(HistoryKind.COMPENSATION, status, reason=changeset.workflow.reason)
+    if changeset.workflow.status is WorkflowStatus.PAUSED:
         changeset.queue.append(("compensate", order[0].ref))
     else:
         # At once: a permitted failure may have left nothing live that would hold the execution open until the next step.
@@ -333,7 +334,7 @@ def follow_compensation(changeset: Changeset, task: Task) -> None:
 def _refuse_for(changeset: Changeset, ref: str, reason: str) -> None:
     """Name a task that could not be undone in the workflow's reason."""
     failure = f"compensation of {ref!r} failed: {reason}"
-    before = changeset.field("reason") or ""
+    before = changeset.workflow.reason or ""
     if len(before) <= _LONG:
         changeset.change(reason=f"{before}; {failure}" if before else failure)
 
@@ -366,7 +367,7 @@ def interrupted_compensation(changeset: Changeset, reason: str | None) -> str:
     if len(left) > _LISTED:
         shown.append(f"and {len(left) - _LISTED} more")
     said = f"{reason}; " if reason else ""
-    return f"{said}terminated while compensating ({changeset.field('reason')}); not compensated: {', '.join(shown)}"
+    return f"{said}terminated while compensating ({changeset.workflow.reason}); not compensated: {', '.join(shown)}"
 
 
 def _is_undone(changeset: Changeset, task: Task) -> bool:

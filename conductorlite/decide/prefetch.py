@@ -182,7 +182,7 @@ def prefetch_rest(changeset: Changeset) -> None:
         refs.add(item[1])
         base, iterations = split_ref(changeset.plan, item[1])
         node = changeset.plan.nodes.get(base)
-        if node is None or node.task.type != TaskType.FORK_JOIN or changeset.reopening or changeset.field("skips"):
+        if node is None or node.task.type != TaskType.FORK_JOIN or changeset.reopening or changeset.workflow.skips:
             unknown.append(item)
             continue
         left += len(node.heads) - item[2]

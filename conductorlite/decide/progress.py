@@ -23,7 +23,6 @@ from conductorlite.decide.operators.scripts import chosen_head
 from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.policies import jitter, retry_delay
-from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
 
@@ -48,17 +47,17 @@ def schedule_item(
     node = changeset.plan_of(grafts).nodes[ref]
     place = tuple(iterations)
     printed = printed_ref(ref, place)
-    if changeset.reopening or changeset.field("skips") or grafts:
+    if changeset.reopening or changeset.workflow.skips or grafts:
         existing = changeset.task(printed)
         if existing is not None:
             if grafts and not changeset.reopening and not existing.skipped_ahead:
                 reason = f"Task {printed!r} cannot be scheduled: the execution has another one of that name"
                 fail_workflow(changeset, WorkflowStatus.FAILED, reason, None)
             elif existing.skipped_ahead:
-                changeset.change(skips=changeset.field("skips") - 1)
+                changeset.change(skips=changeset.workflow.skips - 1)
                 # In a loop its round is known as the newest one by its place.
                 come: dict[str, Any] = {"seq": changeset.next_place(printed)} if place else {"due_at": max(1, changeset.now)}
-                changeset.put(changed(existing, **come))
+                changeset.put(existing, **come)
                 changeset.queue.append(("advance", printed))
             return
     if given is not None:
@@ -109,7 +108,7 @@ def _cancel_inside(changeset: Changeset, scope: Task) -> None:
     # Innermost first: a scope counts what is live in it as long as it is live itself.
     for ref in [task.ref for task in sorted(inside, key=lambda task: -len(changeset.node(task).scopes))]:
         task = changeset.known(ref)
-        changeset.put(changed(task if task.status.terminal else changeset.cancel(with_rounds(changeset, task)), executed=True))
+        changeset.put(task if task.status.terminal else changeset.cancel(with_rounds(changeset, task)), executed=True)
 
 
 def _successor(changeset: Changeset, node: Node, task: Task) -> str | None:
@@ -139,15 +138,15 @@ def _tolerated(changeset: Changeset, node: Node, task: Task) -> bool:
     """Whether the workflow goes on in spite of a task that failed for good; if not, it is failed here."""
     if node.task.optional:
         if task.status is not TaskStatus.COMPLETED_WITH_ERRORS:
-            changeset.put(changed(task, status=TaskStatus.COMPLETED_WITH_ERRORS))
+            changeset.put(task, status=TaskStatus.COMPLETED_WITH_ERRORS)
         return True
     if node.task.permissive:
-        changeset.change(permitted_failures=changeset.field("permitted_failures") + 1)
+        changeset.change(permitted_failures=changeset.workflow.permitted_failures + 1)
         owner = changeset.owner(task)
         if owner is not None:
             loop = changeset.known(owner)
             if loop.failed_child is None:
-                changeset.put(changed(loop, failed_child=task.reason or f"{task.ref} is {task.status}"))
+                changeset.put(loop, failed_child=task.reason or f"{task.ref} is {task.status}")
         return True
     status = {
         TaskStatus.CANCELED: WorkflowStatus.TERMINATED,
@@ -163,7 +162,7 @@ def executed(changeset: Changeset, ref: str) -> None:
     task = changeset.known(ref)
     if not task.status.terminal:
         raise InvariantBroken(f"task {ref!r} is executed before its end")
-    changeset.put(changed(task, executed=True))
+    changeset.put(task, executed=True)
     if changeset.node(task).compensates is not None:
         if is_last_compensation(changeset, task):
             end_compensated(changeset)

@@ -20,16 +20,18 @@ from conductorlite.decide.operators.worker import ask_again, offer, queue_again
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.executions import HistoryKind, Task
 from conductorlite.model.limits import task_key
-from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node
 
 __all__ = ["ALONE_AFTER", "on_extend_lease", "on_give_back", "on_poll", "on_report"]
 
+#: What a task has no more that no worker holds.
+_LET_GO: Final[dict[str, Any]] = {"lease": 0, "holder": None, "response_timeout_at": None, "poll_timeout_at": None}
+
 
 def _recipients(changeset: Changeset, event: Event) -> Task | None:
     """The open attempt an event is about, or None when the event is void."""
-    if event.ref is None or changeset.status.terminal:
+    if event.ref is None or changeset.workflow.status.terminal:
         return None
     task = changeset.task(event.ref) if event.kind is EventKind.POLL else changeset.addressee(event)
     if task is None or task.status.terminal:
@@ -46,7 +48,7 @@ def on_poll(changeset: Changeset, event: Event) -> None:
     task = _recipients(changeset, event)
     if task is None or task.status is not TaskStatus.SCHEDULED:
         # A later attempt that waits has the only message there can be under this reference: that one stays.
-        latest = None if changeset.status.terminal or event.ref is None else changeset.task(event.ref)
+        latest = None if changeset.workflow.status.terminal or event.ref is None else changeset.task(event.ref)
         if latest is None or latest.status is not TaskStatus.SCHEDULED:
             changeset.drop_message(event.ref or "")
         changeset.reply(event, Outcome.IGNORED, "the attempt is not waiting for a worker any more")
@@ -70,30 +72,29 @@ def on_poll(changeset: Changeset, event: Event) -> None:
     timeout_at = task.timeout_at
     if timeout_at is None and policy.timeout_ms > 0 and not task.started_at:
         timeout_at = started + policy.timeout_ms
-    polled = changeset.put(
-        changed(
-            task,
-            status=TaskStatus.IN_PROGRESS,
-            worker_id=said.get("workerId"),
-            limit_key=task.limit_key if node.limit.concurrent else None,
-            lease=changeset.next_number(),
-            holder=said.get("holder"),
-            poll_count=task.poll_count + 1,
-            started_at=started,
-            updated_at=changeset.now,
-            callback_after_ms=0,
-            poll_timeout_at=None,
-            timeout_at=timeout_at,
-            response_timeout_at=changeset.now + policy.response_timeout_ms if policy.response_timeout_ms > 0 else None,
-        )
+    times_out = timeout_at is not None and task.timeout_at is None
+    task = changeset.put(
+        task,
+        status=TaskStatus.IN_PROGRESS,
+        worker_id=said.get("workerId"),
+        limit_key=task.limit_key if node.limit.concurrent else None,
+        lease=changeset.next_number(),
+        holder=said.get("holder"),
+        poll_count=task.poll_count + 1,
+        started_at=started,
+        updated_at=changeset.now,
+        callback_after_ms=0,
+        poll_timeout_at=None,
+        timeout_at=timeout_at,
+        response_timeout_at=changeset.now + policy.response_timeout_ms if policy.response_timeout_ms > 0 else None,
     )
     changeset.remove_message(task)
     # Due at one instant, the timer set first fires first: the task's timeout comes before the response's, as in Conductor.
-    if timeout_at is not None and task.timeout_at is None:
-        changeset.set_timer(polled, EventKind.TASK_TIMEOUT, timeout_at, default_ms=policy.default_ms("timeout_ms"))
-    if polled.response_timeout_at is not None:
+    if timeout_at is not None and times_out:
+        changeset.set_timer(task, EventKind.TASK_TIMEOUT, timeout_at, default_ms=policy.default_ms("timeout_ms"))
+    if task.response_timeout_at is not None:
         length = policy.default_ms("response_timeout_ms")
-        changeset.set_timer(polled, EventKind.RESPONSE_TIMEOUT, polled.response_timeout_at, default_ms=length)
+        changeset.set_timer(task, EventKind.RESPONSE_TIMEOUT, task.response_timeout_at, default_ms=length)
 
 
 def _may_begin(changeset: Changeset, node: Node, task: Task) -> bool:
@@ -112,7 +113,7 @@ def _may_begin(changeset: Changeset, node: Node, task: Task) -> bool:
         return True
     if task.poll_timeout_at is not None:
         changeset.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
-    if ask_again(changeset, node, changed(task, poll_timeout_at=None)):
+    if ask_again(changeset, node, task, poll_timeout_at=None):
         return changeset.begins(key, task.task_id, of=task.ref)
     changeset.remove_message(task)
     return False
@@ -124,7 +125,7 @@ def on_report(changeset: Changeset, event: Event) -> None:
     if task is None:
         changeset.reply(event, Outcome.IGNORED, "the attempt has ended")
         return
-    if changeset.field("rate_limited"):
+    if changeset.workflow.rate_limited:
         changeset.reply(event, Outcome.CONFLICT, f"task {task.ref!r} has not begun: its execution waits for a slot")
         return
     result = changeset.value(event.data)
@@ -169,7 +170,7 @@ def _handed_over(changeset: Changeset, task: Task, said: dict[str, Any]) -> None
     """The worker has done its part: no worker holds the task, and no sign of life is expected any more."""
     if task.response_timeout_at is not None:
         changeset.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
-    task = changeset.put(changed(task, updated_at=changeset.now, lease=0, holder=None, response_timeout_at=None, **said))
+    task = changeset.put(task, updated_at=changeset.now, lease=0, holder=None, response_timeout_at=None, **said)
     _record_report(changeset, task, TaskStatus.COMPLETED)
 
 
@@ -177,17 +178,17 @@ def _not_yet(changeset: Changeset, task: Task, callback_after_ms: int, said: dic
     """IN_PROGRESS: a worker's task goes back into its queue, offered again after the callback; an operator's just goes on."""
     node = changeset.node(task)
     if node.operator:
-        _sign_of_life(changeset, changed(task, **said))
+        _sign_of_life(changeset, task, **said)
         _record_report(changeset, changeset.known(task.ref), TaskStatus.IN_PROGRESS)
         return
     if task.response_timeout_at is not None:
         changeset.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
     if task.poll_timeout_at is not None:
         changeset.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
-    given = {"updated_at": changeset.now, "lease": 0, "holder": None, "callback_after_ms": callback_after_ms, **said}
-    task = changed(task, response_timeout_at=None, poll_timeout_at=None, **given)
     before = task.status
-    task = queue_again(changeset, node, task, callback_after_ms)
+    task = queue_again(
+        changeset, node, task, callback_after_ms, updated_at=changeset.now, callback_after_ms=callback_after_ms, **_LET_GO, **said
+    )
     if task.status is before:
         _record_report(changeset, task, TaskStatus.IN_PROGRESS)
 
@@ -212,7 +213,7 @@ def on_extend_lease(changeset: Changeset, event: Event) -> None:
     _sign_of_life(changeset, task)
 
 
-def _sign_of_life(changeset: Changeset, task: Task) -> None:
+def _sign_of_life(changeset: Changeset, task: Task, **said: Any) -> None:
     """The task was updated, so its response timeout starts again."""
     at = task.response_timeout_at
     if at is not None:
@@ -220,7 +221,7 @@ def _sign_of_life(changeset: Changeset, task: Task) -> None:
         at = changeset.now + span if span > 0 else None
         if at is None:  # moved to a definition that has none
             changeset.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
-    task = changeset.put(changed(task, updated_at=changeset.now, response_timeout_at=at))
+    task = changeset.put(task, updated_at=changeset.now, response_timeout_at=at, **said)
     if at is not None:
         changeset.set_timer(
             task, EventKind.RESPONSE_TIMEOUT, at, default_ms=changeset.node(task).policy.default_ms("response_timeout_ms")
@@ -244,7 +245,7 @@ _DEATHS: Final = frozenset({"died", "silent"})
 def on_give_back(changeset: Changeset, event: Event) -> None:
     """Offer an attempt again whose holder has it no longer, at its old place in the queue and under a lease to come."""
     said = changeset.value(event.data)
-    task = None if event.ref is None or changeset.status.terminal else changeset.addressee(event)
+    task = None if event.ref is None or changeset.workflow.status.terminal else changeset.addressee(event)
     if (
         task is None
         or task.status is not TaskStatus.IN_PROGRESS
@@ -263,21 +264,8 @@ def on_give_back(changeset: Changeset, event: Event) -> None:
     if task.response_timeout_at is not None:
         changeset.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
     text = _WHY.get(why, _WHY["stopped"]).format(f"worker {task.worker_id!r}" if task.worker_id else "its worker")
-    node, given = changeset.node(task), _offered(changeset, task, task.deaths + died)
+    node, given = changeset.node(task), {**_LET_GO, "deaths": task.deaths + died, "updated_at": changeset.now}
     if not node.limit.rate:
-        offer(changeset, node, changeset.put(given, reason=text))
-    elif ask_again(changeset, node, given, reason=text):
+        offer(changeset, node, changeset.put(task, because=text, status=TaskStatus.SCHEDULED, **given))
+    elif ask_again(changeset, node, task, reason=text, **given):
         offer(changeset, node, changeset.known(task.ref))
-
-
-def _offered(changeset: Changeset, task: Task, deaths: int) -> Task:
-    return changed(
-        task,
-        status=TaskStatus.SCHEDULED,
-        lease=0,
-        holder=None,
-        deaths=deaths,
-        updated_at=changeset.now,
-        response_timeout_at=None,
-        poll_timeout_at=None,
-    )

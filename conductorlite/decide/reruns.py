@@ -20,7 +20,6 @@ from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.executions import HistoryKind, Task, printed_ref
-from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
 
@@ -29,7 +28,7 @@ __all__ = ["on_rerun", "on_restart"]
 
 def on_restart(changeset: Changeset, event: Event) -> None:
     """Run an ended workflow again from the start with the same input, on its definition or on the one the event names."""
-    status = changeset.status
+    status = changeset.workflow.status
     if not status.terminal:
         changeset.reply(event, Outcome.CONFLICT, f"a {status} workflow cannot be restarted: terminate it first")
     elif status is WorkflowStatus.COMPLETED and not changeset.plan.definition.restartable:
@@ -43,7 +42,7 @@ def on_restart(changeset: Changeset, event: Event) -> None:
 def on_rerun(changeset: Changeset, event: Event) -> None:
     """Run a workflow again from a task on, or from the start, possibly with another input."""
     said = changeset.value(event.data)
-    if changeset.status is WorkflowStatus.PAUSED:
+    if changeset.workflow.status is WorkflowStatus.PAUSED:
         changeset.reply(event, Outcome.CONFLICT, "a PAUSED workflow cannot be rerun: resume it first")
         return
     problem = _input_problem(changeset, said)
@@ -63,8 +62,8 @@ def on_rerun(changeset: Changeset, event: Event) -> None:
         changeset.reply(event, Outcome.CONFLICT, f"the flow does not come to {target.ref!r}")
     elif target.status is TaskStatus.SKIPPED and changeset.node(target).behind_fork:
         changeset.reply(event, Outcome.CONFLICT, f"{target.ref!r} was skipped with its fork: rerun the fork")
-    elif changeset.field("rate_limited") and not changeset.status.terminal:
-        changeset.reply(event, Outcome.CONFLICT, f"the execution waits for a slot of {changeset.field('rate_limit_key')!r}")
+    elif changeset.workflow.rate_limited and not changeset.workflow.status.terminal:
+        changeset.reply(event, Outcome.CONFLICT, f"the execution waits for a slot of {changeset.workflow.rate_limit_key!r}")
     elif reopens(changeset, event):
         _run_from(changeset, target, said)
 
@@ -145,7 +144,7 @@ class _Place(Enum):
 
 
 def _run_from(changeset: Changeset, target: Task, said: dict[str, Any]) -> None:
-    ended = changeset.status.terminal
+    ended = changeset.workflow.status.terminal
     in_place = changeset.node(target).task.type == "JOIN"
     places = {task.ref: _place(changeset, target, task) for task in changeset.everything()}
     around = [task for task in changeset.everything() if places[task.ref] is _Place.AROUND]
@@ -211,9 +210,9 @@ def _wait_again(changeset: Changeset, task: Task, fields: dict[str, Any]) -> Non
     """Have a loop or a JOIN wait again for what is in it; nothing has followed from it any more."""
     if task.status.terminal:
         changeset.cancel_timer(f"{EventKind.CONTINUE}:{task.ref}")
-        go_on(changeset, task, generation=changeset.field("generation"), succeeded_before=False, **fields)
+        go_on(changeset, task, generation=changeset.workflow.generation, succeeded_before=False, **fields)
     else:
-        changeset.put(changed(task, updated_at=changeset.now, reason=None, succeeded_before=False, **fields))
+        changeset.put(task, updated_at=changeset.now, reason=None, succeeded_before=False, **fields)
 
 
 def _innermost_first(changeset: Changeset, tasks: list[Task]) -> list[Task]:

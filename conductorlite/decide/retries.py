@@ -23,7 +23,6 @@ from conductorlite.decide.sub_workflows import notify_parent
 from conductorlite.model.canonical import EMPTY
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.executions import HistoryKind, Task, printed_ref
-from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
 __all__ = [
@@ -52,7 +51,7 @@ def on_retry(changeset: Changeset, event: Event) -> None:
     problem = _not_retriable(changeset)
     if problem:
         changeset.reply(event, Outcome.CONFLICT, problem)
-        if said.get("parent") and changeset.status.terminal:
+        if said.get("parent") and changeset.workflow.status.terminal:
             notify_parent(changeset)  # it waits for an end: there will be no other
         return
     if not reopens(changeset, event):
@@ -67,7 +66,7 @@ def on_retry(changeset: Changeset, event: Event) -> None:
 
 def _not_retriable(changeset: Changeset) -> str:
     """Why an execution cannot be retried; the empty text when it can."""
-    status = changeset.status
+    status = changeset.workflow.status
     if not status.terminal or status is WorkflowStatus.COMPLETED:
         return f"a {status} workflow cannot be retried"
     rows = changeset.everything()
@@ -89,7 +88,7 @@ def _terminate_task(changeset: Changeset, rows: Collection[Task]) -> Task | None
         node = changeset.placed(task) if task.live and task.status is TaskStatus.COMPLETED else None
         if node is not None and node.task.type == "TERMINATE":
             completed = changeset.value(task.input).get("terminationStatus") == WorkflowStatus.COMPLETED
-            return None if completed and changeset.field("permitted_failures") else task
+            return None if completed and changeset.workflow.permitted_failures else task
     return None
 
 
@@ -132,11 +131,11 @@ def _reopen_where_it_failed(changeset: Changeset, in_place: Collection[str], *, 
 def reopen_workflow(changeset: Changeset) -> None:
     """Take back what reported the end; events that were written before are void from here on."""
     changeset.change(
-        generation=changeset.field("generation") + 1,
+        generation=changeset.workflow.generation + 1,
         last_retried_at=changeset.now,
         started_at=changeset.workflow.started_at or changeset.now,
     )
-    if changeset.status.terminal:
+    if changeset.workflow.status.terminal:
         changeset.change(ended_at=0, output=EMPTY, reason=None, failed_refs=(), failed_task_names=(), failed_task_id=None)
         changeset.move_workflow(WorkflowStatus.RUNNING, verb=True)
     changeset.reopening = True
@@ -149,13 +148,13 @@ def reopen(changeset: Changeset, tasks: list[Task]) -> None:
         if node.task.type in _IN_PLACE:
             _in_place(changeset, task)
         else:
-            fresh = changed(task, first_attempt=task.attempt + 1, first_scheduled_at=changeset.now)
-            reschedule(changeset, node, changeset.put(fresh), 0)
+            fresh = changeset.put(task, first_attempt=task.attempt + 1, first_scheduled_at=changeset.now)
+            reschedule(changeset, node, fresh, 0)
 
 
 def _in_place(changeset: Changeset, task: Task) -> None:
     fields = reopened_loop(changeset, task) if changeset.node(task).task.type == "DO_WHILE" else {"output": EMPTY}
-    go_on(changeset, task, generation=changeset.field("generation"), **fields)
+    go_on(changeset, task, generation=changeset.workflow.generation, **fields)
 
 
 def go_on(changeset: Changeset, task: Task, **fields: Any) -> Task:
@@ -169,7 +168,7 @@ def go_on(changeset: Changeset, task: Task, **fields: Any) -> Task:
         "succeeded_before": task.succeeded_before or task.executed,
         **fields,
     }
-    row = changeset.put(changed(task, **fields), verb=True)
+    row = changeset.put(task, verb=True, **fields)
     return start_deadlines(changeset, changeset.node(row), row)
 
 
@@ -183,7 +182,7 @@ def recount(changeset: Changeset) -> None:
             continue
         node = placed.task
         if node.type == "JOIN" and not task.status.terminal:
-            changeset.put(changed(task, waiting=recount_join(changeset, task)))
+            changeset.put(task, waiting=recount_join(changeset, task))
         if task.executed and not task.status.successful and node.permissive and not node.optional:
             permitted += not (task.status is TaskStatus.CANCELED and _left_behind(changeset, task))
     changeset.change(permitted_failures=permitted)
@@ -235,7 +234,7 @@ def _reopen_child(changeset: Changeset, task: Task, *, resume: bool) -> None:
     task = go_on(changeset, task, lease=lease, output=changeset.payload({"subWorkflowId": task.sub_workflow_id}))
     if resume:
         start_child(changeset, task, changeset.clock, again=True)  # only if it was ended before it began
-        event_id = f"{EventKind.RETRY}:{task.task_id}:{changeset.field('generation')}"
+        event_id = f"{EventKind.RETRY}:{task.task_id}:{changeset.workflow.generation}"
         changeset.post_to(str(task.sub_workflow_id), event_id, EventKind.RETRY, {"resume": True, "parent": True})
 
 
@@ -245,7 +244,7 @@ def notify_parent_reopened(changeset: Changeset) -> None:
     if workflow.parent_workflow_id is not None:
         changeset.post_to(
             workflow.parent_workflow_id,
-            f"{EventKind.CHILD_REOPENED}:{workflow.workflow_id}:{changeset.field('generation')}",
+            f"{EventKind.CHILD_REOPENED}:{workflow.workflow_id}:{changeset.workflow.generation}",
             EventKind.CHILD_REOPENED,
             {"workflowId": workflow.workflow_id, "taskId": workflow.parent_task_id},
             ref=workflow.parent_ref,
@@ -270,7 +269,7 @@ def on_child_reopened(changeset: Changeset, event: Event) -> None:
         or task.sub_workflow_id != changeset.value(event.data)["workflowId"]
         or changeset.node(task).task.optional
         or _left_behind(changeset, task)
-        or changeset.field("compensating") is not None
+        or changeset.workflow.compensating is not None
         or was_compensated(changeset, changeset.everything())
         or _terminate_task(changeset, changeset.everything()) is not None
     ):
@@ -279,8 +278,8 @@ def on_child_reopened(changeset: Changeset, event: Event) -> None:
     if not reopens(changeset, event):
         return
     changeset.journal(HistoryKind.VERB, "CHILD_REOPENED", ref=task.ref, attempt=task.attempt)
-    if changeset.status.terminal:
-        resumed = _resumed(changeset) if changeset.status is not WorkflowStatus.COMPLETED else frozenset()
+    if changeset.workflow.status.terminal:
+        resumed = _resumed(changeset) if changeset.workflow.status is not WorkflowStatus.COMPLETED else frozenset()
         _reopen_where_it_failed(changeset, resumed | {task.ref}, cause=task.ref)
         notify_parent_reopened(changeset)
         return

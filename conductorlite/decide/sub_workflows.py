@@ -37,18 +37,18 @@ def notify_parent(changeset: Changeset) -> None:
     workflow = changeset.workflow
     if workflow.parent_workflow_id is None:
         return
-    output = changeset.value(changeset.field("output"))
+    output = changeset.value(changeset.workflow.output)
     problem, changeset.lost = changeset.lost, None
     changeset.post_to(
         workflow.parent_workflow_id,
-        f"{EventKind.CHILD_ENDED}:{workflow.workflow_id}:{changeset.field('generation')}",
+        f"{EventKind.CHILD_ENDED}:{workflow.workflow_id}:{changeset.workflow.generation}",
         EventKind.CHILD_ENDED,
         {
             "workflowId": workflow.workflow_id,
             "taskId": workflow.parent_task_id,
             "name": f"{workflow.name}.{workflow.version}",
-            "status": str(changeset.status),
-            "reason": changeset.field("reason"),
+            "status": str(changeset.workflow.status),
+            "reason": changeset.workflow.reason,
             "output": output,
             **({"asked": True} if changeset.ended_by == workflow.parent_workflow_id else {}),
             **({"problem": problem} if problem else {}),
@@ -63,12 +63,12 @@ def on_child_ended(changeset: Changeset, event: Event) -> None:
     """End the SUB_WORKFLOW task whose child has ended; one that was superseded meanwhile is not touched."""
     task = changeset.addressee(event)
     said = changeset.value(event.data)
-    if changeset.status.terminal and changeset.field("rate_limited"):
+    if changeset.workflow.status.terminal and changeset.workflow.rate_limited:
         changeset.hold(event)  # of a child that went on without it: it is read behind the event that reports that
         return
     if (
         task is None
-        or changeset.status.terminal
+        or changeset.workflow.status.terminal
         or task.status.terminal
         or (task.attempt, task.generation) != (event.attempt, event.generation)
         or task.sub_workflow_id != said["workflowId"]
@@ -104,7 +104,7 @@ def on_started(changeset: Changeset, event: Event) -> None:
     task = changeset.addressee(event)
     if (
         task is None
-        or changeset.status.terminal
+        or changeset.workflow.status.terminal
         or task.status.terminal
         or (task.attempt, task.generation) != (event.attempt, event.generation)
     ):
@@ -153,12 +153,12 @@ def start_failure_workflow(changeset: Changeset, status: WorkflowStatus, output:
     if digest is None:
         return {_OUTPUT_KEY: f"Error: failure workflow {name!r} is not registered or not valid"}
     workflow = changeset.workflow
-    child_id = derive_id("failure", workflow.seed, workflow.workflow_id, changeset.field("generation"))
-    failed = changeset.field("failed_task_id")
+    child_id = derive_id("failure", workflow.seed, workflow.workflow_id, changeset.workflow.generation)
+    failed = changeset.workflow.failed_task_id
     values = {
         **changeset.value(workflow.input),
         "workflowId": workflow.workflow_id,
-        "reason": changeset.field("reason"),
+        "reason": changeset.workflow.reason,
         "failureStatus": str(status),
         **({"failureTaskId": failed} if failed is not None else {}),
         "failedWorkflow": _whole(changeset, status, output),
@@ -213,11 +213,10 @@ def _whole(changeset: Changeset, status: WorkflowStatus, output: Payload) -> dic
         "input": EMPTY,
         "output": EMPTY,
         "definition": changeset.plan.definition,
-        **{name: changeset.field(name) for name in ("reason", "failed_refs", "failed_task_names", "variables", "last_retried_at")},
     }
     return {
         **workflow_to_json(changed(row, **changes)),
-        "failedTaskId": changeset.field("failed_task_id"),
+        "failedTaskId": changeset.workflow.failed_task_id,
         "input": changeset.value(row.input),
         "output": changeset.value(output),
         "tasks": [

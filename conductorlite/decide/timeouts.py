@@ -20,7 +20,6 @@ from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.definitions import TimeoutPolicy, WorkflowTimeoutPolicy
 from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.executions import HistoryKind, Task
-from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
 __all__ = ["on_poll_timeout", "on_response_timeout", "on_task_timeout", "on_total_timeout", "on_wait_ends", "on_workflow_timeout"]
@@ -31,7 +30,7 @@ def _due(changeset: Changeset, event: Event, deadline: str) -> Task | None:
     task = changeset.task(event.ref or "")
     if (
         task is None
-        or changeset.status.terminal
+        or changeset.workflow.status.terminal
         or task.status.terminal
         or (task.attempt, task.generation) != (event.attempt, event.generation)
         or getattr(task, deadline) is None
@@ -40,7 +39,7 @@ def _due(changeset: Changeset, event: Event, deadline: str) -> Task | None:
         return None
     if getattr(task, deadline) > changeset.now:
         raise InvariantBroken(f"{event.kind} of task {task.ref!r} fires {getattr(task, deadline) - changeset.now} ms early")
-    if changeset.status is WorkflowStatus.PAUSED and event.kind is not EventKind.WAIT_ENDS:
+    if changeset.workflow.status is WorkflowStatus.PAUSED and event.kind is not EventKind.WAIT_ENDS:
         changeset.hold(event)
         return None
     return task
@@ -57,7 +56,7 @@ def _expired(changeset: Changeset, event: Event, deadline: str) -> Task | None:
         return task
     at = changeset.now + left
     moved: dict[str, Any] = {deadline: at}
-    task = changeset.put(changed(task, **moved))
+    task = changeset.put(task, **moved)
     changeset.set_timer(task, event.kind, at, default_ms=left)
     name = deadline.removesuffix("_at")
     reason = f"it counts driven time, of which {_seconds(left)} are left"
@@ -77,7 +76,7 @@ def on_poll_timeout(changeset: Changeset, event: Event) -> None:
     """No worker came for the task in time."""
     task = _expired(changeset, event, "poll_timeout_at")
     if task is not None and _waits_for_its_limit(changeset, task):
-        changeset.put(changed(task, poll_timeout_at=None))
+        changeset.put(task, poll_timeout_at=None)
     elif task is not None:
         limit = changeset.node(task).policy.poll_timeout_ms
         _apply_policy(
@@ -118,7 +117,7 @@ def on_response_timeout(changeset: Changeset, event: Event) -> None:
     """The worker gave no sign of life in time. What no worker holds has such a deadline from an earlier version: it is void."""
     task = _expired(changeset, event, "response_timeout_at")
     if task is not None and changeset.node(task).operator:
-        changeset.put(changed(task, response_timeout_at=None))
+        changeset.put(task, response_timeout_at=None)
     elif task is not None:
         limit = in_seconds(changeset.node(task).policy.response_timeout_ms)
         text = f"responseTimeout: {limit} exceeded for the taskId: {task.task_id} with Task Definition: {task.name}"
@@ -141,7 +140,7 @@ def _apply_policy(changeset: Changeset, task: Task, deadline: str, reason: str) 
     policy = changeset.node(task).policy.timeout_policy
     if policy is TimeoutPolicy.ALERT_ONLY:
         passed: dict[str, Any] = {deadline: None}
-        changeset.put(changed(task, **passed))
+        changeset.put(task, **passed)
         changeset.journal(HistoryKind.ALERT, deadline.removesuffix("_at"), ref=task.ref, attempt=task.attempt, reason=reason)
         return
     task = changeset.close(with_rounds(changeset, task), TaskStatus.TIMED_OUT, reason=reason)
@@ -151,8 +150,8 @@ def _apply_policy(changeset: Changeset, task: Task, deadline: str, reason: str) 
 
 def on_workflow_timeout(changeset: Changeset, event: Event) -> None:
     """The workflow took too long, counted from its start, its last resumption or its last retry."""
-    at = changeset.field("timeout_at")
-    if changeset.status.terminal or at is None:
+    at = changeset.workflow.timeout_at
+    if changeset.workflow.status.terminal or at is None:
         changeset.reply(event, Outcome.IGNORED, "the deadline does not hold any more")
         return
     if at > changeset.now:

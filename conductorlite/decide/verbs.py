@@ -23,7 +23,6 @@ from conductorlite.decide.sub_workflows import answer_start, notify_parent
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.executions import HistoryKind, printed_ref
-from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import split_ref
 from conductorlite.plan.migration import MigrationPlan, plan_between
@@ -54,15 +53,15 @@ def on_start(changeset: Changeset, event: Event) -> None:
         if at is not None and at > changeset.now:
             changeset.post(EventKind.START, EventKind.START, at)
             return
-    if changeset.status.terminal or changeset.workflow.started_at:
+    if changeset.workflow.status.terminal or changeset.workflow.started_at:
         changeset.reply(event, Outcome.IGNORED, "the workflow has begun already")
         parent = changeset.value(event.data).get("parent")
-        if parent and not parent["again"] and changeset.status.terminal:
+        if parent and not parent["again"] and changeset.workflow.status.terminal:
             # The execution that started it was removed, and has come again to where it starts it: it waits for an end that has
             # been.
             notify_parent(changeset)
         return
-    if changeset.status is WorkflowStatus.PAUSED:
+    if changeset.workflow.status is WorkflowStatus.PAUSED:
         changeset.hold(event)
         return
     changeset.change(started_at=changeset.now)
@@ -80,9 +79,9 @@ def on_start(changeset: Changeset, event: Event) -> None:
 
 def on_pause(changeset: Changeset, event: Event) -> None:
     """Schedule nothing more until resumed. Tasks in the queue or with a worker are not touched, reports are accepted."""
-    if changeset.status.terminal:
-        changeset.reply(event, Outcome.CONFLICT, f"a {changeset.status} workflow cannot be paused")
-    elif changeset.status is WorkflowStatus.PAUSED:
+    if changeset.workflow.status.terminal:
+        changeset.reply(event, Outcome.CONFLICT, f"a {changeset.workflow.status} workflow cannot be paused")
+    elif changeset.workflow.status is WorkflowStatus.PAUSED:
         changeset.reply(event, Outcome.IGNORED, "the workflow is paused already")
     else:
         changeset.move_workflow(WorkflowStatus.PAUSED)
@@ -91,8 +90,8 @@ def on_pause(changeset: Changeset, event: Event) -> None:
 
 def on_resume(changeset: Changeset, event: Event) -> None:
     """Take up what was held while paused. The workflow's timeout starts again, as in Conductor."""
-    if changeset.status is not WorkflowStatus.PAUSED:
-        changeset.reply(event, Outcome.CONFLICT, f"a {changeset.status} workflow cannot be resumed: it is not paused")
+    if changeset.workflow.status is not WorkflowStatus.PAUSED:
+        changeset.reply(event, Outcome.CONFLICT, f"a {changeset.workflow.status} workflow cannot be resumed: it is not paused")
         return
     changeset.move_workflow(WorkflowStatus.RUNNING)
     changeset.change(last_retried_at=changeset.now)
@@ -103,12 +102,12 @@ def on_resume(changeset: Changeset, event: Event) -> None:
 
 def on_terminate(changeset: Changeset, event: Event) -> None:
     """End the workflow TERMINATED: open tasks are canceled, no failure workflow is started."""
-    if changeset.status.terminal and withdraw_reopening(changeset):
+    if changeset.workflow.status.terminal and withdraw_reopening(changeset):
         return
-    if changeset.status is WorkflowStatus.TERMINATED:
+    if changeset.workflow.status is WorkflowStatus.TERMINATED:
         changeset.reply(event, Outcome.IGNORED, "the workflow is terminated already")
-    elif changeset.status.terminal:
-        changeset.reply(event, Outcome.CONFLICT, f"a {changeset.status} workflow cannot be terminated")
+    elif changeset.workflow.status.terminal:
+        changeset.reply(event, Outcome.CONFLICT, f"a {changeset.workflow.status} workflow cannot be terminated")
     else:
         if not changeset.workflow.started_at:
             changeset.cancel_timer(EventKind.START)
@@ -120,10 +119,10 @@ def on_terminate(changeset: Changeset, event: Event) -> None:
 
 def on_continue(changeset: Changeset, event: Event) -> None:
     """Take up what a cut turn, or a pause, has left."""
-    if changeset.status.terminal or event.generation != changeset.field("generation"):
+    if changeset.workflow.status.terminal or event.generation != changeset.workflow.generation:
         changeset.reply(event, Outcome.IGNORED, "what was left belongs to an earlier run")
         return
-    if changeset.status is WorkflowStatus.PAUSED:
+    if changeset.workflow.status is WorkflowStatus.PAUSED:
         # Paused between two turns of one piece of work: the rest of it waits as a whole.
         changeset.hold(event)
         return
@@ -142,10 +141,12 @@ def on_skip(changeset: Changeset, event: Event) -> None:
     """
     said = changeset.value(event.data)
     ref = str(said["ref"])
-    if changeset.status is not WorkflowStatus.RUNNING:
-        changeset.reply(event, Outcome.CONFLICT, f"a {changeset.status} workflow does not come to {ref!r}: nothing can be skipped")
+    if changeset.workflow.status is not WorkflowStatus.RUNNING:
+        changeset.reply(
+            event, Outcome.CONFLICT, f"a {changeset.workflow.status} workflow does not come to {ref!r}: nothing can be skipped"
+        )
         return
-    if changeset.field("compensating") is not None:
+    if changeset.workflow.compensating is not None:
         changeset.reply(event, Outcome.CONFLICT, f"the workflow is compensated: it does not come to {ref!r}")
         return
     base, iterations = split_ref(changeset.plan, ref)
@@ -175,7 +176,7 @@ def on_skip(changeset: Changeset, event: Event) -> None:
             in_order=False,
             ended_at=changeset.now,
         )
-        changeset.change(skips=changeset.field("skips") + 1)
+        changeset.change(skips=changeset.workflow.skips + 1)
 
 
 def on_variables(changeset: Changeset, event: Event) -> None:
@@ -185,7 +186,7 @@ def on_variables(changeset: Changeset, event: Event) -> None:
 
 def on_append(changeset: Changeset, event: Event) -> None:
     """Set workflow variables, but add a list to the end of the list that is there."""
-    there = changeset.value(changeset.field("variables"))
+    there = changeset.value(changeset.workflow.variables)
     given = {name: _appended(there.get(name), value) for name, value in changeset.value(event.data).items()}
     _set_variables(changeset, event, changeset.payload(given))
 
@@ -195,10 +196,10 @@ def _appended(there: object, value: object) -> object:
 
 
 def _set_variables(changeset: Changeset, event: Event, given: Payload) -> None:
-    if changeset.status.terminal:
-        changeset.reply(event, Outcome.CONFLICT, f"the variables of a {changeset.status} workflow cannot be changed")
+    if changeset.workflow.status.terminal:
+        changeset.reply(event, Outcome.CONFLICT, f"the variables of a {changeset.workflow.status} workflow cannot be changed")
         return
-    variables = changeset.payload({**changeset.value(changeset.field("variables")), **changeset.value(given)})
+    variables = changeset.payload({**changeset.value(changeset.workflow.variables), **changeset.value(given)})
     size = len((variables.text or "").encode())
     if size > VARIABLES_LIMIT:
         changeset.reply(event, Outcome.CONFLICT, f"the variables would have {size} bytes, more than {VARIABLES_LIMIT}")
@@ -211,7 +212,7 @@ def on_migrate(changeset: Changeset, event: Event) -> None:
     """Move to the definition the event names, unless the plan for it comes out blocked: then nothing changes."""
     said = changeset.value(event.data)
     workflow, digest = changeset.workflow, said["definitionHash"]
-    if digest == workflow.definition_hash and not changeset.status.terminal:
+    if digest == workflow.definition_hash and not changeset.workflow.status.terminal:
         changeset.reply(event, Outcome.IGNORED, "the execution is on that definition already")
         return
     refs: Mapping[str, str] = said.get("refs") or {}
@@ -224,7 +225,7 @@ def on_migrate(changeset: Changeset, event: Event) -> None:
         changeset.reply(event, Outcome.CONFLICT, "; ".join(plan.reasons))
         return
     for ref, waiting in plan.waiting.items():
-        changeset.put(changed(changeset.known(ref), waiting=waiting))
+        changeset.put(changeset.known(ref), waiting=waiting)
     if refs:
         _rename(changeset, plan, refs)
         _send_on(changeset, events, work, plan.renamed, refs)
@@ -239,9 +240,9 @@ def pending_of(work: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]
 
 def _rename(changeset: Changeset, plan: MigrationPlan, refs: Mapping[str, str]) -> None:
     # A generation of its own: a reference that a later definition names again must not derive the ids of these attempts.
-    changeset.change(generation=changeset.field("generation") + 1)
-    last = changeset.field("last_ref")
-    changeset.change(last_ref=plan.renamed.get(last, last))
+    changeset.change(generation=changeset.workflow.generation + 1)
+    last = changeset.workflow.last_ref
+    changeset.change(last_ref=None if last is None else plan.renamed.get(last, last))
     for ref, new_ref in plan.renamed.items():
         task = changeset.known(ref)
         changeset.rename(task, new_ref, refs[task.base_ref])
@@ -257,7 +258,7 @@ def _send_on(
             left = {**work[event.event_id]}
             for end in ("stack", "queue"):
                 left[end] = [_item(item, renamed, refs) for item in left.get(end, ())]
-            changes |= {"data": changeset.keep(Payload.of(left)), "generation": changeset.field("generation")}
+            changes |= {"data": changeset.keep(Payload.of(left)), "generation": changeset.workflow.generation}
         new_ref = renamed.get(event.ref or "")
         if new_ref is not None:
             changes["ref"] = new_ref

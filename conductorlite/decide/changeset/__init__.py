@@ -9,7 +9,8 @@ settled here, once:
 * a row that becomes or ceases to be live moves the `open` counter of its scope (the workflow, or the DO_WHILE around it);
 * a task that ends gives up its lease, its timers, its message and its slot, and what follows from it goes on the work list.
 
-What is read is the changeset's own row if the turn has changed it, else the reader's: no code sees a row in two states.
+What is read is the changeset's own row if the turn has changed it, else the reader's: no code sees a row in two states. A row is
+copied when the turn first changes it, and the copy is written until the decision freezes it: what the reader has answered stays.
 
 It is one class on another, by what they write: `view.View` reads and has the work list, `mailboxes` adds events and messages,
 `admissions` adds limits, `rows.Changeset` adds tasks and makes the Decision.

@@ -73,7 +73,7 @@ class Admissions(Mailboxes):
             workflow_id=self.workflow.workflow_id,
             ref=ref,
             attempt=attempt,
-            generation=self.field("generation"),
+            generation=self.workflow.generation,
             state=MemberState.WAITING,
             priority=self.workflow.priority,
             asked_at=before.asked_at if before is not None else self.now if asked_at is None else asked_at,

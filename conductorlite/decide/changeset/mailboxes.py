@@ -169,7 +169,7 @@ class Mailboxes(View):
             self.now,
             held=True,
             ref=item[1],
-            generation=self.field("generation"),
+            generation=self.workflow.generation,
             data=Payload.of({"queue": [list(item)]}),
         )
 
@@ -181,7 +181,7 @@ class Mailboxes(View):
             "reopening": self.reopening,
             "rounds": self.rounds,
         }
-        generation = self.field("generation")
+        generation = self.workflow.generation
         event_id = f"{EventKind.CONTINUE}#{self._sequence + 1}"
         self.post(event_id, EventKind.CONTINUE, self.clock, generation=generation, data=self.keep(Payload.of(work)))
 

@@ -10,7 +10,7 @@ from conductorlite.model.decisions import Decision, Event, EventKind, Outgoing, 
 from conductorlite.model.errors import InvariantBroken, PayloadTooLarge
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref
 from conductorlite.model.policies import derive_id
-from conductorlite.model.records import changed
+from conductorlite.model.records import changed, draft, freeze, thaw
 from conductorlite.model.statuses import (
     TASK_TRANSITIONS,
     TASK_VERB_TRANSITIONS,
@@ -36,19 +36,20 @@ class Changeset(Admissions):
 
     def change(self, **fields: Any) -> None:
         """Change fields of the workflow row, save `status`."""
-        self._changes.update(fields)
+        for name, value in fields.items():
+            setattr(self.workflow, name, value)
 
     def move_workflow(
         self, status: WorkflowStatus, *, reason: str | None = None, payload: Payload | None = None, verb: bool = False
     ) -> None:
         """Change the workflow's status and journal it; raises InvariantBroken when the table forbids it."""
-        before = None if self._created and not self._history else self.status
+        before = None if self._created and not self._history else self.workflow.status
         allowed = WORKFLOW_TRANSITIONS[before]
         if verb and before is not None:
             allowed = allowed | WORKFLOW_VERB_TRANSITIONS.get(before, frozenset())
         if status not in allowed:
             raise InvariantBroken(f"workflow {self.workflow.workflow_id}: {before} may not become {status}")
-        self._changes["status"] = status
+        self.change(status=status)
         self.journal(HistoryKind.WORKFLOW, status, reason=reason, payload=payload)
 
     def journal(self, kind: HistoryKind, status: str, **fields: Any) -> None:
@@ -100,7 +101,7 @@ class Changeset(Admissions):
             fields.setdefault("first_attempt", previous.first_attempt)
             fields["retried_task_id"] = previous.task_id
             fields["succeeded_before"] = previous.executed or previous.succeeded_before
-            self.put(changed(previous, retried=True))
+            self.put(previous, retried=True)
         task = Task(
             workflow_id=self.workflow.workflow_id,
             ref=ref,
@@ -112,7 +113,7 @@ class Changeset(Admissions):
             iterations=iterations,
             grafts=node.grafts,
             attempt=attempt,
-            generation=self.field("generation"),
+            generation=self.workflow.generation,
             seq=self.next_place(ref) if in_order else 0,
             input=self.keep(input),
             scheduled_at=self.now,
@@ -121,7 +122,8 @@ class Changeset(Admissions):
         )
         self._inserted.add((ref, attempt))
         self._newest[node.ref] = ref
-        self._store(None, task)
+        self._rows[ref, attempt] = self._last[ref] = thaw(task)
+        self._settle(task, None)
         return task
 
     def _begin(self, task: Task, status: TaskStatus, input: Payload, fields: dict[str, Any]) -> Task:
@@ -129,7 +131,7 @@ class Changeset(Admissions):
         if status.terminal:
             fields = {**self._drop_timers(task), **fields}
         changes = {**fields, "status": status, "input": self.keep(input), "updated_at": self.now}
-        return self.put(changed(task, **{**changes, "start_delay_ms": task.start_delay_ms}))
+        return self.put(task, **{**changes, "start_delay_ms": task.start_delay_ms})
 
     def create_ended(self, node: Node, iterations: tuple[int, ...], status: TaskStatus, **fields: Any) -> Task:
         """Add an attempt that is over as soon as it is there, and put what follows from it on the work list."""
@@ -139,7 +141,7 @@ class Changeset(Admissions):
 
     def task_id(self, ref: str, attempt: int, generation: int | None = None) -> str:
         """Id of an attempt, by default of the present generation, derived from its identity."""
-        key = (ref, attempt, self.field("generation") if generation is None else generation)
+        key = (ref, attempt, self.workflow.generation if generation is None else generation)
         known = self._ids.get(key)
         if known is None:
             known = self._ids[key] = attempt_id(self.workflow, *key)
@@ -148,63 +150,63 @@ class Changeset(Admissions):
     def next_place(self, ref: str) -> int:
         """The next place in the order of scheduling, given to `ref`."""
         self._task_seq += 1
-        self._changes["last_ref"] = ref
+        self.change(last_ref=ref)
         return self._task_seq
 
-    def put(self, task: Task, *, verb: bool = False, reason: str | None = None) -> Task:
-        """Replace a row; a change of status is checked and journalled, counters follow. Returns the row as stored.
+    def put(self, task: Task, *, verb: bool = False, because: str | None = None, **fields: Any) -> Task:
+        """Change fields of a row; a change of status is checked and journalled, counters follow. Returns the row as it is now.
 
-        `reason` is recorded for a change after which the attempt is open still, and kept in no row.
+        `because` is recorded for a change after which the attempt is open still, and kept in no row.
         """
-        key = (task.ref, task.attempt)
-        before = self._rows.get(key)
-        if before is None:
-            before = self.known(task.ref)
-            if before.attempt != task.attempt:
+        row = self._rows.get((task.ref, task.attempt))
+        if row is None:
+            row = self.known(task.ref)
+            if row.attempt != task.attempt:
                 raise InvariantBroken(f"task {task.ref!r}: attempt {task.attempt} is not the last one")
-        self._store(before, task, verb=verb, reason=reason)
-        return task
+            row = self._rows[row.ref, row.attempt] = self._last[row.ref] = draft(row)
+        before = row.status, row.input, row.live
+        for name, value in fields.items():
+            setattr(row, name, value)
+        self._settle(row, before, verb=verb, because=because)
+        return row
 
-    def _store(self, before: Task | None, task: Task, *, verb: bool = False, reason: str | None = None) -> None:
-        self._rows[(task.ref, task.attempt)] = task
-        if not task.retried:
-            self._last[task.ref] = task
-        if before is None or before.status is not task.status:
-            self._check(before, task, verb)
-            begins = before is None or before.input != task.input
-            payload = task.output if task.status.terminal else task.input if begins else None
-            if before is not None and task.status in _OFFERED_AGAIN and task.output != EMPTY:
+    def _settle(
+        self, task: Task, before: tuple[TaskStatus, Payload, bool] | None, *, verb: bool = False, because: str | None = None
+    ) -> None:
+        """Journal a change of status, and count; `before` are the status, the input and whether it was live."""
+        status, given, was_live = before or (None, None, False)
+        if status is not task.status:
+            self._check(status, task, verb)
+            payload = task.output if task.status.terminal else task.input if task.input != given else None
+            if status is not None and task.status in _OFFERED_AGAIN and task.output != EMPTY:
                 payload = task.output
             self.journal(
                 HistoryKind.TASK,
                 task.status,
                 ref=task.ref,
                 attempt=task.attempt,
-                reason=task.reason if task.status.terminal else reason,
+                reason=task.reason if task.status.terminal else because,
                 payload=payload,
             )
-        change = task.live - (before is not None and before.live)
+        change = task.live - was_live
         if change and self.counting:
             self._count(task, change)
 
-    def _check(self, before: Task | None, task: Task, verb: bool) -> None:
-        allowed = TASK_TRANSITIONS[before.status if before else None]
+    def _check(self, before: TaskStatus | None, task: Task, verb: bool) -> None:
+        allowed = TASK_TRANSITIONS[before]
         if verb and before is not None:
-            allowed = allowed | TASK_VERB_TRANSITIONS.get(before.status, frozenset())
+            allowed = allowed | TASK_VERB_TRANSITIONS.get(before, frozenset())
         if task.status not in allowed:
-            name = before.status if before else None
-            raise InvariantBroken(f"task {task.ref!r} attempt {task.attempt}: {name} may not become {task.status}")
+            raise InvariantBroken(f"task {task.ref!r} attempt {task.attempt}: {before} may not become {task.status}")
 
     def _count(self, task: Task, change: int) -> None:
         owner = self.owner(task)
         if owner is None:
-            self._open += change
-            count = self._open
+            self.open += change
+            count = self.open
         else:
-            loop = self.known(owner)
-            count = loop.open + change
-            # As `put`, of which nothing else is left to do: neither its status nor whether it is live changes.
-            self._rows[(loop.ref, loop.attempt)] = self._last[loop.ref] = changed(loop, open=count)
+            count = self.known(owner).open + change
+            self.put(self.known(owner), open=count)
         if count < 0:
             raise InvariantBroken(f"{owner or 'workflow'}: counts {count} live tasks")
 
@@ -230,17 +232,17 @@ class Changeset(Admissions):
                 task = self.cancel(task)
             self.cancel_timer(f"{EventKind.CONTINUE}:{task.ref}")
             if task.live:
-                self.put(changed(task, executed=True))
+                self.put(task, executed=True)
         self.drop([self.known(task.ref) for task in tasks])
-        if self.field("last_ref") in self._dropped:
+        if self.workflow.last_ref in self._dropped:
             # An execution that fails before anything is scheduled again puts out what the last task left has put out.
             left = max((task for task in self.everything() if task.seq), key=lambda task: task.seq, default=None)
-            self._changes["last_ref"] = None if left is None else left.ref
+            self.change(last_ref=None if left is None else left.ref)
 
     def start_order_again(self) -> None:
         """Number tasks from 1 again: all that were have been taken back."""
         self._task_seq = 0
-        self._changes["last_ref"] = None
+        self.change(last_ref=None)
 
     def recount(self) -> None:
         """Count again what is live in every scope; everything must be loaded."""
@@ -253,8 +255,8 @@ class Changeset(Admissions):
                 live[owner] = live.get(owner, 0) + 1
         for task in rows:
             if task.open != live.get(task.ref, 0):
-                self.put(changed(self.known(task.ref), open=live.get(task.ref, 0)))
-        self._open = live.get(None, 0)
+                self.put(task, open=live.get(task.ref, 0))
+        self.open = live.get(None, 0)
 
     def close(
         self,
@@ -290,7 +292,7 @@ class Changeset(Admissions):
         if not child_ended:
             self._end_child(task, f"parent workflow {task.workflow_id}: {reason or f'its task {task.ref!r} is {status}'}")
         self._leave_queue(task)
-        task = self.put(changed(task, **changes))
+        task = self.put(task, **changes)
         self._leave_limit(task)
         self.queue.append(("advance", task.ref))
         return self.known(task.ref)
@@ -308,11 +310,11 @@ class Changeset(Admissions):
         if task.limit_key is None:
             return task
         self.give_back(task.limit_key, [task.task_id], of=task.ref)
-        return self.put(changed(task, limit_key=None))
+        return self.put(task, limit_key=None)
 
     def take_place_of(self, task: Task) -> None:
         """Take out the PENDING row of the first task, for what it stands for is scheduled now, in its place."""
-        self._open -= 1
+        self.open -= 1
         self._task_seq = task.seq - 1
         self._last.pop(task.ref, None)
         self._newest.pop(task.base_ref, None)
@@ -345,7 +347,7 @@ class Changeset(Admissions):
         self._leave_queue(task)
         gone: dict[str, Any] = {"lease": 0, "holder": None, **self._drop_timers(task)}
         changes: dict[str, Any] = {"ended_at": self.now, "updated_at": self.now, **gone}
-        return self._leave_limit(self.put(changed(task, status=TaskStatus.CANCELED, **changes)))
+        return self._leave_limit(self.put(task, status=TaskStatus.CANCELED, **changes))
 
     def rename(self, task: Task, new_ref: str, new_base_ref: str) -> None:
         """Give all attempts at a printed reference another name: ids, leases and generations stay, so reports still arrive.
@@ -369,7 +371,7 @@ class Changeset(Admissions):
         ref = event.ref or ""
         task = self.task(ref)
         # Every renaming begins a generation: what is of the present one has the name under which it began.
-        if not ref or event.generation == self.field("generation"):
+        if not ref or event.generation == self.workflow.generation:
             return task
         said = self.value(event.data)
         named = said.get("taskId") or said.get("holder")
@@ -382,19 +384,18 @@ class Changeset(Admissions):
 
     def decision(self) -> Decision:
         """Everything the turn changes, grouped by where it goes."""
-        inserted = [row for key, row in self._rows.items() if key in self._inserted]
-        updated = [row for key, row in self._rows.items() if key not in self._inserted]
-        workflow = changed(
-            self.workflow,
-            **self._changes,
+        inserted = [freeze(row) for key, row in self._rows.items() if key in self._inserted]
+        updated = [freeze(row) for key, row in self._rows.items() if key not in self._inserted]
+        self.change(
             updated_at=self.now,
-            open=self._open,
+            open=self.open,
             task_seq=self._task_seq,
             sequence=self._sequence,
             history_seq=self.workflow.history_seq + len(self._history),
             broken_turns=0,
             parked=None,
         )
+        workflow = freeze(self.workflow)
         own = [event for event in self._alarms.values() if event.workflow_id == workflow.workflow_id]
         others = [event for event in self._alarms.values() if event.workflow_id != workflow.workflow_id]
         return Decision(

@@ -16,8 +16,7 @@ from conductorlite.model.canonical import Payload, canonical, parse
 from conductorlite.model.decisions import Embedding, Event, Message, Renamed, Reply
 from conductorlite.model.errors import InvalidInput, InvariantBroken, PayloadLost
 from conductorlite.model.executions import HistoryEvent, Task, Workflow, printed_ref
-from conductorlite.model.records import changed
-from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.model.records import changed, draft
 from conductorlite.plan.compile import Node, Plan
 
 __all__ = ["Bounds", "Item", "LostInput", "View"]
@@ -46,19 +45,31 @@ class LostInput(InvalidInput):
 class View:
     """What a turn reads. The private attributes are filled by the classes that build on it."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        reader: Reader,
-        now: int,
-        environment: Mapping[str, str],
-        bounds: Bounds,
-    ) -> None:
+    #: Set while an execution is being reopened: what is scheduled may exist already.
+    reopening = False
+    #: Rounds of loops begun in this piece of work, however many turns it was cut into.
+    rounds = 0
+    #: Cleared while a verb rearranges rows; then the counters are counted again.
+    counting = True
+    more = False
+    #: While a compensation is scheduled: the loops and rounds from which its expressions look.
+    standpoint: tuple[tuple[str, ...], tuple[int, ...]] | None = None
+    #: Whether a document that cannot be read is an error at once: while a task's input is made.
+    strict = False
+    #: The retry of an operator that begins now, as the row it is.
+    beginning: Task | None = None
+    #: Why something this step has read cannot be read, until a task or the workflow has failed of it.
+    lost: str | None = None
+    #: Which execution has this one end, at this moment.
+    ended_by = ""
+
+    def __init__(self, plan: Plan, reader: Reader, now: int, environment: Mapping[str, str], bounds: Bounds) -> None:
         self.plan = plan
         self.reader = reader
         self.environment = environment
         self.bounds = bounds
-        self.workflow: Workflow = reader.workflow
+        #: The row as this turn sees it: written by `change` alone.
+        self.workflow: Workflow = draft(reader.workflow)
         #: What rows are stamped with: never before the workflow's last change, even if the clock was set back.
         self.now = max(now, self.workflow.updated_at)
         #: The raw clock, by which events and messages come due.
@@ -66,34 +77,14 @@ class View:
         self.stack: list[Item] = []
         self.queue: deque[Item] = deque()
         self.replies: dict[str, Reply] = {}
-        #: Set while an execution is being reopened: what is scheduled may exist already.
-        self.reopening = False
-        #: Rounds of loops begun in this piece of work, however many turns it was cut into.
-        self.rounds = 0
-        #: Cleared while a verb rearranges rows; then the counters are counted again.
-        self.counting = True
         #: Inputs that replace what would be rendered, by printed reference.
         self.given: dict[str, Mapping[str, Any]] = {}
-        self.more = False
-        #: While a compensation is scheduled: the loops and rounds from which its expressions look.
-        self.standpoint: tuple[tuple[str, ...], tuple[int, ...]] | None = None
-        #: Whether a document that cannot be read is an error at once: while a task's input is made.
-        self.strict = False
-        #: The retry of an operator that begins now, as the row it is.
-        self.beginning: Task | None = None
-        #: Why something this step has read cannot be read, until a task or the workflow has failed of it.
-        self.lost: str | None = None
-        #: Which execution has this one end, at this moment.
-        self.ended_by = ""
-        self._begin_empty()
-
-    def _begin_empty(self) -> None:
-        """What the turn has done so far: nothing."""
+        #: Live tasks outside every loop as this turn sees it.
+        self.open = self.workflow.open
         self._created = self.workflow.history_seq == 0
-        self._changes: dict[str, Any] = {}
-        self._open = self.workflow.open
         self._task_seq = self.workflow.task_seq
         self._sequence = self.workflow.sequence
+        #: The attempts that the turn has changed or made: drafts, until it is decided.
         self._rows: dict[tuple[str, int], Task] = {}
         self._last: dict[str, Task] = {}
         self._dropped: dict[str, None] = {}
@@ -317,21 +308,6 @@ class View:
         """Put the scheduling of a node on the work list; `ref` is as the plan of `task` knows it."""
         node = self.plan_of(task.grafts).nodes[ref]
         self.stack.append(("schedule", ref, list(iterations), *((list(node.grafts),) if node.grafts else ())))
-
-    @property
-    def status(self) -> WorkflowStatus:
-        """The workflow's status as this turn sees it."""
-        status: WorkflowStatus = self._changes.get("status", self.workflow.status)
-        return status
-
-    def field(self, name: str) -> Any:
-        """A field of the workflow row as this turn sees it."""
-        return self._changes.get(name, getattr(self.workflow, name))
-
-    @property
-    def open(self) -> int:
-        """Live tasks outside every loop as this turn sees it."""
-        return self._open
 
     @property
     def made(self) -> int:

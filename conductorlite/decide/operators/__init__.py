@@ -145,7 +145,7 @@ VARIABLES_LIMIT: Final = 256 * 1024
 def schedule_set_variable(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
     """Create the row, already over, and change the variables."""
     values = rendered(changeset, node, iterations)
-    variables = changeset.payload({**changeset.value(changeset.field("variables")), **values})
+    variables = changeset.payload({**changeset.value(changeset.workflow.variables), **values})
     size = len((variables.text or "").encode())
     problem = None
     if size > VARIABLES_LIMIT:

@@ -16,7 +16,6 @@ from conductorlite.language.conditions import is_true
 from conductorlite.language.values import MISSING, Json
 from conductorlite.model.errors import ExpressionFailed, InvalidInput
 from conductorlite.model.executions import HistoryKind, Task, printed_ref
-from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node
 
@@ -72,7 +71,7 @@ def next_round(changeset: Changeset, ref: str) -> None:
     if problem is not None:
         _end(changeset, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, problem)
         return
-    changeset.put(changed(loop, round=number, output=kept))
+    changeset.put(loop, round=number, output=kept)
     changeset.journal(HistoryKind.ROUND, "IN_PROGRESS", ref=loop.ref, attempt=loop.attempt, number=number)
     _schedule_body(changeset, node, loop, number)
 
@@ -99,7 +98,7 @@ def with_rounds(changeset: Changeset, loop: Task) -> Task:
     if changeset.refusal("task_output", output) is not None:
         changeset.lost = lost
         return loop
-    return changeset.put(changed(loop, output=changeset.keep(output)))
+    return changeset.put(loop, output=changeset.keep(output))
 
 
 def _kept(node: Node, loop: Task) -> int:

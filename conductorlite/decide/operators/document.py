@@ -54,7 +54,7 @@ class ExpressionContext:
             if member not in _DOCUMENTS:
                 continue
             row = changeset.workflow if root == "workflow" else changeset.latest(root)
-            payload = None if row is None else changeset.field(member) if root == "workflow" else getattr(row, member, None)
+            payload = None if row is None else getattr(row, member, None)
             if payload is not None and payload.text is None:
                 absent.append(payload)
         if len(absent) > 1:
@@ -114,9 +114,9 @@ def _workflow_member(changeset: Changeset, member: str) -> Json:
     workflow = changeset.workflow
     match member:
         case "input" | "output" | "variables":
-            return changeset.value(changeset.field(member))
+            return changeset.value(getattr(workflow, member))
         case "status":
-            return str(changeset.status)
+            return str(changeset.workflow.status)
         case "workflowId":
             return workflow.workflow_id
         case "parentWorkflowId":
@@ -130,7 +130,7 @@ def _workflow_member(changeset: Changeset, member: str) -> Json:
         case "correlationId":
             return workflow.correlation_id
         case "reasonForIncompletion":
-            return changeset.field("reason")
+            return changeset.workflow.reason
         case _:
             return changeset.plan.definition.schema_version
 

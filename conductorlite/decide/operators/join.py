@@ -21,7 +21,7 @@ takes the first that is listed, waits for ever when none was scheduled, and thro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators.document import rendered
@@ -29,7 +29,6 @@ from conductorlite.decide.operators.worker import start_deadlines
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import Task, printed_ref
-from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node
 
@@ -99,7 +98,7 @@ def _scheduled(changeset: Changeset, node: Node, join: Task, refs: Sequence[str]
 def schedule_join(changeset: Changeset, node: Node, iterations: tuple[int, ...]) -> None:
     """Create a JOIN that no fork created, and look at once whether it has anything to wait for."""
     join = create_join(changeset, node, iterations, forked=frozenset())
-    join = changeset.put(changed(join, seq=changeset.next_place(join.ref)))
+    join = changeset.put(join, seq=changeset.next_place(join.ref))
     one_less(changeset, join.ref)
 
 
@@ -127,10 +126,9 @@ def create_collecting_join(
     passed = changeset.task(printed_ref(node.ref, iterations)) if retried else None
     if passed is not None:
         # The fork was malformed at first, and nothing joined: what follows has been scheduled.
-        again = changed(
-            passed, status=TaskStatus.IN_PROGRESS, input=given, seq=0, waiting=1, executed=False, succeeded_before=True, ended_at=0
-        )
-        return start_deadlines(changeset, node, changeset.put(again, verb=True))
+        again: dict[str, Any] = {"seq": 0, "waiting": 1, "executed": False, "succeeded_before": True, "ended_at": 0}
+        join = changeset.put(passed, verb=True, status=TaskStatus.IN_PROGRESS, input=given, **again)
+        return start_deadlines(changeset, node, join)
     join = changeset.create(
         node, iterations, TaskStatus.IN_PROGRESS, input=given, in_order=False, started_at=changeset.now, waiting=1
     )
@@ -169,7 +167,7 @@ def one_less(changeset: Changeset, ref: str) -> None:
     if changeset.node(join).task.type == "EXCLUSIVE_JOIN":
         choose(changeset, ref)
         return
-    join = changeset.put(changed(join, waiting=join.waiting - 1))
+    join = changeset.put(join, waiting=join.waiting - 1)
     branches_ended(changeset, join)
 
 
@@ -243,7 +241,7 @@ def schedule_branch(changeset: Changeset, ref: str, index: int) -> None:
     if node.join is not None:
         join = changeset.known(printed_ref(node.join, fork.iterations))
         if join.seq == 0:  # a fork that is taken up again may have come this far before
-            changeset.put(changed(join, seq=changeset.next_place(join.ref)))
+            changeset.put(join, seq=changeset.next_place(join.ref))
             one_less(changeset, join.ref)
     changeset.queue.append(("advance", ref))
 
@@ -277,7 +275,7 @@ def branches_left(changeset: Changeset, ref: str, index: int) -> tuple[str, ...]
 
 
 def _may_exist(changeset: Changeset) -> bool:
-    return bool(changeset.reopening or changeset.field("skips"))
+    return bool(changeset.reopening or changeset.workflow.skips)
 
 
 def resume_fork(changeset: Changeset, fork: Task) -> None:

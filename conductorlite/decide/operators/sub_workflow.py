@@ -186,7 +186,7 @@ def schedule_sub_workflow(
             reason=found.problem or f"executions are nested deeper than {MAX_NESTING}",
         )
         return
-    child_id = derive_id("child", workflow.seed, workflow.workflow_id, ref, attempt, changeset.field("generation"))
+    child_id = derive_id("child", workflow.seed, workflow.workflow_id, ref, attempt, changeset.workflow.generation)
     delay = node.task.start_delay_ms if delay_ms is None else delay_ms
     priority = params.priority if isinstance(params.priority, int) else workflow.priority
     domains = params.task_to_domain if params.task_to_domain is not None else changeset.value(workflow.task_to_domain)
@@ -228,7 +228,7 @@ def start_child(changeset: Changeset, task: Task, due_at: int, *, again: bool = 
     start = child_start(changeset, said[DEFINITION_HASH], said["subWorkflowName"] or "", version, said["workflowInput"])
     start |= {"priority": said["priority"], "taskToDomain": said["subWorkflowTaskToDomain"]}
     start |= {key: said[key] for key in _KEYS if key in said}
-    outer = (*changeset.workflow.outer_keys, *filter(None, [changeset.field("rate_limit_key")]))
+    outer = (*changeset.workflow.outer_keys, *filter(None, [changeset.workflow.rate_limit_key]))
     if outer:
         start["limitKeys"] = list(outer)
     start["parent"] = {

@@ -15,7 +15,7 @@ the last. It is looked up again at every scheduling: workers come and go. Source
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators.document import rendered
@@ -23,7 +23,6 @@ from conductorlite.model.decisions import EventKind, queue_name
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.limits import OFFER_MS, task_key
-from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
 
@@ -126,7 +125,8 @@ def _slot(
     """As what a task begins, or is put back, and the limit it belongs to: a delayed one has none before it is due."""
     if not node.limit:
         return TaskStatus.SCHEDULED, None
-    if delay_ms > 0 or changeset.status is WorkflowStatus.PAUSED:  # one that is paused holds up no other: it asks when resumed
+    # One that is paused holds up no other: it asks when resumed.
+    if delay_ms > 0 or changeset.workflow.status is WorkflowStatus.PAUSED:
         return TaskStatus.PENDING, None
     key = task_key(node.task.name)
     admitted = changeset.ask(key, task_id, node.limit, ref=ref, attempt=attempt, lane=lane)
@@ -145,8 +145,8 @@ def _queue(changeset: Changeset, node: Node, task: Task) -> None:
         changeset.set_timer(task, EventKind.ADMISSION, task.due_at)
 
 
-def queue_again(changeset: Changeset, node: Node, task: Task, delay_ms: int) -> Task:
-    """Put an open task back into its queue, or into the line of its limit; its slot is given back."""
+def queue_again(changeset: Changeset, node: Node, task: Task, delay_ms: int, **fields: Any) -> Task:
+    """Put an open task back into its queue, or into the line of its limit; its slot is given back. `fields` change with that."""
     if task.limit_key is not None:
         changeset.give_back(task.limit_key, [task.task_id], of=task.ref)
     if task.status is TaskStatus.PENDING:
@@ -155,7 +155,7 @@ def queue_again(changeset: Changeset, node: Node, task: Task, delay_ms: int) -> 
     if task.status is TaskStatus.SCHEDULED and status is TaskStatus.PENDING:
         changeset.remove_message(task)
         changeset.cancel_timer(f"{EventKind.OFFER_ENDS}:{task.ref}")
-    task = changeset.put(changed(task, status=status, limit_key=limit_key, due_at=changeset.after(delay_ms)))
+    task = changeset.put(task, **{**fields, "status": status, "limit_key": limit_key, "due_at": changeset.after(delay_ms)})
     _queue(changeset, node, task)
     return task
 
@@ -163,17 +163,20 @@ def queue_again(changeset: Changeset, node: Node, task: Task, delay_ms: int) -> 
 def ask_now(changeset: Changeset, node: Node, task: Task) -> None:
     """Have a PENDING task that is due ask for its slot."""
     status, limit_key = _slot(changeset, node, task.task_id, task.ref, task.attempt, 0, lane_of(changeset, task))
-    task = changeset.put(changed(task, limit_key=limit_key or task_key(node.task.name)))
+    task = changeset.put(task, limit_key=limit_key or task_key(node.task.name))
     if status is TaskStatus.SCHEDULED:
         admitted(changeset, task.ref)
 
 
-def ask_again(changeset: Changeset, node: Node, task: Task, *, reason: str | None = None) -> bool:
-    """Have a task that counts in a window ask at its old place for another begin; when it has to wait it is PENDING."""
-    if changeset.status is WorkflowStatus.PAUSED:
+def ask_again(changeset: Changeset, node: Node, task: Task, *, reason: str | None = None, **fields: Any) -> bool:
+    """Have a task that counts in a window ask at its old place for another begin; when it has to wait it is PENDING.
+
+    `fields` of the row change with that.
+    """
+    if changeset.workflow.status is WorkflowStatus.PAUSED:
         if task.limit_key is not None:
             changeset.give_back(task.limit_key, [task.task_id], of=task.ref)
-        changeset.put(changed(task, status=TaskStatus.PENDING, limit_key=None), reason=reason)
+        changeset.put(task, because=reason, status=TaskStatus.PENDING, limit_key=None, **fields)
         ask_when_resumed(changeset, task)
         return False
     key = task_key(node.task.name)
@@ -181,7 +184,7 @@ def ask_again(changeset: Changeset, node: Node, task: Task, *, reason: str | Non
     lane = lane_of(changeset, task)
     has_place = changeset.ask(key, task.task_id, node.limit, ref=task.ref, attempt=task.attempt, lane=lane, asked_at=asked_at)
     status = TaskStatus.SCHEDULED if has_place else TaskStatus.PENDING
-    changeset.put(changed(task, status=status, limit_key=key), reason=reason)
+    changeset.put(task, because=reason, status=status, limit_key=key, **fields)
     return has_place
 
 
@@ -196,7 +199,7 @@ def admitted(changeset: Changeset, ref: str) -> None:
     """Offer a PENDING task that has its slot."""
     task = changeset.known(ref)
     if task.status is TaskStatus.PENDING and task.limit_key is not None:
-        task = changeset.put(changed(task, status=TaskStatus.SCHEDULED, due_at=changeset.clock, updated_at=changeset.now))
+        task = changeset.put(task, status=TaskStatus.SCHEDULED, due_at=changeset.clock, updated_at=changeset.now)
         offer(changeset, changeset.node(task), task)
 
 
@@ -222,13 +225,7 @@ def start_deadlines(changeset: Changeset, node: Node, task: Task, previous: Task
     }
     if not any(deadlines.values()):
         return task
-    task = changeset.put(
-        changed(
-            task,
-            total_timeout_at=deadlines[EventKind.TOTAL_TIMEOUT],
-            timeout_at=deadlines[EventKind.TASK_TIMEOUT],
-        )
-    )
+    task = changeset.put(task, total_timeout_at=deadlines[EventKind.TOTAL_TIMEOUT], timeout_at=deadlines[EventKind.TASK_TIMEOUT])
     for kind, at in deadlines.items():
         if at is not None:
             changeset.set_timer(task, kind, at)
@@ -239,7 +236,7 @@ def offer(changeset: Changeset, node: Node, task: Task) -> Task:
     """Put a SCHEDULED task into its queue at `due_at` and start its poll timeout there, or now if that is past."""
     if node.policy.poll_timeout_ms > 0:
         at = max(task.due_at, changeset.clock) + node.policy.poll_timeout_ms
-        task = changeset.put(changed(task, poll_timeout_at=at))
+        task = changeset.put(task, poll_timeout_at=at)
         changeset.set_timer(task, EventKind.POLL_TIMEOUT, at, default_ms=node.policy.default_ms("poll_timeout_ms"))
     if node.limit.rate and task.limit_key is not None:
         changeset.set_timer(task, EventKind.OFFER_ENDS, changeset.clock + OFFER_MS)
