@@ -8,14 +8,20 @@ from typing import Final
 
 import attrs
 
-from conductorlite.decide import decide
+from conductorlite.decide import DECIDER_VERSION, decide
+from conductorlite.engine.archive import missing
+from conductorlite.engine.keys import replaced, start_event, strategy_of
 from conductorlite.engine.payloads import TurnMemo
 from conductorlite.engine.reader import Lookups, StoreReader
 from conductorlite.engine.turn_types import Taking
-from conductorlite.model.decisions import Admission, Decision, Event
+from conductorlite.language.templates import apply_workflow_input_template
+from conductorlite.model.canonical import Payload
+from conductorlite.model.decisions import Admission, Decision, Event, EventKind
+from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import (
     ConductorliteError,
     InvariantBroken,
+    PayloadTooLarge,
 )
 from conductorlite.model.executions import Workflow
 from conductorlite.model.texts import error_text
@@ -68,6 +74,68 @@ class TurnDecider(Lookups):
             self.entering(workflow, ordered, memo)
         reader = StoreReader(self, view, workflow, now, memo)
         return Turn(plan=plan, reader=reader, events=ordered, now=now, taking=memo.taking)
+
+    def prepared(
+        self, view: ReadingTransaction, workflow_id: str, events: Sequence[Event], memo: TurnMemo
+    ) -> tuple[Workflow, Turn | None]:
+        """The row that was read and the turn over it; None for a parked workflow, which takes no turns."""
+        started = memo.started
+        workflow = started.workflow if started is not None else view.workflow(workflow_id) or self._begun(view, workflow_id)
+        if workflow is None:
+            raise missing(view, workflow_id)
+        if workflow.parked is not None and all(event.kind is not EventKind.TERMINATE for event in events):
+            return workflow, None
+        return workflow, self.prepare(view, workflow, events, memo=memo)
+
+    def _begun(self, view: ReadingTransaction, workflow_id: str) -> Workflow | None:
+        """The row of an execution that a START event of another one brings into being."""
+        found = start_event(view, workflow_id, self.clock.now())
+        if found is None:
+            return None
+        row = self._row_from_start_event(view, found)
+        # Before anything is decided on: an execution whose input is too large, or whose key is taken, takes no turn.
+        problem = self.bounds.barriers.refusal("workflow_input", row.input)
+        if problem is not None:
+            raise PayloadTooLarge(problem)
+        replaced(view, row.name, row.idempotency_key, strategy_of(found))
+        return row
+
+    def _row_from_start_event(self, view: ReadingTransaction, found: Event) -> Workflow:
+        said = found.data.value
+        parent = said.get("parent") or {}
+        row = Workflow(
+            workflow_id=found.workflow_id,
+            name=said["name"],
+            version=said["version"],
+            definition_hash=said["definitionHash"],
+            semantics=Semantics(said["semantics"]),
+            decider_version=DECIDER_VERSION,
+            seed=said["seed"],
+            created_at=self.clock.now(),
+            updated_at=found.posted_at,
+            correlation_id=said.get("correlationId"),
+            idempotency_key=said.get("idempotencyKey") or None,
+            priority=said["priority"],
+            parent_workflow_id=found.sender if parent else None,
+            parent_task_id=parent.get("taskId"),
+            parent_ref=parent.get("ref"),
+            parent_attempt=parent.get("attempt", 0),
+            parent_generation=parent.get("generation", 0),
+            depth=said["depth"],
+            owner=found.owner,
+            outer_keys=tuple(said.get("limitKeys") or ()),
+            created_by=said.get("createdBy"),
+            event=said.get("event"),
+            task_to_domain=Payload.of(said.get("taskToDomain") or {}),
+        )
+        definition = self.plans.plan(view, row).definition
+        return attrs.evolve(
+            row,
+            name=definition.name,
+            version=definition.version,
+            input=Payload.of(apply_workflow_input_template(said["input"], definition.input_template)),
+            variables=Payload.of(dict(definition.variables)),
+        )
 
     def decide(self, turn: Turn) -> Decision:
         """Decide, without committing anything; raises InvariantBroken.

@@ -22,8 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby, islice
-from operator import attrgetter
 from typing import Final
 
 import attrs
@@ -34,10 +32,10 @@ from conductorlite.engine.keys import Polls, PollWrite
 from conductorlite.engine.logs import log_store
 from conductorlite.engine.reports import Reports
 from conductorlite.engine.secrets import Secrecy
-from conductorlite.engine.turn_types import ExtraWrite, Taking, new_event
+from conductorlite.engine.turn_types import Asked, ExtraWrite, Taking, TurnResult, new_event
 from conductorlite.engine.turns import Turns
 from conductorlite.model.canonical import EMPTY, Payload
-from conductorlite.model.decisions import Decision, EventKind, Message, Outcome, queue_name
+from conductorlite.model.decisions import EventKind, Message, Outcome, Reply, queue_name
 from conductorlite.model.errors import (
     ConductorliteError,
     ExecutionNotFound,
@@ -54,7 +52,6 @@ from conductorlite.model.errors import (
 from conductorlite.model.executions import PollData, Task, TaskResult, Workflow
 from conductorlite.model.limits import LimitChange
 from conductorlite.model.statuses import TaskStatus
-from conductorlite.store.ports import WritingTransaction
 
 __all__ = ["GLANCE_MS", "Hand", "Polling"]
 
@@ -190,11 +187,10 @@ class Polling(Part):
                     offered = view.offered(queue, self._clock.now(), limit)
             before = len(taken)
             fresh = [message for message in offered if message not in passed]
-            passed.update(offered)
-            for _, messages in groupby(fresh, key=attrgetter("workflow_id")):
-                if len(taken) < count:
-                    wanted = list(islice(messages, count - len(taken)))
-                    taken += self.take_messages(wanted, worker_id, extra_write, hand, noted)
+            while fresh and len(taken) < count:
+                some, fresh = fresh[: count - len(taken)], fresh[count - len(taken) :]
+                passed.update(some)
+                self._take(some, worker_id, extra_write, hand, noted, taken)
             if len(taken) == before and len(offered) < limit:
                 break
             # Others poll too, or what is offered is void or of parked executions: look further.
@@ -298,39 +294,43 @@ class Polling(Part):
         noted: list[Task] | None = None,
     ) -> tuple[Task, Workflow] | None:
         """Take one offered task, with its execution's row; None when another poll has it, or it is void and dropped."""
-        return next(iter(self.take_messages([message], worker_id, extra_write, hand, noted)), None)
+        taken: list[tuple[Task, Workflow]] = []
+        self._take([message], worker_id, extra_write, hand, noted, taken)
+        return taken[0] if taken else None
 
-    def take_messages(
+    def _take(
         self,
-        messages: Sequence[Message],
+        messages: Iterable[Message],
         worker_id: str | None,
-        extra_write: ExtraWrite | None = None,
-        hand: Hand | None = None,
-        noted: list[Task] | None = None,
-    ) -> list[tuple[Task, Workflow]]:
-        """Take offered tasks of one execution in one turn, as `take_message` does."""
-        workflow_id, now = messages[0].workflow_id, self._clock.now()
-
-        def note(tx: WritingTransaction, decision: Decision) -> None:
-            if extra_write is not None:
-                extra_write(tx, decision)
-            taking(tx, decision)
-            if noted is not None:
-                noted.extend(task for task, _ in taking.taken)
-
-        taking = Taking(data=_said(worker_id, hand), owner=self._owner)
-        events = [taking.poll(message, now) for message in messages]
-        try:
-            replies = self._turns.run_turn(workflow_id, events, extra_write=note).replies
-        except ExecutionNotFound:
-            with self._backend.writing() as tx:
-                tx.discard(messages)
-            return []
-        for message, event in zip(messages, events, strict=True):
-            reply = replies.get(event.event_id)
-            if hand is not None and reply is not None and reply.outcome is Outcome.ALONE:
-                hand.passed.append(message)
-        return taking.taken if any(reply.outcome is Outcome.DONE for reply in replies.values()) else []
+        extra_write: ExtraWrite | None,
+        hand: Hand | None,
+        noted: list[Task] | None,
+        taken: list[tuple[Task, Workflow]],
+    ) -> None:
+        """Take offered tasks, those of one execution in one turn, the turns in one write; raises what the first bad one does."""
+        said, now = _said(worker_id, hand), self._clock.now()
+        groups: dict[str, list[Message]] = {}
+        for message in messages:
+            groups.setdefault(message.workflow_id, []).append(message)
+        takings = [Taking(data=said, owner=self._owner, write=extra_write, noted=noted) for _ in groups]
+        asked = [
+            Asked(workflow_id=workflow_id, events=[taking.poll(message, now) for message in some], extra_write=taking)
+            for taking, (workflow_id, some) in zip(takings, groups.items(), strict=True)
+        ]
+        problem: ConductorliteError | None = None
+        for one, taking, result in zip(asked, takings, self._turns.run_group(asked), strict=True):
+            if isinstance(result, TurnResult):
+                taken += taking.taken if any(reply.outcome is Outcome.DONE for reply in result.replies.values()) else ()
+                alone = {event.ref for event in one.events if _is_alone(result.replies.get(event.event_id))}
+                if hand is not None:
+                    hand.passed += [message for message in groups[one.workflow_id] if message.ref in alone]
+            elif isinstance(result, ExecutionNotFound):
+                with self._backend.writing() as tx:
+                    tx.discard(groups[one.workflow_id])
+            else:
+                problem = problem or result
+        if problem is not None:
+            raise problem
 
     # ------------------------------------------------------------------ handed over
 
@@ -357,6 +357,10 @@ class Polling(Part):
             self.give_up(task for task, _ in taking.taken)
             raise
         return whole
+
+
+def _is_alone(reply: Reply | None) -> bool:
+    return reply is not None and reply.outcome is Outcome.ALONE
 
 
 def _said(worker_id: str | None, hand: Hand | None) -> Payload:

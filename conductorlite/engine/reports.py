@@ -5,7 +5,8 @@ What of a worker's report is kept: texts within their lengths, lines of a log, n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -14,13 +15,14 @@ import attrs
 from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.control import refuse_parked
 from conductorlite.engine.secrets import Secrecy
-from conductorlite.engine.turn_types import Taking, TurnResult
+from conductorlite.engine.turn_types import Asked, Taking, TurnResult
 from conductorlite.engine.turns import Turns
 from conductorlite.engine.uploads import given_path, uploaded
 from conductorlite.language.secrets import Scrubber
 from conductorlite.model.canonical import Document, Payload
 from conductorlite.model.decisions import Decision, Event, EventKind, Outcome
 from conductorlite.model.errors import (
+    ConductorliteError,
     Conflict,
     ExecutionArchived,
     ExecutionNotFound,
@@ -189,22 +191,29 @@ class Reports(Part):
 
         Raises as `Turns.run_turn` does; then none of them was taken.
         """
-
-        def keep(tx: WritingTransaction, decision: Decision) -> None:
-            for one in reports:
-                # A report that is refused or ignored leaves no lines.
-                reply = decision.replies.get(one.event.event_id)
-                one.kept = reply is not None and reply.outcome is Outcome.DONE
-                if one.kept and one.lines:
-                    tx.log(one.task.workflow_id, one.lines)
-
-        extra_write = keep if any(one.lines for one in reports) else None
-        events = [one.event for one in reports]
-        workflow_id = reports[0].task.workflow_id
-        taken = self._turns.run_turn(workflow_id, events, extra_write=extra_write, taking=taking)
-        if taken.parked is not None:
-            self._turns.hold_inbox(workflow_id, events)
+        (taken,) = self.taken_together([reports], taking)
+        if isinstance(taken, ConductorliteError):
+            raise taken
         return taken
+
+    def taken_together(
+        self, groups: Iterable[Sequence[Report]], taking: Taking | None = None
+    ) -> list[TurnResult | ConductorliteError]:
+        """The same for several executions, in one write if there is nothing against it: what became of each turn."""
+        asked = [
+            Asked(
+                workflow_id=reports[0].task.workflow_id,
+                events=[one.event for one in reports],
+                extra_write=partial(_keep_lines, reports) if any(one.lines for one in reports) else None,
+                taking=taking,
+            )
+            for reports in groups
+        ]
+        results = self._turns.run_group(asked)
+        for one, taken in zip(asked, results, strict=True):
+            if isinstance(taken, TurnResult) and taken.parked is not None:
+                self._turns.hold_inbox(one.workflow_id, one.events)
+        return results
 
     def answered(self, report: Report, taken: TurnResult) -> TurnResult:
         """What became of one of the reports that a turn has taken; raises StaleLease, Conflict, and what keeping its lines does."""
@@ -309,6 +318,15 @@ class Reports(Part):
             texts = [scrubber.text(text) for text in texts]
         now = self._clock.now()
         return [TaskLog(task_id=task.task_id, at=now, text=cut_line(text)) for text in texts]
+
+
+def _keep_lines(reports: Sequence[Report], tx: WritingTransaction, decision: Decision) -> None:
+    """Store the lines of reports with them; one that is refused or ignored leaves none."""
+    for one in reports:
+        reply = decision.replies.get(one.event.event_id)
+        one.kept = reply is not None and reply.outcome is Outcome.DONE
+        if one.kept and one.lines:
+            tx.log(one.task.workflow_id, one.lines)
 
 
 def _scrubbed(task: Task, result: TaskResult, scrubber: Scrubber) -> TaskResult:

@@ -13,14 +13,16 @@ import attrs
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Decision, Event, EventKind, Message, Outcome, Reply
 from conductorlite.model.definitions import IdempotencyStrategy
-from conductorlite.model.errors import LimitReached
+from conductorlite.model.errors import EngineClosed, LimitReached, SchemaTooNew, StorageCorrupt
 from conductorlite.model.executions import HistoryEvent, Task, Workflow
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.store.ports import Backend, ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import ExecutionFilter
 
 __all__ = [
+    "LASTING",
     "PAGE",
+    "Asked",
     "Deadly",
     "ExtraWrite",
     "Listener",
@@ -33,6 +35,9 @@ __all__ = [
     "refuse_rejected",
     "stored_pages",
 ]
+
+#: What does not pass by itself: nothing is tried again in another way.
+LASTING: Final = (StorageCorrupt, SchemaTooNew, EngineClosed)
 
 #: What is written in the same commit as a turn, which the decision names.
 ExtraWrite = Callable[[WritingTransaction, Decision], None]
@@ -67,6 +72,12 @@ class TurnResult:
     #: The executions that were notified that an execution could not begin.
     answered: tuple[str, ...] = ()
 
+    @property
+    def recipients(self) -> list[str]:
+        """Other executions that the turn has written to, each once."""
+        posted = () if self.decision is None else self.decision.outgoing.posted
+        return list(dict.fromkeys((*self.answered, *(event.workflow_id for event in posted))))
+
 
 def new_event(workflow_id: str, kind: EventKind, now: int, data: Mapping[str, object] | None = None) -> Event:
     """An event that is handed to a turn directly; it needs the disk only when the turn cannot be taken."""
@@ -82,6 +93,16 @@ def new_event(workflow_id: str, kind: EventKind, now: int, data: Mapping[str, ob
     )
 
 
+@attrs.frozen(slots=True, kw_only=True, eq=False)
+class Asked:
+    """A turn that may share a write with those of other executions; see `Turns.run_turn`."""
+
+    workflow_id: str
+    events: Sequence[Event]
+    extra_write: ExtraWrite | None = None
+    taking: Taking | None = None
+
+
 @attrs.define(slots=True, kw_only=True, eq=False)
 class Taking:
     """What one turn hands to workers: noted in the commit that hands it out, before any caller has it.
@@ -93,8 +114,9 @@ class Taking:
     #: What each poll says, and whose tasks it takes.
     data: Payload
     owner: str
-    #: What is written along with it.
+    #: What is written along with it, and where what it hands out is noted.
     write: ExtraWrite | None = None
+    noted: list[Task] | None = None
     #: How many more tasks are taken of each queue, and of all together.
     free: Mapping[str, int] = attrs.field(factory=dict)
     most: int = 0
@@ -152,6 +174,8 @@ class Taking:
             for task in rows
             if task.status is TaskStatus.IN_PROGRESS and self._is_taken(task, decision)
         ]
+        if self.noted is not None:
+            self.noted += [task for task, _ in self.taken]
 
     def _is_taken(self, task: Task, decision: Decision) -> bool:
         event = self.polls.get(task.ref)

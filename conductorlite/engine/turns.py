@@ -23,27 +23,23 @@ from typing import Final
 
 import attrs
 
-from conductorlite.decide import DECIDER_VERSION
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.prefetch import prefetch
-from conductorlite.engine.archive import missing
 from conductorlite.engine.callers import Caller, called_by
-from conductorlite.engine.decisions import Turn, TurnDecider
+from conductorlite.engine.decisions import TurnDecider
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import refuse_event, refuse_start, replaced, start_event, strategy_of
 from conductorlite.engine.logs import log_decision, log_driver, log_listener, log_parked
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.turn_locks import TurnLock
-from conductorlite.engine.turn_types import Deadly, ExtraWrite, Listener, Start, Taking, TurnResult, refuse_rejected
+from conductorlite.engine.turn_types import LASTING, Asked, Deadly, ExtraWrite, Listener, Start, Taking, TurnResult, refuse_rejected
 from conductorlite.language.processes import NoHelper
-from conductorlite.language.templates import apply_workflow_input_template
-from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import Clock, steady
 from conductorlite.model.decisions import Decision, Event, EventKind
-from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import (
     AlreadyExists,
+    ConductorliteError,
     ExecutionNotFound,
     FencedOut,
     InvariantBroken,
@@ -54,7 +50,7 @@ from conductorlite.model.errors import (
 from conductorlite.model.executions import Workflow
 from conductorlite.model.limits import LimitChange, reread
 from conductorlite.model.threads import Waiters
-from conductorlite.store.ports import Backend, Lock, ReadingTransaction, WritingTransaction
+from conductorlite.store.ports import Backend, Lock, WritingTransaction
 
 __all__ = ["DEATHS", "Turns"]
 
@@ -147,14 +143,14 @@ class Turns(TurnDecider):
         """Take the turns that directly follow from one."""
         rounds = 0
         latest = taken.decision
-        family = _recipients(taken)
+        family = taken.recipients
         while latest is not None and (latest.more or latest.release_held) and rounds < _FOLLOW_UPS:
             rounds += 1
             missing = [event for event in events if event.event_id not in taken.replies]
             follow = self._attempt_turn(workflow_id, missing, None)
             taken = attrs.evolve(taken, replies={**taken.replies, **follow.replies}, parked=follow.parked)
             latest = follow.decision
-            family += _recipients(follow)
+            family += follow.recipients
         if self.backend.one_commit:
             self.run_related(family)
         return taken
@@ -165,9 +161,75 @@ class Turns(TurnDecider):
             if not family:
                 return
             try:
-                family += _recipients(self._attempt_turn(family.pop(0), (), None))
+                family += self._attempt_turn(family.pop(0), (), None).recipients
             except InvariantBroken:
                 continue  # counted on its own row; the engine that wrote to it is not to blame
+
+    def run_group(self, asked: Sequence[Asked]) -> list[TurnResult | ConductorliteError]:
+        """Take turns of different executions, in one write if there is more than one; what becomes of each.
+
+        Nothing is answered before it is committed. A turn that cannot share the write, and every one of them when it does not come
+        to be, is taken alone. Raises what does not pass by itself: StorageCorrupt, SchemaTooNew, EngineClosed.
+        """
+        results: dict[str, TurnResult | ConductorliteError] = {}
+        if len(asked) > 1 and self.lock is None and not self.read_inside:
+            try:
+                self._committed_together(asked, results)
+            except LASTING:
+                raise
+            except ConductorliteError:
+                results.clear()
+        for one in asked:
+            done = results.get(one.workflow_id)
+            try:
+                if isinstance(done, TurnResult):
+                    done = self._run_follow_ups(one.workflow_id, one.events, done)
+                else:
+                    done = self.run_turn(one.workflow_id, one.events, extra_write=one.extra_write, taking=one.taking)
+            except LASTING:
+                raise
+            except ConductorliteError as error:
+                done = error
+            results[one.workflow_id] = done
+        return [results[one.workflow_id] for one in asked]
+
+    def _committed_together(self, asked: Sequence[Asked], results: dict[str, TurnResult | ConductorliteError]) -> None:
+        """Commit what can share a write, and keep what becomes of it; when this raises, nothing is stored and nothing is kept."""
+        ready: list[tuple[Asked, TurnMemo, Decision]] = []
+        for one in asked:
+            memo = TurnMemo(None, one.extra_write, one.taking)
+            try:
+                decision = self._decided_for_group(one, memo)
+            except LASTING:
+                raise
+            except (ConductorliteError, PayloadsRequired, NoHelper, Deadly):
+                continue
+            finally:
+                self._leaving(memo)
+            if decision is not None:
+                ready.append((one, memo, decision))
+        shared: list[tuple[Asked, Decision]] = []
+        with self.backend.writing() as tx:
+            for one, memo, decision in ready:
+                # Another turn of this write, or of another engine, was first: this one is undone, and taken alone.
+                try:
+                    self._apply_rows(tx, decision, memo)
+                except (FencedOut, KeyTaken, AlreadyExists, InvariantBroken):
+                    continue
+                self._write_extras(tx, decision, memo)
+                shared.append((one, decision))
+        for one, decision in shared:
+            self.announce(decision)
+            results[one.workflow_id] = TurnResult(decision=decision, replies=decision.replies)
+
+    def _decided_for_group(self, one: Asked, memo: TurnMemo) -> Decision | None:
+        """The decision on a turn that can share a write: not one that runs foreign code, or writes nothing."""
+        with self.backend.reading() as view:
+            _, turn = self.prepared(view, one.workflow_id, one.events, memo)
+            if turn is None or turn.plan.foreign:
+                return None
+            decision = self.decide(turn)
+        return None if decision.empty else self.store_payloads(decision, memo)
 
     def _attempt_turn(
         self,
@@ -258,7 +320,7 @@ class Turns(TurnDecider):
         """The row that was read and the decision on it, which is committed; raises what `decide` does."""
         if inside:
             with self.backend.writing() as tx:
-                workflow, turn = self._prepared(tx, workflow_id, events, memo)
+                workflow, turn = self.prepared(tx, workflow_id, events, memo)
                 decision = None if turn is None else self.decide(turn)
                 refuse_rejected(decision, memo.started)
                 if decision is not None and not decision.empty:
@@ -278,7 +340,7 @@ class Turns(TurnDecider):
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it; one that may run scripts, or is rehearsed, in no transaction at all."""
         with self.backend.reading() as view:
-            workflow, turn = self._prepared(view, workflow_id, events, memo)
+            workflow, turn = self.prepared(view, workflow_id, events, memo)
             if turn is None or not (turn.plan.foreign or rehearsed):
                 return workflow, None if turn is None else self.decide(turn)
             prefetch(turn.plan, turn.reader, turn.events)
@@ -292,68 +354,6 @@ class Turns(TurnDecider):
         memo.rehearsals += 1
         memo.now, memo.answers = self.clock.now(), {}
         self._read_and_decide(workflow_id, events, memo, rehearsed=True)
-
-    def _prepared(
-        self, view: ReadingTransaction, workflow_id: str, events: Sequence[Event], memo: TurnMemo
-    ) -> tuple[Workflow, Turn | None]:
-        """The row that was read and the turn over it; None for a parked workflow, which takes no turns."""
-        started = memo.started
-        workflow = started.workflow if started is not None else view.workflow(workflow_id) or self._begun(view, workflow_id)
-        if workflow is None:
-            raise missing(view, workflow_id)
-        if workflow.parked is not None and all(event.kind is not EventKind.TERMINATE for event in events):
-            return workflow, None
-        return workflow, self.prepare(view, workflow, events, memo=memo)
-
-    def _begun(self, view: ReadingTransaction, workflow_id: str) -> Workflow | None:
-        """The row of an execution that a START event of another one brings into being."""
-        found = start_event(view, workflow_id, self.clock.now())
-        if found is None:
-            return None
-        row = self._row_from_start_event(view, found)
-        # Before anything is decided on: an execution whose input is too large, or whose key is taken, takes no turn.
-        problem = self.bounds.barriers.refusal("workflow_input", row.input)
-        if problem is not None:
-            raise PayloadTooLarge(problem)
-        replaced(view, row.name, row.idempotency_key, strategy_of(found))
-        return row
-
-    def _row_from_start_event(self, view: ReadingTransaction, found: Event) -> Workflow:
-        said = found.data.value
-        parent = said.get("parent") or {}
-        row = Workflow(
-            workflow_id=found.workflow_id,
-            name=said["name"],
-            version=said["version"],
-            definition_hash=said["definitionHash"],
-            semantics=Semantics(said["semantics"]),
-            decider_version=DECIDER_VERSION,
-            seed=said["seed"],
-            created_at=self.clock.now(),
-            updated_at=found.posted_at,
-            correlation_id=said.get("correlationId"),
-            idempotency_key=said.get("idempotencyKey") or None,
-            priority=said["priority"],
-            parent_workflow_id=found.sender if parent else None,
-            parent_task_id=parent.get("taskId"),
-            parent_ref=parent.get("ref"),
-            parent_attempt=parent.get("attempt", 0),
-            parent_generation=parent.get("generation", 0),
-            depth=said["depth"],
-            owner=found.owner,
-            outer_keys=tuple(said.get("limitKeys") or ()),
-            created_by=said.get("createdBy"),
-            event=said.get("event"),
-            task_to_domain=Payload.of(said.get("taskToDomain") or {}),
-        )
-        definition = self.plans.plan(view, row).definition
-        return attrs.evolve(
-            row,
-            name=definition.name,
-            version=definition.version,
-            input=Payload.of(apply_workflow_input_template(said["input"], definition.input_template)),
-            variables=Payload.of(dict(definition.variables)),
-        )
 
     def _refuse(self, workflow_id: str) -> tuple[str, ...] | None:
         """Answer a START event whose idempotency key is taken, and say who was notified; None when it is not taken any more."""
@@ -373,6 +373,11 @@ class Turns(TurnDecider):
         return refuse_event(tx, found, row, now, self.texts)
 
     def _apply(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo) -> None:
+        self._apply_rows(tx, decision, memo)
+        self._write_extras(tx, decision, memo)
+
+    def _apply_rows(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo) -> None:
+        """Store a decision under its fence; when this raises, nothing of it is stored but definitions by their hashes."""
         workflow, started = decision.workflow, memo.started
         if decision.created and workflow.idempotency_key is not None:
             asked = start_event(tx, workflow.workflow_id, self.clock.now()) if started is None else None
@@ -397,6 +402,10 @@ class Turns(TurnDecider):
         if decision.limits and not self.clock.virtual:
             decision = attrs.evolve(decision, limits=self._dated_now(decision.limits))
         tx.apply(decision)
+
+    def _write_extras(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo) -> None:
+        """What is written in the same commit beside the decision."""
+        workflow = decision.workflow
         if self._ended is not None and workflow.event is not None and workflow.status.terminal:
             self._ended(tx, workflow)
         for write in (memo.extra_write, memo.taking):
@@ -485,9 +494,3 @@ class Turns(TurnDecider):
                 tx.park(workflow_id, workflow.broken_turns, workflow.parked)
         if events:
             self.wake()
-
-
-def _recipients(taken: TurnResult) -> list[str]:
-    """Other workflows a turn has written to, each once."""
-    posted = () if taken.decision is None else taken.decision.outgoing.posted
-    return list(dict.fromkeys((*taken.answered, *(event.workflow_id for event in posted))))

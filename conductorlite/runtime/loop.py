@@ -47,6 +47,9 @@ _THREADS: Final = "threads"
 #: Reports on tasks of one execution in one turn.
 _REPORTS: Final = 200
 
+#: Executions whose turns share one write at most: others wait for it.
+_GROUP: Final = 64
+
 #: Offered tasks taken at once.
 _BATCH: Final = 64
 
@@ -303,22 +306,20 @@ class Driver(Work):
     def _collect(self) -> bool:
         """Report what finished functions returned. A call whose result cannot be stored yet goes on to count, and to beat."""
         done = self.reports.flush()
-        executions: dict[str, list[Call]] = {}
-        for running in self._finished():
-            executions.setdefault(running.task.workflow_id, []).append(running)
-        for calls in executions.values():
-            for some in _batches(calls):
-                done = self._collected(some) or done
-        return done
-
-    def _collected(self, calls: Sequence[Call]) -> bool:
-        """Report what functions returned for one execution: in one turn, and one by one if that cannot be taken."""
-        done = len(calls) > 1 and self.reports.together(calls, _result_of)
-        if done:
-            for running in calls:
+        finished = self._finished()
+        if len(finished) > 1:
+            executions: dict[str, list[Call]] = {}
+            for running in finished:
+                executions.setdefault(running.task.workflow_id, []).append(running)
+            # One turn of each execution at a time: what is left is collected next.
+            groups = [calls[:_REPORTS] for calls in executions.values()][:_GROUP]
+            reported: set[Call] = set()
+            for running in self.reports.together(groups, _result_of):
+                reported.add(running)
                 self.workshop.end(running)
-            return True
-        for running in calls:
+                done = True
+            finished = [running for calls in groups for running in calls if running not in reported]
+        for running in finished:
             address = running.task.task_id
             try:
                 self.reports.report(running.task, _result_of(running), running.ended_at, ended=[running.worker])
@@ -414,11 +415,6 @@ class Driver(Work):
         if left:
             log_driver("%d results could not be stored before the engine was closed; their tasks are carried out again", left)
         self.workshop.close()
-
-
-def _batches(calls: list[Call]) -> Iterator[list[Call]]:
-    """As many as one turn reports on."""
-    return (calls[first : first + _REPORTS] for first in range(0, len(calls), _REPORTS))
 
 
 def _sign(running: Call) -> str:

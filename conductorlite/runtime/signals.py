@@ -30,6 +30,7 @@ import attrs
 from conductorlite.engine.causes import causes_of
 from conductorlite.engine.holders import leave_all
 from conductorlite.engine.logs import log_driver
+from conductorlite.engine.turn_types import LASTING
 from conductorlite.engine.verbs import Verbs
 from conductorlite.errors import ResultTimeout, WorkflowFailed
 from conductorlite.model.clock import Clock
@@ -37,9 +38,7 @@ from conductorlite.model.errors import (
     ConductorliteError,
     ExecutionNotFound,
     NoThread,
-    SchemaTooNew,
     StorageBusy,
-    StorageCorrupt,
     StorageError,
     StorageFull,
     StorageReadOnly,
@@ -125,16 +124,13 @@ _GONE_MS: Final = 60_000
 #: The address of the store as a whole.
 _STORE: Final = ""
 
-#: What does not pass by itself: a driver that goes on would only do harm, or wait for ever.
-_LASTING: Final = (StorageCorrupt, SchemaTooNew)
-
 #: What would meet every other piece of work too.
 _EVERYWHERE: Final = (StorageBusy, StorageFull, StorageReadOnly)
 
 
 def passes(error: BaseException) -> bool:
     """Whether an error of the store or the system may pass by itself: all but a damaged file, and one of a newer schema."""
-    return isinstance(error, StorageError | NoThread) and not isinstance(error, _LASTING)
+    return isinstance(error, StorageError | NoThread) and not isinstance(error, LASTING)
 
 
 @attrs.define(slots=True)

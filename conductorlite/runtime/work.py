@@ -8,12 +8,13 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Final
 
 from conductorlite.engine.logs import about_task
 from conductorlite.engine.reports import Report
+from conductorlite.engine.turn_types import LASTING, TurnResult
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.decisions import Outcome
 from conductorlite.model.errors import (
@@ -111,17 +112,33 @@ class Reports:
                 return self._taken([self._engine.core.reports.prepared(task, result, at=at)], lost=lost, ended=ended)
         return self._taken([self._engine.core.reports.prepared(task, result, at=at)], lost=lost, ended=ended)
 
-    def together(self, calls: Sequence[Call], result: Callable[[Call], TaskResult]) -> bool:
-        """Report what several calls of one execution have returned in one turn; False when they are to be reported one by one."""
-        reports = self._engine.core.reports
-        try:
-            found = [reports.prepared(running.task, result(running), at=running.ended_at) for running in calls]
-            self._taken(found, ended=[running.worker for running in calls])
-        except EngineClosed:
-            raise
-        except ConductorliteError:
-            return False
-        return True
+    def together(self, groups: Iterable[Sequence[Call]], result: Callable[[Call], TaskResult]) -> Iterator[Call]:
+        """Report what calls have returned, those of one execution in one turn, the turns in one write.
+
+        Gives the calls that are reported; the others are to be reported one by one.
+        """
+        core, whole = self._engine.core.reports, []
+        for calls in groups:
+            try:
+                whole.append((calls, [core.prepared(call.task, result(call), at=call.ended_at) for call in calls]))
+            except LASTING:
+                raise
+            except (StorageError, InvalidInput):
+                continue
+        if len(whole) == 1:  # others wait longer than what one of several executions offers next, or it would have to look at all
+            calls, found = whole[0]
+            try:
+                self._taken(found, ended=[call.worker for call in calls])
+            except LASTING:
+                raise
+            except ConductorliteError:
+                return
+            yield from calls
+            return
+        for (calls, found), taken in zip(whole, core.taken_together(found for _, found in whole), strict=True):
+            if isinstance(taken, TurnResult):
+                self._answer(found, taken)
+                yield from calls
 
     def _taken(self, found: Sequence[Report], *, lost: bool = False, ended: Sequence[Worker] = ()) -> None:
         taking = self._handing.taking([one.task for one in found], ended)
@@ -132,6 +149,9 @@ class Reports:
                 self._engine.core.polling.give_up(task for task, _ in taking.taken)
             raise
         self._handing.receive(taking)
+        self._answer(found, taken, lost=lost)
+
+    def _answer(self, found: Iterable[Report], taken: TurnResult, *, lost: bool = False) -> None:
         for one in found:
             reply = taken.replies.get(one.event.event_id)
             if reply is not None and reply.outcome is Outcome.IGNORED and not lost:

@@ -1,0 +1,153 @@
+"""Turns of several executions in one write: each as if it were alone, and answered when it is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from engine_kit import T0, Bench, NewBench, flow, simple
+
+from conductorlite import Engine, EngineConfig, TaskResult, TaskStatus, VirtualClock, Workers
+from conductorlite.engine.reports import Report
+from conductorlite.engine.turn_types import TurnResult
+from conductorlite.model.errors import ConductorliteError, StaleLease, StorageError
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend
+from conductorlite.testing.faults import FaultyBackend
+
+TWO = flow(simple("step"), simple("next"))
+
+
+def started(engine: Engine, count: int = 4) -> list[str]:
+    """So many executions, each of which waits for a worker."""
+    return [engine.start(TWO).workflow_id for _ in range(count)]
+
+
+def reports_on(engine: Engine, count: int = 4) -> list[Report]:
+    """Reports on the first task of so many executions, each held by a worker."""
+    started(engine, count)
+    held = engine.poll("step", worker_id="v", count=count)
+    assert len(held) == count
+    return [engine.core.reports.prepared(task, completed(task.workflow_id, task.task_id, task.lease)) for task in held]
+
+
+def completed(workflow_id: str, task_id: str, lease: int) -> TaskResult:
+    """A report that a task is done."""
+    return TaskResult(workflow_id=workflow_id, task_id=task_id, status=TaskStatus.COMPLETED, lease=lease)
+
+
+def statuses(engine: Engine) -> list[str]:
+    """Of each execution, whether its first task is done."""
+    return [str(engine.get(one).tasks[0].status) for one in sorted(engine.admin.workflow_ids())]
+
+
+def make(backend: Backend) -> Engine:
+    """An engine whose executions are w1, w2 …"""
+    numbers = iter(range(1, 100))
+    return Engine(backend, clock=VirtualClock(T0), config=EngineConfig(ids=lambda: f"w{next(numbers)}"))
+
+
+def test_a_poll_of_many_executions_is_one_commit(bench: Bench) -> None:
+    """Each task under the fence of its own execution, all in one write."""
+    started(bench.engine, 8)
+    before = bench.engine.backend.commits()
+    held = bench.engine.poll("step", worker_id="v", count=8)
+    assert bench.engine.backend.commits() - before == 1
+    assert len({task.workflow_id for task in held}) == 8
+    assert {task.status for task in held} == {TaskStatus.IN_PROGRESS}
+
+
+def test_reports_of_many_executions_are_one_commit(bench: Bench) -> None:
+    """And each is answered by its own."""
+    reports = reports_on(bench.engine)
+    before = bench.engine.backend.commits()
+    taken = bench.engine.core.reports.taken_together([one] for one in reports)
+    assert bench.engine.backend.commits() - before == 1
+    for report, result in zip(reports, taken, strict=True):
+        assert isinstance(result, TurnResult)
+        assert str(result.replies[report.event.event_id].outcome) == "DONE"
+    assert statuses(bench.engine) == ["COMPLETED"] * 4
+
+
+def test_a_bad_report_refuses_itself_only(bench: Bench) -> None:
+    """The lease of one is another worker's by now."""
+    reports = reports_on(bench.engine)
+    bench.engine.core.holding.give_back([reports[1].task])
+    taken = bench.engine.core.reports.taken_together([one] for one in reports)
+    outcomes = []
+    for report, result in zip(reports, taken, strict=True):
+        assert isinstance(result, TurnResult)
+        with suppress(StaleLease):
+            outcomes.append(bench.engine.core.reports.answered(report, result).replies[report.event.event_id].outcome.value)
+    assert outcomes == ["DONE", "DONE", "DONE"]
+    assert statuses(bench.engine) == ["COMPLETED", "SCHEDULED", "COMPLETED", "COMPLETED"]
+
+
+def test_a_turn_that_is_fenced_out_is_taken_alone() -> None:
+    """Another engine comes between the decisions and the write: that one execution is decided again."""
+    inner = MemoryBackend()
+    meanwhile: list[Callable[[], None]] = []
+    backend = FaultyBackend(inner, on_writing=lambda: meanwhile.pop()() if meanwhile else None)
+    engine, other = make(backend), make(inner)
+    reports = reports_on(engine)
+    meanwhile.append(lambda: other.terminate("w3"))
+    taken = engine.core.reports.taken_together([one] for one in reports)
+    outcomes = [str(result.replies[one.event.event_id].outcome) for one, result in zip(reports, taken, strict=True)]  # type: ignore[union-attr]
+    assert outcomes == ["DONE", "DONE", "IGNORED", "DONE"]
+    assert statuses(engine) == ["COMPLETED", "COMPLETED", "CANCELED", "COMPLETED"]
+    assert engine.admin.check() == []
+
+
+@pytest.mark.parametrize("write", range(1, 7))
+def test_a_write_that_fails_is_taken_turn_by_turn(write: int) -> None:
+    """Whichever write of the group fails, nothing of it is stored, and each turn is taken alone; none is answered before."""
+    inner = MemoryBackend()
+    counting = FaultyBackend(inner)
+    reports_on(make(counting))
+    before = counting.writes
+    backend = FaultyBackend(MemoryBackend(), fail_before=before + write)
+    engine = make(backend)
+    reports = reports_on(engine)
+    taken = engine.core.reports.taken_together([one] for one in reports)
+    assert all(isinstance(result, TurnResult) for result in taken)
+    assert statuses(engine) == ["COMPLETED"] * 4
+    assert engine.admin.check() == []
+
+
+def test_nothing_is_answered_that_is_not_committed() -> None:
+    """A store that cannot be written answers nobody."""
+    down: list[bool] = []
+
+    def write(name: str) -> None:
+        if down and name == "commit":
+            raise StorageError("the disk is full")
+
+    backend = FaultyBackend(MemoryBackend(), on_write=write)
+    engine = make(backend)
+    heard: list[str] = []
+    engine.listen(lambda row, lines: heard.append(row.workflow_id))
+    reports = reports_on(engine)
+    heard.clear()
+    down.append(True)
+    try:
+        taken = engine.core.reports.taken_together([one] for one in reports)
+    finally:
+        down.clear()
+    assert all(isinstance(result, ConductorliteError) for result in taken)
+    assert heard == []
+    assert statuses(engine) == ["IN_PROGRESS"] * 4
+
+
+def test_turns_that_share_a_limit_see_each_other(new_bench: NewBench) -> None:
+    """Of two that ask for the last slot in one write one has it."""
+    bench = new_bench(workers=Workers())
+    limited = flow(simple("first"), simple("scarce", {"concurrent_exec_limit": 1}), name="limited")
+    for _ in range(3):
+        bench.engine.start(limited)
+    held = bench.engine.poll("first", worker_id="v", count=3)
+    core = bench.engine.core.reports
+    reports = [core.prepared(task, completed(task.workflow_id, task.task_id, task.lease)) for task in held]
+    core.taken_together([one] for one in reports)
+    assert len(bench.engine.poll("scarce", worker_id="v", count=3)) == 1
+    assert bench.engine.admin.check() == []
