@@ -134,7 +134,7 @@ def profile(path: Path, definition: WorkflowDef, rounds: int) -> Profile:
         with meter.on():
             handle = engine.start(definition, {"x": 1}, workflow_id="main")
             while engine.tick():
-                if len(notes) % 100 == 50 and len(rows) < len(notes) // 100 + 1:
+                if len(notes) % 50 == 25 and len(rows) < len(notes) // 50 + 1:
                     connection = backend._writer
                     counted, read = meter.counts.statements, meter.read
                     sql = "SELECT count(*) AS n FROM tasks WHERE workflow_id = 'main'"

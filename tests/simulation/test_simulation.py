@@ -37,7 +37,7 @@ def lived(**options: Any) -> Simulated:
 )
 def test_nothing_lost_nothing_twice(store: str, locked: bool) -> None:
     """A few seeds on each store; every fault came about."""
-    told = lived(seeds=range(6 if store == "sqlite" else 12), store=store, locked=locked)
+    told = lived(seeds=range(6 if store == "sqlite" or not locked else 12), store=store, locked=locked)
     wanted = {"crashed", "meanwhile", "rerun_from", "skew", "beat"}
     wanted |= {"lease of the lock passed"} if locked else set()
     wanted |= {"refused: StaleLease"} if store == "memory" else set()
@@ -47,7 +47,7 @@ def test_nothing_lost_nothing_twice(store: str, locked: bool) -> None:
 @pytest.mark.parametrize("store", [pytest.param(store, marks=[] if store == "memory" else pytest.mark.slow) for store in STORES])
 def test_engines_that_keep_to_themselves(store: str) -> None:
     """They take each other over, dead or not, also between what one reads and what it writes."""
-    told = lived(seeds=range(4 if store == "sqlite" else 10), store=store, local=True)
+    told = lived(seeds=range(4 if store == "sqlite" else 6), store=store, local=True)
     assert min(told.counts[name] for name in ("crashed", "meanwhile", "take_over")) > 0
 
 
