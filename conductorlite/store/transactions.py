@@ -126,7 +126,7 @@ class ReadingTransaction(Protocol):
         """The earliest `due_at` of any event of an owner (None: of all) that is not held, or None."""
 
     def upcoming_events(self, limit: int, owner: str | None = None) -> Sequence[Event]:
-        """The next events of an owner (None: of all) that are not held, in order of `due_at`, workflow and event id."""
+        """The next events of an owner (None: of all) that are not held, in order of `due_at`, workflow and inbox."""
 
     def workflow_ids(self, status: WorkflowStatus | None, after: str, limit: int) -> Sequence[str]:
         """A page of workflow ids in ascending order, greater than `after`, of one status or all."""

@@ -9,7 +9,7 @@ from conductorlite.model.canonical import EMPTY, Payload, canonical
 from conductorlite.model.decisions import Decision, Event, EventKind, Outgoing, Renamed
 from conductorlite.model.errors import InvariantBroken, PayloadTooLarge
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref
-from conductorlite.model.policies import derive_id
+from conductorlite.model.policies import attempt_head, derive_id
 from conductorlite.model.records import changed, draft, freeze, thaw
 from conductorlite.model.statuses import (
     TASK_TRANSITIONS,
@@ -421,9 +421,8 @@ class Changeset(Admissions):
 
 
 def attempt_id(workflow: Workflow, ref: str, attempt: int, generation: int) -> str:
-    """Id of an attempt. The head is the workflow's, so that ids of one execution are stored together."""
-    head = derive_id("workflow", workflow.workflow_id)[:8]
-    return head + derive_id(workflow.seed, workflow.workflow_id, ref, attempt, generation)[:24]
+    """Id of an attempt. The head is the workflow's."""
+    return attempt_head(workflow.workflow_id) + derive_id(workflow.seed, workflow.workflow_id, ref, attempt, generation)[:24]
 
 
 def _is_attempt(task: Task, event: Event) -> bool:

@@ -12,7 +12,7 @@ from conductorlite.model.decisions import Event, Message, MessageKey
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.store.memory.limits import LimitReads
-from conductorlite.store.memory.rows import Execution, Ordered
+from conductorlite.store.memory.rows import DueKey, Execution, Ordered
 from conductorlite.store.memory.tables import TableReads
 from conductorlite.store.tables import ExecutionFilter, RelayItem
 
@@ -123,13 +123,13 @@ class MemoryReads(LimitReads, TableReads):
     def due_workflows(self, now: int, limit: int, owner: str = "") -> Sequence[str]:
         """Workflows with due events, the longest due first; a page cut short by one with very many of them is short."""
         found: dict[str, None] = {}
-        for due_at, workflow_id, _ in islice(self._store.due.get(owner, ()), _OVERREAD * (limit + 16)):
+        for due_at, workflow_id, *_ in islice(self._store.due.get(owner, ()), _OVERREAD * (limit + 16)):
             if due_at > now or len(found) >= limit:
                 break
             found[workflow_id] = None
         return list(found)
 
-    def _due_of(self, owner: str | None) -> list[Ordered[tuple[int, str, str]]]:
+    def _due_of(self, owner: str | None) -> list[Ordered[DueKey]]:
         due = self._store.due
         return list(due.values()) if owner is None else [due[owner]] if owner in due else []
 
@@ -139,7 +139,7 @@ class MemoryReads(LimitReads, TableReads):
     def upcoming_events(self, limit: int, owner: str | None = None) -> Sequence[Event]:
         executions = self._store.executions
         places = islice(merge(*self._due_of(owner)), limit)
-        return [executions[workflow_id].inbox[event_id] for _, workflow_id, event_id in places]
+        return [executions[workflow_id].inbox[event_id] for _, workflow_id, *_, event_id in places]
 
     # -- messages ------------------------------------------------------------------------------------------------------
 

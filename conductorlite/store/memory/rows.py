@@ -19,7 +19,7 @@ from conductorlite.model.handlers import EventExecution
 from conductorlite.model.limits import Limit, Member
 from conductorlite.store.tables import Archived, EventPlace, Feed, FeedKind, HolderRow, RelayItem, ScheduleRow
 
-__all__ = ["Execution", "Ordered", "Store"]
+__all__ = ["DueKey", "Execution", "Ordered", "Store"]
 
 #: Keys per block; a full block is cut in two.
 _BLOCK: Final = 1024
@@ -137,6 +137,9 @@ _APPENDED, _ADDED, _DISCARDED = object(), object(), object()
 #: (due_at, posted_at, sender, sender_seq, event_id): place in one inbox.
 InboxKey = tuple[int, int, str, int, str]
 
+#: (due_at, workflow_id, posted_at, sender, sender_seq, event_id): place among all events of an owner.
+DueKey = tuple[int, str, int, str, int, str]
+
 
 class Execution:
     """All rows of one workflow id: of an execution, or of events to one that does not exist yet."""
@@ -180,8 +183,8 @@ class Store:
         self.polls: dict[tuple[str, str], PollData] = {}
         self.executions: dict[str, Execution] = {}
         self.task_ids: dict[str, tuple[str, str, int]] = {}
-        #: (due_at, workflow_id, event_id) of every event that is not held, by its owner.
-        self.due: dict[str, Ordered[tuple[int, str, str]]] = {"": Ordered()}
+        #: Every event that is not held, by its owner.
+        self.due: dict[str, Ordered[DueKey]] = {"": Ordered()}
         #: Ids of the executions of each owner; those without an owner are not listed.
         self.owned: dict[str, Ordered[tuple[str]]] = {}
         self.messages: dict[MessageKey, Message] = {}

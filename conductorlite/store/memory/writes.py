@@ -257,7 +257,7 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             store.drop(execution.held, event_id)
         else:
             store.discard(execution.due, (*event.order, event_id))
-            store.discard(store.due[event.owner], (event.due_at, event.workflow_id, event_id))
+            store.discard(store.due[event.owner], (event.due_at, event.workflow_id, *event.order[1:], event_id))
 
     def _put_event(self, event: Event) -> None:
         store = self._store
@@ -272,7 +272,7 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             store.put(execution.held, event.event_id, True)
         else:
             store.add(execution.due, (*event.order, event.event_id))
-            store.add(store.due.setdefault(owner, Ordered()), (event.due_at, event.workflow_id, event.event_id))
+            store.add(store.due.setdefault(owner, Ordered()), (event.due_at, event.workflow_id, *event.order[1:], event.event_id))
 
     def post(self, events: Iterable[Event]) -> None:
         for event in events:

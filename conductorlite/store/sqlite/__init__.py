@@ -12,15 +12,14 @@ prepared once a connection; `schema` makes the tables and migrates older ones. `
 opens files and names what went wrong, `disk` keeps room for removals and makes copies, `processes` says who is at work and who
 has died in what.
 
-A turn is one INSERT or UPDATE per kind of row. What it touches is stored together, by workflow, without a rowid; an index costs a
-page in the log of each commit, so there are few on hot tables, and partial ones. The first decision of a change needs no savepoint:
+A turn is one INSERT or UPDATE per kind of row. What it touches is stored together, by the number of the execution, without a rowid;
+an index costs a page in the log of each commit, so there are few on hot tables, and partial ones. Its history is one row. The first decision of a change needs no savepoint:
 undoing it is to roll back and begin again. A turn does nothing for the index of searches: what changed is found by fences
 (`feed`).
 
 What is not pretty. Whether a new connection is needed after an error hangs on whether the error may keep a statement open
-(`_ended`). A full disk makes SQLite roll back by itself, so the commit has to look whether there is still a transaction. The new
-executions of the index are found by their rowids, which SQLite promises to keep for tables with an INTEGER PRIMARY KEY only;
-`compact` looks.
+(`_ended`). A full disk makes SQLite roll back by itself, so the commit has to look whether there is still a transaction.
+An attempt that is over is found by its id through the execution whose ids begin alike, along all its attempts.
 
 What it follows: SQLite's documentation on isolation, WAL and result codes. The rows are those of `Decision`, in no opinion on
 workflows.

@@ -29,7 +29,6 @@ from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.store.ports import PayloadStorage
 from conductorlite.store.sqlite.connections import Settings, open_reader, open_writer, release, translated
 from conductorlite.store.sqlite.disk import LARGE, Reserve, copy
-from conductorlite.store.sqlite.feed import FORGET_INDEXED, ROWIDS
 from conductorlite.store.sqlite.processes import FileMarks, Presences, SQLitePresence
 from conductorlite.store.sqlite.schema import refuse_newer
 from conductorlite.store.sqlite.statements import Counts
@@ -181,10 +180,7 @@ class SQLiteBackend:
         if self._inside() is not None:
             raise InvariantBroken("compact() inside a transaction of the same thread")
         with within(_Alone(self)) as writer:
-            before = writer.execute(ROWIDS).fetchone()
             writer.execute("VACUUM")
-            if writer.execute(ROWIDS).fetchone() != before:  # SQLite keeps them, and does not promise to
-                writer.execute(FORGET_INDEXED)
             writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._commits += 1
 

@@ -25,7 +25,7 @@ from conductorlite.model.errors import (
 from conductorlite.model.threads import Mutex
 from conductorlite.store.files import make_private
 from conductorlite.store.query import fits
-from conductorlite.store.sqlite.schema import APPLICATION_ID, VERSION, migrate
+from conductorlite.store.sqlite.schema import APPLICATION_ID, VERSION, migrate, refuse_newer
 from conductorlite.store.sqlite.statements import Counts, counting_connection
 
 __all__ = ["Settings", "open_reader", "open_writer", "release", "translated"]
@@ -147,6 +147,7 @@ def open_writer(settings: Settings) -> sqlite3.Connection:
                 connection.execute(f"PRAGMA busy_timeout = {max(_MAKING_MS, settings.busy_timeout_ms)}")
             migrate(connection, path)
             _enter_wal(connection, path)
+            refuse_newer(connection, path)  # read once: else SQLite holds a table that was renamed for locked, and checkpoints nothing
             connection.execute(f"PRAGMA busy_timeout = {settings.busy_timeout_ms}")
             connection.execute(f"PRAGMA synchronous = {settings.synchronous}")
             connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_LIMIT}")

@@ -1,7 +1,7 @@
 """What is to be indexed of a SQLite store, and how much it holds.
 
-A turn does nothing for it. `indexed` keeps, by the rowid of an execution, the fence at which it was indexed last. New ones have
-higher rowids than all that were indexed, for that is the order of indexing; of those that had not ended the fences are compared;
+A turn does nothing for it. `indexed` keeps, by the number of an execution, the fence at which it was indexed last. New ones have
+higher numbers than all that were indexed, for that is the order of indexing; of those that had not ended the fences are compared;
 and what is rare is put into `pending` by triggers, which stand while a feed is on: removals, archiving, turns on what has ended,
 attempts that are dropped or renamed.
 """
@@ -14,7 +14,7 @@ from typing import Final
 
 from conductorlite.model.errors import StorageCorrupt
 from conductorlite.model.executions import Task
-from conductorlite.store.sqlite.rows import TASK_COLUMNS, BaseReads, BaseWrites, task_of
+from conductorlite.store.sqlite.rows import STATUSES, TASK_COLUMNS, BaseReads, BaseWrites, task_of
 from conductorlite.store.sqlite.search import SQLiteIndex
 from conductorlite.store.tables import Change, Feed, FeedKind, Size, Sizes
 
@@ -23,34 +23,34 @@ __all__ = ["FeedReads", "FeedWrites"]
 FEED: Final = "SELECT reader, position, complete FROM feeds WHERE n = ?"
 #: What comes later as new is as if it were removed.
 PENDING: Final = (
-    "SELECT p.n, p.workflow_id, CASE WHEN t.place IS NULL THEN NULL ELSE w.fence END, w.ended_at = 0 FROM pending AS p"
-    " LEFT JOIN workflows AS w ON w.workflow_id = p.workflow_id LEFT JOIN indexed AS t ON t.feed = p.feed AND t.place = w.rowid"
+    "SELECT p.n, p.workflow_id, CASE WHEN t.place IS NULL THEN NULL ELSE w.fence END, w.ended_at IS NULL FROM pending AS p"
+    " LEFT JOIN workflows AS w ON w.workflow_id = p.workflow_id LEFT JOIN indexed AS t ON t.feed = p.feed AND t.place = w.execution"
     " WHERE p.feed = ? ORDER BY p.n LIMIT ?"
 )
 MOVED: Final = (
-    "SELECT t.place, w.workflow_id, w.fence, w.ended_at = 0, t.fence FROM indexed AS t INDEXED BY indexed_live"
-    " CROSS JOIN workflows AS w WHERE t.feed = ? AND t.live = 1 AND t.place > ? AND w.rowid = t.place AND w.fence <> t.fence"
+    "SELECT t.place, w.workflow_id, w.fence, w.ended_at IS NULL, t.fence FROM indexed AS t INDEXED BY indexed_live"
+    " CROSS JOIN workflows AS w WHERE t.feed = ? AND t.live = 1 AND t.place > ? AND w.execution = t.place AND w.fence <> t.fence"
     " ORDER BY t.place LIMIT ?"
 )
 NEW: Final = (
-    "SELECT rowid, workflow_id, fence, ended_at = 0, NULL FROM workflows"
-    " WHERE rowid > max(?, (SELECT coalesce(max(place), 0) FROM indexed WHERE feed = ?)) ORDER BY rowid LIMIT ?"
+    "SELECT execution, workflow_id, fence, ended_at IS NULL, NULL FROM workflows"
+    " WHERE execution > max(?, (SELECT coalesce(max(place), 0) FROM indexed WHERE feed = ?)) ORDER BY execution LIMIT ?"
 )
 IS_PENDING: Final = (
     "SELECT EXISTS (SELECT 1 FROM pending WHERE feed = ? AND workflow_id = ?) OR EXISTS (SELECT 1 FROM workflows AS w"
-    " LEFT JOIN indexed AS t ON t.feed = ? AND t.place = w.rowid WHERE w.workflow_id = ? AND t.fence IS NOT w.fence)"
+    " LEFT JOIN indexed AS t ON t.feed = ? AND t.place = w.execution WHERE w.workflow_id = ? AND t.fence IS NOT w.fence)"
 )
-ATTEMPTS_SINCE: Final = f"SELECT {', '.join(TASK_COLUMNS)} FROM tasks WHERE workflow_id = ? AND fence > ?"
+ATTEMPTS_SINCE: Final = (
+    f"SELECT {', '.join(TASK_COLUMNS)} FROM tasks"
+    " WHERE execution = (SELECT execution FROM workflows WHERE workflow_id = ?) AND fence > ?"
+)
 _INDEXED: Final = (
-    "INSERT OR REPLACE INTO indexed (feed, place, fence, live) SELECT ?, rowid, ?, ? FROM workflows WHERE workflow_id = ?"
+    "INSERT OR REPLACE INTO indexed (feed, place, fence, live) SELECT ?, execution, ?, ? FROM workflows WHERE workflow_id = ?"
 )
 _COUNT: Final = "UPDATE feeds SET position = position + 1, complete = max(complete, ?) WHERE n = ?"
 _BEGIN: Final = "INSERT INTO feeds (n, reader, position, complete) VALUES (?, ?, 0, 0)"
 _PEND: Final = "INSERT INTO pending (feed, workflow_id) VALUES (?, ?)"
 _PEND_ARCHIVED: Final = "INSERT INTO pending (feed, workflow_id) SELECT ?, workflow_id FROM archive"
-#: Whether executions have the rowids that they had, and that it is not known what was indexed of which.
-ROWIDS: Final = "SELECT count(*), total(rowid * rowid) FROM workflows"
-FORGET_INDEXED: Final = "UPDATE feeds SET reader = ''"
 STORED: Final = "SELECT 1 FROM workflows WHERE workflow_id = ?"
 
 
@@ -58,16 +58,21 @@ def _pending(row: str) -> str:
     return f"INSERT INTO pending (feed, workflow_id) SELECT n, {row}.workflow_id FROM feeds"
 
 
+_PEND_EXECUTION: Final = (
+    "INSERT INTO pending (feed, workflow_id) SELECT n, workflow_id FROM feeds CROSS JOIN workflows WHERE execution = OLD.execution"
+)
+
+
 _TRIGGERS: Final = {
-    "pend_turn_on_ended": ("UPDATE OF fence ON workflows WHEN OLD.ended_at > 0", _pending("NEW")),
+    "pend_turn_on_ended": ("UPDATE OF fence ON workflows WHEN OLD.ended_at IS NOT NULL", _pending("NEW")),
     "pend_removal": (
         "DELETE ON workflows",
-        "DELETE FROM indexed WHERE feed IN (SELECT n FROM feeds) AND place = OLD.rowid",
+        "DELETE FROM indexed WHERE feed IN (SELECT n FROM feeds) AND place = OLD.execution",
         _pending("OLD"),
     ),
-    "pend_rename": ("UPDATE OF ref ON tasks WHEN OLD.ref <> NEW.ref", _pending("OLD")),
-    # The attempts of an execution that is deleted go with its row, which is deleted first.
-    "pend_drop": ("DELETE ON tasks WHEN EXISTS (SELECT 1 FROM workflows WHERE workflow_id = OLD.workflow_id)", _pending("OLD")),
+    "pend_rename": ("UPDATE OF ref ON tasks WHEN OLD.ref <> NEW.ref", _PEND_EXECUTION),
+    # The attempts of an execution that is deleted go after its row.
+    "pend_drop": ("DELETE ON tasks", _PEND_EXECUTION),
     "pend_archiving": ("INSERT ON archive", _pending("NEW")),
     "pend_dropping": ("DELETE ON archive", _pending("OLD")),
 }
@@ -76,8 +81,8 @@ _TRIGGERS: Final = {
 #: By kind of row: its table, and the columns whose texts are counted.
 _KINDS: Final = {
     "executions": ("workflows", ("input", "output", "variables", "task_to_domain", "reason")),
-    "tasks": ("tasks", ("input", "output", "reason", "traceback")),
-    "history": ("history", ("payload", "cause", "reason")),
+    "tasks": ("tasks", ("input", "output", "reason", "rest")),
+    "history": ("history", ("lines",)),
     "texts": ("texts", ("text",)),
     "logs": ("task_logs", ("text",)),
     "events": ("inbox", ("data",)),
@@ -89,6 +94,8 @@ _KINDS: Final = {
 
 #: Kinds of rows that belong to an execution.
 _OWN: Final = ("executions", "tasks", "history", "texts", "logs", "events")
+#: Of these, what is found by the number of the execution.
+_NUMBERED: Final = ("executions", "tasks", "history", "texts")
 
 
 def _bytes(columns: tuple[str, ...]) -> str:
@@ -135,7 +142,7 @@ class FeedReads(BaseReads):
         return bool(self._connection.execute(IS_PENDING, (kind, workflow_id, kind, workflow_id)).fetchone()[0])
 
     def attempts_since(self, workflow_id: str, fence: int) -> Sequence[Task]:
-        return [task_of(row) for row in self._connection.execute(ATTEMPTS_SINCE, (workflow_id, fence))]
+        return [task_of(row, workflow_id) for row in self._connection.execute(ATTEMPTS_SINCE, (workflow_id, fence))]
 
     # -- how much there is ---------------------------------------------------------------------------------------------
 
@@ -149,7 +156,9 @@ class FeedReads(BaseReads):
             if kind not in _OWN:
                 continue
             per_name = f"SELECT w.name, w.status, count(*), {_bytes(columns)} FROM {table} AS r JOIN workflows AS w"
-            for name, status, rows, held in execute(f"{per_name} ON w.workflow_id = r.workflow_id GROUP BY w.name, w.status"):
+            place = "execution" if kind in _NUMBERED else "workflow_id"
+            for name, number, rows, held in execute(f"{per_name} ON w.{place} = r.{place} GROUP BY w.name, w.status"):
+                status = STATUSES[number]
                 known = own.get((name, status), Size(0, 0))
                 own[name, status] = Size(known.rows + (rows if kind == "executions" else 0), known.bytes + held)
         page, pages, free = (execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count"))

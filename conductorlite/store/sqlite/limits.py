@@ -14,7 +14,7 @@ from conductorlite.model.errors import FencedOut
 from conductorlite.model.executions import Task
 from conductorlite.model.limits import FORGOTTEN, Limit, LimitChange, Line, Member, MemberState
 from conductorlite.store.sqlite import statements as sql
-from conductorlite.store.sqlite.rows import BaseReads, BaseWrites, task_of
+from conductorlite.store.sqlite.rows import STATUSES, BaseReads, BaseWrites, task_of
 from conductorlite.store.tables import HolderRow, OwnerRow
 
 __all__ = ["LimitReads", "LimitWrites"]
@@ -136,7 +136,7 @@ class LimitReads(BaseReads):
         events: dict[str, int] = dict(self._execute(sql.OWNERS_OF_EVENTS))
         executions: dict[str, dict[str, int]] = {}
         for name, status, number in self._execute(sql.OWNERS):
-            executions.setdefault(name, {})[status] = number
+            executions.setdefault(name, {})[STATUSES[status]] = number
         names = sorted(events.keys() | executions.keys())
         return [OwnerRow(name=name, executions=executions.get(name, {}), events=events.get(name, 0)) for name in names]
 
@@ -155,7 +155,8 @@ class LimitReads(BaseReads):
         return [HolderRow(holder=name, place=place, lease_until=until) for name, place, until in self._execute(sql.HOLDERS)]
 
     def held_by(self, holder: str) -> Sequence[Task]:
-        return [task_of(row) for row in self._execute(sql.HELD_BY, (holder,))]
+        held = [task_of(row[1:], row[0]) for row in self._execute(sql.HELD_BY, (holder,))]
+        return sorted(held, key=lambda task: (task.workflow_id, task.ref, task.attempt))
 
     # -- driven time ---------------------------------------------------------------------------------------------------
 

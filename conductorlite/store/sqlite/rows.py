@@ -4,6 +4,9 @@ A payload cell holds the canonical text, or, for a large payload, `#` and the ha
 with; the text itself is stored once in `texts`. An event is an event and carries its text whole, however long: it is read
 once and deleted.
 
+What is nearly always as it begins is in one cell, `rest`. Instants are kept as their distance from the row's first one, nothing
+for one that has not come; ids and hashes in hex as the bytes they stand for; a status as its number.
+
 Column orders are chosen so that one tuple serves the INSERT and the UPDATE of a row: what may change first, identity
 last.
 """
@@ -28,20 +31,23 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
 __all__ = [
     "EVENT_COLUMNS",
-    "HISTORY_COLUMNS",
     "MESSAGE_COLUMNS",
+    "STATUS",
+    "STATUSES",
     "TASK_COLUMNS",
-    "TASK_IDENTITY",
+    "TASK_FIXED",
     "WORKFLOW_COLUMNS",
     "WORKFLOW_IDENTITY",
     "Row",
     "event_of",
     "event_row",
     "history_of",
-    "history_row",
+    "history_rows",
     "inbox_row",
+    "line_of",
     "message_of",
     "message_row",
+    "packed_hex",
     "poll_of",
     "poll_row",
     "stored_text",
@@ -58,23 +64,22 @@ Row = tuple[Any, ...]
 T = TypeVar("T")
 
 
-def _readable(read: Callable[[Row], T]) -> Callable[[Row], T]:
-    """A row whose cells do not stand for what they should was not written by us: StorageCorrupt, not whatever trips over it."""
+def _readable(read: Callable[..., T]) -> Callable[..., T]:
+    """A row whose cells do not stand for what they should was not written by us: StorageCorrupt, not whatever trips over it.
+
+    What is kept in bytes stands last.
+    """
 
     @wraps(read)
-    def reading(row: Row) -> T:
+    def reading(row: Row, *known: str) -> T:
         try:
-            if bytes in map(type, row):
+            if bytes in map(type, row[:-1]):
                 raise TypeError("a blob in the place of a text")
-            return read(row)
+            return read(row, *known)
         except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
             raise StorageCorrupt(f"the database is damaged: a row cannot be read ({type(error).__name__}: {error})") from error
 
     return reading
-
-
-def _plain(kind: type[attrs.AttrsInstance], special: Sequence[str]) -> tuple[str, ...]:
-    return tuple(field.name for field in attrs.fields(kind) if field.name not in special)
 
 
 def _cell(payload: Payload) -> str:
@@ -92,10 +97,25 @@ def _payload(cell: str) -> Payload:
     return Payload(cell)
 
 
+def packed_hex(text: str) -> bytes | str:
+    """Lower-case hex digits as bytes, any other text as it is."""
+    try:
+        packed = bytes.fromhex(text)
+    except ValueError:
+        return text
+    return packed if packed.hex() == text else text
+
+
+def _hex(cell: bytes | str) -> str:
+    return cell.hex() if isinstance(cell, bytes) else cell
+
+
 @_readable
 def text_of(row: Row) -> str:
     """The only cell of a row, a text."""
-    text: str = row[0]
+    (text,) = row
+    if not isinstance(text, str):
+        raise TypeError("no text")
     return text
 
 
@@ -107,129 +127,197 @@ def stored_text(digest: str, text: str) -> Payload:
     return payload
 
 
+class _Rest:
+    """The fields of a kind of row that are nearly always as they begin, in one cell: those that are not, as JSON."""
+
+    def __init__(self, kind: type[attrs.AttrsInstance], apart: Sequence[str]) -> None:
+        fields = [field for field in attrs.fields(kind) if field.name not in apart]
+        self.names = tuple(field.name for field in fields)
+        self._usual = tuple(field.default for field in fields)
+        self._of: Callable[[object], Row] = attrgetter(*self.names)
+
+    def cell(self, row: object) -> str | None:
+        values = self._of(row)
+        if values == self._usual:
+            return None
+        found = {name: value for name, value, usual in zip(self.names, values, self._usual, strict=True) if value != usual}
+        return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+
+    def fields(self, cell: str | None) -> dict[str, Any]:
+        if cell is None:
+            return {}
+        return {name: tuple(value) if type(value) is list else value for name, value in json.loads(cell).items()}
+
+
+def _apart(at: int, since: int) -> int | None:
+    return at - since if at else None
+
+
+def _at(apart: int | None, since: int) -> int:
+    return 0 if apart is None else since + apart
+
+
 # -- workflows ---------------------------------------------------------------------------------------------------------
 
-#: What the usual turn does not change, beside the id, the first four never: an untouched index is an untouched page.
-WORKFLOW_IDENTITY: Final = ("created_at", "parent_workflow_id", "idempotency_key", "owner", "name", "correlation_id")
-_WORKFLOW_SPECIAL: Final = (
-    *("semantics", "input", "output", "variables", "task_to_domain", "failed_refs", "failed_task_names", "compensating"),
-    *("outer_keys", "rate_limited"),
-    *WORKFLOW_IDENTITY,
-    *("workflow_id", "fence", "status"),
+#: What the usual turn does not change, beside the id, the first three never: an untouched index is an untouched page.
+WORKFLOW_IDENTITY: Final = ("created_at", "parent_workflow_id", "owner", "name", "correlation_id")
+_WORKFLOW_PLAIN: Final = ("version", "task_seq", "history_seq", "sequence", "open", "last_ref", "reason", "parked", "broken_turns")
+_WORKFLOW_INSTANTS: Final = ("started_at", "updated_at", "ended_at")
+_WORKFLOW_PAYLOADS: Final = ("input", "output", "variables", "task_to_domain")
+WORKFLOW_COLUMNS: Final = (
+    *(*_WORKFLOW_PLAIN, *_WORKFLOW_INSTANTS, *_WORKFLOW_PAYLOADS, "rest", *WORKFLOW_IDENTITY),
+    *("workflow_id", "fence", "status", "definition_hash"),
 )
-_WORKFLOW_PLAIN: Final = _plain(Workflow, (*_WORKFLOW_SPECIAL, "tasks", "definition", "made"))
-WORKFLOW_COLUMNS: Final = _WORKFLOW_PLAIN + _WORKFLOW_SPECIAL
+_workflow_rest: Final = _Rest(Workflow, ("tasks", "definition", "made", *WORKFLOW_COLUMNS))
 _workflow_plain: Final[Callable[[Workflow], Row]] = attrgetter(*_WORKFLOW_PLAIN)
 _workflow_identity: Final[Callable[[Workflow], Row]] = attrgetter(*WORKFLOW_IDENTITY)
 _SEMANTICS: Final = {member.value: member for member in Semantics}
 _WORKFLOW_STATUS: Final = {member.value: member for member in WorkflowStatus}
+_TASK_STATUS: Final = {member.value: member for member in TaskStatus}
+#: What a status is kept as; never another number than it has.
+STATUSES: Final = (
+    *("SCHEDULED", "IN_PROGRESS", "COMPLETED", "RUNNING", "PENDING", "FAILED", "FAILED_WITH_TERMINAL_ERROR", "TIMED_OUT"),
+    *("CANCELED", "COMPLETED_WITH_ERRORS", "SKIPPED", "PAUSED", "TERMINATED"),
+)
+STATUS: Final = {name: number for number, name in enumerate(STATUSES)}
 
 
 def workflow_row(workflow: Workflow) -> Row:
-    """Cells in the order of WORKFLOW_COLUMNS; the last are WORKFLOW_IDENTITY, the id, the fence and the status."""
+    """Cells in the order of WORKFLOW_COLUMNS; the last are WORKFLOW_IDENTITY, the id, the fence, the status and the definition."""
+    since = workflow.created_at
     return (
         *_workflow_plain(workflow),
-        workflow.semantics.value,
+        _apart(workflow.started_at, since),
+        _apart(workflow.updated_at, since),
+        _apart(workflow.ended_at, since),
         _cell(workflow.input),
         _cell(workflow.output),
         _cell(workflow.variables),
         _cell(workflow.task_to_domain),
-        json.dumps(workflow.failed_refs) if workflow.failed_refs else "",
-        json.dumps(workflow.failed_task_names) if workflow.failed_task_names else "",
-        None if workflow.compensating is None else workflow.compensating.value,
-        json.dumps(workflow.outer_keys) if workflow.outer_keys else "",
-        workflow.rate_limited,
+        _workflow_rest.cell(workflow),
         *_workflow_identity(workflow),
         workflow.workflow_id,
         workflow.fence,
-        workflow.status.value,
+        STATUS[workflow.status],
+        packed_hex(workflow.definition_hash),
     )
 
 
 @_readable
 def workflow_of(row: Row) -> Workflow:
     """The execution of a row in the order of WORKFLOW_COLUMNS."""
-    plain = len(_WORKFLOW_PLAIN)
-    semantics, given, output, variables, domains, refs, names, compensating, outer, limited = row[plain : plain + 10]
-    workflow_id, fence, status = row[-3:]
-    return Workflow(
-        **dict(zip(_WORKFLOW_PLAIN, row, strict=False)),
-        **dict(zip(WORKFLOW_IDENTITY, row[plain + 10 :], strict=False)),
-        semantics=_SEMANTICS[semantics],
-        input=_payload(given),
-        output=_payload(output),
-        variables=_payload(variables),
-        task_to_domain=_payload(domains),
-        failed_refs=tuple(json.loads(refs)) if refs else (),
-        failed_task_names=tuple(json.loads(names)) if names else (),
-        compensating=_WORKFLOW_STATUS.get(compensating),
-        outer_keys=tuple(json.loads(outer)) if outer else (),
-        rate_limited=bool(limited),
-        workflow_id=workflow_id,
-        fence=fence,
-        status=_WORKFLOW_STATUS[status],
-    )
+    fields = dict(zip(WORKFLOW_COLUMNS, row, strict=True))
+    rest = _workflow_rest.fields(fields.pop("rest"))
+    since = fields["created_at"]
+    for name in _WORKFLOW_INSTANTS:
+        fields[name] = _at(fields[name], since)
+    for name in _WORKFLOW_PAYLOADS:
+        fields[name] = _payload(fields[name])
+    if rest:
+        fields |= rest
+        if "semantics" in rest:
+            fields["semantics"] = _SEMANTICS[rest["semantics"]]
+        if "compensating" in rest:
+            fields["compensating"] = _WORKFLOW_STATUS[rest["compensating"]]
+    fields["status"] = _WORKFLOW_STATUS[STATUSES[fields["status"]]]
+    fields["definition_hash"] = _hex(fields["definition_hash"])
+    return Workflow(**fields)
 
 
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
-#: What an update never changes: half of it is indexed, and an untouched index is an untouched page.
-TASK_IDENTITY: Final = ("workflow_id", "ref", "attempt", "task_id", "base_ref", "iterations", "grafts")
-_TASK_SPECIAL: Final = ("status", "input", "output", "retried", "executed", "succeeded_before")
-_TASK_PLAIN: Final = _plain(Task, _TASK_SPECIAL + TASK_IDENTITY)
-TASK_COLUMNS: Final = (*_TASK_PLAIN, "live", "failed", *_TASK_SPECIAL, *TASK_IDENTITY)
+_TASK_PLAIN: Final = ("seq", "generation", "worker_id", "lease", "poll_count", "reason", "task_type", "scheduled_at")
+_TASK_INSTANTS: Final = ("first_scheduled_at", "due_at", "started_at", "updated_at", "ended_at")
+_TASK_DEADLINES: Final = ("poll_timeout_at", "response_timeout_at", "timeout_at")
+#: How many columns an update never changes, at the end.
+TASK_FIXED: Final = 5
+TASK_COLUMNS: Final = (
+    *(*_TASK_PLAIN, *_TASK_INSTANTS, *_TASK_DEADLINES, "name", "holder", "status", "live", "failed", "retried", "executed"),
+    *("input", "output", "rest", "base_ref", "iterations", "ref", "attempt", "task_id"),
+)
+_task_rest: Final = _Rest(Task, ("workflow_id", *TASK_COLUMNS))
 _task_plain: Final[Callable[[Task], Row]] = attrgetter(*_TASK_PLAIN)
-_TASK_STATUS: Final = {member.value: member for member in TaskStatus}
 
 
 def task_row(task: Task) -> Row:
-    """Cells in the order of TASK_COLUMNS, which ends with TASK_IDENTITY."""
+    """Cells in the order of TASK_COLUMNS."""
+    since = task.scheduled_at
     return (
         *_task_plain(task),
+        _apart(task.first_scheduled_at, since),
+        _apart(task.due_at, since),
+        _apart(task.started_at, since),
+        _apart(task.updated_at, since),
+        _apart(task.ended_at, since),
+        None if (at := task.poll_timeout_at) is None else at - since,
+        None if (at := task.response_timeout_at) is None else at - since,
+        None if (at := task.timeout_at) is None else at - since,
+        None if task.name == task.task_type else task.name,
+        task.holder or "",
+        STATUS[task.status],
         task.live,
         task.failed,
-        task.status.value,
-        _cell(task.input),
-        _cell(task.output),
         task.retried,
         task.executed,
-        task.succeeded_before,
-        task.workflow_id,
+        _cell(task.input),
+        _cell(task.output),
+        _task_rest.cell(task),
+        None if task.base_ref == task.ref else task.base_ref,
+        ",".join(map(str, task.iterations)) if task.iterations else "",
         task.ref,
         task.attempt,
-        task.task_id,
-        task.base_ref,
-        ",".join(map(str, task.iterations)) if task.iterations else "",
-        ",".join(task.grafts),
+        packed_hex(task.task_id),
     )
 
 
 @_readable
-def task_of(row: Row) -> Task:
+def task_of(row: Row, workflow_id: str) -> Task:
     """The attempt of a row in the order of TASK_COLUMNS."""
-    status, given, output, retried, executed, succeeded = row[-13:-7]
-    workflow_id, ref, attempt, task_id, base, rounds, grafts = row[-7:]
+    seq, generation, worker_id, lease, poll_count, reason, task_type, since, first, due, began, updated, ended = row[:13]
+    poll, response, timeout, name, holder, status, _, _, retried, executed, given, output, rest = row[13:26]
+    base_ref, rounds, ref, attempt, task_id = row[26:]
     return Task(
-        **dict(zip(_TASK_PLAIN, row, strict=False)),
-        status=_TASK_STATUS[status],
-        input=_payload(given),
-        output=_payload(output),
-        retried=retried == 1,
-        executed=executed == 1,
-        succeeded_before=succeeded == 1,
         workflow_id=workflow_id,
         ref=ref,
-        attempt=attempt,
-        task_id=task_id,
-        base_ref=base,
+        base_ref=ref if base_ref is None else base_ref,
+        task_id=_hex(task_id),
+        task_type=task_type,
+        name=task_type if name is None else name,
+        status=_TASK_STATUS[STATUSES[status]],
         iterations=tuple(map(int, rounds.split(","))) if rounds else (),
-        grafts=tuple(grafts.split(",")) if grafts else (),
+        attempt=attempt,
+        generation=generation,
+        seq=seq,
+        input=_payload(given),
+        output=_payload(output),
+        reason=reason,
+        worker_id=worker_id,
+        lease=lease,
+        holder=holder or None,
+        poll_count=poll_count,
+        scheduled_at=since,
+        first_scheduled_at=_at(first, since),
+        due_at=_at(due, since),
+        started_at=_at(began, since),
+        updated_at=_at(updated, since),
+        ended_at=_at(ended, since),
+        poll_timeout_at=None if poll is None else since + poll,
+        response_timeout_at=None if response is None else since + response,
+        timeout_at=None if timeout is None else since + timeout,
+        retried=retried == 1,
+        executed=executed == 1,
+        **_task_rest.fields(rest),
     )
 
 
-# -- history, inbox, messages ------------------------------------------------------------------------------------------
+# -- history -----------------------------------------------------------------------------------------------------------
 
-HISTORY_COLUMNS: Final = (*("workflow_id", "n", "at", "kind", "status", "ref", "attempt", "number", "reason", "payload", "cause"),)
+#: The lines of one turn are one cell. No field has what parts lines and fields: a text that may is written as JSON.
+_LINE: Final = "\x1e"
+_FIELD: Final = "\x1f"
+#: What the usual lines begin with.
+_SHORT: Final = {f"TASK {name}": name[0] for name in ("SCHEDULED", "IN_PROGRESS", "COMPLETED")}
+_LONG: Final = {short: long for long, short in _SHORT.items()}
 _HISTORY_KIND: Final = {member.value: member for member in HistoryKind}
 #: Lines that record a change of status name a status there is.
 _STATUS_RECORDED: Final[dict[HistoryKind, Mapping[str, object]]] = {
@@ -238,36 +326,89 @@ _STATUS_RECORDED: Final[dict[HistoryKind, Mapping[str, object]]] = {
 }
 
 
-def history_row(workflow_id: str, event: HistoryEvent) -> Row:
-    """Cells in the order of HISTORY_COLUMNS."""
-    payload = None if event.payload is None else _cell(event.payload)
-    # `status` may be given as a member of an enum; the journal keeps its text
-    return (
-        *(workflow_id, event.n, event.at, event.kind.value, str(event.status)),
-        *(event.ref, event.attempt, event.number, event.reason, payload, event.cause),
+def _told(text: str | None) -> str:
+    if text is None:
+        return ""
+    return text if text.isprintable() and text and text[0] != '"' else json.dumps(text, ensure_ascii=False)
+
+
+def _heard(cell: str) -> str | None:
+    if cell[:1] == '"':
+        text: str = json.loads(cell)
+        return text
+    return cell or None
+
+
+def _number(cell: str) -> int | None:
+    return int(cell) if cell else None
+
+
+def history_rows(execution: int, events: Sequence[HistoryEvent]) -> Iterable[Row]:
+    """Rows of lines that follow each other: number of the execution, number and instant of the first line, all lines."""
+    lines = sorted(events, key=attrgetter("n"))
+    first = lines[0]
+    if lines[-1].n - first.n + 1 != len(lines):
+        return [row for line in lines for row in history_rows(execution, [line])]
+    return [(execution, first.n, first.at, _LINE.join([_line(line, first.at) for line in lines]))]
+
+
+def line_of(
+    head: str,
+    ref: str | None,
+    attempt: int | None,
+    number: int | None,
+    reason: str | None,
+    payload: str | None,
+    cause: str | None,
+    apart: int | None,
+) -> str:
+    """A line as it is kept: its kind and status, and its other cells; `apart` is what it is later than the first one."""
+    numbers = ["" if one is None else str(one) for one in (attempt, number, apart)]
+    told = (_told(ref), numbers[0], numbers[1], _told(reason), payload or "", _told(cause), numbers[2])
+    return _FIELD.join((_SHORT.get(head) or _told(head), *told)).rstrip(_FIELD)
+
+
+def _line(event: HistoryEvent, since: int) -> str:
+    return line_of(
+        f"{event.kind.value} {event.status}",
+        event.ref,
+        event.attempt,
+        event.number,
+        event.reason,
+        None if event.payload is None else _cell(event.payload),
+        event.cause,
+        event.at - since or None,
     )
 
 
 @_readable
-def history_of(row: Row) -> HistoryEvent:
-    """The line of the journal of a row in the order of HISTORY_COLUMNS."""
-    _, n, at, kind, status, ref, attempt, number, reason, payload, cause = row
+def history_of(row: Row) -> Sequence[HistoryEvent]:
+    """The lines of the journal in a row: number and instant of the first, all of them."""
+    first, since, lines = row
+    return [_event(first + nth, since, line) for nth, line in enumerate(lines.split(_LINE))]
+
+
+def _event(n: int, since: int, line: str) -> HistoryEvent:
+    head, ref, attempt, number, reason, payload, cause, apart = (line.split(_FIELD) + [""] * 7)[:8]
+    kind, _, status = _LONG.get(head, _heard(head) or "").partition(" ")
     line_kind = _HISTORY_KIND[kind]
     if line_kind in _STATUS_RECORDED:
         _STATUS_RECORDED[line_kind][status]
     return HistoryEvent(
         n=n,
-        at=at,
+        at=since + (_number(apart) or 0),
         kind=line_kind,
         status=status,
-        ref=ref,
-        attempt=attempt,
-        number=number,
-        reason=reason,
-        payload=None if payload is None else _payload(payload),
-        cause=cause,
+        ref=_heard(ref),
+        attempt=_number(attempt),
+        number=_number(number),
+        reason=_heard(reason),
+        payload=_payload(payload) if payload else None,
+        cause=_heard(cause),
     )
 
+
+# -- inbox, messages ---------------------------------------------------------------------------------------------------
 
 EVENT_COLUMNS: Final = (
     *("workflow_id", "event_id", "kind", "due_at", "posted_at", "sender", "sender_seq"),

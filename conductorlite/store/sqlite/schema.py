@@ -2,18 +2,18 @@
 
 Each schema is the list of statements that makes it of the one before: 1 executions, their inboxes and queues, the registry; 2 what
 stands around the decider; 3 when the store was driven; 4 who holds tasks; 5 rate limits count what is handed to workers;
-6 what was indexed, by fences.
+6 what was indexed, by fences; 7 executions by number.
 
 The file carries conductorlite's `application_id` and the schema's number as `user_version`. Both are set in the
 transaction that creates the tables, and before the file is switched to WAL, so the header of the file itself always
 says whose it is.
 
-Layout. What a turn touches is stored together: tasks, history, inbox and messages are WITHOUT ROWID and clustered by
-workflow. Rows that may be wide (workflows, texts, definitions) are ordinary tables, because an index b-tree spills
-rows over 1 KB into overflow pages. Every secondary index on a hot table is partial or serves a statement of every
-turn: each one costs a page in the log of each commit. Those of workflows, along which executions are listed, hold only
-what a turn does not change, and the status. Nothing here may run ANALYZE: plans must not depend on what a store held
-when it was analysed.
+Layout. What a turn touches is stored together: tasks and history are WITHOUT ROWID and clustered by the number of the
+execution, which grows, so that what is new stands side by side; inbox and messages, which also are there before it, by its id.
+Rows that may be wide (workflows, texts, definitions) are ordinary tables, because an index b-tree spills rows over 1 KB into
+overflow pages. Every secondary index on a hot table is partial or serves a statement of every turn: each one costs a page in
+the log of each commit. Those of workflows, along which executions are listed, hold only what a turn does not change, and the
+status. Nothing here may run ANALYZE: plans must not depend on what a store held when it was analysed.
 
 The DDL is plain SQL: sqlite-utils makes STRICT tables, but neither WITHOUT ROWID ones nor partial indexes.
 """
@@ -21,11 +21,14 @@ The DDL is plain SQL: sqlite-utils makes STRICT tables, but neither WITHOUT ROWI
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from typing import Final
 
 from conductorlite.model.errors import SchemaTooNew, StorageCorrupt
+from conductorlite.model.policies import attempt_head
+from conductorlite.store.sqlite.rows import STATUS, line_of, packed_hex
 
-__all__ = ["APPLICATION_ID", "V1", "V2", "V3", "V4", "V5", "V6", "VERSION", "migrate", "refuse_newer"]
+__all__ = ["APPLICATION_ID", "V1", "V2", "V3", "V4", "V5", "V6", "V7", "VERSION", "migrate", "refuse_newer"]
 
 V1: Final = """
 CREATE TABLE workflows (
@@ -289,11 +292,115 @@ CREATE INDEX pending_feed ON pending (feed, workflow_id);
 """
 
 
+#: Executions have numbers, by which their rows are found; how cells are written is told in `rows`. History is a row for each turn.
+#: An attempt is found by its id among the live ones of each holder, else through the `head` of its execution: what the ids of its
+#: attempts begin with. The indexes that fed on the old rows are begun again.
+V7: Final = """
+DROP TRIGGER IF EXISTS pend_turn_on_ended;
+DROP TRIGGER IF EXISTS pend_removal;
+DROP TRIGGER IF EXISTS pend_rename;
+DROP TRIGGER IF EXISTS pend_drop;
+DROP TRIGGER IF EXISTS pend_archiving;
+DROP TRIGGER IF EXISTS pend_dropping;
+UPDATE feeds SET reader = '';
+ALTER TABLE workflows RENAME TO old_workflows;
+ALTER TABLE tasks RENAME TO old_tasks;
+ALTER TABLE history RENAME TO old_history;
+ALTER TABLE texts RENAME TO old_texts;
+ALTER TABLE inbox RENAME TO old_inbox;
+CREATE TABLE workflows (
+    execution INTEGER PRIMARY KEY, workflow_id TEXT NOT NULL UNIQUE, head INTEGER NOT NULL, name TEXT NOT NULL,
+    version INTEGER NOT NULL, definition_hash ANY NOT NULL, status INTEGER NOT NULL, fence INTEGER NOT NULL,
+    created_at INTEGER NOT NULL, started_at INTEGER, updated_at INTEGER, ended_at INTEGER, correlation_id TEXT,
+    parent_workflow_id TEXT, owner TEXT NOT NULL, input TEXT NOT NULL, output TEXT NOT NULL, variables TEXT NOT NULL,
+    task_to_domain TEXT NOT NULL, reason TEXT, task_seq INTEGER NOT NULL, history_seq INTEGER NOT NULL,
+    sequence INTEGER NOT NULL, open INTEGER NOT NULL, last_ref TEXT, parked TEXT, broken_turns INTEGER NOT NULL, rest TEXT
+) STRICT;
+INSERT INTO workflows SELECT rowid, workflow_id, attempt_head(workflow_id), name, version, packed_hex(definition_hash),
+    status_number(status), fence, created_at, nullif(started_at, 0) - created_at, nullif(updated_at, 0) - created_at,
+    nullif(ended_at, 0) - created_at, correlation_id, parent_workflow_id, owner, input, output, variables, task_to_domain, reason,
+    task_seq, history_seq, sequence, open, last_ref, parked, broken_turns,
+    nullif(json_patch('{}', json_object('semantics', nullif(semantics, 'ORKES'), 'decider_version', nullif(decider_version, 1),
+    'seed', nullif(seed, ''), 'generation', nullif(generation, 0), 'last_retried_at', nullif(last_retried_at, 0),
+    'timeout_at', timeout_at, 'priority', nullif(priority, 0), 'parent_task_id', parent_task_id, 'parent_ref', parent_ref,
+    'parent_attempt', nullif(parent_attempt, 0), 'parent_generation', nullif(parent_generation, 0), 'depth', nullif(depth, 0),
+    'event', event, 'created_by', created_by, 'rate_limit_key', rate_limit_key,
+    'rate_limited', CASE WHEN rate_limited THEN json('true') END, 'outer_keys', json(nullif(outer_keys, '')),
+    'idempotency_key', idempotency_key, 'failed_refs', json(nullif(failed_refs, '')),
+    'failed_task_names', json(nullif(failed_task_names, '')), 'failed_task_id', failed_task_id, 'skips', nullif(skips, 0),
+    'permitted_failures', nullif(permitted_failures, 0), 'compensating', compensating)), '{}') FROM old_workflows ORDER BY rowid;
+CREATE TABLE tasks (
+    execution INTEGER NOT NULL, ref TEXT NOT NULL, attempt INTEGER NOT NULL, task_id ANY NOT NULL, base_ref TEXT,
+    iterations TEXT NOT NULL, seq INTEGER NOT NULL, task_type TEXT NOT NULL, name TEXT, status INTEGER NOT NULL,
+    generation INTEGER NOT NULL, input TEXT NOT NULL, output TEXT NOT NULL, reason TEXT, worker_id TEXT, holder TEXT NOT NULL,
+    lease INTEGER NOT NULL, poll_count INTEGER NOT NULL, scheduled_at INTEGER NOT NULL, first_scheduled_at INTEGER,
+    due_at INTEGER, started_at INTEGER, updated_at INTEGER, ended_at INTEGER, poll_timeout_at INTEGER,
+    response_timeout_at INTEGER, timeout_at INTEGER, retried INTEGER NOT NULL, executed INTEGER NOT NULL,
+    live INTEGER NOT NULL, failed INTEGER NOT NULL, fence INTEGER NOT NULL, rest TEXT, PRIMARY KEY (execution, ref, attempt)
+) STRICT, WITHOUT ROWID;
+INSERT INTO tasks SELECT w.execution, t.ref, attempt, packed_hex(task_id), nullif(base_ref, t.ref), iterations, seq, task_type,
+    nullif(t.name, task_type), status_number(t.status), generation, t.input, t.output, t.reason, worker_id, coalesce(holder, ''),
+    lease, poll_count, scheduled_at, nullif(first_scheduled_at, 0) - scheduled_at, nullif(due_at, 0) - scheduled_at,
+    nullif(t.started_at, 0) - scheduled_at, nullif(t.updated_at, 0) - scheduled_at, nullif(t.ended_at, 0) - scheduled_at,
+    poll_timeout_at - scheduled_at, response_timeout_at - scheduled_at, timeout_at - scheduled_at, retried, executed, live, failed,
+    t.fence, nullif(json_patch('{}', json_object('grafts', CASE WHEN grafts <> '' THEN
+    json('["' || replace(grafts, ',', '","') || '"]') END, 'first_attempt', nullif(first_attempt, 0), 'traceback', traceback,
+    'domain', domain, 'deaths', nullif(deaths, 0), 'start_delay_ms', nullif(start_delay_ms, 0),
+    'callback_after_ms', nullif(callback_after_ms, 0), 'succeeded_before', CASE WHEN succeeded_before THEN json('true') END,
+    'retried_task_id', retried_task_id, 'sub_workflow_id', sub_workflow_id, 'round', nullif(round, 0), 'open', nullif(t.open, 0),
+    'waiting', nullif(waiting, 0), 'failed_child', failed_child, 'total_timeout_at', total_timeout_at, 'wait_until', wait_until,
+    'limit_key', limit_key, 'compensation_next', compensation_next)), '{}')
+    FROM old_tasks AS t JOIN workflows AS w ON w.workflow_id = t.workflow_id;
+CREATE TABLE history (
+    execution INTEGER NOT NULL, n INTEGER NOT NULL, at INTEGER NOT NULL, lines TEXT NOT NULL, PRIMARY KEY (execution, n)
+) STRICT, WITHOUT ROWID;
+INSERT INTO history SELECT execution, n, at, line_of(kind || ' ' || h.status, ref, attempt, number, h.reason, payload, cause, NULL)
+    FROM old_history AS h JOIN workflows AS w ON w.workflow_id = h.workflow_id;
+CREATE TABLE texts (
+    execution INTEGER NOT NULL, digest TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY (execution, digest)
+) STRICT;
+INSERT INTO texts SELECT execution, digest, text FROM old_texts AS t JOIN workflows AS w ON w.workflow_id = t.workflow_id;
+CREATE TABLE inbox (
+    workflow_id TEXT NOT NULL, event_id TEXT NOT NULL, kind TEXT NOT NULL, due_at INTEGER NOT NULL, posted_at INTEGER NOT NULL,
+    sender TEXT NOT NULL, sender_seq INTEGER NOT NULL, ref TEXT, attempt INTEGER NOT NULL, generation INTEGER NOT NULL,
+    data TEXT NOT NULL, held INTEGER NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (workflow_id, event_id)
+) STRICT, WITHOUT ROWID;
+INSERT INTO inbox SELECT workflow_id, event_id, kind, due_at, posted_at, sender, sender_seq, ref, attempt,
+    generation, data, held, owner FROM old_inbox;
+DROP TABLE old_workflows;
+DROP TABLE old_tasks;
+DROP TABLE old_history;
+DROP TABLE old_texts;
+DROP TABLE old_inbox;
+CREATE INDEX workflows_head ON workflows (head);
+CREATE INDEX workflows_status ON workflows (status, workflow_id);
+CREATE INDEX workflows_created ON workflows (created_at, workflow_id);
+CREATE INDEX workflows_status_created ON workflows (status, created_at, workflow_id);
+CREATE INDEX workflows_name ON workflows (name, status, created_at, workflow_id);
+CREATE INDEX workflows_correlation ON workflows (correlation_id, created_at, workflow_id) WHERE correlation_id IS NOT NULL;
+CREATE INDEX workflows_parent ON workflows (parent_workflow_id, created_at, workflow_id) WHERE parent_workflow_id IS NOT NULL;
+CREATE INDEX workflows_owner ON workflows (owner, workflow_id) WHERE owner <> '';
+CREATE INDEX tasks_live ON tasks (holder, task_id) WHERE live = 1 OR holder <> '';
+CREATE INDEX tasks_failed ON tasks (execution, seq) WHERE failed = 1;
+CREATE INDEX tasks_loop ON tasks (execution, base_ref, seq, attempt, ref) WHERE iterations <> '';
+CREATE INDEX inbox_due ON inbox (owner, due_at, workflow_id, posted_at, sender, sender_seq, event_id) WHERE held = 0;
+DROP INDEX messages_due;
+"""
+
+
 #: "CLTE" as the big-endian number at byte 68 of the file.
 APPLICATION_ID: Final = 0x434C5445
 
+#: How cells of older schemas are written since the seventh.
+_OF_OLD: Final[dict[str, Callable[..., str | bytes | int]]] = {
+    "attempt_head": lambda workflow_id: int(attempt_head(workflow_id), 16),
+    "packed_hex": packed_hex,
+    "status_number": lambda name: STATUS[name],
+    "line_of": line_of,
+}
+
 #: What takes a store from schema n to n + 1. Never edited once released.
-_MIGRATIONS: Final = (V1, V2, V3, V4, V5, V6)
+_MIGRATIONS: Final = (V1, V2, V3, V4, V5, V6, V7)
 
 #: The schema this conductorlite writes.
 VERSION: Final = len(_MIGRATIONS)
@@ -311,6 +418,8 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
         connection.execute("ROLLBACK")
     if found == VERSION:
         return
+    for name, translate in _OF_OLD.items():
+        connection.create_function(name, -1, translate, deterministic=True)
     connection.execute("BEGIN EXCLUSIVE")
     try:
         for script in _MIGRATIONS[_version(connection, path) :]:  # read again: another process may have been first

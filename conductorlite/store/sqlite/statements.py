@@ -17,10 +17,9 @@ import attrs
 
 from conductorlite.store.sqlite.rows import (
     EVENT_COLUMNS,
-    HISTORY_COLUMNS,
     MESSAGE_COLUMNS,
     TASK_COLUMNS,
-    TASK_IDENTITY,
+    TASK_FIXED,
     WORKFLOW_COLUMNS,
     WORKFLOW_IDENTITY,
 )
@@ -81,22 +80,25 @@ def _setting(columns: tuple[str, ...]) -> str:
     return ", ".join(f"{column} = ?" for column in columns)
 
 
-# -- workflows: WORKFLOW_COLUMNS ends with WORKFLOW_IDENTITY, workflow_id, fence, status --------------------------------
+# -- workflows: WORKFLOW_COLUMNS ends with WORKFLOW_IDENTITY, workflow_id, fence, status, definition_hash ---------------
 
 #: How many cells of a row an update takes from its beginning.
-CHANGING: Final = len(WORKFLOW_COLUMNS) - len(WORKFLOW_IDENTITY) - 3
+CHANGING: Final = len(WORKFLOW_COLUMNS) - len(WORKFLOW_IDENTITY) - 4
 
 WORKFLOW: Final = f"SELECT {', '.join(WORKFLOW_COLUMNS)} FROM workflows WHERE workflow_id = ?"
-INSERT_WORKFLOW: Final = f"INSERT INTO workflows ({', '.join(WORKFLOW_COLUMNS)}) VALUES ({_marks(WORKFLOW_COLUMNS[:-2])}, ? + 1, ?)"
-#: The fence is compared and set by the same statement. The usual turn keeps the status, the name and the correlation id,
-#: whose indexes are then left alone.
+INSERT_WORKFLOW: Final = (
+    f"INSERT INTO workflows ({', '.join(WORKFLOW_COLUMNS)}, head) VALUES ({_marks(WORKFLOW_COLUMNS[:-3])}, ? + 1, ?, ?, ?)"
+)
+#: The fence is compared and set by the same statement, which tells the number. The usual turn keeps the status, the definition, the
+#: name and the correlation id, whose indexes are then left alone.
 UPDATE_WORKFLOW: Final = (
     f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:CHANGING])}, fence = fence + 1"
-    " WHERE name = ? AND correlation_id IS ? AND workflow_id = ? AND fence = ? AND status = ?"
+    " WHERE name = ? AND correlation_id IS ? AND workflow_id = ? AND fence = ? AND status = ? AND definition_hash = ?"
+    " RETURNING execution"
 )
 UPDATE_WORKFLOW_AND_STATUS: Final = (
-    f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:CHANGING])}, status = ?, name = ?, correlation_id = ?,"
-    " fence = fence + 1 WHERE workflow_id = ? AND fence = ?"
+    f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:CHANGING])}, status = ?, definition_hash = ?, name = ?, correlation_id = ?,"
+    " fence = fence + 1 WHERE workflow_id = ? AND fence = ? RETURNING execution"
 )
 WORKFLOW_EXISTS: Final = "SELECT 1 FROM workflows WHERE workflow_id = ?"
 #: A parked workflow is not due: its events are held until it is released.
@@ -133,37 +135,50 @@ MOVE_KEY: Final = "UPDATE idempotency_keys SET workflow_id = ? WHERE name = ? AN
 
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
-#: With each row the fence that its turn commits, by which is found what is to be indexed.
-INSERT_TASK: Final = f"INSERT INTO tasks (fence, {_TASK}) VALUES (?, {_marks(TASK_COLUMNS)})"
+#: The number of an execution, by its id.
+_NUMBER: Final = "(SELECT execution FROM workflows WHERE workflow_id = ?)"
+#: With each row the number of its execution and the fence that its turn commits, by which is found what is to be indexed.
+INSERT_TASK: Final = f"INSERT INTO tasks (execution, fence, {_TASK}) VALUES (?, ?, {_marks(TASK_COLUMNS)})"
 UPDATE_TASK: Final = (
-    f"UPDATE tasks SET fence = ?, {_setting(TASK_COLUMNS[: -len(TASK_IDENTITY)])}"
-    f" WHERE {' AND '.join(f'{column} = ?' for column in TASK_IDENTITY)}"
+    f"UPDATE tasks SET fence = ?, {_setting(TASK_COLUMNS[:-TASK_FIXED])}"
+    f" WHERE {' AND '.join(f'{column} IS ?' for column in TASK_COLUMNS[-TASK_FIXED:])} AND execution = ?"
 )
-RENAME_TASK: Final = "UPDATE tasks SET ref = ?, base_ref = ? WHERE workflow_id = ? AND ref = ?"
-TASK_LAST: Final = f"SELECT {_TASK} FROM tasks WHERE workflow_id = ? AND ref = ? ORDER BY attempt DESC LIMIT 1"
+RENAME_TASK: Final = "UPDATE tasks SET ref = ?, base_ref = ? WHERE execution = ? AND ref = ?"
+TASK_LAST: Final = f"SELECT {_TASK} FROM tasks WHERE execution = {_NUMBER} AND ref = ? ORDER BY attempt DESC LIMIT 1"
 #: Many references at once; `json_each` walks the argument, not the table.
 TASKS_LAST: Final = (
-    f"SELECT {', '.join('t.' + column for column in TASK_COLUMNS)} FROM json_each(?) AS wanted CROSS JOIN tasks AS t"
-    " WHERE t.workflow_id = ? AND t.ref = wanted.value AND t.attempt ="
-    " (SELECT max(attempt) FROM tasks WHERE workflow_id = ? AND ref = wanted.value)"
+    f"SELECT {', '.join('t.' + column for column in TASK_COLUMNS)} FROM workflows AS w CROSS JOIN json_each(?) AS wanted"
+    " CROSS JOIN tasks AS t WHERE w.workflow_id = ? AND t.execution = w.execution AND t.ref = wanted.value AND t.attempt ="
+    " (SELECT max(attempt) FROM tasks WHERE execution = w.execution AND ref = wanted.value)"
 )
 TASK_LATEST_IN_LOOP: Final = (
-    f"SELECT {_TASK} FROM tasks WHERE workflow_id = ? AND base_ref = ? AND iterations <> ''"
+    f"SELECT {_TASK} FROM tasks WHERE execution = {_NUMBER} AND base_ref = ? AND iterations <> ''"
     " ORDER BY seq DESC, attempt DESC, ref DESC LIMIT 1"
 )
-TASKS_LIVE: Final = f"SELECT {_TASK} FROM tasks WHERE workflow_id = ? AND live = 1 ORDER BY seq"
-TASKS_FAILED: Final = f"SELECT {_TASK} FROM tasks WHERE workflow_id = ? AND failed = 1 ORDER BY seq"
-TASKS_ALL: Final = f"SELECT {_TASK} FROM tasks WHERE workflow_id = ? ORDER BY ref, attempt"
-TASK_BY_ID: Final = f"SELECT {_TASK} FROM tasks WHERE task_id = ?"
+#: Only who ends an execution, or what is around many tasks, asks for all that are live: its tasks are looked through.
+TASKS_LIVE: Final = f"SELECT {_TASK} FROM tasks WHERE execution = {_NUMBER} AND live = 1"
+TASKS_FAILED: Final = f"SELECT {_TASK} FROM tasks WHERE execution = {_NUMBER} AND failed = 1 ORDER BY seq"
+TASKS_ALL: Final = f"SELECT {_TASK} FROM tasks WHERE execution = {_NUMBER} ORDER BY ref, attempt"
+_TASKS_OF: Final = f"SELECT w.workflow_id, {', '.join('t.' + column for column in TASK_COLUMNS)} FROM"
+_OPEN: Final = "(t.live = 1 OR t.holder <> '')"
+#: Among what nobody holds and what each holder has.
+LIVE_TASK_BY_ID: Final = (
+    f"{_TASKS_OF} (SELECT '' AS name UNION ALL SELECT holder FROM holders) AS h CROSS JOIN tasks AS t CROSS JOIN workflows AS w"
+    f" WHERE t.holder = h.name AND t.task_id = ? AND {_OPEN} AND w.execution = t.execution"
+)
+TASK_BY_ID: Final = (
+    f"{_TASKS_OF} workflows AS w CROSS JOIN tasks AS t WHERE w.head = ? AND t.execution = w.execution AND t.task_id = ?"
+)
 
 # -- payloads, history, logs -------------------------------------------------------------------------------------------
 
-INSERT_TEXT: Final = "INSERT INTO texts (workflow_id, digest, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+INSERT_TEXT: Final = "INSERT INTO texts (execution, digest, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 TEXTS: Final = (
-    "SELECT t.digest, t.text FROM json_each(?) AS wanted CROSS JOIN texts AS t WHERE t.workflow_id = ? AND t.digest = wanted.value"
+    "SELECT t.digest, t.text FROM workflows AS w CROSS JOIN json_each(?) AS wanted CROSS JOIN texts AS t"
+    " WHERE w.workflow_id = ? AND t.execution = w.execution AND t.digest = wanted.value"
 )
-INSERT_HISTORY: Final = f"INSERT INTO history ({', '.join(HISTORY_COLUMNS)}) VALUES ({_marks(HISTORY_COLUMNS)})"
-HISTORY: Final = f"SELECT {', '.join(HISTORY_COLUMNS)} FROM history WHERE workflow_id = ? ORDER BY n"
+INSERT_HISTORY: Final = "INSERT INTO history (execution, n, at, lines) VALUES (?, ?, ?, ?)"
+HISTORY: Final = f"SELECT n, at, lines FROM history WHERE execution = {_NUMBER} ORDER BY n"
 INSERT_LOG: Final = "INSERT INTO task_logs (workflow_id, task_id, at, text) VALUES (?, ?, ?, ?)"
 LOGS: Final = "SELECT task_id, at, text FROM task_logs WHERE task_id = ? ORDER BY n"
 
@@ -176,18 +191,28 @@ PUT_INBOX_EVENT: Final = (
     " coalesce((SELECT owner FROM workflows WHERE workflow_id = ?), ?))"
 )
 DELETE_EVENT: Final = "DELETE FROM inbox WHERE workflow_id = ? AND event_id = ?"
-DELETE_TASK: Final = "DELETE FROM tasks WHERE workflow_id = ? AND ref = ?"
+DELETE_TASK: Final = "DELETE FROM tasks WHERE execution = ? AND ref = ?"
 RELEASE_HELD: Final = "UPDATE inbox SET due_at = max(due_at, ?), held = 0 WHERE workflow_id = ? AND held = 1"
 INBOX: Final = f"SELECT {_EVENT} FROM inbox WHERE workflow_id = ?"
+#: Few wait in most inboxes. Of one with many, those of each instant that is due are found along the index of what is due.
+FIRST_EVENTS: Final = f"{INBOX} LIMIT ?"
 DUE_EVENTS: Final = (
-    f"SELECT {_EVENT} FROM inbox WHERE workflow_id = ? AND held = 0 AND due_at <= ?"
-    " ORDER BY due_at, posted_at, sender, sender_seq, event_id LIMIT ?"
+    "WITH RECURSIVE whose (owner) AS (SELECT coalesce((SELECT owner FROM workflows WHERE workflow_id = ?1),"
+    " (SELECT owner FROM inbox WHERE workflow_id = ?1 AND held = 0 LIMIT 1))),"
+    " instants (owner, at) AS (SELECT owner, (SELECT min(due_at) FROM inbox WHERE held = 0 AND owner = whose.owner) FROM whose"
+    " UNION ALL SELECT owner, (SELECT min(due_at) FROM inbox WHERE held = 0 AND owner = instants.owner AND due_at > instants.at)"
+    " FROM instants WHERE at < ?2)"
+    f" SELECT {', '.join('i.' + column for column in EVENT_COLUMNS)} FROM instants CROSS JOIN inbox AS i WHERE at <= ?2"
+    " AND i.held = 0 AND i.owner = instants.owner AND i.due_at = at AND i.workflow_id = ?1 LIMIT ?3"
 )
 DUE_WORKFLOWS: Final = (
-    "SELECT workflow_id FROM inbox WHERE held = 0 AND owner = ? AND due_at <= ? ORDER BY due_at, workflow_id, event_id LIMIT ?"
+    "SELECT workflow_id FROM inbox WHERE held = 0 AND owner = ? AND due_at <= ? ORDER BY due_at, workflow_id LIMIT ?"
 )
 NEXT_EVENT_AT: Final = "SELECT min(due_at) FROM inbox WHERE held = 0 AND owner = ?"
-UPCOMING_EVENTS: Final = f"SELECT {_EVENT} FROM inbox WHERE held = 0 AND owner = ? ORDER BY due_at, workflow_id, event_id LIMIT ?"
+UPCOMING_EVENTS: Final = (
+    f"SELECT {_EVENT} FROM inbox WHERE held = 0 AND owner = ?"
+    " ORDER BY due_at, workflow_id, posted_at, sender, sender_seq, event_id LIMIT ?"
+)
 FIRST_EVENT_OWNER: Final = "SELECT min(owner) FROM inbox WHERE held = 0"
 NEXT_EVENT_OWNER: Final = "SELECT min(owner) FROM inbox WHERE held = 0 AND owner > ?"
 
@@ -267,16 +292,14 @@ UPDATE_SCHEDULE: Final = (
 )
 DELETE_SCHEDULE: Final = "DELETE FROM schedules WHERE name = ? RETURNING address"
 EMPTY_INBOX: Final = "DELETE FROM inbox WHERE workflow_id = ?"
-NEXT_EVENT: Final = (
-    "SELECT due_at, workflow_id FROM inbox WHERE held = 0 AND owner = ? ORDER BY due_at, workflow_id, event_id LIMIT 1"
-)
+NEXT_EVENT: Final = "SELECT due_at, workflow_id FROM inbox WHERE held = 0 AND owner = ? ORDER BY due_at, workflow_id LIMIT 1"
 
 # -- holders -----------------------------------------------------------------------------------------------------------
 
 HOLDERS: Final = "SELECT holder, place, lease_until FROM holders ORDER BY holder"
 PUT_HOLDER: Final = "INSERT OR REPLACE INTO holders (holder, place, lease_until) VALUES (?, ?, ?)"
 DROP_HOLDER: Final = "DELETE FROM holders WHERE holder = ?"
-HELD_BY: Final = f"SELECT {_TASK} FROM tasks WHERE holder = ? ORDER BY workflow_id, ref, attempt"
+HELD_BY: Final = f"{_TASKS_OF} tasks AS t CROSS JOIN workflows AS w WHERE holder = ? AND {_OPEN} AND w.execution = t.execution"
 
 # -- owners ------------------------------------------------------------------------------------------------------------
 
@@ -296,17 +319,19 @@ OWNERS_OF_EVENTS: Final = "SELECT owner, count(*) FROM inbox WHERE owner <> '' G
 REGISTRY_VERSION: Final = "SELECT value FROM counters WHERE name = 'registry'"
 REGISTRY_CHANGED: Final = "UPDATE counters SET value = value + 1 WHERE name = 'registry'"
 
-#: Everything of one execution.
+#: Everything of one execution: what is found by its id, its row, which tells its number, and what is found by that.
 REMOVE: Final = tuple(
     f"DELETE FROM {table} WHERE workflow_id = ?"
-    for table in ("workflows", "idempotency_keys", "tasks", "history", "texts", "inbox", "messages", "task_logs", "limit_members")
+    for table in ("idempotency_keys", "inbox", "messages", "task_logs", "limit_members")
 )
+REMOVE_WORKFLOW: Final = "DELETE FROM workflows WHERE workflow_id = ? RETURNING execution"
+REMOVE_ROWS: Final = tuple(f"DELETE FROM {table} WHERE execution = ?" for table in ("tasks", "history", "texts"))
 
 #: Statements that walk a whole index by their nature; none of them belongs to a turn.
 COLD: Final = frozenset(
     {
         *(QUEUE_SIZES, POLLS, WORKFLOW_DEFS, TASK_DEFS, EVENT_HANDLERS, UNOWNED, OWN_THE_REST, OWN_SCHEDULES),
-        *(OWNERS, OWNERS_OF_EVENTS, HOLDERS),
+        *(OWNERS, OWNERS_OF_EVENTS, HOLDERS, MESSAGES, NEXT_MESSAGE_AT),
     }
 )
 

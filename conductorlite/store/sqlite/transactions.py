@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
@@ -14,20 +15,23 @@ from conductorlite.model.decisions import Decision, Event, Message, MessageKey, 
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, KeyTaken
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.model.limits import LimitChange
+from conductorlite.model.policies import attempt_head
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.connections import translated
 from conductorlite.store.sqlite.feed import FeedReads
 from conductorlite.store.sqlite.limits import LimitReads, LimitWrites
 from conductorlite.store.sqlite.rows import (
+    STATUS,
     Row,
     event_of,
     event_row,
     history_of,
-    history_row,
+    history_rows,
     inbox_row,
     message_of,
     message_row,
+    packed_hex,
     poll_of,
     poll_row,
     stored_text,
@@ -45,8 +49,19 @@ __all__ = ["OVERREAD", "SQLiteReads", "SQLiteWrites"]
 #: `due_workflows` reads at most `OVERREAD * (limit + 16)` due events, however many one workflow has.
 OVERREAD: Final = 4
 
+#: So many events of an inbox are looked through; where there are more, those that are due are found along an index.
+_FEW: Final = 8
+
 #: Later than every execution.
 _END: Final = (2**63 - 1, "")
+
+
+#: How the id of an attempt begins.
+_HEAD: Final = re.compile("[0-9a-f]{8}")
+
+
+def _in_order(rows: Iterable[Row]) -> list[Event]:
+    return sorted(map(event_of, rows), key=lambda event: (event.order, event.event_id))
 
 
 class SQLiteReads(LimitReads, TableReads, FeedReads):
@@ -64,9 +79,9 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
         if len(found) == 1:
             rows = self._execute(sql.TASK_LAST, (workflow_id, *found)).fetchall()
         else:
-            rows = self._execute(sql.TASKS_LAST, (json.dumps(sorted(found)), workflow_id, workflow_id)).fetchall()
+            rows = self._execute(sql.TASKS_LAST, (json.dumps(sorted(found)), workflow_id)).fetchall()
         for row in rows:
-            task = task_of(row)
+            task = task_of(row, workflow_id)
             found[task.ref] = task
         return found
 
@@ -75,14 +90,17 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
         return {base_ref: self._latest(workflow_id, base_ref) for base_ref in base_refs}
 
     def live(self, workflow_id: str) -> Sequence[Task]:
-        return [task_of(row) for row in self._execute(sql.TASKS_LIVE, (workflow_id,))]
+        return sorted(self._tasks(sql.TASKS_LIVE, workflow_id), key=lambda task: task.seq)
 
     def failed(self, workflow_id: str) -> Sequence[Task]:
-        return [task_of(row) for row in self._execute(sql.TASKS_FAILED, (workflow_id,))]
+        return self._tasks(sql.TASKS_FAILED, workflow_id)
+
+    def _tasks(self, statement: str, workflow_id: str) -> list[Task]:
+        return [task_of(row, workflow_id) for row in self._execute(statement, (workflow_id,))]
 
     def last_attempts(self, workflow_id: str) -> Sequence[Task]:
         # In order of attempts: a later one takes the place of those before it.
-        return list({task.ref: task for task in map(task_of, self._execute(sql.TASKS_ALL, (workflow_id,)))}.values())
+        return list({task.ref: task for task in self._tasks(sql.TASKS_ALL, workflow_id)}.values())
 
     def payloads(self, workflow_id: str, digests: Collection[str]) -> Mapping[str, Payload]:
         """Large payloads of an execution with their texts, by their hashes; one statement."""
@@ -92,25 +110,26 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
     def _latest(self, workflow_id: str, base_ref: str) -> Task | None:
         row = self._execute(sql.TASK_LATEST_IN_LOOP, (workflow_id, base_ref)).fetchone()
         if row is not None:
-            return task_of(row)
+            return task_of(row, workflow_id)
         # outside every loop the definition's reference is the printed one
         row = self._execute(sql.TASK_LAST, (workflow_id, base_ref)).fetchone()
         if row is None:
             return None
-        task = task_of(row)
+        task = task_of(row, workflow_id)
         return None if task.iterations else task
 
     def attempts(self, workflow_id: str) -> Sequence[Task]:
-        tasks = [task_of(row) for row in self._execute(sql.TASKS_ALL, (workflow_id,))]
-        tasks.sort(key=lambda task: (task.seq, task.attempt))
-        return tasks
+        return sorted(self._tasks(sql.TASKS_ALL, workflow_id), key=lambda task: (task.seq, task.attempt))
 
     def task_by_id(self, task_id: str) -> Task | None:
-        row = self._execute(sql.TASK_BY_ID, (task_id,)).fetchone()
-        return None if row is None else task_of(row)
+        kept = packed_hex(task_id)
+        row = self._execute(sql.LIVE_TASK_BY_ID, (kept,)).fetchone()
+        if row is None and _HEAD.match(task_id):
+            row = self._execute(sql.TASK_BY_ID, (int(task_id[:8], 16), kept)).fetchone()
+        return None if row is None else task_of(row[1:], row[0])
 
     def history(self, workflow_id: str) -> Sequence[HistoryEvent]:
-        return [history_of(row) for row in self._execute(sql.HISTORY, (workflow_id,))]
+        return [line for row in self._execute(sql.HISTORY, (workflow_id,)) for line in history_of(row)]
 
     def logs(self, task_id: str) -> Sequence[TaskLog]:
         rows = self._execute(sql.LOGS, (task_id,))
@@ -120,23 +139,24 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
         if status is None:
             rows = self._execute(sql.WORKFLOW_IDS, (after, limit))
         else:
-            rows = self._execute(sql.WORKFLOW_IDS_OF, (status.value, after, limit))
+            rows = self._execute(sql.WORKFLOW_IDS_OF, (STATUS[status], after, limit))
         return [workflow_id for (workflow_id,) in rows]
 
     def executions(self, wanted: ExecutionFilter, after: tuple[int, str] | None, limit: int) -> Sequence[Workflow]:
         """A page of executions, newest first; two statements, or seven for a name alone: its statuses are merged."""
         place = after or _END
-        rest = (wanted.name, wanted.status, wanted.correlation_id)
+        status = None if wanted.status is None else STATUS[wanted.status]
+        rest = (wanted.name, status, wanted.correlation_id)
         if wanted.parent_workflow_id is not None:
             keys = self._listed(sql.EXECUTIONS_OF_PARENT, wanted.parent_workflow_id, *rest, *place, limit)
         elif wanted.correlation_id is not None:
             keys = self._listed(sql.EXECUTIONS_CORRELATED, wanted.correlation_id, *rest, *place, limit)
         elif wanted.name is not None:
-            statuses = WorkflowStatus if wanted.status is None else (wanted.status,)
-            pages = (self._listed(sql.EXECUTIONS_NAMED, wanted.name, status, *place, limit) for status in statuses)
+            statuses = [STATUS[one] for one in WorkflowStatus] if status is None else [status]
+            pages = (self._listed(sql.EXECUTIONS_NAMED, wanted.name, one, *place, limit) for one in statuses)
             keys = sorted((key for page in pages for key in page), reverse=True)[:limit]
-        elif wanted.status is not None:
-            keys = self._listed(sql.EXECUTIONS_IN, wanted.status, *place, limit)
+        elif status is not None:
+            keys = self._listed(sql.EXECUTIONS_IN, status, *place, limit)
         else:
             keys = self._listed(sql.EXECUTIONS, *place, limit)
         ids = [workflow_id for _, workflow_id in keys]
@@ -152,12 +172,13 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
     # -- inbox ---------------------------------------------------------------------------------------------------------
 
     def due_events(self, workflow_id: str, now: int, limit: int) -> Sequence[Event]:
-        return [event_of(row) for row in self._execute(sql.DUE_EVENTS, (workflow_id, now, limit))]
+        rows = self._execute(sql.FIRST_EVENTS, (workflow_id, _FEW + 1)).fetchall()
+        if len(rows) > _FEW:
+            rows = self._execute(sql.DUE_EVENTS, (workflow_id, now, limit)).fetchall()
+        return [event for event in _in_order(rows) if event.due_at <= now and not event.held][:limit]
 
     def inbox(self, workflow_id: str) -> Sequence[Event]:
-        events = [event_of(row) for row in self._execute(sql.INBOX, (workflow_id,))]
-        events.sort(key=lambda event: (event.order, event.event_id))
-        return events
+        return _in_order(self._execute(sql.INBOX, (workflow_id,)))
 
     def due_workflows(self, now: int, limit: int, owner: str = "") -> Sequence[str]:
         """Workflows with due events, the longest due first; a page cut short by one with very many of them is short."""
@@ -179,7 +200,7 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
         owners = self._event_owners() if owner is None else [owner]
         found = [event_of(row) for one in owners for row in self._execute(sql.UPCOMING_EVENTS, (one, limit))]
         if len(owners) > 1:
-            found.sort(key=lambda event: (event.due_at, event.workflow_id, event.event_id))
+            found.sort(key=lambda event: (event.due_at, event.workflow_id, event.order, event.event_id))
         return found[:limit]
 
     # -- messages ------------------------------------------------------------------------------------------------------
@@ -280,9 +301,9 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
             if decision.created and decision.workflow.idempotency_key is not None:
                 self._claim(decision)
                 written = self._dirty = True
-            self._fenced(decision)
+            execution = self._fenced(decision)
             written = self._dirty = True
-            self._rows(decision)
+            self._rows(decision, execution)
             self._events(decision)
             if decision.limits:
                 self._change_limits(decision.limits)
@@ -320,46 +341,53 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
         holder = self._execute(sql.KEY_HOLDER, place).fetchone()[0]
         raise KeyTaken(holder, f"idempotency key {workflow.idempotency_key!r} of {workflow.name!r} belongs to {holder!r}")
 
-    def _fenced(self, decision: Decision) -> None:
+    def _fenced(self, decision: Decision) -> int:
+        """Store the row of the execution, under its fence; the number by which its other rows are found."""
         workflow = decision.workflow
         row = workflow_row(workflow)
         if decision.created:
             try:
-                self._execute(sql.INSERT_WORKFLOW, row)
+                return self._execute(sql.INSERT_WORKFLOW, (*row, int(attempt_head(workflow.workflow_id), 16))).lastrowid or 0
             except sqlite3.IntegrityError:
                 if self._execute(sql.WORKFLOW_EXISTS, (workflow.workflow_id,)).fetchone() is None:
                     raise
                 raise AlreadyExists(f"an execution {workflow.workflow_id!r} exists already") from None
-        elif self._execute(sql.UPDATE_WORKFLOW, (*row[: sql.CHANGING], *row[-5:])).rowcount == 0:
-            moved = (*row[: sql.CHANGING], row[-1], *row[-5:-1])
-            if self._execute(sql.UPDATE_WORKFLOW_AND_STATUS, moved).rowcount == 0:
-                raise FencedOut(f"{workflow.workflow_id}: another turn committed after fence {workflow.fence} was read")
+        found = self._execute(sql.UPDATE_WORKFLOW, (*row[: sql.CHANGING], *row[-6:])).fetchall()
+        if not found:
+            found = self._execute(sql.UPDATE_WORKFLOW_AND_STATUS, (*row[: sql.CHANGING], *row[-2:], *row[-6:-2])).fetchall()
+        if not found:
+            raise FencedOut(f"{workflow.workflow_id}: another turn committed after fence {workflow.fence} was read")
+        number: int = found[0][0]
+        return number
 
-    def _rows(self, decision: Decision) -> None:
-        workflow_id, fence = decision.workflow.workflow_id, decision.workflow.fence + 1
+    def _rows(self, decision: Decision, execution: int) -> None:
+        fence = decision.workflow.fence + 1
         if decision.dropped:
-            self._executemany(sql.DELETE_TASK, [(workflow_id, ref) for ref in decision.dropped])
+            self._executemany(sql.DELETE_TASK, [(execution, ref) for ref in decision.dropped])
         if decision.updated:
-            self._update(decision.workflow, decision.updated)
+            changed = self._executemany(
+                sql.UPDATE_TASK, [(fence, *task_row(task), execution) for task in decision.updated]
+            ).rowcount
+            if changed != len(decision.updated):
+                raise InvariantBroken(
+                    f"{decision.workflow.workflow_id}: {len(decision.updated) - changed} of {len(decision.updated)}"
+                    " updated tasks have no row like it"
+                )
         if decision.inserted:
-            self._executemany(sql.INSERT_TASK, [(fence, *task_row(task)) for task in decision.inserted])
+            self._executemany(sql.INSERT_TASK, [(execution, fence, *task_row(task)) for task in decision.inserted])
         if decision.renamed:
-            names = [(one.new_ref, one.new_base_ref, workflow_id, one.ref) for one in decision.renamed]
+            names = [
+                (one.new_ref, None if one.new_base_ref == one.new_ref else one.new_base_ref, execution, one.ref)
+                for one in decision.renamed
+            ]
             self._executemany(sql.RENAME_TASK, names)
         if decision.texts:
-            texts = [(workflow_id, text.digest, text.text) for text in decision.texts if text.text is not None]
+            texts = [(execution, text.digest, text.text) for text in decision.texts if text.text is not None]
             self._executemany(sql.INSERT_TEXT, texts)
         if decision.externals:
-            self._keep_externals(workflow_id, decision.externals)
+            self._keep_externals(decision.workflow.workflow_id, decision.externals)
         if decision.history:
-            self._executemany(sql.INSERT_HISTORY, [history_row(workflow_id, event) for event in decision.history])
-
-    def _update(self, workflow: Workflow, tasks: Sequence[Task]) -> None:
-        changed = self._executemany(sql.UPDATE_TASK, [(workflow.fence + 1, *task_row(task)) for task in tasks]).rowcount
-        if changed != len(tasks):
-            raise InvariantBroken(
-                f"{workflow.workflow_id}: {len(tasks) - changed} of {len(tasks)} updated tasks have no row like it"
-            )
+            self._executemany(sql.INSERT_HISTORY, history_rows(execution, decision.history))
 
     def _events(self, decision: Decision) -> None:
         workflow_id = decision.workflow.workflow_id
@@ -404,6 +432,10 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
     def remove(self, workflow_id: str) -> None:
         for statement in (*sql.REMOVE, *REMOVE_EXTERNALS):
             self._many(statement, [(workflow_id,)])
+        # Its row first: the removal of an attempt of an execution that stays is something else.
+        for number in self._execute(sql.REMOVE_WORKFLOW, (workflow_id,)).fetchall():
+            for statement in sql.REMOVE_ROWS:
+                self._execute(statement, number)
         self._unindex(workflow_id)
 
     def put_limit(self, change: LimitChange) -> None:

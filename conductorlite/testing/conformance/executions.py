@@ -19,7 +19,7 @@ from conductorlite.model.executions import PollData, Task, TaskLog, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.store.ports import Backend, ReadingTransaction
 from conductorlite.store.tables import ExecutionFilter
-from conductorlite.testing.conformance.samples import dump, event, large, line, message, started, task, workflow
+from conductorlite.testing.conformance.samples import dump, event, large, line, message, started, task, task_id, workflow
 
 __all__ = ["ExecutionConformance", "LookupConformance"]
 
@@ -143,7 +143,7 @@ class ExecutionConformance:
                 tx.apply(Decision(workflow=workflow(), created=True, inserted=(task("z"),), history=(line(1),)))
                 tx.post([event("x"), event("y", workflow_id="v", held=True)])
                 tx.put_task_def("t", "{}")
-                tx.log("w", [TaskLog(task_id="w/z/0", at=1, text="line")])
+                tx.log("w", [TaskLog(task_id=task_id("z"), at=1, text="line")])
                 raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
@@ -193,11 +193,11 @@ class ExecutionConformance:
         }
         started(backend, **parts)
         with backend.writing() as tx:
-            tx.log("w", [TaskLog(task_id="w/a/0", at=1, text="line")])
+            tx.log("w", [TaskLog(task_id=task_id("a"), at=1, text="line")])
             tx.remove("w")
             assert dump(tx) == empty
-            assert not tx.logs("w/a/0")
-            assert tx.task_by_id("w/a/0") is None
+            assert not tx.logs(task_id("a"))
+            assert tx.task_by_id(task_id("a")) is None
         started(backend, **parts)
 
     def test_tasks_read_back(self, backend: Backend) -> None:
@@ -219,9 +219,9 @@ class ExecutionConformance:
         row = started(backend, inserted=(first,))
         changed = attrs.evolve(first, status=TaskStatus.TIMED_OUT, retried=False, seq=4, output=EMPTY, timeout_at=1)
         with backend.writing() as tx:
-            assert repr(tx.task_by_id("w/a__2__10/0")) == repr(first)
+            assert repr(tx.task_by_id(task_id("a__2__10"))) == repr(first)
             tx.apply(Decision(workflow=row, updated=(changed,)))
-            assert repr(tx.task_by_id("w/a__2__10/0")) == repr(changed)
+            assert repr(tx.task_by_id(task_id("a__2__10"))) == repr(changed)
             assert tx.task_by_id("unknown") is None
 
     def test_update_needs_its_row(self, backend: Backend) -> None:
@@ -247,7 +247,7 @@ class ExecutionConformance:
         round_2 = attrs.evolve(rows[2], ref="y__2", base_ref="y")
         with backend.reading() as view:
             assert list(view.attempts("w")) == [first, last, round_2]
-            assert view.task_by_id("w/a/1") == last
+            assert view.task_by_id(task_id("a", attempt=1)) == last
             assert view.tasks("w", {"a", "b"}) == {"a": None, "b": last}
             assert view.latest("w", {"x", "y"}) == {"x": None, "y": round_2}
             assert list(view.live("w")) == [last]

@@ -7,11 +7,12 @@ from typing import Any, Final
 from conductorlite.model.canonical import INLINE_LIMIT, Payload
 from conductorlite.model.decisions import Decision, Event, EventKind, Message
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref
+from conductorlite.model.policies import attempt_head
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.store.ports import Backend, ReadingTransaction
 from conductorlite.store.tables import ExecutionFilter
 
-__all__ = ["MANY", "dump", "event", "large", "line", "message", "settle", "started", "task", "workflow"]
+__all__ = ["MANY", "dump", "event", "large", "line", "message", "settle", "started", "task", "task_id", "workflow"]
 
 #: More rows than any test stores at once.
 MANY: Final = 1000
@@ -34,11 +35,16 @@ def workflow(workflow_id: str = "w", **changes: Any) -> Workflow:
     return Workflow(workflow_id=workflow_id, **(fields | changes))
 
 
+def task_id(ref: str = "a", workflow_id: str = "w", attempt: int = 0) -> str:
+    """Id of an attempt at a printed reference; all of an execution begin alike."""
+    return f"{attempt_head(workflow_id)}/{ref}/{attempt}"
+
+
 def task(ref: str = "a", workflow_id: str = "w", *, rounds: tuple[int, ...] = (), **changes: Any) -> Task:
     """A small attempt at definition reference `ref`, in the given loop rounds."""
     printed = printed_ref(ref, rounds)
     fields: dict[str, Any] = {
-        "task_id": f"{workflow_id}/{printed}/{changes.get('attempt', 0)}",
+        "task_id": task_id(printed, workflow_id, changes.get("attempt", 0)),
         "task_type": "charge",
         "name": "charge",
         "status": TaskStatus.SCHEDULED,

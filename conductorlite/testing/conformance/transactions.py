@@ -25,7 +25,7 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend, WritingTransaction
 from conductorlite.store.tables import ScheduleRow
-from conductorlite.testing.conformance.samples import dump, event, large, line, message, started, task, workflow
+from conductorlite.testing.conformance.samples import dump, event, large, line, message, started, task, task_id, workflow
 
 __all__ = ["STEP", "Act", "TransactionConformance", "run"]
 
@@ -192,7 +192,7 @@ def _verb(tx: WritingTransaction, act: Verb) -> None:
         case "log":
             tx.log(
                 act.workflow_id,
-                [TaskLog(task_id=f"{act.workflow_id}/a/0", at=n, text=f"line {n}") for n in range(act.number)],
+                [TaskLog(task_id=task_id("a", act.workflow_id), at=n, text=f"line {n}") for n in range(act.number)],
             )
         case "remove":
             tx.remove(act.workflow_id)
