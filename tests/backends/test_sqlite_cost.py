@@ -25,7 +25,10 @@ SQL = {name: text for name, text in vars(statements).items() if name.isupper() a
 }
 
 #: Ordered walks along an index that end with their LIMIT.
-_WALKS = {"UPCOMING_EVENTS", "MESSAGES", "NEXT_EVENT"}
+_WALKS = {"UPCOMING_EVENTS", "NEXT_EVENT"}
+
+#: What a statement makes itself, and the engines that drive a store: few, however much it holds.
+_FEW = ("SCAN CONSTANT ROW", "SCAN holders", "SCAN h", "SCAN whose", "SCAN instants")
 
 
 @pytest.fixture
@@ -51,7 +54,7 @@ def test_no_statement_scans_or_sorts(backend: SQLiteBackend, name: str) -> None:
     for step in plan:
         assert "TEMP B-TREE" not in step, plan
         if step.startswith("SCAN"):
-            assert (name in _WALKS and "USING INDEX" in step) or "wanted VIRTUAL TABLE" in step, plan
+            assert (name in _WALKS and "USING INDEX" in step) or "wanted VIRTUAL TABLE" in step or step in _FEW, plan
 
 
 def turn(row: Workflow, n: int) -> Decision:
