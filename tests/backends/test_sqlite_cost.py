@@ -54,7 +54,7 @@ def test_no_statement_scans_or_sorts(backend: SQLiteBackend, name: str) -> None:
     for step in plan:
         assert "TEMP B-TREE" not in step, plan
         if step.startswith("SCAN"):
-            assert (name in _WALKS and "USING INDEX" in step) or "wanted VIRTUAL TABLE" in step or step in _FEW, plan
+            assert (name in _WALKS and "USING INDEX" in step) or "wanted VIRTUAL TABLE" in step or step in _FEW or re.match(r"SCAN \(subquery-\d+\)", step), plan
 
 
 def turn(row: Workflow, n: int) -> Decision:

@@ -137,7 +137,7 @@ def profile(path: Path, definition: WorkflowDef, rounds: int) -> Profile:
                 if len(notes) % 50 == 25 and len(rows) < len(notes) // 50 + 1:
                     connection = backend._writer
                     counted, read = meter.counts.statements, meter.read
-                    sql = "SELECT count(*) AS n FROM tasks WHERE workflow_id = 'main'"
+                    sql = "SELECT count(*) AS n FROM tasks AS t JOIN workflows USING (execution) WHERE workflow_id = 'main'"
                     rows.append(next(iter(connection.execute(sql).fetchone())))
                     meter.counts.statements, meter.read = counted, read
         assert handle.status is WorkflowStatus.COMPLETED, handle.workflow.reason

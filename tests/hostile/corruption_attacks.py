@@ -177,7 +177,7 @@ def _garbage() -> bytes:
 TEXTS: dict[str, tuple[str, ...]] = {
     "workflows": ("input", "output", "variables", "task_to_domain", "reason"),
     "tasks": ("input", "output", "reason"),
-    "history": ("payload", "cause", "reason"),
+    "history": ("lines",),
     "inbox": ("data",),
     "texts": ("text",),
     "definitions": ("text",),
@@ -203,12 +203,12 @@ MUST_BE_SEEN: dict[str, Spoil] = {
     "two tables on one page": told(
         "UPDATE sqlite_master SET rootpage = (SELECT rootpage FROM sqlite_master WHERE name = 'texts') WHERE name = 'tasks'"
     ),
-    "a status there is not": told("UPDATE workflows SET status = 'DREAMING' WHERE workflow_id = 'polled'"),
-    "a task's status there is not": told("UPDATE tasks SET status = 'DREAMING' WHERE workflow_id = 'polled'"),
+    "a status there is not": told("UPDATE workflows SET status = 99 WHERE workflow_id = 'polled'"),
+    "a task's status there is not": told("UPDATE tasks SET status = 99 WHERE execution = (SELECT execution FROM workflows WHERE workflow_id = 'polled')"),
     "an event there is not": told("UPDATE inbox SET kind = 'DREAM'"),
-    "a line there is not": told("UPDATE history SET kind = 'DREAM' WHERE workflow_id = 'polled'"),
-    "a line's status there is not": told("UPDATE history SET status = 'DREAMING' WHERE kind = 'TASK'"),
-    "iterations that are no numbers": told("UPDATE tasks SET iterations = 'x' WHERE workflow_id = 'looping'"),
+    "a line there is not": told("UPDATE history SET lines = 'DREAM'"),
+    "a line's status there is not": told("UPDATE history SET lines = 'TASK DREAMING'"),
+    "iterations that are no numbers": told("UPDATE tasks SET iterations = 'x' WHERE iterations <> ''"),
     "inputs that are no JSON": told("UPDATE workflows SET input = '{\"x\": '", "UPDATE tasks SET input = '{\"x\": '"),
     "an input of no events": told("UPDATE tasks SET input = ''"),
     "text that is no text": told("UPDATE tasks SET reason = CAST(x'c328ff' AS TEXT)"),

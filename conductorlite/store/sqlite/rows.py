@@ -149,6 +149,12 @@ class _Rest:
         return {name: tuple(value) if type(value) is list else value for name, value in json.loads(cell).items()}
 
 
+def _numbers(*cells: object) -> None:
+    """Raise TypeError for what is no number, in a page that is damaged."""
+    if {int} != set(map(type, cells)):
+        raise TypeError("no number in the place of one")
+
+
 def _apart(at: int, since: int) -> int | None:
     return at - since if at else None
 
@@ -207,6 +213,7 @@ def workflow_row(workflow: Workflow) -> Row:
 def workflow_of(row: Row) -> Workflow:
     """The execution of a row in the order of WORKFLOW_COLUMNS."""
     fields = dict(zip(WORKFLOW_COLUMNS, row, strict=True))
+    _numbers(*row[:5], fields["broken_turns"], fields["created_at"], fields["fence"])
     rest = _workflow_rest.fields(fields.pop("rest"))
     since = fields["created_at"]
     for name in _WORKFLOW_INSTANTS:
@@ -276,6 +283,7 @@ def task_of(row: Row, workflow_id: str) -> Task:
     seq, generation, worker_id, lease, poll_count, reason, task_type, since, first, due, began, updated, ended = row[:13]
     poll, response, timeout, name, holder, status, _, _, retried, executed, given, output, rest = row[13:26]
     base_ref, rounds, ref, attempt, task_id = row[26:]
+    _numbers(seq, generation, lease, poll_count, since, attempt)
     return Task(
         workflow_id=workflow_id,
         ref=ref,
@@ -439,6 +447,7 @@ def inbox_row(event: Event) -> Row:
 def event_of(row: Row) -> Event:
     """The event of a row in the order of EVENT_COLUMNS."""
     workflow_id, event_id, kind, due_at, posted_at, sender, sender_seq, ref, attempt, generation, data, held, owner = row
+    _numbers(due_at, posted_at, sender_seq, attempt, generation)
     return Event(
         workflow_id=workflow_id,
         event_id=event_id,

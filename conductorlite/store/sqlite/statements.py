@@ -194,15 +194,16 @@ DELETE_EVENT: Final = "DELETE FROM inbox WHERE workflow_id = ? AND event_id = ?"
 DELETE_TASK: Final = "DELETE FROM tasks WHERE execution = ? AND ref = ?"
 RELEASE_HELD: Final = "UPDATE inbox SET due_at = max(due_at, ?), held = 0 WHERE workflow_id = ? AND held = 1"
 INBOX: Final = f"SELECT {_EVENT} FROM inbox WHERE workflow_id = ?"
-#: Few wait in most inboxes. Of one with many, those of each instant that is due are found along the index of what is due.
-FIRST_EVENTS: Final = f"{INBOX} LIMIT ?"
+#: Few wait in most inboxes, and are looked through. Of more, those of each instant that is due are found along the index of what is.
+_MANY: Final = "(SELECT count(*) FROM (SELECT 1 FROM inbox WHERE workflow_id = ?1 LIMIT 9)) = 9"
 DUE_EVENTS: Final = (
     "WITH RECURSIVE whose (owner) AS (SELECT coalesce((SELECT owner FROM workflows WHERE workflow_id = ?1),"
-    " (SELECT owner FROM inbox WHERE workflow_id = ?1 AND held = 0 LIMIT 1))),"
+    f" (SELECT owner FROM inbox WHERE workflow_id = ?1 AND held = 0 LIMIT 1)) WHERE {_MANY}),"
     " instants (owner, at) AS (SELECT owner, (SELECT min(due_at) FROM inbox WHERE held = 0 AND owner = whose.owner) FROM whose"
     " UNION ALL SELECT owner, (SELECT min(due_at) FROM inbox WHERE held = 0 AND owner = instants.owner AND due_at > instants.at)"
-    " FROM instants WHERE at < ?2)"
-    f" SELECT {', '.join('i.' + column for column in EVENT_COLUMNS)} FROM instants CROSS JOIN inbox AS i WHERE at <= ?2"
+    f" FROM instants WHERE at < ?2) SELECT {_EVENT} FROM"
+    f" (SELECT * FROM inbox WHERE workflow_id = ?1 LIMIT 9 * NOT {_MANY}) WHERE held = 0 AND due_at <= ?2"
+    f" UNION ALL SELECT {', '.join('i.' + column for column in EVENT_COLUMNS)} FROM instants CROSS JOIN inbox AS i WHERE at <= ?2"
     " AND i.held = 0 AND i.owner = instants.owner AND i.due_at = at AND i.workflow_id = ?1 LIMIT ?3"
 )
 DUE_WORKFLOWS: Final = (

@@ -49,9 +49,6 @@ __all__ = ["OVERREAD", "SQLiteReads", "SQLiteWrites"]
 #: `due_workflows` reads at most `OVERREAD * (limit + 16)` due events, however many one workflow has.
 OVERREAD: Final = 4
 
-#: So many events of an inbox are looked through; where there are more, those that are due are found along an index.
-_FEW: Final = 8
-
 #: Later than every execution.
 _END: Final = (2**63 - 1, "")
 
@@ -172,10 +169,8 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
     # -- inbox ---------------------------------------------------------------------------------------------------------
 
     def due_events(self, workflow_id: str, now: int, limit: int) -> Sequence[Event]:
-        rows = self._execute(sql.FIRST_EVENTS, (workflow_id, _FEW + 1)).fetchall()
-        if len(rows) > _FEW:
-            rows = self._execute(sql.DUE_EVENTS, (workflow_id, now, limit)).fetchall()
-        return [event for event in _in_order(rows) if event.due_at <= now and not event.held][:limit]
+        # Of few, all are asked for: which are the first, their order tells.
+        return _in_order(self._execute(sql.DUE_EVENTS, (workflow_id, now, max(limit, 8))))[:limit]
 
     def inbox(self, workflow_id: str) -> Sequence[Event]:
         return _in_order(self._execute(sql.INBOX, (workflow_id,)))
