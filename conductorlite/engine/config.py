@@ -37,7 +37,7 @@ class EngineConfig:
     """Settings of an engine that few programs change: `Engine(config=EngineConfig(fencing=False, lock=lock))`.
 
     `semantics` decides for new executions where Orkes' and Conductor OSS's documents disagree. `seed` goes into derived ids and
-    jitter; `ids` makes ids of executions (default: random UUIDs).
+    jitter; `ids` makes ids of executions (default: UUIDs of version 7, which ascend).
 
     `lock` saves double work between engines (`conductorlite.store.locks`); with `fencing` a turn is refused when another one has
     committed since it read. Nothing is lost with the fence, locked or not; without it, only as long as no lease of the lock

@@ -252,7 +252,7 @@ def test_check_finds(shell: Shell) -> None:
     with sqlite3.connect(shell.folder / "conductorlite.db") as connection:
         tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         table = next(n for n in tables if "open" in {row[1] for row in connection.execute(f"PRAGMA table_info({n})")}
-                     and "failed_refs" in {row[1] for row in connection.execute(f"PRAGMA table_info({n})")})  # fmt: skip
+                     and "history_seq" in {row[1] for row in connection.execute(f"PRAGMA table_info({n})")})  # fmt: skip
         connection.execute(f"UPDATE {table} SET open = 5")
     connection.close()
     said = shell("check", "--json")

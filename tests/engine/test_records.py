@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -16,11 +17,13 @@ from conductorlite import (
     TaskContext,
     TaskResult,
     TaskStatus,
+    VirtualClock,
     Workers,
     Workflow,
     WorkflowStatus,
     WorkflowTask,
 )
+from conductorlite.engine.control import ascending_ids
 from conductorlite.errors import Conflict, ExecutionNotFound, InvalidInput, TaskNotFound
 from conductorlite.store.ports import Backend
 from conductorlite.testing.conformance.samples import dump
@@ -261,3 +264,17 @@ def test_removing_wakes_who_waits(bench: Bench) -> None:
     with pytest.raises(ExecutionNotFound):
         run.result()
     assert bench.clock.now() == T0
+
+
+def test_ids_of_executions_ascend() -> None:
+    """Drawn ids are UUIDs of version 7 of the engine's clock, each greater than the one before."""
+    clock = VirtualClock(T0)
+    with Engine(clock=clock) as engine:
+        ids = [engine.start(ONE).workflow_id for _ in range(50)]
+        engine.advance("1s")
+        ids += [engine.start(ONE).workflow_id for _ in range(50)]
+    assert ids == sorted(set(ids))
+    assert {uuid.UUID(one).version for one in ids} == {7}
+    assert [uuid.UUID(one).int >> 80 for one in (ids[0], ids[-1])] == [T0, T0 + 1000]
+    first = ascending_ids(clock)
+    assert all(first() < first() for _ in range(100))

@@ -114,7 +114,7 @@ def test_prune_of_many(tmp_path: Path) -> None:
         place(one, 0, 250)
         one.run_until_idle()
         with one.backend.writing() as tx:
-            tx._execute("DELETE FROM texts WHERE workflow_id = 'o17'")  # type: ignore[attr-defined]
+            tx._execute("DELETE FROM texts WHERE execution = (SELECT execution FROM workflows WHERE workflow_id = 'o17')")  # type: ignore[attr-defined]
     with engine(SQLiteBackend(path, synchronous="NORMAL")) as one:
         report = one.admin.prune("0s", archive=True)
         assert len(report.archived) == 249

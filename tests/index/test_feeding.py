@@ -217,11 +217,8 @@ def again(index: MemoryIndex | None) -> MemoryIndex | None:
     return None if index is None else MemoryIndex(index)
 
 
-@pytest.mark.parametrize("renumbered", [False, True])
-def test_a_compacted_store(tmp_path: Path, renumbered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was indexed is found, and what comes after is indexed; also if SQLite gave the rows other numbers."""
-    if renumbered:
-        monkeypatch.setattr("conductorlite.store.sqlite.backend.ROWIDS", "SELECT random()")
+def test_a_compacted_store(tmp_path: Path) -> None:
+    """What was indexed is found, and what comes after is indexed."""
     with engine(SQLiteBackend(lay_empty_store(tmp_path / "store.db"), synchronous="NORMAL")) as one:
         place(one, 0, 9)
         agrees(one)

@@ -82,7 +82,7 @@ def now() -> int:
 def in_hand(store: Path) -> set[tuple[str, str, int]]:
     """The attempts that somebody has in hand, read without opening the store as an engine does, which would give them back."""
     with closing(sqlite3.connect(store)) as rows:
-        asked = "SELECT workflow_id, ref, attempt FROM tasks WHERE holder IS NOT NULL AND status = 'IN_PROGRESS'"
+        asked = "SELECT workflow_id, ref, attempt FROM tasks JOIN workflows USING (execution) WHERE holder <> '' AND live = 1"
         return {(workflow_id, ref, attempt) for workflow_id, ref, attempt in rows.execute(asked)}
 
 
