@@ -158,6 +158,11 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def attempt_head(workflow_id: str) -> str:
+    """What the ids of all attempts of an execution begin with: eight hex digits, by which a store finds it."""
+    return digest(f"workflow\x1f{workflow_id}")[:8]
+
+
 def size_of(text: str) -> int:
     """Bytes of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode())

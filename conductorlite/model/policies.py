@@ -146,8 +146,3 @@ def derive_id(*identity: object) -> str:
     """32 hex digits that stand for an identity: opaque, URL-safe, the same on every machine."""
     text = "\x1f".join(str(part) for part in identity)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def attempt_head(workflow_id: str) -> str:
-    """What the ids of all attempts of an execution begin with: eight hex digits, by which a store finds it."""
-    return derive_id("workflow", workflow_id)[:8]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from conductorlite.decide.changeset.admissions import Admissions
-from conductorlite.model.canonical import EMPTY, Payload, canonical
+from conductorlite.model.canonical import EMPTY, Payload, attempt_head, canonical
 from conductorlite.model.decisions import Decision, Event, EventKind, Outgoing, Renamed
 from conductorlite.model.errors import InvariantBroken, PayloadTooLarge
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref
-from conductorlite.model.policies import attempt_head, derive_id
+from conductorlite.model.policies import derive_id
 from conductorlite.model.records import changed, draft, freeze, thaw
 from conductorlite.model.statuses import (
     TASK_TRANSITIONS,

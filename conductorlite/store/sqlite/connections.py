@@ -147,7 +147,8 @@ def open_writer(settings: Settings) -> sqlite3.Connection:
                 connection.execute(f"PRAGMA busy_timeout = {max(_MAKING_MS, settings.busy_timeout_ms)}")
             migrate(connection, path)
             _enter_wal(connection, path)
-            refuse_newer(connection, path)  # read once: else SQLite holds a table that was renamed for locked, and checkpoints nothing
+            # Reads once more: SQLite takes a table that was renamed for locked till then, and checkpoints nothing.
+            refuse_newer(connection, path)
             connection.execute(f"PRAGMA busy_timeout = {settings.busy_timeout_ms}")
             connection.execute(f"PRAGMA synchronous = {settings.synchronous}")
             connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_LIMIT}")

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from operator import attrgetter
 from typing import Any, Final, TypeVar
@@ -26,7 +26,7 @@ from conductorlite.model.canonical import EMPTY, INLINE_LIMIT, Payload
 from conductorlite.model.decisions import Event, EventKind, Message
 from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import InvalidInput, StorageCorrupt
-from conductorlite.model.executions import HistoryEvent, HistoryKind, PollData, Task, Workflow
+from conductorlite.model.executions import PollData, Task, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
 __all__ = [
@@ -36,20 +36,22 @@ __all__ = [
     "STATUSES",
     "TASK_COLUMNS",
     "TASK_FIXED",
+    "TASK_STATUS",
     "WORKFLOW_COLUMNS",
     "WORKFLOW_IDENTITY",
+    "WORKFLOW_STATUS",
     "Row",
     "event_of",
     "event_row",
-    "history_of",
-    "history_rows",
     "inbox_row",
-    "line_of",
     "message_of",
     "message_row",
     "packed_hex",
+    "payload_cell",
+    "payload_of",
     "poll_of",
     "poll_row",
+    "readable",
     "stored_text",
     "task_of",
     "task_row",
@@ -64,7 +66,7 @@ Row = tuple[Any, ...]
 T = TypeVar("T")
 
 
-def _readable(read: Callable[..., T]) -> Callable[..., T]:
+def readable(read: Callable[..., T]) -> Callable[..., T]:
     """A row whose cells do not stand for what they should was not written by us: StorageCorrupt, not whatever trips over it.
 
     What is kept in bytes stands last.
@@ -82,14 +84,16 @@ def _readable(read: Callable[..., T]) -> Callable[..., T]:
     return reading
 
 
-def _cell(payload: Payload) -> str:
+def payload_cell(payload: Payload) -> str:
+    """The text of a payload, or its hash."""
     text = payload.text
     if text is None or len(text) > INLINE_LIMIT:
         return "#" + payload.digest
     return text
 
 
-def _payload(cell: str) -> Payload:
+def payload_of(cell: str) -> Payload:
+    """The payload of a cell; a large one is absent."""
     if cell == "{}":
         return EMPTY
     if cell[0] == "#":
@@ -110,7 +114,7 @@ def _hex(cell: bytes | str) -> str:
     return cell.hex() if isinstance(cell, bytes) else cell
 
 
-@_readable
+@readable
 def text_of(row: Row) -> str:
     """The only cell of a row, a text."""
     (text,) = row
@@ -178,8 +182,8 @@ _workflow_rest: Final = _Rest(Workflow, ("tasks", "definition", "made", *WORKFLO
 _workflow_plain: Final[Callable[[Workflow], Row]] = attrgetter(*_WORKFLOW_PLAIN)
 _workflow_identity: Final[Callable[[Workflow], Row]] = attrgetter(*WORKFLOW_IDENTITY)
 _SEMANTICS: Final = {member.value: member for member in Semantics}
-_WORKFLOW_STATUS: Final = {member.value: member for member in WorkflowStatus}
-_TASK_STATUS: Final = {member.value: member for member in TaskStatus}
+WORKFLOW_STATUS: Final = {member.value: member for member in WorkflowStatus}
+TASK_STATUS: Final = {member.value: member for member in TaskStatus}
 #: What a status is kept as; never another number than it has.
 STATUSES: Final = (
     *("SCHEDULED", "IN_PROGRESS", "COMPLETED", "RUNNING", "PENDING", "FAILED", "FAILED_WITH_TERMINAL_ERROR", "TIMED_OUT"),
@@ -196,10 +200,10 @@ def workflow_row(workflow: Workflow) -> Row:
         _apart(workflow.started_at, since),
         _apart(workflow.updated_at, since),
         _apart(workflow.ended_at, since),
-        _cell(workflow.input),
-        _cell(workflow.output),
-        _cell(workflow.variables),
-        _cell(workflow.task_to_domain),
+        payload_cell(workflow.input),
+        payload_cell(workflow.output),
+        payload_cell(workflow.variables),
+        payload_cell(workflow.task_to_domain),
         _workflow_rest.cell(workflow),
         *_workflow_identity(workflow),
         workflow.workflow_id,
@@ -209,7 +213,7 @@ def workflow_row(workflow: Workflow) -> Row:
     )
 
 
-@_readable
+@readable
 def workflow_of(row: Row) -> Workflow:
     """The execution of a row in the order of WORKFLOW_COLUMNS."""
     fields = dict(zip(WORKFLOW_COLUMNS, row, strict=True))
@@ -219,14 +223,14 @@ def workflow_of(row: Row) -> Workflow:
     for name in _WORKFLOW_INSTANTS:
         fields[name] = _at(fields[name], since)
     for name in _WORKFLOW_PAYLOADS:
-        fields[name] = _payload(fields[name])
+        fields[name] = payload_of(fields[name])
     if rest:
         fields |= rest
         if "semantics" in rest:
             fields["semantics"] = _SEMANTICS[rest["semantics"]]
         if "compensating" in rest:
-            fields["compensating"] = _WORKFLOW_STATUS[rest["compensating"]]
-    fields["status"] = _WORKFLOW_STATUS[STATUSES[fields["status"]]]
+            fields["compensating"] = WORKFLOW_STATUS[rest["compensating"]]
+    fields["status"] = WORKFLOW_STATUS[STATUSES[fields["status"]]]
     fields["definition_hash"] = _hex(fields["definition_hash"])
     return Workflow(**fields)
 
@@ -266,8 +270,8 @@ def task_row(task: Task) -> Row:
         task.failed,
         task.retried,
         task.executed,
-        _cell(task.input),
-        _cell(task.output),
+        payload_cell(task.input),
+        payload_cell(task.output),
         _task_rest.cell(task),
         None if task.base_ref == task.ref else task.base_ref,
         ",".join(map(str, task.iterations)) if task.iterations else "",
@@ -277,7 +281,7 @@ def task_row(task: Task) -> Row:
     )
 
 
-@_readable
+@readable
 def task_of(row: Row, workflow_id: str) -> Task:
     """The attempt of a row in the order of TASK_COLUMNS."""
     seq, generation, worker_id, lease, poll_count, reason, task_type, since, first, due, began, updated, ended = row[:13]
@@ -291,13 +295,13 @@ def task_of(row: Row, workflow_id: str) -> Task:
         task_id=_hex(task_id),
         task_type=task_type,
         name=task_type if name is None else name,
-        status=_TASK_STATUS[STATUSES[status]],
+        status=TASK_STATUS[STATUSES[status]],
         iterations=tuple(map(int, rounds.split(","))) if rounds else (),
         attempt=attempt,
         generation=generation,
         seq=seq,
-        input=_payload(given),
-        output=_payload(output),
+        input=payload_of(given),
+        output=payload_of(output),
         reason=reason,
         worker_id=worker_id,
         lease=lease,
@@ -315,104 +319,6 @@ def task_of(row: Row, workflow_id: str) -> Task:
         retried=retried == 1,
         executed=executed == 1,
         **_task_rest.fields(rest),
-    )
-
-
-# -- history -----------------------------------------------------------------------------------------------------------
-
-#: The lines of one turn are one cell. No field has what parts lines and fields: a text that may is written as JSON.
-_LINE: Final = "\x1e"
-_FIELD: Final = "\x1f"
-#: What the usual lines begin with.
-_SHORT: Final = {f"TASK {name}": name[0] for name in ("SCHEDULED", "IN_PROGRESS", "COMPLETED")}
-_LONG: Final = {short: long for long, short in _SHORT.items()}
-_HISTORY_KIND: Final = {member.value: member for member in HistoryKind}
-#: Lines that record a change of status name a status there is.
-_STATUS_RECORDED: Final[dict[HistoryKind, Mapping[str, object]]] = {
-    HistoryKind.TASK: _TASK_STATUS,
-    HistoryKind.WORKFLOW: _WORKFLOW_STATUS,
-}
-
-
-def _told(text: str | None) -> str:
-    if text is None:
-        return ""
-    return text if text.isprintable() and text and text[0] != '"' else json.dumps(text, ensure_ascii=False)
-
-
-def _heard(cell: str) -> str | None:
-    if cell[:1] == '"':
-        text: str = json.loads(cell)
-        return text
-    return cell or None
-
-
-def _number(cell: str) -> int | None:
-    return int(cell) if cell else None
-
-
-def history_rows(execution: int, events: Sequence[HistoryEvent]) -> Iterable[Row]:
-    """Rows of lines that follow each other: number of the execution, number and instant of the first line, all lines."""
-    lines = sorted(events, key=attrgetter("n"))
-    first = lines[0]
-    if lines[-1].n - first.n + 1 != len(lines):
-        return [row for line in lines for row in history_rows(execution, [line])]
-    return [(execution, first.n, first.at, _LINE.join([_line(line, first.at) for line in lines]))]
-
-
-def line_of(
-    head: str,
-    ref: str | None,
-    attempt: int | None,
-    number: int | None,
-    reason: str | None,
-    payload: str | None,
-    cause: str | None,
-    apart: int | None,
-) -> str:
-    """A line as it is kept: its kind and status, and its other cells; `apart` is what it is later than the first one."""
-    numbers = ["" if one is None else str(one) for one in (attempt, number, apart)]
-    told = (_told(ref), numbers[0], numbers[1], _told(reason), payload or "", _told(cause), numbers[2])
-    return _FIELD.join((_SHORT.get(head) or _told(head), *told)).rstrip(_FIELD)
-
-
-def _line(event: HistoryEvent, since: int) -> str:
-    return line_of(
-        f"{event.kind.value} {event.status}",
-        event.ref,
-        event.attempt,
-        event.number,
-        event.reason,
-        None if event.payload is None else _cell(event.payload),
-        event.cause,
-        event.at - since or None,
-    )
-
-
-@_readable
-def history_of(row: Row) -> Sequence[HistoryEvent]:
-    """The lines of the journal in a row: number and instant of the first, all of them."""
-    first, since, lines = row
-    return [_event(first + nth, since, line) for nth, line in enumerate(lines.split(_LINE))]
-
-
-def _event(n: int, since: int, line: str) -> HistoryEvent:
-    head, ref, attempt, number, reason, payload, cause, apart = (line.split(_FIELD) + [""] * 7)[:8]
-    kind, _, status = _LONG.get(head, _heard(head) or "").partition(" ")
-    line_kind = _HISTORY_KIND[kind]
-    if line_kind in _STATUS_RECORDED:
-        _STATUS_RECORDED[line_kind][status]
-    return HistoryEvent(
-        n=n,
-        at=since + (_number(apart) or 0),
-        kind=line_kind,
-        status=status,
-        ref=_heard(ref),
-        attempt=_number(attempt),
-        number=_number(number),
-        reason=_heard(reason),
-        payload=_payload(payload) if payload else None,
-        cause=_heard(cause),
     )
 
 
@@ -443,7 +349,7 @@ def inbox_row(event: Event) -> Row:
     return (*row[:-1], row[0], row[-1])
 
 
-@_readable
+@readable
 def event_of(row: Row) -> Event:
     """The event of a row in the order of EVENT_COLUMNS."""
     workflow_id, event_id, kind, due_at, posted_at, sender, sender_seq, ref, attempt, generation, data, held, owner = row
@@ -459,7 +365,7 @@ def event_of(row: Row) -> Event:
         ref=ref,
         attempt=attempt,
         generation=generation,
-        data=_payload(data),
+        data=payload_of(data),
         held=held == 1,
         owner=owner,
         stored=True,

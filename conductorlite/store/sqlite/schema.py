@@ -24,9 +24,10 @@ import sqlite3
 from collections.abc import Callable
 from typing import Final
 
+from conductorlite.model.canonical import attempt_head
 from conductorlite.model.errors import SchemaTooNew, StorageCorrupt
-from conductorlite.model.policies import attempt_head
-from conductorlite.store.sqlite.rows import STATUS, line_of, packed_hex
+from conductorlite.store.sqlite.history import line_of
+from conductorlite.store.sqlite.rows import STATUS, packed_hex
 
 __all__ = ["APPLICATION_ID", "V1", "V2", "V3", "V4", "V5", "V6", "V7", "VERSION", "migrate", "refuse_newer"]
 

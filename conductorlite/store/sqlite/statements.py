@@ -194,7 +194,7 @@ DELETE_EVENT: Final = "DELETE FROM inbox WHERE workflow_id = ? AND event_id = ?"
 DELETE_TASK: Final = "DELETE FROM tasks WHERE execution = ? AND ref = ?"
 RELEASE_HELD: Final = "UPDATE inbox SET due_at = max(due_at, ?), held = 0 WHERE workflow_id = ? AND held = 1"
 INBOX: Final = f"SELECT {_EVENT} FROM inbox WHERE workflow_id = ?"
-#: Few wait in most inboxes, and are looked through. Of more, those of each instant that is due are found along the index of what is.
+#: Few wait in most inboxes, and are looked through. Of more, those of each instant that is due are found along the index of these.
 _MANY: Final = "(SELECT count(*) FROM (SELECT 1 FROM inbox WHERE workflow_id = ?1 LIMIT 9)) = 9"
 DUE_EVENTS: Final = (
     "WITH RECURSIVE whose (owner) AS (SELECT coalesce((SELECT owner FROM workflows WHERE workflow_id = ?1),"

@@ -10,24 +10,22 @@ from typing import Final
 
 import attrs
 
-from conductorlite.model.canonical import Payload
+from conductorlite.model.canonical import Payload, attempt_head
 from conductorlite.model.decisions import Decision, Event, Message, MessageKey, Outgoing
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, KeyTaken
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.model.limits import LimitChange
-from conductorlite.model.policies import attempt_head
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.connections import translated
 from conductorlite.store.sqlite.feed import FeedReads
+from conductorlite.store.sqlite.history import history_of, history_rows
 from conductorlite.store.sqlite.limits import LimitReads, LimitWrites
 from conductorlite.store.sqlite.rows import (
     STATUS,
     Row,
     event_of,
     event_row,
-    history_of,
-    history_rows,
     inbox_row,
     message_of,
     message_row,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from conductorlite.model.canonical import INLINE_LIMIT, Payload
+from conductorlite.model.canonical import INLINE_LIMIT, Payload, attempt_head
 from conductorlite.model.decisions import Decision, Event, EventKind, Message
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref
-from conductorlite.model.policies import attempt_head
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.store.ports import Backend, ReadingTransaction
 from conductorlite.store.tables import ExecutionFilter

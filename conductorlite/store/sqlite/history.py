@@ -1,0 +1,112 @@
+"""The journal in SQLite: the lines of one turn in one cell, and back, each as it was.
+
+A line is its kind and status, its reference, attempt, number, reason, payload and cause, and how much later it is than the first
+one; what is not there at the end is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Final
+
+from conductorlite.model.executions import HistoryEvent, HistoryKind
+from conductorlite.store.sqlite.rows import TASK_STATUS, WORKFLOW_STATUS, Row, payload_cell, payload_of, readable
+
+__all__ = ["history_of", "history_rows", "line_of"]
+
+#: The lines of one turn are one cell. No field has what parts lines and fields: a text that may is written as JSON.
+_LINE: Final = "\x1e"
+_FIELD: Final = "\x1f"
+#: What the usual lines begin with.
+_SHORT: Final = {f"TASK {name}": name[0] for name in ("SCHEDULED", "IN_PROGRESS", "COMPLETED")}
+_LONG: Final = {short: long for long, short in _SHORT.items()}
+_HISTORY_KIND: Final = {member.value: member for member in HistoryKind}
+#: Lines that record a change of status name a status there is.
+_STATUS_RECORDED: Final[dict[HistoryKind, Mapping[str, object]]] = {
+    HistoryKind.TASK: TASK_STATUS,
+    HistoryKind.WORKFLOW: WORKFLOW_STATUS,
+}
+
+
+def _told(text: str | None) -> str:
+    if text is None:
+        return ""
+    return text if text.isprintable() and text and text[0] != '"' else json.dumps(text, ensure_ascii=False)
+
+
+def _heard(cell: str) -> str | None:
+    if cell[:1] == '"':
+        text: str = json.loads(cell)
+        return text
+    return cell or None
+
+
+def _number(cell: str) -> int | None:
+    return int(cell) if cell else None
+
+
+def history_rows(execution: int, events: Sequence[HistoryEvent]) -> Iterable[Row]:
+    """Rows of lines that follow each other: number of the execution, number and instant of the first line, all lines."""
+    lines = sorted(events, key=attrgetter("n"))
+    first = lines[0]
+    if lines[-1].n - first.n + 1 != len(lines):
+        return [row for line in lines for row in history_rows(execution, [line])]
+    return [(execution, first.n, first.at, _LINE.join([_line(line, first.at) for line in lines]))]
+
+
+def line_of(
+    head: str,
+    ref: str | None,
+    attempt: int | None,
+    number: int | None,
+    reason: str | None,
+    payload: str | None,
+    cause: str | None,
+    apart: int | None,
+) -> str:
+    """A line as it is kept: its kind and status, and its other cells; `apart` is what it is later than the first one."""
+    numbers = ["" if one is None else str(one) for one in (attempt, number, apart)]
+    told = (_told(ref), numbers[0], numbers[1], _told(reason), payload or "", _told(cause), numbers[2])
+    return _FIELD.join((_SHORT.get(head) or _told(head), *told)).rstrip(_FIELD)
+
+
+def _line(event: HistoryEvent, since: int) -> str:
+    return line_of(
+        f"{event.kind.value} {event.status}",
+        event.ref,
+        event.attempt,
+        event.number,
+        event.reason,
+        None if event.payload is None else payload_cell(event.payload),
+        event.cause,
+        event.at - since or None,
+    )
+
+
+@readable
+def history_of(row: Row) -> Sequence[HistoryEvent]:
+    """The lines of the journal in a row: number and instant of the first, all of them."""
+    first, since, lines = row
+    return [_event(first + nth, since, line) for nth, line in enumerate(lines.split(_LINE))]
+
+
+def _event(n: int, since: int, line: str) -> HistoryEvent:
+    head, ref, attempt, number, reason, payload, cause, apart = (line.split(_FIELD) + [""] * 7)[:8]
+    kind, _, status = _LONG.get(head, _heard(head) or "").partition(" ")
+    line_kind = _HISTORY_KIND[kind]
+    if line_kind in _STATUS_RECORDED:
+        _STATUS_RECORDED[line_kind][status]
+    return HistoryEvent(
+        n=n,
+        at=since + (_number(apart) or 0),
+        kind=line_kind,
+        status=status,
+        ref=_heard(ref),
+        attempt=_number(attempt),
+        number=_number(number),
+        reason=_heard(reason),
+        payload=payload_of(payload) if payload else None,
+        cause=_heard(cause),
+    )
