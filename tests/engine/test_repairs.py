@@ -215,8 +215,9 @@ def misplace(store: Any, workflow_id: str, event_id: str) -> None:
         return
     kept = store._store
     event = kept.executions[workflow_id].inbox[event_id]
-    kept.due[event.owner].discard((event.due_at, workflow_id, event_id))
-    kept.due["two"].add((event.due_at, workflow_id, event_id))
+    place = (event.due_at, workflow_id, *event.order[1:], event_id)
+    kept.due[event.owner].discard(place)
+    kept.due["two"].add(place)
     kept.executions[workflow_id].inbox[event_id] = attrs.evolve(event, owner="two")
 
 
