@@ -4,41 +4,44 @@ What everyday programs need. Every error is in `conductorlite.errors`, the test 
 and return, and what authors of stores, locks, indexes and sinks need, is in its room: docs/reference/verbs.md says where.
 """
 
-from conductorlite.decide.changeset.barriers import Barriers
-from conductorlite.decide.changeset.view import Bounds
-from conductorlite.engine.config import EngineConfig
-from conductorlite.errors import ResultTimeout, WorkflowFailed
-from conductorlite.ext.secrets import EnvironmentSecrets
-from conductorlite.flows import flow, task
-from conductorlite.model.clock import Clock, SystemClock, VirtualClock
-from conductorlite.model.definitions import (
-    IdempotencyStrategy,
-    RateLimitConfig,
-    RateLimitPolicy,
-    RetryLogic,
-    SchemaDef,
-    Semantics,
-    SubWorkflowParams,
-    TaskDef,
-    TaskType,
-    TimeoutPolicy,
-    WorkflowDef,
-    WorkflowTask,
-    WorkflowTimeoutPolicy,
-)
-from conductorlite.model.errors import ConductorliteError, InvalidDefinition, Problem, TaskFailedTerminally
-from conductorlite.model.executions import Explanation, HistoryEvent, Task, TaskLog, TaskResult, Workflow
-from conductorlite.model.handlers import EventAction, EventHandler
-from conductorlite.model.schedules import CronSchedule, OverlapPolicy, StartWorkflowRequest, WorkflowSchedule
-from conductorlite.model.statuses import TaskStatus, WorkflowStatus
-from conductorlite.plan.diagrams import mermaid
-from conductorlite.plan.difference import diff
-from conductorlite.plan.validate import validate, validate_event_handler, validate_task_def
-from conductorlite.runtime.aio.engine import AsyncEngine, AsyncRun
-from conductorlite.runtime.calls import TaskLogFilter, current_task
-from conductorlite.runtime.context import TaskContext
-from conductorlite.runtime.engine import Engine, Run
-from conductorlite.runtime.registry import Workers
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from conductorlite.decide.changeset.barriers import Barriers
+    from conductorlite.decide.changeset.view import Bounds
+    from conductorlite.engine.config import EngineConfig
+    from conductorlite.errors import ResultTimeout, WorkflowFailed
+    from conductorlite.ext.secrets import EnvironmentSecrets
+    from conductorlite.flows import flow, task
+    from conductorlite.model.clock import Clock, SystemClock, VirtualClock
+    from conductorlite.model.definitions import (
+        IdempotencyStrategy,
+        RateLimitConfig,
+        RateLimitPolicy,
+        RetryLogic,
+        SchemaDef,
+        Semantics,
+        SubWorkflowParams,
+        TaskDef,
+        TaskType,
+        TimeoutPolicy,
+        WorkflowDef,
+        WorkflowTask,
+        WorkflowTimeoutPolicy,
+    )
+    from conductorlite.model.errors import ConductorliteError, InvalidDefinition, Problem, TaskFailedTerminally
+    from conductorlite.model.executions import Explanation, HistoryEvent, Task, TaskLog, TaskResult, Workflow
+    from conductorlite.model.handlers import EventAction, EventHandler
+    from conductorlite.model.schedules import CronSchedule, OverlapPolicy, StartWorkflowRequest, WorkflowSchedule
+    from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+    from conductorlite.plan.diagrams import mermaid
+    from conductorlite.plan.difference import diff
+    from conductorlite.plan.validate import validate, validate_event_handler, validate_task_def
+    from conductorlite.runtime.aio.engine import AsyncEngine, AsyncRun
+    from conductorlite.runtime.calls import TaskLogFilter, current_task
+    from conductorlite.runtime.context import TaskContext
+    from conductorlite.runtime.engine import Engine, Run
+    from conductorlite.runtime.registry import Workers
 
 __all__ = [
     "AsyncEngine",
@@ -99,3 +102,77 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+#: Where each name is. A program imports the modules of those it uses, when it uses them: all of them take several times as long.
+_HOMES: Final = {
+    "AsyncEngine": "runtime.aio.engine",
+    "AsyncRun": "runtime.aio.engine",
+    "Barriers": "decide.changeset.barriers",
+    "Bounds": "decide.changeset.view",
+    "Clock": "model.clock",
+    "ConductorliteError": "model.errors",
+    "CronSchedule": "model.schedules",
+    "Engine": "runtime.engine",
+    "EngineConfig": "engine.config",
+    "EnvironmentSecrets": "ext.secrets",
+    "EventAction": "model.handlers",
+    "EventHandler": "model.handlers",
+    "Explanation": "model.executions",
+    "HistoryEvent": "model.executions",
+    "IdempotencyStrategy": "model.definitions",
+    "InvalidDefinition": "model.errors",
+    "OverlapPolicy": "model.schedules",
+    "Problem": "model.errors",
+    "RateLimitConfig": "model.definitions",
+    "RateLimitPolicy": "model.definitions",
+    "ResultTimeout": "errors",
+    "RetryLogic": "model.definitions",
+    "Run": "runtime.engine",
+    "SchemaDef": "model.definitions",
+    "Semantics": "model.definitions",
+    "StartWorkflowRequest": "model.schedules",
+    "SubWorkflowParams": "model.definitions",
+    "SystemClock": "model.clock",
+    "Task": "model.executions",
+    "TaskContext": "runtime.context",
+    "TaskDef": "model.definitions",
+    "TaskFailedTerminally": "model.errors",
+    "TaskLog": "model.executions",
+    "TaskLogFilter": "runtime.calls",
+    "TaskResult": "model.executions",
+    "TaskStatus": "model.statuses",
+    "TaskType": "model.definitions",
+    "TimeoutPolicy": "model.definitions",
+    "VirtualClock": "model.clock",
+    "Workers": "runtime.registry",
+    "Workflow": "model.executions",
+    "WorkflowDef": "model.definitions",
+    "WorkflowFailed": "errors",
+    "WorkflowSchedule": "model.schedules",
+    "WorkflowStatus": "model.statuses",
+    "WorkflowTask": "model.definitions",
+    "WorkflowTimeoutPolicy": "model.definitions",
+    "current_task": "runtime.calls",
+    "diff": "plan.difference",
+    "flow": "flows",
+    "mermaid": "plan.diagrams",
+    "task": "flows",
+    "validate": "plan.validate",
+    "validate_event_handler": "plan.validate",
+    "validate_task_def": "plan.validate",
+}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in ("errors", "flows", "testing"):
+        return import_module(f"conductorlite.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"conductorlite.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib
-import types
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,12 +28,21 @@ def test_the_root_exports_are_sorted_and_resolve() -> None:
     assert [name for name in names if not hasattr(conductorlite, name)] == []
 
 
-def test_the_root_exports_what_it_imports() -> None:
-    """Every public name in the root that is not a module is in `__all__`."""
-    there = {
-        name for name, value in vars(conductorlite).items() if not name.startswith("_") and not isinstance(value, types.ModuleType)
-    }
-    assert there - set(conductorlite.__all__) == set()
+def test_the_root_imports_what_is_used() -> None:
+    """Each name is imported when it is asked for, from where type checkers find it; to import the root imports nothing else."""
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    (checked,) = (node for node in tree.body if isinstance(node, ast.If))
+    homes = {alias.name: node.module for node in checked.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert {name: f"conductorlite.{home}" for name, home in conductorlite._HOMES.items()} == homes
+    assert sorted(homes) == conductorlite.__all__
+    assert all(getattr(conductorlite, name) is getattr(importlib.import_module(home), name) for name, home in homes.items())
+    assert set(conductorlite.__all__) <= set(dir(conductorlite))
+    with pytest.raises(AttributeError, match="has no attribute 'Enigne'"):
+        conductorlite.Enigne  # noqa: B018
+    loaded = "import sys, conductorlite; print(sorted(name for name in sys.modules if name.startswith('conductorlite')))"
+    assert (
+        subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout == "['conductorlite']\n"
+    )
 
 
 def test_the_root_is_what_everyday_programs_need() -> None:
