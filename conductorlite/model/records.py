@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-__all__ = ["changed", "draft", "freeze", "record", "thaw"]
+__all__ = ["changed", "freeze", "record", "thaw", "writable_copy"]
 
 Record = TypeVar("Record")
 
@@ -67,7 +67,7 @@ def _copier(kind: type) -> Callable[[Any], Any]:
     return copied
 
 
-def draft(row: Record) -> Record:
+def writable_copy(row: Record) -> Record:
     """A copy of a record that can be written, with `setattr`, until it is frozen."""
     kind = type(row)
     copy: Record = (_COPIERS.get(kind) or _copier(kind))(row)
@@ -81,14 +81,14 @@ def thaw(row: Record) -> Record:
 
 
 def freeze(row: Record) -> Record:
-    """A draft that is not written any more: the record it is from now on."""
+    """A copy that is not written any more: the record it is from now on."""
     row.__class__ = _FROZEN[type(row)]
     return row
 
 
 def changed(row: Record, **fields: object) -> Record:
     """A record with other values in some fields; raises AttributeError for a name that is no field's."""
-    copy = draft(row)
+    copy = writable_copy(row)
     for name, value in fields.items():
         setattr(copy, name, value)
     return freeze(copy)

@@ -10,7 +10,7 @@ from conductorlite.model.decisions import Decision, Event, EventKind, Outgoing, 
 from conductorlite.model.errors import InvariantBroken, PayloadTooLarge
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref
 from conductorlite.model.policies import derive_id
-from conductorlite.model.records import changed, draft, freeze, thaw
+from conductorlite.model.records import changed, freeze, thaw, writable_copy
 from conductorlite.model.statuses import (
     TASK_TRANSITIONS,
     TASK_VERB_TRANSITIONS,
@@ -163,7 +163,7 @@ class Changeset(Admissions):
             row = self.known(task.ref)
             if row.attempt != task.attempt:
                 raise InvariantBroken(f"task {task.ref!r}: attempt {task.attempt} is not the last one")
-            row = self._rows[row.ref, row.attempt] = self._last[row.ref] = draft(row)
+            row = self._rows[row.ref, row.attempt] = self._last[row.ref] = writable_copy(row)
         before = row.status, row.input, row.live
         for name, value in fields.items():
             setattr(row, name, value)

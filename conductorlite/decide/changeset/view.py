@@ -16,7 +16,7 @@ from conductorlite.model.canonical import Payload, canonical, parse
 from conductorlite.model.decisions import Embedding, Event, Message, Renamed, Reply
 from conductorlite.model.errors import InvalidInput, InvariantBroken, PayloadLost
 from conductorlite.model.executions import HistoryEvent, Task, Workflow, printed_ref
-from conductorlite.model.records import changed, draft
+from conductorlite.model.records import changed, writable_copy
 from conductorlite.plan.compile import Node, Plan
 
 __all__ = ["Bounds", "Item", "LostInput", "View"]
@@ -69,7 +69,7 @@ class View:
         self.environment = environment
         self.bounds = bounds
         #: The row as this turn sees it: written by `change` alone.
-        self.workflow: Workflow = draft(reader.workflow)
+        self.workflow: Workflow = writable_copy(reader.workflow)
         #: What rows are stamped with: never before the workflow's last change, even if the clock was set back.
         self.now = max(now, self.workflow.updated_at)
         #: The raw clock, by which events and messages come due.
@@ -84,7 +84,7 @@ class View:
         self._created = self.workflow.history_seq == 0
         self._task_seq = self.workflow.task_seq
         self._sequence = self.workflow.sequence
-        #: The attempts that the turn has changed or made: drafts, until it is decided.
+        #: The attempts that the turn has changed or made: writable, until it is decided.
         self._rows: dict[tuple[str, int], Task] = {}
         self._last: dict[str, Task] = {}
         self._dropped: dict[str, None] = {}
