@@ -30,13 +30,13 @@ _STATUS_RECORDED: Final[dict[HistoryKind, Mapping[str, object]]] = {
 }
 
 
-def _told(text: str | None) -> str:
+def _cell(text: str | None) -> str:
     if text is None:
         return ""
     return text if text.isprintable() and text and text[0] != '"' else json.dumps(text, ensure_ascii=False)
 
 
-def _heard(cell: str) -> str | None:
+def _text(cell: str) -> str | None:
     if cell[:1] == '"':
         text: str = json.loads(cell)
         return text
@@ -68,8 +68,8 @@ def line_of(
 ) -> str:
     """A line as it is kept: its kind and status, and its other cells; `apart` is what it is later than the first one."""
     numbers = ["" if one is None else str(one) for one in (attempt, number, apart)]
-    told = (_told(ref), numbers[0], numbers[1], _told(reason), payload or "", _told(cause), numbers[2])
-    return _FIELD.join((_SHORT.get(head) or _told(head), *told)).rstrip(_FIELD)
+    cells = (_cell(ref), numbers[0], numbers[1], _cell(reason), payload or "", _cell(cause), numbers[2])
+    return _FIELD.join((_SHORT.get(head) or _cell(head), *cells)).rstrip(_FIELD)
 
 
 def _line(event: HistoryEvent, since: int) -> str:
@@ -94,7 +94,7 @@ def history_of(row: Row) -> Sequence[HistoryEvent]:
 
 def _event(n: int, since: int, line: str) -> HistoryEvent:
     head, ref, attempt, number, reason, payload, cause, apart = (line.split(_FIELD) + [""] * 7)[:8]
-    kind, _, status = _LONG.get(head, _heard(head) or "").partition(" ")
+    kind, _, status = _LONG.get(head, _text(head) or "").partition(" ")
     line_kind = _HISTORY_KIND[kind]
     if line_kind in _STATUS_RECORDED:
         _STATUS_RECORDED[line_kind][status]
@@ -103,10 +103,10 @@ def _event(n: int, since: int, line: str) -> HistoryEvent:
         at=since + (_number(apart) or 0),
         kind=line_kind,
         status=status,
-        ref=_heard(ref),
+        ref=_text(ref),
         attempt=_number(attempt),
         number=_number(number),
-        reason=_heard(reason),
+        reason=_text(reason),
         payload=payload_of(payload) if payload else None,
-        cause=_heard(cause),
+        cause=_text(cause),
     )
