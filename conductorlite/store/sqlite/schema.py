@@ -293,7 +293,7 @@ CREATE INDEX pending_feed ON pending (feed, workflow_id);
 """
 
 
-#: Executions have numbers, by which their rows are found; how cells are written is lines in `rows`. History is a row for each turn.
+#: Executions have numbers, by which their rows are found; `rows` says how cells are written. History is a row for each turn.
 #: An attempt is found by its id among the live ones of each holder, else through the `head` of its execution: what the ids of its
 #: attempts begin with. The indexes that fed on the old rows are begun again.
 V7: Final = """

@@ -89,7 +89,7 @@ WORKFLOW: Final = f"SELECT {', '.join(WORKFLOW_COLUMNS)} FROM workflows WHERE wo
 INSERT_WORKFLOW: Final = (
     f"INSERT INTO workflows ({', '.join(WORKFLOW_COLUMNS)}, head) VALUES ({_marks(WORKFLOW_COLUMNS[:-3])}, ? + 1, ?, ?, ?)"
 )
-#: The fence is compared and set by the same statement, which tells the number. The usual turn keeps the status, the definition, the
+#: The fence is compared and set by the same statement, which returns the number. The usual turn keeps the status, the definition, the
 #: name and the correlation id, whose indexes are then left alone.
 UPDATE_WORKFLOW: Final = (
     f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:CHANGING])}, fence = fence + 1"
@@ -320,7 +320,7 @@ OWNERS_OF_EVENTS: Final = "SELECT owner, count(*) FROM inbox WHERE owner <> '' G
 REGISTRY_VERSION: Final = "SELECT value FROM counters WHERE name = 'registry'"
 REGISTRY_CHANGED: Final = "UPDATE counters SET value = value + 1 WHERE name = 'registry'"
 
-#: Everything of one execution: what is found by its id, its row, which tells its number, and what is found by that.
+#: Everything of one execution: what is found by its id, its row, which has its number, and what is found by that.
 REMOVE: Final = tuple(
     f"DELETE FROM {table} WHERE workflow_id = ?"
     for table in ("idempotency_keys", "inbox", "messages", "task_logs", "limit_members")

@@ -167,7 +167,7 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
     # -- inbox ---------------------------------------------------------------------------------------------------------
 
     def due_events(self, workflow_id: str, now: int, limit: int) -> Sequence[Event]:
-        # Of few, all are asked for: which are the first, their order tells.
+        # Of few, all are asked for: their order says which are the first.
         return _in_order(self._execute(sql.DUE_EVENTS, (workflow_id, now, max(limit, 8))))[:limit]
 
     def inbox(self, workflow_id: str) -> Sequence[Event]:
