@@ -89,7 +89,7 @@ WORKFLOW: Final = f"SELECT {', '.join(WORKFLOW_COLUMNS)} FROM workflows WHERE wo
 INSERT_WORKFLOW: Final = (
     f"INSERT INTO workflows ({', '.join(WORKFLOW_COLUMNS)}, head) VALUES ({_marks(WORKFLOW_COLUMNS[:-3])}, ? + 1, ?, ?, ?)"
 )
-#: The fence is compared and set by the same statement, which returns the number. The usual turn keeps the status, the definition, the
+#: The fence is compared and set by the same statement, which gives the number. The usual turn keeps the status, the definition, the
 #: name and the correlation id, whose indexes are then left alone.
 UPDATE_WORKFLOW: Final = (
     f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:CHANGING])}, fence = fence + 1"
