@@ -58,7 +58,7 @@ UNIT = re.compile(r"_(ms|seconds)$")
 OTHERS = {
     "TaskResult.lease", "Task", "Workflow", "LimitUse", "AgendaEntry", "Schedule", "WorkflowTask.rate_limit_per_frequency",
     "TaskDef.rate_limit_per_frequency", "Step", "Call", "LimitMember", "TaskSummary",
-    "TaskDef.timeout_policy", "WorkflowDef.timeout_policy",
+    "TaskDef.timeout_policy", "WorkflowDef.timeout_policy", "task.on_timeout",
 }  # fmt: skip
 
 

@@ -225,13 +225,16 @@ def test_context(store: Backend) -> None:
 
 
 def test_registering_workers() -> None:
-    """Two functions of one type, a bad bound and an unknown option are refused by name."""
+    """Two functions of one type (one may come twice), a bad bound and an unknown option are refused by name."""
     workers = Workers()
     workers.task("t")(lambda: None)
     with pytest.raises(AlreadyExists, match="'t'"):
         workers.task("t")(lambda: None)
+    other = Workers()
+    other.task("t")(lambda: None)
     with pytest.raises(AlreadyExists, match="'t'"):
-        Workers().include(workers, workers)
+        Workers().include(workers, other)
+    assert [worker.task_type for worker in Workers().include(workers, workers)] == ["t"]
 
     with pytest.raises(InvalidInput, match="does not show what it takes"):
         workers.add("u", min)
@@ -239,7 +242,6 @@ def test_registering_workers() -> None:
         workers.task("u", concurrency=0)(lambda: None)
     with pytest.raises(InvalidInput, match="retry_cuont"):
         workers.task("u", retry_cuont=3)(lambda: None)
-    assert [worker.task_type for worker in Workers().include(workers)] == ["t"]
 
 
 # -- threads -------------------------------------------------------------------------------------------------
