@@ -18,13 +18,14 @@ from conductorlite.engine.verbs import Verbs
 from conductorlite.model.decisions import queue_name
 from conductorlite.model.errors import StorageError, WouldDeadlock
 from conductorlite.model.executions import Task
+from conductorlite.model.schedules import ADDRESS
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.threads import Mutex
 from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.workshop import Workshop
 from conductorlite.store.ports import ReadingTransaction
 
-__all__ = ["GLANCE_MS", "Rest", "WaitGraph"]
+__all__ = ["GLANCE_MS", "Rest", "WaitGraph", "later_event", "only_schedules"]
 
 #: Between looks for commits of other processes, ms: while something was done a moment ago, and else.
 _QUICK_MS: Final = 10
@@ -198,3 +199,26 @@ class WaitGraph:
         polls = view.poll_data(task.task_type)
         own = self._workers.worker_id or self._engine.core.holding.worker_id
         return any(poll.worker_id != own and poll.last_poll_time > since for poll in polls)
+
+
+def later_event(view: ReadingTransaction, owner: str, now: int) -> tuple[int, str] | None:
+    """The first event that is not due yet: when, and for which execution."""
+    limit = 64
+    while True:
+        events = view.upcoming_events(limit, owner)
+        later = [event for event in events if event.due_at > now]
+        if later or len(events) < limit:
+            return (later[0].due_at, later[0].workflow_id) if later else None
+        limit *= 4
+
+
+def only_schedules(view: ReadingTransaction, owner: str) -> bool:
+    """Whether all events that are not held are schedules' own."""
+    limit = 16
+    while True:
+        events = view.upcoming_events(limit, owner)
+        if any(not event.workflow_id.startswith(ADDRESS) for event in events):
+            return False
+        if len(events) < limit:
+            return True
+        limit *= 4

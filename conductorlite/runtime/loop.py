@@ -2,30 +2,34 @@
 
 One loop for both times. On a virtual clock worker functions run in the caller's thread, one after another, and the clock jumps
 to the next instant on the agenda. On the system clock they run in threads (coroutines: on an event loop), and the caller's
-thread, which is the only one that takes turns, sleeps until the next instant, a commit or the end of a function. Idle is
+thread, which is the only one that takes turns, sleeps until the next instant, a commit or the end of a function. Where nothing
+else is ready it carries out a quick function itself; while that takes long, who stands by takes the turns (`standby`). Idle is
 exact: nothing due, nothing offered, nothing running, nothing on the agenda.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Final
 
 from conductorlite.engine.admin import AgendaEntry
 from conductorlite.engine.logs import log_driver
+from conductorlite.engine.verbs import Verbs
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import queue_name
 from conductorlite.model.errors import ClockError, ConductorliteError, EngineClosed, NoThread, StorageError
 from conductorlite.model.executions import HistoryEvent, Task, TaskResult, Workflow
 from conductorlite.model.schedules import ADDRESS
 from conductorlite.runtime.calls import Deferred, raised
-from conductorlite.runtime.idle import GLANCE_MS
-from conductorlite.runtime.registry import Worker
+from conductorlite.runtime.idle import GLANCE_MS, later_event, only_schedules
+from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.signals import Leaving
+from conductorlite.runtime.standby import Standby
 from conductorlite.runtime.work import Work
-from conductorlite.runtime.workshop import Call
-from conductorlite.store.ports import ReadingTransaction
+from conductorlite.runtime.workshop import QUICK_MS, Call
+from conductorlite.store.ports import EventSource
 
 __all__ = ["Driver"]
 
@@ -57,6 +61,20 @@ _BATCH: Final = 64
 class Driver(Work):
     """Drives one engine. At most one thread at a time holds `driving`."""
 
+    def __init__(self, engine: Verbs, workers: Workers | None, sources: Iterable[EventSource] = ()) -> None:
+        super().__init__(engine, workers, sources)
+        self.standby = Standby(lambda over: self._run_real(over, None, True, standing_in=True), engine.core.turns.wake)
+        self._deadline: int | None = None
+
+    def carries_out(self) -> bool:
+        """See `Work.carries_out`."""
+        return self.standby.busy
+
+    def recover(self) -> None:
+        """Set right what an interruption has left; raises StorageErrors."""
+        self.standby.rest()
+        super().recover()
+
     # ------------------------------------------------------------------ time
 
     def agenda(self) -> list[AgendaEntry]:
@@ -74,8 +92,8 @@ class Driver(Work):
         """
         owner = self.engine.config.owner
         with self.engine.backend.reading() as view:
-            event = _later_event(view, owner, self.clock.now()) if self._passed_over else view.next_event(owner)
-            only_schedules = idle and event is not None and event[1].startswith(ADDRESS) and _only_schedules(view, owner)
+            event = later_event(view, owner, self.clock.now()) if self._passed_over else view.next_event(owner)
+            endless = idle and event is not None and event[1].startswith(ADDRESS) and only_schedules(view, owner)
             queues = [queue_name(worker.task_type, worker.domain, owner) for worker in self.workers]
             message = view.next_message_at(queues) if queues else None
         now = self.clock.now()
@@ -86,7 +104,7 @@ class Driver(Work):
         if not self.clock.virtual:  # in virtual time they are on the timeline, and a walk over all would be paid at each instant
             beating = [running for running in self.workshop if not self.outages.rests(_sign(running))]
             instants += [running.beat_at for running in beating if running.beat_at is not None]
-        if only_schedules and len(instants) == 1 and not len(self.workshop):
+        if endless and len(instants) == 1 and not len(self.workshop):
             return None
         return min(instants, default=None)
 
@@ -171,11 +189,16 @@ class Driver(Work):
         """Take back a `stop` that came when the driver it was meant for had just returned."""
         self._stopping = False
 
-    def _run_real(self, until: Callable[[], bool] | None, deadline: int | None, forever: bool) -> bool:
+    def _run_real(
+        self, until: Callable[[], bool] | None, deadline: int | None, forever: bool, *, standing_in: bool = False
+    ) -> bool:
         before, self.outages.patient = self.outages.patient, True
+        self._deadline = deadline
         try:
             while True:
                 if self._stopping:
+                    if standing_in:  # who called that function drains
+                        return True
                     self._drain()
                     self._stopping = False
                     return True
@@ -271,15 +294,41 @@ class Driver(Work):
         self._handing_out = True  # an execution may end after its task was polled and before its function is among the calls
         try:
             handed = self.handing.handed
-            found = bool(handed)
-            while handed:
-                self._begin(*handed.popleft())
-            for worker, task in self.handing.take(_BATCH, threads=True):
-                found = True
-                self._begin(worker, task)
+            found = [handed.popleft() for _ in range(len(handed))] or self.handing.take(_BATCH, threads=True)
+            if len(found) == 1 and self._runs_here(found[0][0]):
+                self._run_here(*found[0])
+            else:
+                for worker, task in found:
+                    self._begin(worker, task)
         finally:
             self._handing_out = False
-        return found
+        return bool(found)
+
+    def _runs_here(self, worker: Worker) -> bool:
+        """Whether this thread may carry out a task itself: nothing else is under way, and the last call was quick.
+
+        Not for a caller that is to go on at an instant, whatever a function does.
+        """
+        return self._deadline is None and not len(self.workshop) and not self._stopping and self.workshop.is_quick(worker)
+
+    def _run_here(self, worker: Worker, task: Task) -> None:
+        """Carry out a task, and those that the reports hand over one by one, for a few milliseconds."""
+        until = self.clock.now() + QUICK_MS
+        while True:
+            running = Call(worker=worker, task=task, beat_at=self._next_beat(worker, task), inline=True)
+            try:
+                result = self.standby.run(partial(self.workshop.run, running))
+            except NoThread:
+                return self._begin(worker, task)
+            except BaseException:  # interrupted: no thread works at it any more
+                with suppress(StorageError):
+                    self.engine.core.holding.give_back([task])
+                raise
+            self.reports.add(task, _report_of(running, result), lost=running.lost)
+            handed = self.handing.handed
+            if len(handed) != 1 or self.clock.now() >= until or not self._runs_here(handed[0][0]):
+                return None
+            worker, task = handed.popleft()
 
     def _begin(self, worker: Worker, task: Task) -> None:
         with self._waiting_for_a_thread():
@@ -415,6 +464,7 @@ class Driver(Work):
         if left:
             log_driver("%d results could not be stored before the engine was closed; their tasks are carried out again", left)
         self.workshop.close()
+        self.standby.close()
 
 
 def _sign(running: Call) -> str:
@@ -423,30 +473,12 @@ def _sign(running: Call) -> str:
 
 
 def _result_of(running: Call) -> TaskResult:
-    result = None if running.job is None else running.job.result
+    return _report_of(running, None if running.job is None else running.job.result)
+
+
+def _report_of(running: Call, result: object) -> TaskResult:
     if isinstance(result, Deferred):
         result = ClockError(f"worker {running.worker.task_type!r} takes virtual time, but the engine's clock is real")
-    return result if isinstance(result, TaskResult) else raised(running.task, result or InterruptedError("it gave no result"))
-
-
-def _later_event(view: ReadingTransaction, owner: str, now: int) -> tuple[int, str] | None:
-    """The first event that is not due yet: when, and for which execution."""
-    limit = 64
-    while True:
-        events = view.upcoming_events(limit, owner)
-        later = [event for event in events if event.due_at > now]
-        if later or len(events) < limit:
-            return (later[0].due_at, later[0].workflow_id) if later else None
-        limit *= 4
-
-
-def _only_schedules(view: ReadingTransaction, owner: str) -> bool:
-    """Whether all events that are not held are schedules' own."""
-    limit = 16
-    while True:
-        events = view.upcoming_events(limit, owner)
-        if any(not event.workflow_id.startswith(ADDRESS) for event in events):
-            return False
-        if len(events) < limit:
-            return True
-        limit *= 4
+    if isinstance(result, TaskResult):
+        return result
+    return raised(running.task, result if isinstance(result, BaseException) else InterruptedError("it gave no result"))

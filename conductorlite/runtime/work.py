@@ -218,6 +218,10 @@ class Work:
         """
         return within(_Driving(self, timeout))
 
+    def carries_out(self) -> bool:
+        """Whether the thread that drives carries out a function while another one may drive."""
+        return False
+
     def recover(self) -> None:
         """Set right what an interruption has left; raises StorageErrors."""
         self.outages.patient = False
@@ -316,7 +320,7 @@ class Work:
     def _run_inline(self, worker: Worker, task: Task) -> None:
         try:
             with nullcontext() if self.clock.virtual else Leaving():
-                result = self.workshop.run(worker, task)
+                result = self.workshop.run(Call(worker=worker, task=task, inline=True))
         except BaseException:  # interrupted: no thread works at it any more
             with suppress(StorageError):
                 self.engine.core.holding.give_back([task])
@@ -424,7 +428,7 @@ class _Driving(Block[bool]):
         work = self._work
         self._inside = work.driving.owned()
         if self._inside:
-            return True
+            return not work.carries_out()  # else who stands by drives
         if not work.driving.take(self, self._timeout):
             return False
         if work._torn:

@@ -23,10 +23,13 @@ from conductorlite.runtime.registry import Worker, Workers
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["Call", "Workshop"]
+__all__ = ["QUICK_MS", "Call", "Workshop"]
 
 #: Threads for worker functions when the user sets no bound.
 _THREADS: Final = 32
+
+#: How long a quick function takes at most, ms.
+QUICK_MS: Final = 10
 
 #: Coroutines that run at once when the user sets no bound.
 _COROUTINES: Final = 1_000
@@ -62,6 +65,8 @@ class Workshop:
         self._calls: dict[Call, None] = {}
         self._busy: Counter[str] = Counter()
         self._coroutines_busy = 0
+        #: Queues of functions whose last call was quick.
+        self._quick: set[str] = set()
         self._pool: Pool[TaskResult | Deferred] | None = None
         self._loop: Coroutines[TaskResult | Deferred] = Coroutines(engine.core.turns.wake)
 
@@ -86,21 +91,24 @@ class Workshop:
         """How many more tasks a worker may take, by its own bound; None when it has none."""
         return None if worker.concurrency is None else worker.concurrency - self._busy[worker.queue]
 
-    def run(self, worker: Worker, task: Task) -> TaskResult | Deferred:
+    def run(self, running: Call) -> TaskResult | Deferred:
         """Run a function while this thread waits; a virtual clock stands still meanwhile."""
-        clock, running = self._engine.clock, Call(worker=worker, task=task, inline=True)
+        clock = self._engine.clock
         self.begin(running)  # it counts, for what it may wait for itself
         try:
             with clock.held() if isinstance(clock, VirtualClock) else nullcontext():
-                if not worker.is_async:
-                    with called_by(self._caller(running)):
-                        return call(worker, TaskContext(task, self._engine))
+                if not running.worker.is_async:
+                    return self._carry(running)
                 result = self._loop.run(partial(self._carry_async, running))
         finally:
             self.end(running)
         if isinstance(result, KeyboardInterrupt):
             raise result
-        return raised(task, result) if isinstance(result, BaseException) else result
+        return raised(running.task, result) if isinstance(result, BaseException) else result
+
+    def is_quick(self, worker: Worker) -> bool:
+        """Whether the last call of a function that is no coroutine's took no more than a few milliseconds."""
+        return worker.queue in self._quick
 
     def begin(self, running: Call) -> None:
         """Count a call as running."""
@@ -146,15 +154,19 @@ class Workshop:
                 self._launch(running)
 
     def _caller(self, running: Call) -> Caller:
-        what = f"worker {running.worker.task_type!r}"
-        return Caller(turns=self._engine.core.turns, what=what, task=running.task, inline=running.inline)
+        what, inline = f"worker {running.worker.task_type!r}", running.inline and self._engine.clock.virtual
+        return Caller(turns=self._engine.core.turns, what=what, task=running.task, inline=inline)
 
     def _carry(self, running: Call) -> TaskResult | Deferred:
+        clock = self._engine.clock
+        begun = clock.now()
         try:
             with called_by(self._caller(running)):
                 return call(running.worker, TaskContext(running.task, self._engine))
         finally:
-            running.ended_at = self._engine.clock.now()
+            running.ended_at = clock.now()
+            change = self._quick.add if 0 <= running.ended_at - begun <= QUICK_MS else self._quick.discard
+            change(running.worker.queue)
 
     async def _carry_async(self, running: Call) -> TaskResult | Deferred:
         try:
