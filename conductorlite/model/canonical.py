@@ -194,9 +194,12 @@ class Payload:
     looked at. `value` is shared: the engine reads it and never changes it; what leaves the engine is `fresh()`.
     """
 
-    __slots__ = ("_digest", "_fetch", "_value", "external", "text")
+    __slots__ = ("_fetch", "digest", "external", "text", "value")
 
-    _UNPARSED: Final = object()
+    #: sha256 of the text, in hex.
+    digest: str
+    #: The parsed document, shared: do not change it.
+    value: Any
 
     def __init__(
         self,
@@ -208,9 +211,24 @@ class Payload:
     ) -> None:
         self.text = text
         self.external = external
-        self._digest = digest if external is None else external.digest
         self._fetch = fetch
-        self._value: Any = Payload._UNPARSED
+        if external is not None:
+            self.digest = external.digest
+        elif digest is not None:
+            self.digest = digest
+
+    def __getattr__(self, name: str) -> Any:
+        """What is worked out when it is first asked for, and is an attribute like any other from then on."""
+        if name == "value":
+            found = _kept(self.whole())
+        elif name != "digest":
+            raise AttributeError(name)
+        elif self.text is None:
+            raise InvalidInput("an absent payload without a hash")
+        else:
+            found = digest(self.text)
+        setattr(self, name, found)
+        return found
 
     @classmethod
     def of(cls, value: Any, *, where: str = "$", bounded: bool = True) -> Payload:
@@ -225,22 +243,13 @@ class Payload:
     def around(cls, name: str, document: Document, entries: Mapping[str, Any], *, where: str = "$") -> Payload:
         """The payload of some entries, at least one, and a document under a name of its own, which is not made JSON again."""
         payload = cls(f'{canonical(entries, where=where)[:-1]},"{name}":{document.payload.text}}}')
-        payload._value = {**entries, name: document}
+        payload.value = {**entries, name: document}
         return payload
 
     @property
     def absent(self) -> bool:
         """Whether only the hash is here."""
         return self.text is None and self.external is None
-
-    @property
-    def digest(self) -> str:
-        """sha256 of the text, in hex."""
-        if self._digest is None:
-            if self.text is None:
-                raise InvalidInput("an absent payload without a hash")
-            self._digest = digest(self.text)
-        return self._digest
 
     @property
     def shown(self) -> str:
@@ -254,18 +263,11 @@ class Payload:
         """Whether the text is stored apart, by hash."""
         return self.text is None or len(self.text) > INLINE_LIMIT
 
-    @property
-    def value(self) -> Any:
-        """The parsed document, shared: do not change it."""
-        if self._value is Payload._UNPARSED:
-            self._value = _kept(self.whole())
-        return self._value
-
     def whole(self) -> str:
         """The text, fetched from the payload storage if need be; raises PayloadLost and PayloadUnavailable then."""
         if self.text is None:
             if self.external is None or self._fetch is None:
-                raise InvalidInput(f"payload {self._digest} was not loaded")
+                raise InvalidInput(f"payload {self.digest} was not loaded")
             self.text = self._fetch(self.external)
         return self.text
 
@@ -285,7 +287,7 @@ class Payload:
 
     def __repr__(self) -> str:
         if self.text is None:
-            return f"Payload(digest={self._digest!r})"
+            return f"Payload(digest={self.digest!r})"
         return f"Payload({self.text if len(self.text) <= 60 else self.text[:57] + '…'!r})"
 
 

@@ -272,7 +272,7 @@ class Task(_Documents):
         """Whether the attempt still holds the execution open."""
         if self.retried or (self.executed and self.status.terminal):
             return False
-        return not self.skipped_ahead
+        return self.status is not TaskStatus.SKIPPED or not self.skipped_ahead
 
     @property
     def skipped_ahead(self) -> bool:

@@ -144,5 +144,5 @@ def jitter(policy: TaskPolicy, *identity: object) -> int:
 
 def derive_id(*identity: object) -> str:
     """32 hex digits that stand for an identity: opaque, URL-safe, the same on every machine."""
-    text = "\x1f".join(str(part) for part in identity)
+    text = "\x1f".join(map(str, identity))
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -34,24 +34,14 @@ class TaskStatus(StrEnum):
     CANCELED = "CANCELED"
     SKIPPED = "SKIPPED"
 
-    @property
-    def terminal(self) -> bool:
-        """Whether the attempt is over."""
-        return self not in _OPEN_TASK
+    def __init__(self, name: str) -> None:
+        #: Whether the attempt is over.
+        self.terminal = name not in ("PENDING", "SCHEDULED", "IN_PROGRESS")
+        #: Whether the attempt is over and its successors may run.
+        self.successful = name in ("COMPLETED", "COMPLETED_WITH_ERRORS", "SKIPPED")
+        #: Whether an automatic retry may follow.
+        self.retriable = name in ("FAILED", "TIMED_OUT")
 
-    @property
-    def successful(self) -> bool:
-        """Whether the attempt is over and its successors may run."""
-        return self in _SUCCESSFUL_TASK
-
-    @property
-    def retriable(self) -> bool:
-        """Whether an automatic retry may follow."""
-        return self is TaskStatus.FAILED or self is TaskStatus.TIMED_OUT
-
-
-_OPEN_TASK: Final = frozenset({TaskStatus.PENDING, TaskStatus.SCHEDULED, TaskStatus.IN_PROGRESS})
-_SUCCESSFUL_TASK: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.COMPLETED_WITH_ERRORS, TaskStatus.SKIPPED})
 
 #: What a worker may report.
 REPORTABLE: Final = frozenset(
@@ -112,10 +102,9 @@ class WorkflowStatus(StrEnum):
     TIMED_OUT = "TIMED_OUT"
     TERMINATED = "TERMINATED"
 
-    @property
-    def terminal(self) -> bool:
-        """Whether the execution is over."""
-        return self is not WorkflowStatus.RUNNING and self is not WorkflowStatus.PAUSED
+    def __init__(self, name: str) -> None:
+        #: Whether the execution is over.
+        self.terminal = name not in ("RUNNING", "PAUSED")
 
 
 #: From which status an execution may go to which. `None` is "no row yet".
