@@ -143,7 +143,7 @@ def decide(
         changeset.more = changeset.more or (number > 0 and event.kind is EventKind.MIGRATE)
         if changeset.more:
             break
-        for one in (*changeset.overtaken(event), event):
+        for one in (*changeset.overtaken(event), event) if event.sender else (event,):
             _read(changeset, one)
             _settle(changeset)
     if hand_out is not None and not changeset.more:
@@ -158,13 +158,15 @@ def _read(changeset: Changeset, event: Event) -> None:
     if event.event_id in changeset.replies:
         return
     changeset.now = max(changeset.now, event.posted_at)
-    changeset.consume(event)
-    if changeset.replaced(event):
-        changeset.reply(event, Outcome.IGNORED, "the turn that read it has dated it again")
-        return
+    if event.stored:
+        changeset.consume(event)
+        if changeset.replaced(event):
+            changeset.reply(event, Outcome.IGNORED, "the turn that read it has dated it again")
+            return
     changeset.caused_by(cause_of(changeset, event))
     _HANDLERS[event.kind](changeset, event)
-    _give_up(changeset)
+    if changeset.lost is not None:
+        _give_up(changeset)
     if event.event_id not in changeset.replies:
         changeset.reply(event, Outcome.DONE)
     elif event.kind in REOPENING and changeset.workflow.status.terminal and not changeset.workflow.rate_limited:
@@ -183,8 +185,8 @@ def _turn_order(event: Event, *, unborn: bool) -> int:
 
 def _settle(changeset: Changeset) -> None:
     """Work the list off, or hold it while the workflow is paused, or cut the turn."""
-    steps = 0
-    while changeset.stack or changeset.queue:
+    steps, stack, queue = 0, changeset.stack, changeset.queue
+    while stack or queue:
         if changeset.workflow.status is not WorkflowStatus.RUNNING:
             _put_aside(changeset)
             return
@@ -192,10 +194,11 @@ def _settle(changeset: Changeset) -> None:
         if changeset.full or steps > changeset.bounds.steps:
             _cut(changeset)
             return
-        name, *arguments = changeset.stack.pop() if changeset.stack else changeset.queue.popleft()
+        name, *arguments = stack.pop() if stack else queue.popleft()
         _STEPS[name](changeset, *arguments)
-        _give_up(changeset)
-        changeset.reopening = changeset.reopening and bool(changeset.stack or changeset.queue)
+        if changeset.lost is not None:
+            _give_up(changeset)
+        changeset.reopening = changeset.reopening and bool(stack or queue)
 
 
 def _give_up(changeset: Changeset) -> None:
@@ -250,12 +253,17 @@ def cause_of(changeset: Changeset, event: Event) -> dict[str, Any] | None:
     cause: dict[str, Any] = {"kind": str(EventKind.VARIABLES if kind is EventKind.APPEND else kind)}
     if event.sender:
         cause |= {"from": event.sender, "id": event.event_id}
-    names = _ORIGIN.get(kind, {})
+    names = _ORIGIN.get(kind, _NOWHERE)
     if kind is EventKind.START:
         cause |= {"definition": row.definition_hash}
         cause |= {} if row.correlation_id is None else {"correlationId": row.correlation_id}
         names = {} if event.sender else names
-    said = changeset.value(event.data) if names else {}
-    if kind is EventKind.REPORT and said.get("status") == "IN_PROGRESS":
-        names = {**names, "reason": "reason"}
-    return cause | {called: said[name] for name, called in names.items() if said.get(name)}
+    if not names:
+        return cause
+    said = changeset.value(event.data)
+    for name, called in names.items():
+        if said.get(name):
+            cause[called] = said[name]
+    if kind is EventKind.REPORT and said.get("status") == "IN_PROGRESS" and said.get("reason"):
+        cause["reason"] = said["reason"]
+    return cause

@@ -70,7 +70,7 @@ def prefetch(plan: Plan, reader: Reader, events: Sequence[Event]) -> None:
             wanted.left.append(event)
         if workflow.status.terminal or not (event.kind in _ENDING or plan.limited):
             continue
-        base, iterations = split_ref(plan, event.ref)
+        base, iterations = (event.ref, ()) if event.ref in plan.nodes else split_ref(plan, event.ref)
         if base in plan.nodes:
             _add_task(wanted, plan, workflow, event, base, iterations)
         else:
@@ -133,7 +133,7 @@ def _add_limit(wanted: _Wanted, event: Event) -> None:
 
 def _add_task(wanted: _Wanted, plan: Plan, workflow: Workflow, event: Event, base: str, iterations: tuple[int, ...]) -> None:
     node = plan.nodes[base]
-    if node.limit:
+    if plan.limited and node.limit:
         key = task_key(node.task.name)
         wanted.limits.add(key)
         wanted.members.add((key, attempt_id(workflow, event.ref or "", event.attempt, event.generation)))
@@ -142,11 +142,12 @@ def _add_task(wanted: _Wanted, plan: Plan, workflow: Workflow, event: Event, bas
     if node.compensates is not None:
         wanted.refs.add(printed_ref(node.compensates, iterations))
         return
-    _add_counting(wanted.refs, plan, node, iterations)
+    if node.scopes or node.joins:
+        _add_counting(wanted.refs, plan, node, iterations)
     _add_reads(wanted, plan, plan.ahead[base])
     if event.kind is not EventKind.REPORT or event.data.value.get("status") == "FAILED":
         _add_reads(wanted, plan, node.template.reads)
-    successor = plan.nodes.get(node.successor or "")
+    successor = plan.nodes.get(node.successor or "") if plan.limited or node.grafts else None
     if successor is not None and successor.limit:
         wanted.limits.add(task_key(successor.task.name))
     if successor is not None and node.grafts:  # there may be another task of its name
@@ -162,7 +163,7 @@ def _add_counting(refs: set[str], plan: Plan, node: Node, iterations: tuple[int,
 
 
 def _add_reads(wanted: _Wanted, plan: Plan, reads: Reads) -> None:
-    for root in {root for root, _ in reads.members} | reads.roots:
+    for root in reads.names:
         node = plan.nodes.get(root)
         if node is not None:
             (wanted.latest if node.loops else wanted.refs).add(root)

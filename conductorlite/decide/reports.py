@@ -91,9 +91,9 @@ def on_poll(changeset: Changeset, event: Event) -> None:
     changeset.remove_message(task)
     # Due at one instant, the timer set first fires first: the task's timeout comes before the response's, as in Conductor.
     if timeout_at is not None and times_out:
-        changeset.set_timer(task, EventKind.TASK_TIMEOUT, timeout_at, default_ms=policy.default_ms("timeout_ms"))
+        changeset.set_timer(task, EventKind.TASK_TIMEOUT, timeout_at, default_ms=policy.defaults.get("timeout_ms", 0))
     if task.response_timeout_at is not None:
-        length = policy.default_ms("response_timeout_ms")
+        length = policy.defaults.get("response_timeout_ms", 0)
         changeset.set_timer(task, EventKind.RESPONSE_TIMEOUT, task.response_timeout_at, default_ms=length)
 
 
@@ -224,7 +224,7 @@ def _sign_of_life(changeset: Changeset, task: Task, **said: Any) -> None:
     task = changeset.put(task, updated_at=changeset.now, response_timeout_at=at, **said)
     if at is not None:
         changeset.set_timer(
-            task, EventKind.RESPONSE_TIMEOUT, at, default_ms=changeset.node(task).policy.default_ms("response_timeout_ms")
+            task, EventKind.RESPONSE_TIMEOUT, at, default_ms=changeset.node(task).policy.defaults.get("response_timeout_ms", 0)
         )
 
 

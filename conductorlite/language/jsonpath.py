@@ -360,6 +360,12 @@ class Reads:
     roots: frozenset[str] = frozenset()
     everything: bool = False
     dynamic: bool = False
+    #: Every root of which anything is read.
+    names: frozenset[str] = attrs.field(init=False, eq=False, repr=False)
+
+    @names.default
+    def _names(self) -> frozenset[str]:
+        return self.roots.union([root for root, _ in self.members])
 
     def union(self, *others: Reads) -> Reads:
         """What this or any of the others reads."""

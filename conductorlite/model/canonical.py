@@ -11,6 +11,7 @@ import hashlib
 import json
 import json.encoder
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import attrs
@@ -29,6 +30,7 @@ __all__ = [
     "Revealed",
     "canonical",
     "digest",
+    "encoded",
     "parse",
     "size_of",
 ]
@@ -58,7 +60,8 @@ def _encoder() -> Callable[[Any], str]:
     return lambda value: "".join(chunks(value, 0))
 
 
-_encode: Final = _encoder()
+#: JSON text of what is JSON for certain: without the checks of `canonical`.
+encoded: Final = _encoder()
 
 
 def canonical(value: Any, *, where: str = "$", bounded: bool = True) -> str:
@@ -71,7 +74,7 @@ def canonical(value: Any, *, where: str = "$", bounded: bool = True) -> str:
     limit = MAX_SIZE if bounded else _UNBOUNDED
     try:
         _check(value, where, limit)
-        text = _encode(value)
+        text = encoded(value)
     except (InvalidInput, MemoryError):
         raise
     except ValueError as error:  # Python refuses integers past 4,300 digits
@@ -158,6 +161,7 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@lru_cache(maxsize=1024)
 def attempt_head(workflow_id: str) -> str:
     """What the ids of all attempts of an execution begin with: eight hex digits, by which a store finds it."""
     return digest(f"workflow\x1f{workflow_id}")[:8]

@@ -11,6 +11,7 @@ Orkes 600/3600/3600 s for response, poll and task timeouts; OSS 3600 s/none/none
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -25,9 +26,6 @@ __all__ = ["LONGEST_DELAY_MS", "TaskPolicy", "derive_id", "jitter", "retry_delay
 LONGEST_DELAY_MS: Final = 2_147_483_647_000
 
 _HOUR: Final = 3_600_000
-
-#: The timeouts that have a default.
-_DEFAULTED: Final = ("timeout_ms", "response_timeout_ms", "poll_timeout_ms")
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -45,13 +43,8 @@ class TaskPolicy:
     response_timeout_ms: int
     poll_timeout_ms: int
     timeout_policy: TimeoutPolicy
-    #: Names of the timeouts above that no definition sets: they count only time in which the store was driven.
-    defaults: frozenset[str] = frozenset()
-
-    def default_ms(self, name: str) -> int:
-        """A timeout by its name here, if it is a default that no definition sets; else 0."""
-        length: int = getattr(self, name) if name in self.defaults else 0
-        return length
+    #: The timeouts above that no definition sets, and their lengths: they count only time in which the store was driven.
+    defaults: Mapping[str, int] = attrs.field(factory=dict, hash=False)
 
 
 def task_policy(task: WorkflowTask, semantics: Semantics, *, operator: bool) -> TaskPolicy:
@@ -80,6 +73,7 @@ def _policy(given: TaskDef, retry_count: int | None, retries: int, semantics: Se
     poll = _given(given.poll_timeout_ms, 0 if operator or not orkes else _HOUR)
     # The default stays what the documents say, also above a shorter timeout: that one comes first unless it only alerts.
     response = 0 if operator else _given(given.response_timeout_ms, 600_000 if orkes else _HOUR)
+    lengths = {"timeout_ms": timeout, "response_timeout_ms": response, "poll_timeout_ms": poll}
     return TaskPolicy(
         retry_count=max(0, _given(retry_count, _given(given.retry_count, retries))),
         retry_logic=given.retry_logic or RetryLogic.FIXED,
@@ -92,7 +86,7 @@ def _policy(given: TaskDef, retry_count: int | None, retries: int, semantics: Se
         response_timeout_ms=response,
         poll_timeout_ms=poll,
         timeout_policy=given.timeout_policy or TimeoutPolicy.TIME_OUT_WF,
-        defaults=frozenset(name for name in _DEFAULTED if getattr(given, name) is None),
+        defaults={name: length for name, length in lengths.items() if getattr(given, name) is None},
     )
 
 

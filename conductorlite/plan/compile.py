@@ -128,6 +128,8 @@ class Node:
 
     ref: str
     task: WorkflowTask
+    #: What workers poll for: the task's name for SIMPLE, else its type, as rows show it.
+    task_type: str
     policy: TaskPolicy
     operator: bool
     template: InputTemplate
@@ -340,6 +342,7 @@ def _node(
     return Node(
         ref=task.task_reference_name,
         task=task,
+        task_type=task.name if task.type == TaskType.SIMPLE else "FORK" if fork else str(task.type),
         policy=task_policy(task, semantics, operator=operator),
         operator=operator,
         limit=NO_LIMIT if operator else task_limit(task),

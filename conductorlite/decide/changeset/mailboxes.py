@@ -6,6 +6,7 @@ A timer of a timeout that no definition sets carries its length, for it counts o
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, Final
 
 from conductorlite.decide.changeset.view import Item, View
@@ -32,6 +33,13 @@ def counted(event: Event) -> Mapping[str, Any] | None:
     return (event.data.value or None) if event.kind in _KINDS else None
 
 
+#: The instants of all timers of a task.
+_dates: Final = attrgetter(*TIMERS)
+
+#: The answers that say no more.
+_REPLIES: Final = {outcome: Reply(outcome=outcome) for outcome in Outcome}
+
+
 class Mailboxes(View):
     """What a turn posts, takes back and answers."""
 
@@ -48,9 +56,20 @@ class Mailboxes(View):
         counts = driven_time(at - default_ms, default_ms, self.workflow.owner) if default_ms > 0 else EMPTY
         self.post(f"{kind}:{task.ref}", kind, at, ref=task.ref, attempt=task.attempt, generation=task.generation, data=counts)
 
-    def post(self, event_id: str, kind: EventKind, at: int, **fields: Any) -> None:
+    def post(
+        self,
+        event_id: str,
+        kind: EventKind,
+        at: int,
+        *,
+        ref: str | None = None,
+        attempt: int = 0,
+        generation: int = 0,
+        data: Payload = EMPTY,
+        held: bool = False,
+    ) -> None:
         """Put an event into the workflow's own inbox, replacing one of the same id."""
-        number = self.next_number()
+        self._sequence += 1
         workflow_id = self.workflow.workflow_id
         self._timers[event_id] = Event(
             workflow_id=workflow_id,
@@ -59,8 +78,12 @@ class Mailboxes(View):
             due_at=at,
             posted_at=self.now,
             sender=workflow_id,
-            sender_seq=number,
-            **fields,
+            sender_seq=self._sequence,
+            ref=ref,
+            attempt=attempt,
+            generation=generation,
+            data=data,
+            held=held,
         )
 
     def post_to(self, workflow_id: str, event_id: str, kind: EventKind, data: Mapping[str, Any], **fields: Any) -> None:
@@ -86,8 +109,8 @@ class Mailboxes(View):
 
     def _drop_timers(self, task: Task) -> dict[str, None]:
         dropped: dict[str, None] = {}
-        for name, kind in TIMERS.items():
-            if getattr(task, name) is not None:
+        for (name, kind), at in zip(TIMERS.items(), _dates(task), strict=True):
+            if at is not None:
                 self.cancel_timer(f"{kind}:{task.ref}")
                 dropped[name] = None
         # A WAIT keeps the instant it waited for: a retry of the execution waits for the same one.
@@ -123,9 +146,8 @@ class Mailboxes(View):
         self._removed[(self.workflow.workflow_id, ref)] = None
 
     def consume(self, event: Event) -> None:
-        """Note that an event was read."""
-        if event.stored:
-            self._consumed.append(event.event_id)
+        """Note that a stored event was read."""
+        self._consumed.append(event.event_id)
 
     def overtaken(self, event: Event) -> list[Event]:
         """The events that its sender has written before it and a clock that was ahead has dated after it.
@@ -149,7 +171,7 @@ class Mailboxes(View):
 
     def replaced(self, event: Event) -> bool:
         """Whether this turn has given an event that it read a new date: a deadline after a sign of life that was read before it."""
-        return event.stored and event.event_id in self._timers
+        return event.event_id in self._timers
 
     def hold(self, event: Event) -> None:
         """Put a due event back until the workflow is resumed."""
@@ -194,4 +216,4 @@ class Mailboxes(View):
 
     def reply(self, event: Event, outcome: Outcome, message: str = "") -> None:
         """Answer an event."""
-        self.replies[event.event_id] = Reply(outcome=outcome, message=message)
+        self.replies[event.event_id] = Reply(outcome=outcome, message=message) if message else _REPLIES[outcome]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from conductorlite.decide.changeset.admissions import Admissions
-from conductorlite.model.canonical import EMPTY, Payload, attempt_head, canonical
+from conductorlite.model.canonical import EMPTY, Payload, attempt_head, encoded
 from conductorlite.model.decisions import Decision, Event, EventKind, Outgoing, Renamed
 from conductorlite.model.errors import InvariantBroken, PayloadTooLarge
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref
 from conductorlite.model.policies import derive_id
-from conductorlite.model.records import changed, freeze, thaw, writable_copy
+from conductorlite.model.records import changed, thaw, writable_copy
 from conductorlite.model.statuses import (
     TASK_TRANSITIONS,
     TASK_VERB_TRANSITIONS,
@@ -29,6 +29,8 @@ PUT_OFF: Final = frozenset({"WAIT", "HUMAN", "SUB_WORKFLOW", "START_WORKFLOW"})
 
 #: What a task becomes that its worker puts back: its output so far is recorded.
 _OFFERED_AGAIN: Final = frozenset({TaskStatus.SCHEDULED, TaskStatus.PENDING})
+
+_NOTHING: Final = Outgoing()
 
 
 class Changeset(Admissions):
@@ -52,23 +54,44 @@ class Changeset(Admissions):
         self.change(status=status)
         self.journal(HistoryKind.WORKFLOW, status, reason=reason, payload=payload)
 
-    def journal(self, kind: HistoryKind, status: str, **fields: Any) -> None:
+    def journal(
+        self,
+        kind: HistoryKind,
+        status: str,
+        *,
+        ref: str | None = None,
+        attempt: int | None = None,
+        number: int | None = None,
+        reason: str | None = None,
+        payload: Payload | None = None,
+    ) -> None:
         """Add a line to the journal."""
-        n = self.workflow.history_seq + len(self._history) + 1
         cause = self._cause
         if self.clock != self.now and ("kind" in cause or not self._history):
             cause["clock"] = self.clock
-        if cause:
-            fields["cause"] = canonical(cause)
-            self._cause = {}
-        self._history.append(HistoryEvent(n=n, at=self.now, kind=kind, status=status, **fields))
+        self._cause = {}
+        self._history_seq += 1
+        self._history.append(
+            HistoryEvent(
+                n=self._history_seq,
+                at=self.now,
+                kind=kind,
+                status=status,
+                ref=ref,
+                attempt=attempt,
+                number=number,
+                reason=reason,
+                payload=payload,
+                cause=encoded(cause) if cause else None,
+            )
+        )
 
     def caused_by(self, cause: dict[str, Any] | None) -> None:
         """Have the next line of the journal record what led to it; what the turn does by itself has no cause."""
-        used = self._cause.get("used")
+        before = self._cause
         self._cause = {} if cause is None else cause
-        if used is not None:
-            self._cause["used"] = used
+        if "used" in before:
+            self._cause["used"] = before["used"]
 
     def create(
         self,
@@ -88,7 +111,7 @@ class Changeset(Admissions):
         problem = self.refusal("task_input", input)
         if problem is not None:
             raise PayloadTooLarge(problem)
-        problem = self.refusal("task_output", fields.get("output"))
+        problem = self.refusal("task_output", fields["output"]) if "output" in fields else None
         if problem is not None:
             status = TaskStatus.FAILED_WITH_TERMINAL_ERROR
             fields |= {"output": EMPTY, "reason": problem}
@@ -102,12 +125,14 @@ class Changeset(Admissions):
             fields["retried_task_id"] = previous.task_id
             fields["succeeded_before"] = previous.executed or previous.succeeded_before
             self.put(previous, retried=True)
+        else:
+            fields.setdefault("first_scheduled_at", self.now)
         task = Task(
             workflow_id=self.workflow.workflow_id,
             ref=ref,
             base_ref=node.ref,
             task_id=self.task_id(ref, attempt),
-            task_type=_task_type(node),
+            task_type=node.task_type,
             name=node.task.name,
             status=status,
             iterations=iterations,
@@ -118,12 +143,11 @@ class Changeset(Admissions):
             input=self.keep(input),
             scheduled_at=self.now,
             updated_at=self.now,
-            **{"first_scheduled_at": self.now, **fields},
+            **fields,
         )
-        self._inserted.add((ref, attempt))
+        self._inserted[ref, attempt] = self._last[ref] = thaw(task)
         self._newest[node.ref] = ref
-        self._rows[ref, attempt] = self._last[ref] = thaw(task)
-        self._settle(task, None)
+        self._settle(task, None, None, False)
         return task
 
     def _begin(self, task: Task, status: TaskStatus, input: Payload, fields: dict[str, Any]) -> Task:
@@ -150,7 +174,7 @@ class Changeset(Admissions):
     def next_place(self, ref: str) -> int:
         """The next place in the order of scheduling, given to `ref`."""
         self._task_seq += 1
-        self.change(last_ref=ref)
+        self._row.last_ref = ref
         return self._task_seq
 
     def put(self, task: Task, *, verb: bool = False, because: str | None = None, **fields: Any) -> Task:
@@ -158,46 +182,50 @@ class Changeset(Admissions):
 
         `because` is recorded for a change after which the attempt is open still, and kept in no row.
         """
-        row = self._rows.get((task.ref, task.attempt))
+        place = task.ref, task.attempt
+        row = self._updated.get(place) or self._inserted.get(place)
         if row is None:
             row = self.known(task.ref)
             if row.attempt != task.attempt:
                 raise InvariantBroken(f"task {task.ref!r}: attempt {task.attempt} is not the last one")
-            row = self._rows[row.ref, row.attempt] = self._last[row.ref] = writable_copy(row)
-        before = row.status, row.input, row.live
+            row = self._updated[place] = self._last[row.ref] = writable_copy(row)
+        status, given, was_live = row.status, row.input, row.live
         for name, value in fields.items():
             setattr(row, name, value)
-        self._settle(row, before, verb=verb, because=because)
+        self._settle(row, status, given, was_live, verb=verb, because=because)
         return row
 
     def _settle(
-        self, task: Task, before: tuple[TaskStatus, Payload, bool] | None, *, verb: bool = False, because: str | None = None
+        self,
+        task: Task,
+        before: TaskStatus | None,
+        given: Payload | None,
+        was_live: bool,
+        *,
+        verb: bool = False,
+        because: str | None = None,
     ) -> None:
-        """Journal a change of status, and count; `before` are the status, the input and whether it was live."""
-        status, given, was_live = before or (None, None, False)
-        if status is not task.status:
-            self._check(status, task, verb)
-            payload = task.output if task.status.terminal else task.input if task.input != given else None
-            if status is not None and task.status in _OFFERED_AGAIN and task.output != EMPTY:
-                payload = task.output
+        """Journal a change of status, and count; `before` is the status (None: no row), `given` the input it had."""
+        status = task.status
+        if before is not status:
+            by_verb = TASK_VERB_TRANSITIONS.get(before) if verb and before is not None else None
+            if status not in TASK_TRANSITIONS[before] and status not in (by_verb or ()):
+                raise InvariantBroken(f"task {task.ref!r} attempt {task.attempt}: {before} may not become {status}")
+            if status.terminal or (before is not None and status in _OFFERED_AGAIN and task.output != EMPTY):
+                payload: Payload | None = task.output
+            else:
+                payload = task.input if task.input is not given and task.input != given else None
             self.journal(
                 HistoryKind.TASK,
-                task.status,
+                status,
                 ref=task.ref,
                 attempt=task.attempt,
-                reason=task.reason if task.status.terminal else because,
+                reason=task.reason if status.terminal else because,
                 payload=payload,
             )
         change = task.live - was_live
         if change and self.counting:
             self._count(task, change)
-
-    def _check(self, before: TaskStatus | None, task: Task, verb: bool) -> None:
-        allowed = TASK_TRANSITIONS[before]
-        if verb and before is not None:
-            allowed = allowed | TASK_VERB_TRANSITIONS.get(before, frozenset())
-        if task.status not in allowed:
-            raise InvariantBroken(f"task {task.ref!r} attempt {task.attempt}: {before} may not become {task.status}")
 
     def _count(self, task: Task, change: int) -> None:
         owner = self.owner(task)
@@ -220,9 +248,9 @@ class Changeset(Admissions):
             self._last.pop(task.ref, None)
             if self._newest.get(task.base_ref) == task.ref:
                 del self._newest[task.base_ref]
-        for key in [key for key in self._rows if key[0] in gone]:
-            del self._rows[key]
-            self._inserted.discard(key)
+        for rows in (self._inserted, self._updated):
+            for key in [key for key in rows if key[0] in gone]:
+                del rows[key]
 
     def take_back(self, tasks: list[Task]) -> None:
         """Delete tasks that are to be run again, whatever they are at: what is open is canceled first."""
@@ -318,10 +346,9 @@ class Changeset(Admissions):
         self._task_seq = task.seq - 1
         self._last.pop(task.ref, None)
         self._newest.pop(task.base_ref, None)
-        if (task.ref, task.attempt) not in self._inserted:
+        if self._inserted.pop((task.ref, task.attempt), None) is None:
             self._dropped[task.ref] = None
-        self._inserted.discard((task.ref, task.attempt))
-        self._rows.pop((task.ref, task.attempt), None)
+        self._updated.pop((task.ref, task.attempt), None)
 
     def started_id(self, task: Task) -> str:
         """Id of the execution that an attempt of START_WORKFLOW starts."""
@@ -384,40 +411,46 @@ class Changeset(Admissions):
 
     def decision(self) -> Decision:
         """Everything the turn changes, grouped by where it goes."""
-        inserted = [freeze(row) for key, row in self._rows.items() if key in self._inserted]
-        updated = [freeze(row) for key, row in self._rows.items() if key not in self._inserted]
-        self.change(
-            updated_at=self.now,
-            open=self.open,
-            task_seq=self._task_seq,
-            sequence=self._sequence,
-            history_seq=self.workflow.history_seq + len(self._history),
-            broken_turns=0,
-            parked=None,
-        )
-        workflow = freeze(self.workflow)
-        own = [event for event in self._alarms.values() if event.workflow_id == workflow.workflow_id]
-        others = [event for event in self._alarms.values() if event.workflow_id != workflow.workflow_id]
+        for rows in (self._inserted, self._updated):
+            for task in rows.values():
+                task.__class__ = Task
+        workflow = self.workflow
+        self._row.updated_at = self.now
+        self._row.open = self.open
+        self._row.task_seq = self._task_seq
+        self._row.sequence = self._sequence
+        self._row.history_seq = self._history_seq
+        self._row.broken_turns = 0
+        self._row.parked = None
+        self._row.__class__ = Workflow
+        own: list[Event] = []
+        for event in self._alarms.values():
+            (own if event.workflow_id == workflow.workflow_id else self._posted).append(event)
         return Decision(
             workflow=workflow,
             created=self._created,
-            inserted=tuple(inserted),
-            updated=tuple(updated),
+            inserted=tuple(self._inserted.values()),
+            updated=tuple(self._updated.values()),
             dropped=tuple(self._dropped),
             renamed=tuple(self._renamed),
             texts=tuple(self._texts.values()),
             definitions=self._definitions,
             history=tuple(self._history),
             consumed=tuple(self._consumed),
-            cancelled=tuple(event_id for event_id in self._cancelled if event_id not in self._timers),
+            cancelled=tuple([event_id for event_id in self._cancelled if event_id not in self._timers]),
             timers=(*self._timers.values(), *own),
             release_held=self._release_held,
             released_at=self.clock,
-            outgoing=Outgoing(removed=tuple(self._removed), put=tuple(self._put.values()), posted=(*self._posted, *others)),
+            outgoing=self._outgoing(),
             more=self.more,
             replies=self.replies,
-            limits=self.limit_changes(),
+            limits=self.limit_changes() if self._limits or self._members else (),
         )
+
+    def _outgoing(self) -> Outgoing:
+        if not (self._removed or self._put or self._posted):
+            return _NOTHING
+        return Outgoing(removed=tuple(self._removed), put=tuple(self._put.values()), posted=tuple(self._posted))
 
 
 def attempt_id(workflow: Workflow, ref: str, attempt: int, generation: int) -> str:
@@ -427,10 +460,3 @@ def attempt_id(workflow: Workflow, ref: str, attempt: int, generation: int) -> s
 
 def _is_attempt(task: Task, event: Event) -> bool:
     return (task.attempt, task.generation) == (event.attempt, event.generation)
-
-
-def _task_type(node: Node) -> str:
-    kind = node.task.type
-    if kind == "SIMPLE":
-        return node.task.name
-    return "FORK" if kind in ("FORK_JOIN", "FORK_JOIN_DYNAMIC") else str(kind)

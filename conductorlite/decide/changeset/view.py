@@ -12,7 +12,7 @@ from conductorlite.decide.changeset.barriers import Barriers, PayloadField
 from conductorlite.decide.changeset.reader import Reader
 from conductorlite.language.processes import ScriptCut, ScriptTimedOut
 from conductorlite.language.values import Json
-from conductorlite.model.canonical import Payload, canonical, parse
+from conductorlite.model.canonical import INLINE_LIMIT, Payload, encoded, parse
 from conductorlite.model.decisions import Embedding, Event, Message, Renamed, Reply
 from conductorlite.model.errors import InvalidInput, InvariantBroken, PayloadLost
 from conductorlite.model.executions import HistoryEvent, Task, Workflow, printed_ref
@@ -70,6 +70,7 @@ class View:
         self.bounds = bounds
         #: The row as this turn sees it: written by `change` alone.
         self.workflow: Workflow = writable_copy(reader.workflow)
+        self._row: Any = self.workflow
         #: What rows are stamped with: never before the workflow's last change, even if the clock was set back.
         self.now = max(now, self.workflow.updated_at)
         #: The raw clock, by which events and messages come due.
@@ -84,14 +85,16 @@ class View:
         self._created = self.workflow.history_seq == 0
         self._task_seq = self.workflow.task_seq
         self._sequence = self.workflow.sequence
-        #: The attempts that the turn has changed or made: writable, until it is decided.
-        self._rows: dict[tuple[str, int], Task] = {}
+        #: Lines of the journal so far.
+        self._history_seq = self.workflow.history_seq
+        #: The attempts that the turn has made, and that it has changed: they are written until it is decided.
+        self._inserted: dict[tuple[str, int], Task] = {}
+        self._updated: dict[tuple[str, int], Task] = {}
         self._last: dict[str, Task] = {}
         self._dropped: dict[str, None] = {}
         self._renamed: list[Renamed] = []
         self._newest: dict[str, str] = {}
         self._ids: dict[tuple[str, int, int], str] = {}
-        self._inserted: set[tuple[str, int]] = set()
         self._texts: dict[str, Payload] = {}
         self._definitions: dict[str, str] = {}
         self._history: list[HistoryEvent] = []
@@ -114,7 +117,7 @@ class View:
 
     def known(self, ref: str) -> Task:
         """The last attempt at a printed reference that must exist; raises InvariantBroken."""
-        task = self.task(ref)
+        task = self._last.get(ref) or self.task(ref)
         if task is None:
             raise InvariantBroken(f"workflow {self.workflow.workflow_id}: task {ref!r} does not exist")
         return task
@@ -230,7 +233,7 @@ class View:
 
     def node(self, task: Task) -> Node:
         """The node a row was made from."""
-        return self.plan_of(task.grafts).nodes[task.base_ref]
+        return self.plan_of(task.grafts).nodes[task.base_ref] if task.grafts else self.plan.nodes[task.base_ref]
 
     def placed(self, task: Task) -> Node | None:
         """The node a row was made from; None when the execution has moved to a definition without it."""
@@ -272,7 +275,7 @@ class View:
             self._cause[name] = entries
             return
         last = self._history[-1]
-        self._history[-1] = changed(last, cause=canonical({**parse(last.cause or "{}"), name: entries}))
+        self._history[-1] = changed(last, cause=encoded({**parse(last.cause or "{}"), name: entries}))
 
     def evaluated(self, seed: str, values: Mapping[str, Json], ask: Callable[[], Json]) -> Json:
         """What a script answers that is seeded with `seed`. That a bound ended it is recorded in the journal, and is so again when
@@ -300,9 +303,11 @@ class View:
 
     def joins_of(self, task: Task) -> list[str]:
         """Printed references of the JOINs that count the task."""
+        joins = self.node(task).joins
+        if not joins or not task.iterations:
+            return list(joins)
         nodes = self.plan_of(task.grafts).nodes
-        joins = (nodes[join] for join in nodes[task.base_ref].joins)
-        return [printed_ref(join.ref, task.iterations[: len(join.loops)]) for join in joins]
+        return [printed_ref(join, task.iterations[: len(nodes[join].loops)]) for join in joins]
 
     def follow(self, task: Task, ref: str, iterations: tuple[int, ...]) -> None:
         """Put the scheduling of a node on the work list; `ref` is as the plan of `task` knows it."""
@@ -325,7 +330,7 @@ class View:
 
     def keep(self, payload: Payload) -> Payload:
         """Note a payload that a row of this turn refers to, so that a large one is stored."""
-        if payload.text is not None and payload.large:
+        if payload.text is not None and len(payload.text) > INLINE_LIMIT:
             self._texts[payload.digest] = payload
         return payload
 

@@ -58,7 +58,10 @@ def domain_of(changeset: Changeset, task_type: str, kind: str, previous: Task | 
     kept = None if previous is None else previous.domain
     if kind in _WITHOUT:
         return None
-    wanted = changeset.value(changeset.workflow.task_to_domain)
+    given = changeset.workflow.task_to_domain
+    if given.text == "{}":
+        return kept
+    wanted = changeset.value(given)
     entry = wanted.get(task_type, wanted.get(_ALL))
     return kept if entry is None else _active(changeset, task_type, entry)
 
@@ -81,7 +84,8 @@ def schedule_worker(
 ) -> None:
     """Schedule an attempt, `delay_ms` from now (None: after the node's startDelay)."""
     ref = printed_ref(node.ref, iterations)
-    task_id = changeset.task_id(ref, 0 if previous is None else previous.attempt + 1)
+    attempt = 0 if previous is None else previous.attempt + 1
+    task_id = changeset.task_id(ref, attempt)
     values = rendered(changeset, node, iterations, task_id)
     if previous is not None:
         values = {**changeset.value(previous.input), **values}
@@ -97,11 +101,12 @@ def schedule_worker(
         )
         return
     delay = node.task.start_delay_ms if delay_ms is None else delay_ms
-    kind = node.task.type
-    attempt = 0 if previous is None else previous.attempt + 1
-    domain = domain_of(changeset, node.task.name if kind == TaskType.SIMPLE else kind, kind, previous)
-    lane = queue_name(node.task.name if kind == TaskType.SIMPLE else kind, domain, changeset.workflow.owner)
-    status, limit_key = _slot(changeset, node, task_id, ref, attempt, delay, lane)
+    due_at = changeset.after(delay)
+    domain = domain_of(changeset, node.task_type, node.task.type, previous)
+    status, limit_key = TaskStatus.SCHEDULED, None
+    if node.limit:
+        lane = queue_name(node.task_type, domain, changeset.workflow.owner)
+        status, limit_key = _slot(changeset, node, task_id, ref, attempt, delay, lane)
     task = changeset.create(
         node,
         iterations,
@@ -110,8 +115,9 @@ def schedule_worker(
         limit_key=limit_key,
         input=changeset.payload(values),
         start_delay_ms=delay,
-        due_at=changeset.after(delay),
+        due_at=due_at,
         domain=domain,
+        poll_timeout_at=_poll_timeout_at(changeset, node, due_at) if status is TaskStatus.SCHEDULED else None,
         total_timeout_at=total_timeout_at(changeset, node, previous),
     )
     if task.total_timeout_at is not None:
@@ -190,9 +196,11 @@ def ask_again(changeset: Changeset, node: Node, task: Task, *, reason: str | Non
 
 def ask_when_resumed(changeset: Changeset, task: Task | None) -> None:
     """Have a task, or (None) the execution itself, ask for its slot when the execution is resumed."""
-    about = {} if task is None else {"ref": task.ref, "attempt": task.attempt, "generation": task.generation}
-    event_id = f"{EventKind.ADMISSION}:{task.ref}" if task is not None else str(EventKind.ADMISSION)
-    changeset.post(event_id, EventKind.ADMISSION, changeset.clock, held=True, **about)
+    kind, at = EventKind.ADMISSION, changeset.clock
+    if task is None:
+        changeset.post(kind, kind, at, held=True)
+    else:
+        changeset.post(f"{kind}:{task.ref}", kind, at, held=True, ref=task.ref, attempt=task.attempt, generation=task.generation)
 
 
 def admitted(changeset: Changeset, ref: str) -> None:
@@ -232,12 +240,18 @@ def start_deadlines(changeset: Changeset, node: Node, task: Task, previous: Task
     return task
 
 
+def _poll_timeout_at(changeset: Changeset, node: Node, due_at: int) -> int | None:
+    span = node.policy.poll_timeout_ms
+    return max(due_at, changeset.clock) + span if span > 0 else None
+
+
 def offer(changeset: Changeset, node: Node, task: Task) -> Task:
     """Put a SCHEDULED task into its queue at `due_at` and start its poll timeout there, or now if that is past."""
-    if node.policy.poll_timeout_ms > 0:
-        at = max(task.due_at, changeset.clock) + node.policy.poll_timeout_ms
+    at = _poll_timeout_at(changeset, node, task.due_at)
+    if at is not None and at != task.poll_timeout_at:
         task = changeset.put(task, poll_timeout_at=at)
-        changeset.set_timer(task, EventKind.POLL_TIMEOUT, at, default_ms=node.policy.default_ms("poll_timeout_ms"))
+    if at is not None:
+        changeset.set_timer(task, EventKind.POLL_TIMEOUT, at, default_ms=node.policy.defaults.get("poll_timeout_ms", 0))
     if node.limit.rate and task.limit_key is not None:
         changeset.set_timer(task, EventKind.OFFER_ENDS, changeset.clock + OFFER_MS)
     changeset.offer(task)
