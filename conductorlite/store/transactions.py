@@ -129,7 +129,7 @@ class ReadingTransaction(Protocol):
         """The next events of an owner (None: of all) that are not held, in order of `due_at`, workflow and inbox."""
 
     def workflow_ids(self, status: WorkflowStatus | None, after: str, limit: int) -> Sequence[str]:
-        """A page of workflow ids in ascending order, greater than `after`, of one status or all."""
+        """A page of workflow ids in ascending order, greater than `after`, of one status, which may look at all of them, or all."""
 
     def executions(self, wanted: ExecutionFilter, after: tuple[int, str] | None, limit: int) -> Sequence[Workflow]:
         """A page of executions, newest first: descending (created_at, workflow_id), less than `after` if that is given."""

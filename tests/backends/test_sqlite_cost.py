@@ -207,7 +207,7 @@ def every_operation(backend: SQLiteBackend) -> dict[str, int]:
             "key holder": lambda: tx.key_holder("order", "k"),
             "record a poll": lambda: tx.record_polls([PollData(queue_name="charge", last_poll_time=1)]),
             "polls": lambda: tx.poll_data("charge"),
-            "ids": lambda: tx.workflow_ids(WorkflowStatus.COMPLETED, "", 5),
+            "ids": lambda: tx.workflow_ids(None, "", 5),
             "park": lambda: tx.park("w", 3, "why"),
             "release": lambda: tx.release("w", 4),
             "remove": lambda: tx.remove("w"),

@@ -135,12 +135,14 @@ def _clone(connection: sqlite3.Connection, table: str, original: str, count: int
     columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
     task_id = "copy || task_id" if table == "messages" else "CAST(copy || task_id AS BLOB)"
     unique = {"workflow_id": "'x' || copy || :original", "task_id": task_id, "execution": "execution + 1000000 * copy"}
+    unique |= {"place": "place + ((1000000 * copy) << 28)"}
     values = ", ".join(unique.get(column, column) for column in columns)
-    key = "execution = (SELECT execution FROM workflows WHERE workflow_id = :original)"
+    number = "(SELECT execution FROM workflows WHERE workflow_id = :original)"
+    keys = {"workflow_id": "workflow_id = :original", "execution": f"execution = {number}", "place": f"place >> 28 = {number}"}
+    key = next(keys[column] for column in ("execution", "place", "workflow_id") if column in columns)
     connection.execute(
         "WITH RECURSIVE copies (copy) AS (SELECT 1 UNION ALL SELECT copy + 1 FROM copies WHERE copy < :count)"
-        f" INSERT INTO {table} SELECT {values} FROM {table}, copies WHERE"
-        f" {key if 'execution' in columns else 'workflow_id = :original'}",
+        f" INSERT INTO {table} SELECT {values} FROM {table}, copies WHERE {key}",
         {"original": original, "count": count - 1},
     )
 

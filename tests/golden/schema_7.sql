@@ -57,89 +57,87 @@ CREATE TABLE external_payloads (
 CREATE TABLE feeds (
     n INTEGER PRIMARY KEY, reader TEXT NOT NULL, position INTEGER NOT NULL, complete INTEGER NOT NULL
 ) STRICT;
-CREATE TABLE history (
-    execution INTEGER NOT NULL, n INTEGER NOT NULL, at INTEGER NOT NULL, lines TEXT NOT NULL, PRIMARY KEY (execution, n)
-) STRICT, WITHOUT ROWID;
-INSERT INTO "history" VALUES(1,1,1900000000000,'WORKFLOW RUNNING{"x":14}{"kind":"START","definition":"c0d04161fdd41c50524ecdaaa3d8e18809503a0daa0e94b27d2e816e4f825be7"}Sa0{"x":14}');
-INSERT INTO "history" VALUES(1,3,1900000010000,'TASK TIMED_OUTa0Task poll timed out after 10 seconds. Poll timeout configured as 10 seconds. Timeout policy configured to TIME_OUT_WF{}WORKFLOW TIMED_OUTTask poll timed out after 10 seconds. Poll timeout configured as 10 seconds. Timeout policy configured to TIME_OUT_WF{}');
-INSERT INTO "history" VALUES(2,1,1900000000000,'WORKFLOW RUNNING{}{"kind":"START","definition":"2d1045615ecee0d67b3d48489b8e6b51f0fa8216e972fc87cfc7916f5201e79f"}Ih0{}');
-INSERT INTO "history" VALUES(2,3,1900000020000,'TASK CANCELEDh0{}WORKFLOW TIMED_OUTWorkflow timed out after 20 seconds. Timeout configured as 20 seconds. Timeout policy configured to TIME_OUT_WF{}');
-INSERT INTO "history" VALUES(3,1,1900000021000,'WORKFLOW RUNNING#8dee9a45bd77e2c8cd42ad79c4136d20518a99f06aeb97e1c9a358f5a77d889a{"kind":"START","definition":"280ece8d50fd6e8069a4a1f080640e3b8594645d237b8d9ffc28653d50db3971"}Sa0#8dee9a45bd77e2c8cd42ad79c4136d20518a99f06aeb97e1c9a358f5a77d889a');
-INSERT INTO "history" VALUES(3,3,1900000021000,'Ia0{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(4,1,1900000021000,'WORKFLOW RUNNING{"x":1}{"kind":"START","definition":"5420e6f5a735a2c927047e006bc04536bacd9b40cc81f293ed15f681e48844ac"}Sa0{"x":1}');
-INSERT INTO "history" VALUES(5,1,1900000021000,'WORKFLOW RUNNING{"x":1}{"kind":"START","definition":"135f80005d7cf1dc1e38bf93748085efaef322c783e3f21176f8aa68b4ef3a79"}Sa0{"x":1}');
-INSERT INTO "history" VALUES(5,3,1900000021000,'Ia0{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(5,4,1900000021000,'TASK FAILEDa0503{}{"kind":"REPORT","worker":"golden"}Sa1{"x":1}');
-INSERT INTO "history" VALUES(6,1,1900000021000,'WORKFLOW RUNNING{}{"kind":"START","definition":"96ffaf084768fd01b23b407793089b659c4cba45f527004ce9d71e9bad1a224f"}Scall0{"http_request":{"uri":"http://nowhere.example/","method":"GET"},"asyncComplete":false}');
-INSERT INTO "history" VALUES(7,1,1900000021000,'WORKFLOW RUNNING{"x":2}{"kind":"START","definition":"a7eeea45d7c538a2d68000e2f2e6f11f1e242ebd7cc65c91a947d38a71f4c50d"}Sa0{"x":2}');
-INSERT INTO "history" VALUES(7,3,1900000021000,'Ia0{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(7,4,1900000021000,'Ca0{"by":"a","got":{"x":2}}{"kind":"REPORT","worker":"golden"}Sasked0{}');
-INSERT INTO "history" VALUES(7,6,1900000021000,'Iasked0{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(7,7,1900000021000,'Sasked0{"kind":"REPORT","worker":"golden","callback":3600000}');
-INSERT INTO "history" VALUES(8,1,1900000021000,'WORKFLOW RUNNING{"x":3}{"kind":"START","definition":"cb44193d5861a875d877b029fa62dbcc70d680f66f3ed2eafae230935311e3cf"}Sa0{"x":3}');
-INSERT INTO "history" VALUES(8,3,1900000021000,'Ia0{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(8,4,1900000021000,'WORKFLOW PAUSED{"kind":"PAUSE"}');
-INSERT INTO "history" VALUES(8,5,1900000021000,'Ca0{"by":"a","got":{"x":3}}{"kind":"REPORT","worker":"golden"}');
-INSERT INTO "history" VALUES(9,1,1900000021000,'WORKFLOW RUNNING{"x":4}{"kind":"START","definition":"30919a428b5bf03a3162d63fa6252a9f20535934def32691316e1cf77ec24c67"}Sa0{"x":4}');
-INSERT INTO "history" VALUES(9,3,1900000021000,'Ia0{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(10,1,1900000021000,'WORKFLOW RUNNING{"x":5}{"kind":"START","definition":"5d830d85616f6aacd3911f455b19fd3678d86518774546b8e1736d6fa7755ddc"}Cfork0{}Ijoin0{"joinOn":["left","wait","right"]}Sleft0{"x":5}Iwait0{"duration":"30 minutes"}Sright0{"x":5}');
-INSERT INTO "history" VALUES(10,7,1900000021000,'Ileft0{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(10,8,1900000021000,'Cleft0{"by":"left","got":{"x":5}}{"kind":"REPORT","worker":"golden"}');
-INSERT INTO "history" VALUES(11,1,1900000021000,'WORKFLOW RUNNING{"x":6,"case":"x"}{"kind":"START","definition":"2285c4a7b0bfa687e9185f5ab2daa3ce41f6371c9d7ab7f63d9cf5b6a52f3056"}Cway0{"evaluationResult":["x"],"selectedCase":"x"}Sone0{"x":6}');
-INSERT INTO "history" VALUES(11,4,1900000021000,'Ione0{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(11,5,1900000021000,'Cone0{"by":"one","got":{"x":6}}{"kind":"REPORT","worker":"golden"}Ieither0{"joinOn":["one"],"defaultExclusiveJoinTask":[]}Ceither0{"by":"one","got":{"x":6}}Cold0{"caseOutput":["x"]}Stwo0{}');
-INSERT INTO "history" VALUES(12,1,1900000021000,'WORKFLOW RUNNING{}{"kind":"START","definition":"1ccc0f9f2cbfe173ee83c0c8437eaa07f6065a0d90407465891c21bd7a5c86e9"}Iloop0{"keepLastN":2}ROUND IN_PROGRESSloop01Sturn__10{"x":1}');
-INSERT INTO "history" VALUES(12,5,1900000021000,'Iturn__10{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(12,6,1900000021000,'Cturn__10{"by":"turn__1","got":{"x":1}}{"kind":"REPORT","worker":"golden"}Ccount__10{}ROUND IN_PROGRESSloop02Sturn__20{"x":2}');
-INSERT INTO "history" VALUES(12,10,1900000021000,'Iturn__20{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(13,1,1900000021000,'WORKFLOW RUNNING{"branches":[{"name":"work_spread","taskReferenceName":"p","type":"SIMPLE","inputParameters":{"x":"${workflow.input.x}"},"taskDefinition":{"name":"work_spread","retryCount":2,"retryDelaySeconds":300,"pollTimeoutSeconds":7200,"timeoutSeconds":7200,"responseTimeoutSeconds":900,"totalTimeoutSeconds":14400}},{"name":"work_spread","taskReferenceName":"q","type":"SIMPLE","inputParameters":{"x":"${workflow.input.x}"},"taskDefinition":{"name":"work_spread","retryCount":2,"retryDelaySeconds":300,"pollTimeoutSeconds":7200,"timeoutSeconds":7200,"responseTimeoutSeconds":900,"totalTimeoutSeconds":14400}},{"name":"r","taskReferenceName":"r","type":"NOOP"}]}{"kind":"START","definition":"3689f758273b34c013fb2201e64efb8a17dae22cedb24e96710cc9a26a29b4d4","used":["407e7a39aa7aa72a49ecad3a41fe02b3971814134e168cf97596858915a5a6af"]}Cspread0{}Igather0{"joinOn":["p","q","r"]}Sp0{"x":null}Sq0{"x":null}Cr0{}');
-INSERT INTO "history" VALUES(13,7,1900000021000,'Ip0{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(13,8,1900000021000,'Cp0{"by":"p","got":{"x":null}}{"kind":"REPORT","worker":"golden"}');
-INSERT INTO "history" VALUES(13,9,1900000021000,'Iq0{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(14,1,1900000021000,'WORKFLOW RUNNING{}{"kind":"START","definition":"bde5f9d31d035d9c81ed48c0637b01b3b162359a3040a38d6b104ca53fe02766"}Ichild0{"subWorkflowName":"inner","subWorkflowVersion":1,"subWorkflowTaskToDomain":{},"priority":0,"workflowInput":{},"conductorlite:definitionHash":"61d0a9956fb62b887c91d477e59362245ff3a92e7fcddf35828a4c8ca03b0bc6"}');
-INSERT INTO "history" VALUES(15,1,1900000021000,'WORKFLOW RUNNING{}{"kind":"START","from":"family","id":"START","definition":"61d0a9956fb62b887c91d477e59362245ff3a92e7fcddf35828a4c8ca03b0bc6"}Sc10{"x":null}');
-INSERT INTO "history" VALUES(15,3,1900000021000,'Ic10{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(15,4,1900000021000,'Cc10{"by":"c1","got":{"x":null}}{"kind":"REPORT","worker":"golden"}Igate0{}');
-INSERT INTO "history" VALUES(16,1,1900000021000,'WORKFLOW RUNNING{}{"kind":"START","definition":"21a9e2f18ca97a1b7915ceada00b9276210c767bb01650061044419deef73f05"}Cinline0{"result":2}Clambda0{"result":2}Cjq0{"result":3,"resultList":[3]}Igate0{}');
-INSERT INTO "history" VALUES(17,1,1900000021000,'WORKFLOW RUNNING{"x":7}{"kind":"START","definition":"f44357b617ae05e51bf2dd8f8dd04120cb31e397b4646c859338796f95b54838"}Sbook0{"x":7}');
-INSERT INTO "history" VALUES(17,3,1900000021000,'Ibook0{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(17,4,1900000021000,'Cbook0{"by":"book","got":{"x":7}}{"kind":"REPORT","worker":"golden"}Spay0{"x":7}');
-INSERT INTO "history" VALUES(17,6,1900000021000,'Ipay0{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(17,7,1900000021000,'Cpay0{"by":"pay","got":{"x":7}}{"kind":"REPORT","worker":"golden"}Cstop0{}COMPENSATION FAILEDno stockCOMPENSATION COMPENSATINGpay0by ''refund''Crefund0{}COMPENSATION COMPENSATINGbook0by ''unbook''Sunbook0{"x":"book"}');
-INSERT INTO "history" VALUES(17,14,1900000021000,'Iunbook0{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(18,1,1900000021000,'WORKFLOW RUNNING{"x":8}{"kind":"START","definition":"12e5bde3d11fd60a30bacbec300a5fd14992680d9b6a823ca556d0167ef086a7"}Sa0{"x":8}');
-INSERT INTO "history" VALUES(18,3,1900000021000,'MIGRATED MIGRATED{"from":{"version":1,"definitionHash":"12e5bde3d11fd60a30bacbec300a5fd14992680d9b6a823ca556d0167ef086a7"},"to":{"version":2,"definitionHash":"ec6848b67727aaaa64472e07c306010782b00590f8622d409502b5bb13178de8"},"renamed":{}}{"kind":"MIGRATE"}');
-INSERT INTO "history" VALUES(19,1,1900000021000,'WORKFLOW RUNNING{"x":9}{"kind":"START","definition":"7f2cf4efdc7d640d08b34a9cd7101aef15cdc476e9c457838447822816ba00ba"}Sa0{"x":9}');
-INSERT INTO "history" VALUES(19,3,1900000021000,'Ia0{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(19,4,1900000021000,'Ca0{"by":"a","got":{"x":9}}{"kind":"REPORT","worker":"golden"}Sb0{"x":9}');
-INSERT INTO "history" VALUES(19,6,1900000021000,'Ib0{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(19,7,1900000021000,'Cb0{"by":"b","got":{"x":9}}{"kind":"REPORT","worker":"golden"}Sc0{}');
-INSERT INTO "history" VALUES(19,9,1900000021000,'TASK CANCELEDc0{}{"kind":"RERUN"}VERB RERUNb{"dropped":["b","c"]}Sb0{"x":9}');
-INSERT INTO "history" VALUES(20,1,1900000021000,'WORKFLOW RUNNING{"x":10}{"kind":"START","definition":"fb4bf5bddea9b2a1268c297e28c8907aacef2617af6742a679235b4cb047b4d8"}Sa0{"x":10}');
-INSERT INTO "history" VALUES(20,3,1900000021000,'VERB SKIPs{"ref":"s","input":{},"output":{"skipped":true}}{"kind":"SKIP"}TASK SKIPPEDs0{"skipped":true}');
-INSERT INTO "history" VALUES(20,5,1900000021000,'VERB VARIABLES{"by":"hand"}{"kind":"VARIABLES"}');
-INSERT INTO "history" VALUES(21,1,1900000021000,'WORKFLOW RUNNING#8dee9a45bd77e2c8cd42ad79c4136d20518a99f06aeb97e1c9a358f5a77d889a{"kind":"START","definition":"a2520416e51da85e3ee98c0006a715a546a9d35cc784c04c4b5c2635a81c6a63"}Sa0#8dee9a45bd77e2c8cd42ad79c4136d20518a99f06aeb97e1c9a358f5a77d889a');
-INSERT INTO "history" VALUES(21,3,1900000021000,'Ia0{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(21,4,1900000021000,'Ca0#3809b14cc473470b11150d2bdf0190f7b50b20c8e82bfacac422b83edeff0c78{"kind":"REPORT","worker":"golden"}WORKFLOW COMPLETED{"by":"a"}');
-INSERT INTO "history" VALUES(22,1,1900000021000,'WORKFLOW RUNNING{"x":11}{"kind":"START","definition":"5bcb2c01a3e56f319796bc4e6a701d919970e739602e41430b828840b080a233"}Sa0{"x":11}');
-INSERT INTO "history" VALUES(22,3,1900000021000,'Ia0{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(22,4,1900000021000,'TASK FAILED_WITH_TERMINAL_ERRORa0nobody at home{}{"kind":"REPORT","worker":"golden","used":["ef624c18009c242965be095fded3d5fc9e0c8db0790b964c2ae42bdc42d02b2c"]}WORKFLOW FAILEDTask a0c85d92cdba9def86f00d80440510bf failed with status: FAILED_WITH_TERMINAL_ERROR and reason: ''nobody at home''{"conductor.failure_workflow":"5622c92201838b96aacb37af9c0542eb"}');
-INSERT INTO "history" VALUES(23,1,1900000021000,'WORKFLOW RUNNING#a4999eaaf3fa8c7859066f8541fb06fa1fd02ceea842cda188ccdd733edbe3d1{"kind":"START","from":"failed","id":"START","definition":"ef624c18009c242965be095fded3d5fc9e0c8db0790b964c2ae42bdc42d02b2c"}Sm0{"x":11}');
-INSERT INTO "history" VALUES(24,1,1900000021000,'WORKFLOW RUNNING{"x":12}{"kind":"START","definition":"a907634d3209bdecc67586eccdb355f3e8f2427ea7652370cf519013ba67ad3c"}Cfork0{}Ijoin0{"joinOn":["left","wait","right"]}Sleft0{"x":12}Iwait0{"duration":"30 minutes"}Sright0{"x":12}');
-INSERT INTO "history" VALUES(24,7,1900000021000,'Ileft0{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(24,8,1900000021000,'TASK CANCELEDleft0{}{"kind":"TERMINATE","reason":"enough"}TASK CANCELEDwait0{}TASK CANCELEDright0{}TASK CANCELEDjoin0{}WORKFLOW TERMINATEDenough{}');
-INSERT INTO "history" VALUES(25,1,1900000021000,'WORKFLOW RUNNING{"x":13}{"kind":"START","definition":"8d551c85058a158e034dbb341fdf7c899c142448ba52f66419258f5d409a49b5"}Sa0{"x":13}');
-INSERT INTO "history" VALUES(25,3,1900000021000,'Ia0{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(25,4,1900000021000,'TASK FAILED_WITH_TERMINAL_ERRORa0nobody at home{}{"kind":"REPORT","worker":"golden"}TASK COMPLETED_WITH_ERRORSa0nobody at home{}Igate0{}');
-INSERT INTO "history" VALUES(26,1,1900000021000,'WORKFLOW RUNNING{}{"kind":"START","definition":"911be42842dce96b5056b14d851f02bf3864165b04604c832748247ca9119ef7","correlationId":"customer 1"}Ik0{}');
-INSERT INTO "history" VALUES(27,1,1900000021000,'WORKFLOW RUNNING{}{"kind":"START","definition":"911be42842dce96b5056b14d851f02bf3864165b04604c832748247ca9119ef7","at":1900002721000}');
-INSERT INTO "history" VALUES(28,1,1900000021000,'WORKFLOW RUNNING{"x":1}{"kind":"START","definition":"9a43b3a3f22e84cab6c55d622ba05cf25263e4ec6cec51a6447825a1f2c4201f","slots":[["ask a",1]]}Sa0{"x":1}');
-INSERT INTO "history" VALUES(28,3,1900000021000,'Ia0{"kind":"POLL","worker":"golden"}');
-INSERT INTO "history" VALUES(29,1,1900000021000,'WORKFLOW RUNNING{}{"kind":"START","definition":"daa842bc43c88b2bac0acd926c505f541598a94c4d7601d83243b40df360e494","slots":[["ask ",1]]}Igate0{}');
-INSERT INTO "history" VALUES(30,1,1900000021000,'WORKFLOW RUNNING{"x":2}{"kind":"START","definition":"9a43b3a3f22e84cab6c55d622ba05cf25263e4ec6cec51a6447825a1f2c4201f"}TASK PENDINGa0{"x":2}');
-INSERT INTO "history" VALUES(31,1,1900000021000,'WORKFLOW RUNNING{}{"kind":"START","definition":"daa842bc43c88b2bac0acd926c505f541598a94c4d7601d83243b40df360e494"}TASK PENDINGgate0{}');
-INSERT INTO "history" VALUES(32,1,1900000021000,'WORKFLOW RUNNING{"x":3}{"kind":"START","definition":"9a43b3a3f22e84cab6c55d622ba05cf25263e4ec6cec51a6447825a1f2c4201f"}TASK PENDINGa0{"x":3}');
-INSERT INTO "history" VALUES(33,1,1900000021000,'WORKFLOW RUNNING{}{"kind":"START","definition":"daa842bc43c88b2bac0acd926c505f541598a94c4d7601d83243b40df360e494"}TASK PENDINGgate0{}');
+CREATE TABLE history (place INTEGER PRIMARY KEY, at INTEGER NOT NULL, lines TEXT NOT NULL) STRICT;
+INSERT INTO "history" VALUES(268435457,1900000000000,'WORKFLOW RUNNING{"x":14}c0d04161fdd41c50524ecdaaa3d8e18809503a0daa0e94b27d2e816e4f825be7"}Sa{"x":14}');
+INSERT INTO "history" VALUES(268435459,1900000010000,'TASK TIMED_OUTa{}Task poll timed out after 10 seconds. Poll timeout configured as 10 seconds. Timeout policy configured to TIME_OUT_WFWORKFLOW TIMED_OUT{}Task poll timed out after 10 seconds. Poll timeout configured as 10 seconds. Timeout policy configured to TIME_OUT_WF');
+INSERT INTO "history" VALUES(536870913,1900000000000,'WORKFLOW RUNNING{}2d1045615ecee0d67b3d48489b8e6b51f0fa8216e972fc87cfc7916f5201e79f"}Ih{}');
+INSERT INTO "history" VALUES(536870915,1900000020000,'TASK CANCELEDh{}WORKFLOW TIMED_OUT{}Workflow timed out after 20 seconds. Timeout configured as 20 seconds. Timeout policy configured to TIME_OUT_WF');
+INSERT INTO "history" VALUES(805306369,1900000021000,'WORKFLOW RUNNING#8dee9a45bd77e2c8cd42ad79c4136d20518a99f06aeb97e1c9a358f5a77d889a280ece8d50fd6e8069a4a1f080640e3b8594645d237b8d9ffc28653d50db3971"}Sa#8dee9a45bd77e2c8cd42ad79c4136d20518a99f06aeb97e1c9a358f5a77d889a');
+INSERT INTO "history" VALUES(805306371,1900000021000,'Iagolden"}');
+INSERT INTO "history" VALUES(1073741825,1900000021000,'WORKFLOW RUNNING{"x":1}5420e6f5a735a2c927047e006bc04536bacd9b40cc81f293ed15f681e48844ac"}Sa{"x":1}');
+INSERT INTO "history" VALUES(1342177281,1900000021000,'WORKFLOW RUNNING{"x":1}135f80005d7cf1dc1e38bf93748085efaef322c783e3f21176f8aa68b4ef3a79"}Sa{"x":1}');
+INSERT INTO "history" VALUES(1342177283,1900000021000,'Iagolden"}');
+INSERT INTO "history" VALUES(1342177284,1900000021000,'TASK FAILEDa{}{"kind":"REPORT","worker":"golden"}503Sa1{"x":1}');
+INSERT INTO "history" VALUES(1610612737,1900000021000,'WORKFLOW RUNNING{}96ffaf084768fd01b23b407793089b659c4cba45f527004ce9d71e9bad1a224f"}Scall{"http_request":{"uri":"http://nowhere.example/","method":"GET"},"asyncComplete":false}');
+INSERT INTO "history" VALUES(1879048193,1900000021000,'WORKFLOW RUNNING{"x":2}a7eeea45d7c538a2d68000e2f2e6f11f1e242ebd7cc65c91a947d38a71f4c50d"}Sa{"x":2}');
+INSERT INTO "history" VALUES(1879048195,1900000021000,'Iagolden"}');
+INSERT INTO "history" VALUES(1879048196,1900000021000,'Ca{"by":"a","got":{"x":2}}{"kind":"REPORT","worker":"golden"}Sasked{}');
+INSERT INTO "history" VALUES(1879048198,1900000021000,'Iaskedgolden"}');
+INSERT INTO "history" VALUES(1879048199,1900000021000,'Sasked{"kind":"REPORT","worker":"golden","callback":3600000}');
+INSERT INTO "history" VALUES(2147483649,1900000021000,'WORKFLOW RUNNING{"x":3}cb44193d5861a875d877b029fa62dbcc70d680f66f3ed2eafae230935311e3cf"}Sa{"x":3}');
+INSERT INTO "history" VALUES(2147483651,1900000021000,'Iagolden"}');
+INSERT INTO "history" VALUES(2147483652,1900000021000,'WORKFLOW PAUSED{"kind":"PAUSE"}');
+INSERT INTO "history" VALUES(2147483653,1900000021000,'Ca{"by":"a","got":{"x":3}}{"kind":"REPORT","worker":"golden"}');
+INSERT INTO "history" VALUES(2415919105,1900000021000,'WORKFLOW RUNNING{"x":4}30919a428b5bf03a3162d63fa6252a9f20535934def32691316e1cf77ec24c67"}Sa{"x":4}');
+INSERT INTO "history" VALUES(2415919107,1900000021000,'Iagolden"}');
+INSERT INTO "history" VALUES(2684354561,1900000021000,'WORKFLOW RUNNING{"x":5}5d830d85616f6aacd3911f455b19fd3678d86518774546b8e1736d6fa7755ddc"}Cfork{}Ijoin{"joinOn":["left","wait","right"]}Sleft{"x":5}Iwait{"duration":"30 minutes"}Sright{"x":5}');
+INSERT INTO "history" VALUES(2684354567,1900000021000,'Ileftgolden"}');
+INSERT INTO "history" VALUES(2684354568,1900000021000,'Cleft{"by":"left","got":{"x":5}}{"kind":"REPORT","worker":"golden"}');
+INSERT INTO "history" VALUES(2952790017,1900000021000,'WORKFLOW RUNNING{"x":6,"case":"x"}2285c4a7b0bfa687e9185f5ab2daa3ce41f6371c9d7ab7f63d9cf5b6a52f3056"}Cway{"evaluationResult":["x"],"selectedCase":"x"}Sone{"x":6}');
+INSERT INTO "history" VALUES(2952790020,1900000021000,'Ionegolden"}');
+INSERT INTO "history" VALUES(2952790021,1900000021000,'Cone{"by":"one","got":{"x":6}}{"kind":"REPORT","worker":"golden"}Ieither{"joinOn":["one"],"defaultExclusiveJoinTask":[]}Ceither{"by":"one","got":{"x":6}}Cold{"caseOutput":["x"]}Stwo{}');
+INSERT INTO "history" VALUES(3221225473,1900000021000,'WORKFLOW RUNNING{}1ccc0f9f2cbfe173ee83c0c8437eaa07f6065a0d90407465891c21bd7a5c86e9"}Iloop{"keepLastN":2}ROUND IN_PROGRESSloop1Sturn__1{"x":1}');
+INSERT INTO "history" VALUES(3221225477,1900000021000,'Iturn__1golden"}');
+INSERT INTO "history" VALUES(3221225478,1900000021000,'Cturn__1{"by":"turn__1","got":{"x":1}}{"kind":"REPORT","worker":"golden"}Ccount__1{}ROUND IN_PROGRESSloop2Sturn__2{"x":2}');
+INSERT INTO "history" VALUES(3221225482,1900000021000,'Iturn__2golden"}');
+INSERT INTO "history" VALUES(3489660929,1900000021000,'WORKFLOW RUNNING{"branches":[{"name":"work_spread","taskReferenceName":"p","type":"SIMPLE","inputParameters":{"x":"${workflow.input.x}"},"taskDefinition":{"name":"work_spread","retryCount":2,"retryDelaySeconds":300,"pollTimeoutSeconds":7200,"timeoutSeconds":7200,"responseTimeoutSeconds":900,"totalTimeoutSeconds":14400}},{"name":"work_spread","taskReferenceName":"q","type":"SIMPLE","inputParameters":{"x":"${workflow.input.x}"},"taskDefinition":{"name":"work_spread","retryCount":2,"retryDelaySeconds":300,"pollTimeoutSeconds":7200,"timeoutSeconds":7200,"responseTimeoutSeconds":900,"totalTimeoutSeconds":14400}},{"name":"r","taskReferenceName":"r","type":"NOOP"}]}3689f758273b34c013fb2201e64efb8a17dae22cedb24e96710cc9a26a29b4d4","used":["407e7a39aa7aa72a49ecad3a41fe02b3971814134e168cf97596858915a5a6af"]}Cspread{}Igather{"joinOn":["p","q","r"]}Sp{"x":null}Sq{"x":null}Cr{}');
+INSERT INTO "history" VALUES(3489660935,1900000021000,'Ipgolden"}');
+INSERT INTO "history" VALUES(3489660936,1900000021000,'Cp{"by":"p","got":{"x":null}}{"kind":"REPORT","worker":"golden"}');
+INSERT INTO "history" VALUES(3489660937,1900000021000,'Iqgolden"}');
+INSERT INTO "history" VALUES(3758096385,1900000021000,'WORKFLOW RUNNING{}bde5f9d31d035d9c81ed48c0637b01b3b162359a3040a38d6b104ca53fe02766"}Ichild{"subWorkflowName":"inner","subWorkflowVersion":1,"subWorkflowTaskToDomain":{},"priority":0,"workflowInput":{},"conductorlite:definitionHash":"61d0a9956fb62b887c91d477e59362245ff3a92e7fcddf35828a4c8ca03b0bc6"}');
+INSERT INTO "history" VALUES(4026531841,1900000021000,'WORKFLOW RUNNING{}{"kind":"START","from":"family","id":"START","definition":"61d0a9956fb62b887c91d477e59362245ff3a92e7fcddf35828a4c8ca03b0bc6"}Sc1{"x":null}');
+INSERT INTO "history" VALUES(4026531843,1900000021000,'Ic1golden"}');
+INSERT INTO "history" VALUES(4026531844,1900000021000,'Cc1{"by":"c1","got":{"x":null}}{"kind":"REPORT","worker":"golden"}Igate{}');
+INSERT INTO "history" VALUES(4294967297,1900000021000,'WORKFLOW RUNNING{}21a9e2f18ca97a1b7915ceada00b9276210c767bb01650061044419deef73f05"}Cinline{"result":2}Clambda{"result":2}Cjq{"result":3,"resultList":[3]}Igate{}');
+INSERT INTO "history" VALUES(4563402753,1900000021000,'WORKFLOW RUNNING{"x":7}f44357b617ae05e51bf2dd8f8dd04120cb31e397b4646c859338796f95b54838"}Sbook{"x":7}');
+INSERT INTO "history" VALUES(4563402755,1900000021000,'Ibookgolden"}');
+INSERT INTO "history" VALUES(4563402756,1900000021000,'Cbook{"by":"book","got":{"x":7}}{"kind":"REPORT","worker":"golden"}Spay{"x":7}');
+INSERT INTO "history" VALUES(4563402758,1900000021000,'Ipaygolden"}');
+INSERT INTO "history" VALUES(4563402759,1900000021000,'Cpay{"by":"pay","got":{"x":7}}{"kind":"REPORT","worker":"golden"}Cstop{}COMPENSATION FAILEDno stockCOMPENSATION COMPENSATINGpayby ''refund''Crefund{}COMPENSATION COMPENSATINGbookby ''unbook''Sunbook{"x":"book"}');
+INSERT INTO "history" VALUES(4563402766,1900000021000,'Iunbookgolden"}');
+INSERT INTO "history" VALUES(4831838209,1900000021000,'WORKFLOW RUNNING{"x":8}12e5bde3d11fd60a30bacbec300a5fd14992680d9b6a823ca556d0167ef086a7"}Sa{"x":8}');
+INSERT INTO "history" VALUES(4831838211,1900000021000,'MIGRATED MIGRATED{"from":{"version":1,"definitionHash":"12e5bde3d11fd60a30bacbec300a5fd14992680d9b6a823ca556d0167ef086a7"},"to":{"version":2,"definitionHash":"ec6848b67727aaaa64472e07c306010782b00590f8622d409502b5bb13178de8"},"renamed":{}}{"kind":"MIGRATE"}');
+INSERT INTO "history" VALUES(5100273665,1900000021000,'WORKFLOW RUNNING{"x":9}7f2cf4efdc7d640d08b34a9cd7101aef15cdc476e9c457838447822816ba00ba"}Sa{"x":9}');
+INSERT INTO "history" VALUES(5100273667,1900000021000,'Iagolden"}');
+INSERT INTO "history" VALUES(5100273668,1900000021000,'Ca{"by":"a","got":{"x":9}}{"kind":"REPORT","worker":"golden"}Sb{"x":9}');
+INSERT INTO "history" VALUES(5100273670,1900000021000,'Ibgolden"}');
+INSERT INTO "history" VALUES(5100273671,1900000021000,'Cb{"by":"b","got":{"x":9}}{"kind":"REPORT","worker":"golden"}Sc{}');
+INSERT INTO "history" VALUES(5100273673,1900000021000,'TASK CANCELEDc{}{"kind":"RERUN"}VERB RERUNb-{"dropped":["b","c"]}Sb{"x":9}');
+INSERT INTO "history" VALUES(5368709121,1900000021000,'WORKFLOW RUNNING{"x":10}fb4bf5bddea9b2a1268c297e28c8907aacef2617af6742a679235b4cb047b4d8"}Sa{"x":10}');
+INSERT INTO "history" VALUES(5368709123,1900000021000,'VERB SKIPs-{"ref":"s","input":{},"output":{"skipped":true}}{"kind":"SKIP"}TASK SKIPPEDs{"skipped":true}');
+INSERT INTO "history" VALUES(5368709125,1900000021000,'VERB VARIABLES{"by":"hand"}{"kind":"VARIABLES"}');
+INSERT INTO "history" VALUES(5637144577,1900000021000,'WORKFLOW RUNNING#8dee9a45bd77e2c8cd42ad79c4136d20518a99f06aeb97e1c9a358f5a77d889aa2520416e51da85e3ee98c0006a715a546a9d35cc784c04c4b5c2635a81c6a63"}Sa#8dee9a45bd77e2c8cd42ad79c4136d20518a99f06aeb97e1c9a358f5a77d889a');
+INSERT INTO "history" VALUES(5637144579,1900000021000,'Iagolden"}');
+INSERT INTO "history" VALUES(5637144580,1900000021000,'Ca#3809b14cc473470b11150d2bdf0190f7b50b20c8e82bfacac422b83edeff0c78{"kind":"REPORT","worker":"golden"}WORKFLOW COMPLETED{"by":"a"}');
+INSERT INTO "history" VALUES(5905580033,1900000021000,'WORKFLOW RUNNING{"x":11}5bcb2c01a3e56f319796bc4e6a701d919970e739602e41430b828840b080a233"}Sa{"x":11}');
+INSERT INTO "history" VALUES(5905580035,1900000021000,'Iagolden"}');
+INSERT INTO "history" VALUES(5905580036,1900000021000,'TASK FAILED_WITH_TERMINAL_ERRORa{}{"kind":"REPORT","worker":"golden","used":["ef624c18009c242965be095fded3d5fc9e0c8db0790b964c2ae42bdc42d02b2c"]}nobody at homeWORKFLOW FAILED{"conductor.failure_workflow":"5622c92201838b96aacb37af9c0542eb"}Task a0c85d92cdba9def86f00d80440510bf failed with status: FAILED_WITH_TERMINAL_ERROR and reason: ''nobody at home''');
+INSERT INTO "history" VALUES(6174015489,1900000021000,'WORKFLOW RUNNING#a4999eaaf3fa8c7859066f8541fb06fa1fd02ceea842cda188ccdd733edbe3d1{"kind":"START","from":"failed","id":"START","definition":"ef624c18009c242965be095fded3d5fc9e0c8db0790b964c2ae42bdc42d02b2c"}Sm{"x":11}');
+INSERT INTO "history" VALUES(6442450945,1900000021000,'WORKFLOW RUNNING{"x":12}a907634d3209bdecc67586eccdb355f3e8f2427ea7652370cf519013ba67ad3c"}Cfork{}Ijoin{"joinOn":["left","wait","right"]}Sleft{"x":12}Iwait{"duration":"30 minutes"}Sright{"x":12}');
+INSERT INTO "history" VALUES(6442450951,1900000021000,'Ileftgolden"}');
+INSERT INTO "history" VALUES(6442450952,1900000021000,'TASK CANCELEDleft{}{"kind":"TERMINATE","reason":"enough"}TASK CANCELEDwait{}TASK CANCELEDright{}TASK CANCELEDjoin{}WORKFLOW TERMINATED{}enough');
+INSERT INTO "history" VALUES(6710886401,1900000021000,'WORKFLOW RUNNING{"x":13}8d551c85058a158e034dbb341fdf7c899c142448ba52f66419258f5d409a49b5"}Sa{"x":13}');
+INSERT INTO "history" VALUES(6710886403,1900000021000,'Iagolden"}');
+INSERT INTO "history" VALUES(6710886404,1900000021000,'TASK FAILED_WITH_TERMINAL_ERRORa{}{"kind":"REPORT","worker":"golden"}nobody at homeTASK COMPLETED_WITH_ERRORSa{}nobody at homeIgate{}');
+INSERT INTO "history" VALUES(6979321857,1900000021000,'WORKFLOW RUNNING{}911be42842dce96b5056b14d851f02bf3864165b04604c832748247ca9119ef7","correlationId":"customer 1"}Ik{}');
+INSERT INTO "history" VALUES(7247757313,1900000021000,'WORKFLOW RUNNING{}911be42842dce96b5056b14d851f02bf3864165b04604c832748247ca9119ef7","at":1900002721000}');
+INSERT INTO "history" VALUES(7516192769,1900000021000,'WORKFLOW RUNNING{"x":1}9a43b3a3f22e84cab6c55d622ba05cf25263e4ec6cec51a6447825a1f2c4201f","slots":[["ask a",1]]}Sa{"x":1}');
+INSERT INTO "history" VALUES(7516192771,1900000021000,'Iagolden"}');
+INSERT INTO "history" VALUES(7784628225,1900000021000,'WORKFLOW RUNNING{}daa842bc43c88b2bac0acd926c505f541598a94c4d7601d83243b40df360e494","slots":[["ask ",1]]}Igate{}');
+INSERT INTO "history" VALUES(8053063681,1900000021000,'WORKFLOW RUNNING{"x":2}9a43b3a3f22e84cab6c55d622ba05cf25263e4ec6cec51a6447825a1f2c4201f"}TASK PENDINGa{"x":2}');
+INSERT INTO "history" VALUES(8321499137,1900000021000,'WORKFLOW RUNNING{}daa842bc43c88b2bac0acd926c505f541598a94c4d7601d83243b40df360e494"}TASK PENDINGgate{}');
+INSERT INTO "history" VALUES(8589934593,1900000021000,'WORKFLOW RUNNING{"x":3}9a43b3a3f22e84cab6c55d622ba05cf25263e4ec6cec51a6447825a1f2c4201f"}TASK PENDINGa{"x":3}');
+INSERT INTO "history" VALUES(8858370049,1900000021000,'WORKFLOW RUNNING{}daa842bc43c88b2bac0acd926c505f541598a94c4d7601d83243b40df360e494"}TASK PENDINGgate{}');
 CREATE TABLE holders (
     holder TEXT PRIMARY KEY NOT NULL, place TEXT NOT NULL, lease_until INTEGER
 ) STRICT, WITHOUT ROWID;
@@ -149,52 +147,52 @@ CREATE TABLE idempotency_keys (
 INSERT INTO "idempotency_keys" VALUES('keyed','order 7','keyed');
 CREATE TABLE inbox (
     workflow_id TEXT NOT NULL, event_id TEXT NOT NULL, kind TEXT NOT NULL, due_at INTEGER NOT NULL, posted_at INTEGER NOT NULL,
-    sender TEXT NOT NULL, sender_seq INTEGER NOT NULL, ref TEXT, attempt INTEGER NOT NULL, generation INTEGER NOT NULL,
+    sender TEXT, sender_seq INTEGER NOT NULL, ref TEXT, attempt INTEGER NOT NULL, generation INTEGER NOT NULL,
     data TEXT NOT NULL, held INTEGER NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (workflow_id, event_id)
 ) STRICT, WITHOUT ROWID;
-INSERT INTO "inbox" VALUES('5622c92201838b96aacb37af9c0542eb','POLL_TIMEOUT:m','POLL_TIMEOUT',1900007221000,1900000021000,'5622c92201838b96aacb37af9c0542eb',2,'m',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('5622c92201838b96aacb37af9c0542eb','TOTAL_TIMEOUT:m','TOTAL_TIMEOUT',1900014421000,1900000021000,'5622c92201838b96aacb37af9c0542eb',1,'m',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('again','POLL_TIMEOUT:b','POLL_TIMEOUT',1900007221000,1900000021000,'again',13,'b',0,1,'{}',0,'');
-INSERT INTO "inbox" VALUES('again','TOTAL_TIMEOUT:b','TOTAL_TIMEOUT',1900014421000,1900000021000,'again',12,'b',0,1,'{}',0,'');
-INSERT INTO "inbox" VALUES('called','POLL_TIMEOUT:call','POLL_TIMEOUT',1900003621000,1900000021000,'called',1,'call',0,0,'{"since":1900000021000,"span":3600000}',0,'');
-INSERT INTO "inbox" VALUES('chosen','POLL_TIMEOUT:two','POLL_TIMEOUT',1900003621000,1900000021000,'chosen',6,'two',0,0,'{"since":1900000021000,"span":3600000}',0,'');
-INSERT INTO "inbox" VALUES('dated','START','START',1900002721000,1900000021000,'dated',1,NULL,0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('forked','POLL_TIMEOUT:right','POLL_TIMEOUT',1900007221000,1900000021000,'forked',5,'right',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('forked','TOTAL_TIMEOUT:right','TOTAL_TIMEOUT',1900014421000,1900000021000,'forked',4,'right',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('forked','WAIT_ENDS:wait','WAIT_ENDS',1900001821000,1900000021000,'forked',3,'wait',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('jumped','POLL_TIMEOUT:a','POLL_TIMEOUT',1900007221000,1900000021000,'jumped',2,'a',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('jumped','TOTAL_TIMEOUT:a','TOTAL_TIMEOUT',1900014421000,1900000021000,'jumped',1,'a',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('later','POLL_TIMEOUT:asked','POLL_TIMEOUT',1900007221000,1900000021000,'later',10,'asked',0,0,'{"since":1900003621000,"span":3600000}',0,'');
-INSERT INTO "inbox" VALUES('later','TASK_TIMEOUT:asked','TASK_TIMEOUT',1900003621000,1900000021000,'later',8,'asked',0,0,'{"since":1900000021000,"span":3600000}',0,'');
-INSERT INTO "inbox" VALUES('looping','RESPONSE_TIMEOUT:turn__2','RESPONSE_TIMEOUT',1900000921000,1900000021000,'looping',10,'turn__2',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('looping','TASK_TIMEOUT:turn__2','TASK_TIMEOUT',1900007221000,1900000021000,'looping',9,'turn__2',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('looping','TOTAL_TIMEOUT:turn__2','TOTAL_TIMEOUT',1900014421000,1900000021000,'looping',6,'turn__2',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('moved','POLL_TIMEOUT:a','POLL_TIMEOUT',1900007221000,1900000021000,'moved',2,'a',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('moved','TOTAL_TIMEOUT:a','TOTAL_TIMEOUT',1900014421000,1900000021000,'moved',1,'a',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('offered','POLL_TIMEOUT:a','POLL_TIMEOUT',1900007221000,1900000021000,'offered',2,'a',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('offered','TOTAL_TIMEOUT:a','TOTAL_TIMEOUT',1900014421000,1900000021000,'offered',1,'a',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('parked','REPORT@1900000021000:a:e25b37f3eab6a2de','REPORT',1900000021000,1900000021000,'',0,'a',0,0,'{"taskId":"ce450506e5fe21bd651dcadf573eb014","status":"COMPLETED","output":{"by":"a","got":{"x":4}},"callbackAfterMs":0,"workerId":"golden","lease":3}',1,'');
-INSERT INTO "inbox" VALUES('parked','RESPONSE_TIMEOUT:a','RESPONSE_TIMEOUT',1900000921000,1900000021000,'parked',5,'a',0,0,'{}',1,'');
-INSERT INTO "inbox" VALUES('parked','TASK_TIMEOUT:a','TASK_TIMEOUT',1900007221000,1900000021000,'parked',4,'a',0,0,'{}',1,'');
-INSERT INTO "inbox" VALUES('parked','TOTAL_TIMEOUT:a','TOTAL_TIMEOUT',1900014421000,1900000021000,'parked',1,'a',0,0,'{}',1,'');
-INSERT INTO "inbox" VALUES('paused','CONTINUE:a','CONTINUE',1900000021000,1900000021000,'paused',6,'a',0,0,'{"queue":[["advance","a"]]}',1,'');
-INSERT INTO "inbox" VALUES('polled','RESPONSE_TIMEOUT:a','RESPONSE_TIMEOUT',1900000921000,1900000021000,'polled',6,'a',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('polled','TASK_TIMEOUT:a','TASK_TIMEOUT',1900007221000,1900000021000,'polled',5,'a',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('polled','TOTAL_TIMEOUT:a','TOTAL_TIMEOUT',1900014421000,1900000021000,'polled',2,'a',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('polled','WORKFLOW_TIMEOUT','WORKFLOW_TIMEOUT',1900020021000,1900000021000,'polled',1,NULL,0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('slot 1','RESPONSE_TIMEOUT:a','RESPONSE_TIMEOUT',1900000921000,1900000021000,'slot 1',5,'a',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('slot 1','TASK_TIMEOUT:a','TASK_TIMEOUT',1900007221000,1900000021000,'slot 1',4,'a',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('slot 1','TOTAL_TIMEOUT:a','TOTAL_TIMEOUT',1900014421000,1900000021000,'slot 1',1,'a',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('slot 2','TOTAL_TIMEOUT:a','TOTAL_TIMEOUT',1900014421000,1900000021000,'slot 2',1,'a',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('slot 3','TOTAL_TIMEOUT:a','TOTAL_TIMEOUT',1900014421000,1900000021000,'slot 3',1,'a',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('spread','RESPONSE_TIMEOUT:q','RESPONSE_TIMEOUT',1900000921000,1900000021000,'spread',10,'q',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('spread','TASK_TIMEOUT:q','TASK_TIMEOUT',1900007221000,1900000021000,'spread',9,'q',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('spread','TOTAL_TIMEOUT:q','TOTAL_TIMEOUT',1900014421000,1900000021000,'spread',3,'q',0,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('tried','POLL_TIMEOUT:a','POLL_TIMEOUT',1900007521000,1900000021000,'tried',7,'a',1,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('tried','TOTAL_TIMEOUT:a','TOTAL_TIMEOUT',1900014421000,1900000021000,'tried',6,'a',1,0,'{}',0,'');
-INSERT INTO "inbox" VALUES('undoing','RESPONSE_TIMEOUT:unbook','RESPONSE_TIMEOUT',1900000921000,1900000021000,'undoing',15,'unbook',0,1,'{}',0,'');
-INSERT INTO "inbox" VALUES('undoing','TASK_TIMEOUT:unbook','TASK_TIMEOUT',1900007221000,1900000021000,'undoing',14,'unbook',0,1,'{}',0,'');
-INSERT INTO "inbox" VALUES('undoing','TOTAL_TIMEOUT:unbook','TOTAL_TIMEOUT',1900014421000,1900000021000,'undoing',11,'unbook',0,1,'{}',0,'');
+INSERT INTO "inbox" VALUES('5622c92201838b96aacb37af9c0542eb','POLL_TIMEOUT:m','POLL_TIMEOUT',1900007221000,1900000021000,NULL,2,'m',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('5622c92201838b96aacb37af9c0542eb','TOTAL_TIMEOUT:m','TOTAL_TIMEOUT',1900014421000,1900000021000,NULL,1,'m',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('again','POLL_TIMEOUT:b','POLL_TIMEOUT',1900007221000,1900000021000,NULL,13,'b',0,1,'{}',0,'');
+INSERT INTO "inbox" VALUES('again','TOTAL_TIMEOUT:b','TOTAL_TIMEOUT',1900014421000,1900000021000,NULL,12,'b',0,1,'{}',0,'');
+INSERT INTO "inbox" VALUES('called','POLL_TIMEOUT:call','POLL_TIMEOUT',1900003621000,1900000021000,NULL,1,'call',0,0,'{"since":1900000021000,"span":3600000}',0,'');
+INSERT INTO "inbox" VALUES('chosen','POLL_TIMEOUT:two','POLL_TIMEOUT',1900003621000,1900000021000,NULL,6,'two',0,0,'{"since":1900000021000,"span":3600000}',0,'');
+INSERT INTO "inbox" VALUES('dated','START','START',1900002721000,1900000021000,NULL,1,NULL,0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('forked','POLL_TIMEOUT:right','POLL_TIMEOUT',1900007221000,1900000021000,NULL,5,'right',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('forked','TOTAL_TIMEOUT:right','TOTAL_TIMEOUT',1900014421000,1900000021000,NULL,4,'right',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('forked','WAIT_ENDS:wait','WAIT_ENDS',1900001821000,1900000021000,NULL,3,'wait',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('jumped','POLL_TIMEOUT:a','POLL_TIMEOUT',1900007221000,1900000021000,NULL,2,'a',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('jumped','TOTAL_TIMEOUT:a','TOTAL_TIMEOUT',1900014421000,1900000021000,NULL,1,'a',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('later','POLL_TIMEOUT:asked','POLL_TIMEOUT',1900007221000,1900000021000,NULL,10,'asked',0,0,'{"since":1900003621000,"span":3600000}',0,'');
+INSERT INTO "inbox" VALUES('later','TASK_TIMEOUT:asked','TASK_TIMEOUT',1900003621000,1900000021000,NULL,8,'asked',0,0,'{"since":1900000021000,"span":3600000}',0,'');
+INSERT INTO "inbox" VALUES('looping','RESPONSE_TIMEOUT:turn__2','RESPONSE_TIMEOUT',1900000921000,1900000021000,NULL,10,'turn__2',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('looping','TASK_TIMEOUT:turn__2','TASK_TIMEOUT',1900007221000,1900000021000,NULL,9,'turn__2',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('looping','TOTAL_TIMEOUT:turn__2','TOTAL_TIMEOUT',1900014421000,1900000021000,NULL,6,'turn__2',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('moved','POLL_TIMEOUT:a','POLL_TIMEOUT',1900007221000,1900000021000,NULL,2,'a',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('moved','TOTAL_TIMEOUT:a','TOTAL_TIMEOUT',1900014421000,1900000021000,NULL,1,'a',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('offered','POLL_TIMEOUT:a','POLL_TIMEOUT',1900007221000,1900000021000,NULL,2,'a',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('offered','TOTAL_TIMEOUT:a','TOTAL_TIMEOUT',1900014421000,1900000021000,NULL,1,'a',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('parked','REPORT@1900000021000:a:568ec7aab404f393','REPORT',1900000021000,1900000021000,'',0,'a',0,0,'{"taskId":"ce450506e5fe21bd651dcadf573eb014","status":"COMPLETED","callbackAfterMs":0,"workerId":"golden","lease":3,"output":{"by":"a","got":{"x":4}}}',1,'');
+INSERT INTO "inbox" VALUES('parked','RESPONSE_TIMEOUT:a','RESPONSE_TIMEOUT',1900000921000,1900000021000,NULL,5,'a',0,0,'{}',1,'');
+INSERT INTO "inbox" VALUES('parked','TASK_TIMEOUT:a','TASK_TIMEOUT',1900007221000,1900000021000,NULL,4,'a',0,0,'{}',1,'');
+INSERT INTO "inbox" VALUES('parked','TOTAL_TIMEOUT:a','TOTAL_TIMEOUT',1900014421000,1900000021000,NULL,1,'a',0,0,'{}',1,'');
+INSERT INTO "inbox" VALUES('paused','CONTINUE:a','CONTINUE',1900000021000,1900000021000,NULL,6,'a',0,0,'{"queue":[["advance","a"]]}',1,'');
+INSERT INTO "inbox" VALUES('polled','RESPONSE_TIMEOUT:a','RESPONSE_TIMEOUT',1900000921000,1900000021000,NULL,6,'a',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('polled','TASK_TIMEOUT:a','TASK_TIMEOUT',1900007221000,1900000021000,NULL,5,'a',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('polled','TOTAL_TIMEOUT:a','TOTAL_TIMEOUT',1900014421000,1900000021000,NULL,2,'a',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('polled','WORKFLOW_TIMEOUT','WORKFLOW_TIMEOUT',1900020021000,1900000021000,NULL,1,NULL,0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('slot 1','RESPONSE_TIMEOUT:a','RESPONSE_TIMEOUT',1900000921000,1900000021000,NULL,5,'a',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('slot 1','TASK_TIMEOUT:a','TASK_TIMEOUT',1900007221000,1900000021000,NULL,4,'a',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('slot 1','TOTAL_TIMEOUT:a','TOTAL_TIMEOUT',1900014421000,1900000021000,NULL,1,'a',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('slot 2','TOTAL_TIMEOUT:a','TOTAL_TIMEOUT',1900014421000,1900000021000,NULL,1,'a',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('slot 3','TOTAL_TIMEOUT:a','TOTAL_TIMEOUT',1900014421000,1900000021000,NULL,1,'a',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('spread','RESPONSE_TIMEOUT:q','RESPONSE_TIMEOUT',1900000921000,1900000021000,NULL,10,'q',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('spread','TASK_TIMEOUT:q','TASK_TIMEOUT',1900007221000,1900000021000,NULL,9,'q',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('spread','TOTAL_TIMEOUT:q','TOTAL_TIMEOUT',1900014421000,1900000021000,NULL,3,'q',0,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('tried','POLL_TIMEOUT:a','POLL_TIMEOUT',1900007521000,1900000021000,NULL,7,'a',1,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('tried','TOTAL_TIMEOUT:a','TOTAL_TIMEOUT',1900014421000,1900000021000,NULL,6,'a',1,0,'{}',0,'');
+INSERT INTO "inbox" VALUES('undoing','RESPONSE_TIMEOUT:unbook','RESPONSE_TIMEOUT',1900000921000,1900000021000,NULL,15,'unbook',0,1,'{}',0,'');
+INSERT INTO "inbox" VALUES('undoing','TASK_TIMEOUT:unbook','TASK_TIMEOUT',1900007221000,1900000021000,NULL,14,'unbook',0,1,'{}',0,'');
+INSERT INTO "inbox" VALUES('undoing','TOTAL_TIMEOUT:unbook','TOTAL_TIMEOUT',1900014421000,1900000021000,NULL,11,'unbook',0,1,'{}',0,'');
 CREATE TABLE indexed (
     feed INTEGER NOT NULL, place INTEGER NOT NULL, fence INTEGER NOT NULL, live INTEGER NOT NULL, PRIMARY KEY (feed, place)
 ) STRICT, WITHOUT ROWID;
@@ -417,8 +415,6 @@ CREATE INDEX limit_members_lane ON limit_members (key, lane, priority DESC, aske
 CREATE INDEX indexed_live ON indexed (feed, place, fence) WHERE live = 1;
 CREATE INDEX pending_feed ON pending (feed, workflow_id);
 CREATE INDEX workflows_head ON workflows (head);
-CREATE INDEX workflows_status ON workflows (status, workflow_id);
-CREATE INDEX workflows_created ON workflows (created_at, workflow_id);
 CREATE INDEX workflows_status_created ON workflows (status, created_at, workflow_id);
 CREATE INDEX workflows_name ON workflows (name, status, created_at, workflow_id);
 CREATE INDEX workflows_correlation ON workflows (correlation_id, created_at, workflow_id) WHERE correlation_id IS NOT NULL;
@@ -427,6 +423,7 @@ CREATE INDEX workflows_owner ON workflows (owner, workflow_id) WHERE owner <> ''
 CREATE INDEX tasks_live ON tasks (holder, task_id) WHERE live = 1 OR holder <> '';
 CREATE INDEX tasks_failed ON tasks (execution, seq) WHERE failed = 1;
 CREATE INDEX tasks_loop ON tasks (execution, base_ref, seq, attempt, ref) WHERE iterations <> '';
-CREATE INDEX inbox_due ON inbox (owner, due_at, workflow_id, posted_at, sender, sender_seq, event_id) WHERE held = 0;
+CREATE INDEX inbox_due ON inbox (owner, due_at, workflow_id, posted_at, coalesce(sender, workflow_id), sender_seq, event_id)
+    WHERE held = 0;
 DELETE FROM "sqlite_sequence";
 COMMIT;

@@ -94,8 +94,10 @@ _KINDS: Final = {
 
 #: Kinds of rows that belong to an execution.
 _OWN: Final = ("executions", "tasks", "history", "texts", "logs", "events")
-#: Of these, what is found by the number of the execution.
-_NUMBERED: Final = ("executions", "tasks", "history", "texts")
+#: How a row tells whose it is, where not by an id.
+_OF: Final = dict.fromkeys(("executions", "tasks", "texts"), "w.execution = r.execution") | {
+    "history": "w.execution = r.place >> 28"
+}
 
 
 def _bytes(columns: tuple[str, ...]) -> str:
@@ -156,8 +158,8 @@ class FeedReads(BaseReads):
             if kind not in _OWN:
                 continue
             per_name = f"SELECT w.name, w.status, count(*), {_bytes(columns)} FROM {table} AS r JOIN workflows AS w"
-            place = "execution" if kind in _NUMBERED else "workflow_id"
-            for name, number, rows, held in execute(f"{per_name} ON w.{place} = r.{place} GROUP BY w.name, w.status"):
+            own_row = _OF.get(kind, "w.workflow_id = r.workflow_id")
+            for name, number, rows, held in execute(f"{per_name} ON {own_row} GROUP BY w.name, w.status"):
                 status = STATUSES[number]
                 known = own.get((name, status), Size(0, 0))
                 own[name, status] = Size(known.rows + (rows if kind == "executions" else 0), known.bytes + held)

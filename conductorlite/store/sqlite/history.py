@@ -19,9 +19,10 @@ __all__ = ["history_of", "history_rows", "line_of"]
 #: The lines of one turn are one cell. No field has what parts lines and fields: a text that may is written as JSON.
 _LINE: Final = "\x1e"
 _FIELD: Final = "\x1f"
-#: What the usual lines begin with.
+#: Kinds and statuses of the usual lines, and how their causes begin.
 _SHORT: Final = {f"TASK {name}": name[0] for name in ("SCHEDULED", "IN_PROGRESS", "COMPLETED")}
 _LONG: Final = {short: long for long, short in _SHORT.items()}
+_CAUSES: Final = {"\1": '{"kind":"REPORT"}', "\2": '{"kind":"POLL","worker":"', "\3": '{"kind":"START","definition":"'}
 _HISTORY_KIND: Final = {member.value: member for member in HistoryKind}
 #: Lines that record a change of status name a status there is.
 _STATUS_RECORDED: Final[dict[HistoryKind, Mapping[str, object]]] = {
@@ -48,12 +49,12 @@ def _number(cell: str) -> int | None:
 
 
 def history_rows(execution: int, events: Sequence[HistoryEvent]) -> Iterable[Row]:
-    """Rows of lines that follow each other: number of the execution, number and instant of the first line, all lines."""
+    """Rows of lines that follow each other: place and instant of the first line, all lines."""
     lines = sorted(events, key=attrgetter("n"))
     first = lines[0]
     if lines[-1].n - first.n + 1 != len(lines):
         return [row for line in lines for row in history_rows(execution, [line])]
-    return [(execution, first.n, first.at, _LINE.join([_line(line, first.at) for line in lines]))]
+    return [((execution << 28) + first.n, first.at, _LINE.join([_line(line, first.at) for line in lines]))]
 
 
 def line_of(
@@ -67,9 +68,18 @@ def line_of(
     apart: int | None,
 ) -> str:
     """A line as it is kept: its kind and status, and its other cells; `apart` is what it is later than the first one."""
-    numbers = ["" if one is None else str(one) for one in (attempt, number, apart)]
-    cells = (_cell(ref), numbers[0], numbers[1], _cell(reason), payload or "", _cell(cause), numbers[2])
+    nth, later = ("" if one is None else str(one) for one in (number, apart))
+    # Of what has a reference, the first attempt goes without saying; of what has none, that there is none.
+    tried = "" if attempt == (None if ref is None else 0) else "-" if attempt is None else str(attempt)
+    cells = (_cell(ref), tried, payload or "", _caused(_cell(cause)), _cell(reason), nth, later)
     return _FIELD.join((_SHORT.get(head) or _cell(head), *cells)).rstrip(_FIELD)
+
+
+def _caused(cause: str) -> str:
+    for short, long in _CAUSES.items():
+        if cause.startswith(long):
+            return short + cause[len(long) :]
+    return cause
 
 
 def _line(event: HistoryEvent, since: int) -> str:
@@ -93,7 +103,7 @@ def history_of(row: Row) -> Sequence[HistoryEvent]:
 
 
 def _event(n: int, since: int, line: str) -> HistoryEvent:
-    head, ref, attempt, number, reason, payload, cause, apart = (line.split(_FIELD) + [""] * 7)[:8]
+    head, ref, tried, payload, cause, reason, number, apart = (line.split(_FIELD) + [""] * 7)[:8]
     kind, _, status = _LONG.get(head, _text(head) or "").partition(" ")
     line_kind = _HISTORY_KIND[kind]
     if line_kind in _STATUS_RECORDED:
@@ -104,9 +114,9 @@ def _event(n: int, since: int, line: str) -> HistoryEvent:
         kind=line_kind,
         status=status,
         ref=_text(ref),
-        attempt=_number(attempt),
+        attempt=(0 if ref else None) if not tried else None if tried == "-" else int(tried),
         number=_number(number),
         reason=_text(reason),
         payload=payload_of(payload) if payload else None,
-        cause=_text(cause),
+        cause=_text(_CAUSES.get(cause[:1], cause[:1]) + cause[1:]),
     )

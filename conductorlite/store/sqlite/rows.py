@@ -332,11 +332,12 @@ _EVENT_KIND: Final = {member.value: member for member in EventKind}
 
 
 def event_row(event: Event) -> Row:
-    """Cells in the order of EVENT_COLUMNS."""
+    """Cells in the order of EVENT_COLUMNS. A sender that writes to itself is not named."""
     data = event.data
     return (
         *(event.workflow_id, event.event_id, event.kind.value, event.due_at, event.posted_at),
-        *(event.sender, event.sender_seq, event.ref, event.attempt, event.generation),
+        None if event.sender == event.workflow_id else event.sender,
+        *(event.sender_seq, event.ref, event.attempt, event.generation),
         data.text if data.text is not None else "#" + data.digest,
         event.held,
         event.owner,
@@ -360,7 +361,7 @@ def event_of(row: Row) -> Event:
         kind=_EVENT_KIND[kind],
         due_at=due_at,
         posted_at=posted_at,
-        sender=sender,
+        sender=workflow_id if sender is None else sender,
         sender_seq=sender_seq,
         ref=ref,
         attempt=attempt,

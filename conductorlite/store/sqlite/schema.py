@@ -8,8 +8,9 @@ The file carries conductorlite's `application_id` and the schema's number as `us
 transaction that creates the tables, and before the file is switched to WAL, so the header of the file itself always
 says whose it is.
 
-Layout. What a turn touches is stored together: tasks and history are WITHOUT ROWID and clustered by the number of the
-execution, which grows, so that what is new stands side by side; inbox and messages, which also are there before it, by its id.
+Layout. What a turn touches is stored together: tasks are WITHOUT ROWID and clustered by the number of the execution, which
+grows, so that what is new stands side by side; history by a rowid made of that number and the line's, for SQLite fills pages with
+rising rowids to the full; inbox and messages, which also are there before an execution, by its id.
 Rows that may be wide (workflows, texts, definitions) are ordinary tables, because an index b-tree spills rows over 1 KB into
 overflow pages. Every secondary index on a hot table is partial or serves a statement of every turn: each one costs a page in
 the log of each commit. Those of workflows, along which executions are listed, hold only what a turn does not change, and the
@@ -46,8 +47,6 @@ CREATE TABLE workflows (
     skips INTEGER NOT NULL, permitted_failures INTEGER NOT NULL, compensating TEXT, last_ref TEXT,
     parked TEXT, broken_turns INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX workflows_status ON workflows (status, workflow_id);
-CREATE INDEX workflows_created ON workflows (created_at, workflow_id);
 CREATE INDEX workflows_status_created ON workflows (status, created_at, workflow_id);
 CREATE INDEX workflows_name ON workflows (name, status, created_at, workflow_id);
 CREATE INDEX workflows_correlation ON workflows (correlation_id, created_at, workflow_id)
@@ -352,30 +351,26 @@ INSERT INTO tasks SELECT w.execution, t.ref, attempt, packed_hex(task_id), nulli
     'waiting', nullif(waiting, 0), 'failed_child', failed_child, 'total_timeout_at', total_timeout_at, 'wait_until', wait_until,
     'limit_key', limit_key, 'compensation_next', compensation_next)), '{}')
     FROM old_tasks AS t JOIN workflows AS w ON w.workflow_id = t.workflow_id;
-CREATE TABLE history (
-    execution INTEGER NOT NULL, n INTEGER NOT NULL, at INTEGER NOT NULL, lines TEXT NOT NULL, PRIMARY KEY (execution, n)
-) STRICT, WITHOUT ROWID;
-INSERT INTO history SELECT execution, n, at, line_of(kind || ' ' || h.status, ref, attempt, number, h.reason, payload, cause, NULL)
-    FROM old_history AS h JOIN workflows AS w ON w.workflow_id = h.workflow_id;
+CREATE TABLE history (place INTEGER PRIMARY KEY, at INTEGER NOT NULL, lines TEXT NOT NULL) STRICT;
+INSERT INTO history SELECT (execution << 28) + n, at, line_of(kind || ' ' || h.status, ref, attempt, number, h.reason, payload,
+    cause, NULL) FROM old_history AS h JOIN workflows AS w ON w.workflow_id = h.workflow_id;
 CREATE TABLE texts (
     execution INTEGER NOT NULL, digest TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY (execution, digest)
 ) STRICT;
 INSERT INTO texts SELECT execution, digest, text FROM old_texts AS t JOIN workflows AS w ON w.workflow_id = t.workflow_id;
 CREATE TABLE inbox (
     workflow_id TEXT NOT NULL, event_id TEXT NOT NULL, kind TEXT NOT NULL, due_at INTEGER NOT NULL, posted_at INTEGER NOT NULL,
-    sender TEXT NOT NULL, sender_seq INTEGER NOT NULL, ref TEXT, attempt INTEGER NOT NULL, generation INTEGER NOT NULL,
+    sender TEXT, sender_seq INTEGER NOT NULL, ref TEXT, attempt INTEGER NOT NULL, generation INTEGER NOT NULL,
     data TEXT NOT NULL, held INTEGER NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (workflow_id, event_id)
 ) STRICT, WITHOUT ROWID;
-INSERT INTO inbox SELECT workflow_id, event_id, kind, due_at, posted_at, sender, sender_seq, ref, attempt,
-    generation, data, held, owner FROM old_inbox;
+INSERT INTO inbox SELECT workflow_id, event_id, kind, due_at, posted_at,
+    nullif(sender, workflow_id), sender_seq, ref, attempt, generation, data, held, owner FROM old_inbox;
 DROP TABLE old_workflows;
 DROP TABLE old_tasks;
 DROP TABLE old_history;
 DROP TABLE old_texts;
 DROP TABLE old_inbox;
 CREATE INDEX workflows_head ON workflows (head);
-CREATE INDEX workflows_status ON workflows (status, workflow_id);
-CREATE INDEX workflows_created ON workflows (created_at, workflow_id);
 CREATE INDEX workflows_status_created ON workflows (status, created_at, workflow_id);
 CREATE INDEX workflows_name ON workflows (name, status, created_at, workflow_id);
 CREATE INDEX workflows_correlation ON workflows (correlation_id, created_at, workflow_id) WHERE correlation_id IS NOT NULL;
@@ -384,7 +379,8 @@ CREATE INDEX workflows_owner ON workflows (owner, workflow_id) WHERE owner <> ''
 CREATE INDEX tasks_live ON tasks (holder, task_id) WHERE live = 1 OR holder <> '';
 CREATE INDEX tasks_failed ON tasks (execution, seq) WHERE failed = 1;
 CREATE INDEX tasks_loop ON tasks (execution, base_ref, seq, attempt, ref) WHERE iterations <> '';
-CREATE INDEX inbox_due ON inbox (owner, due_at, workflow_id, posted_at, sender, sender_seq, event_id) WHERE held = 0;
+CREATE INDEX inbox_due ON inbox (owner, due_at, workflow_id, posted_at, coalesce(sender, workflow_id), sender_seq, event_id)
+    WHERE held = 0;
 DROP INDEX messages_due;
 """
 

@@ -105,7 +105,8 @@ WORKFLOW_EXISTS: Final = "SELECT 1 FROM workflows WHERE workflow_id = ?"
 HOLD: Final = "UPDATE inbox SET held = 1 WHERE workflow_id = ? AND held = 0"
 PARK: Final = "UPDATE workflows SET broken_turns = ?, parked = ? WHERE workflow_id = ?"
 WORKFLOW_IDS: Final = "SELECT workflow_id FROM workflows WHERE workflow_id > ? ORDER BY workflow_id LIMIT ?"
-WORKFLOW_IDS_OF: Final = "SELECT workflow_id FROM workflows WHERE status = ? AND workflow_id > ? ORDER BY workflow_id LIMIT ?"
+#: Walks along all of them.
+WORKFLOW_IDS_OF: Final = "SELECT workflow_id FROM workflows WHERE workflow_id > ? AND +status = ? ORDER BY workflow_id LIMIT ?"
 
 
 def _listing(condition: str) -> str:
@@ -120,7 +121,6 @@ def _listing(condition: str) -> str:
 _AND_THE_REST: Final = (
     " AND name = coalesce(?, name) AND status = coalesce(?, status) AND correlation_id IS coalesce(?, correlation_id) AND "
 )
-EXECUTIONS: Final = _listing("")
 EXECUTIONS_IN: Final = _listing("status = ? AND ")
 EXECUTIONS_NAMED: Final = _listing("name = ? AND status = ? AND ")
 EXECUTIONS_CORRELATED: Final = _listing("correlation_id = ?" + _AND_THE_REST)
@@ -177,8 +177,12 @@ TEXTS: Final = (
     "SELECT t.digest, t.text FROM workflows AS w CROSS JOIN json_each(?) AS wanted CROSS JOIN texts AS t"
     " WHERE w.workflow_id = ? AND t.execution = w.execution AND t.digest = wanted.value"
 )
-INSERT_HISTORY: Final = "INSERT INTO history (execution, n, at, lines) VALUES (?, ?, ?, ?)"
-HISTORY: Final = f"SELECT n, at, lines FROM history WHERE execution = {_NUMBER} ORDER BY n"
+INSERT_HISTORY: Final = "INSERT INTO history (place, at, lines) VALUES (?, ?, ?)"
+#: A place is the number of the execution and 28 bits of the number of a line.
+HISTORY: Final = (
+    "SELECT h.place & 0xFFFFFFF, h.at, h.lines FROM workflows AS w CROSS JOIN history AS h WHERE w.workflow_id = ?"
+    " AND h.place >= w.execution << 28 AND h.place < (w.execution + 1) << 28 ORDER BY h.place"
+)
 INSERT_LOG: Final = "INSERT INTO task_logs (workflow_id, task_id, at, text) VALUES (?, ?, ?, ?)"
 LOGS: Final = "SELECT task_id, at, text FROM task_logs WHERE task_id = ? ORDER BY n"
 
@@ -212,7 +216,7 @@ DUE_WORKFLOWS: Final = (
 NEXT_EVENT_AT: Final = "SELECT min(due_at) FROM inbox WHERE held = 0 AND owner = ?"
 UPCOMING_EVENTS: Final = (
     f"SELECT {_EVENT} FROM inbox WHERE held = 0 AND owner = ?"
-    " ORDER BY due_at, workflow_id, posted_at, sender, sender_seq, event_id LIMIT ?"
+    " ORDER BY due_at, workflow_id, posted_at, coalesce(sender, workflow_id), sender_seq, event_id LIMIT ?"
 )
 FIRST_EVENT_OWNER: Final = "SELECT min(owner) FROM inbox WHERE held = 0"
 NEXT_EVENT_OWNER: Final = "SELECT min(owner) FROM inbox WHERE held = 0 AND owner > ?"
@@ -326,7 +330,11 @@ REMOVE: Final = tuple(
     for table in ("idempotency_keys", "inbox", "messages", "task_logs", "limit_members")
 )
 REMOVE_WORKFLOW: Final = "DELETE FROM workflows WHERE workflow_id = ? RETURNING execution"
-REMOVE_ROWS: Final = tuple(f"DELETE FROM {table} WHERE execution = ?" for table in ("tasks", "history", "texts"))
+REMOVE_ROWS: Final = (
+    "DELETE FROM tasks WHERE execution = ?",
+    "DELETE FROM history WHERE place >= ?1 << 28 AND place < (?1 + 1) << 28",
+    "DELETE FROM texts WHERE execution = ?",
+)
 
 #: Statements that walk a whole index by their nature; none of them belongs to a turn.
 COLD: Final = frozenset(

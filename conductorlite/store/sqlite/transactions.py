@@ -134,11 +134,11 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
         if status is None:
             rows = self._execute(sql.WORKFLOW_IDS, (after, limit))
         else:
-            rows = self._execute(sql.WORKFLOW_IDS_OF, (STATUS[status], after, limit))
+            rows = self._execute(sql.WORKFLOW_IDS_OF, (after, STATUS[status], limit))
         return [workflow_id for (workflow_id,) in rows]
 
     def executions(self, wanted: ExecutionFilter, after: tuple[int, str] | None, limit: int) -> Sequence[Workflow]:
-        """A page of executions, newest first; two statements, or seven for a name alone: its statuses are merged."""
+        """A page of executions, newest first; two statements, or seven where the status is not asked for: those are merged."""
         place = after or _END
         status = None if wanted.status is None else STATUS[wanted.status]
         rest = (wanted.name, status, wanted.correlation_id)
@@ -146,14 +146,11 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
             keys = self._listed(sql.EXECUTIONS_OF_PARENT, wanted.parent_workflow_id, *rest, *place, limit)
         elif wanted.correlation_id is not None:
             keys = self._listed(sql.EXECUTIONS_CORRELATED, wanted.correlation_id, *rest, *place, limit)
-        elif wanted.name is not None:
-            statuses = [STATUS[one] for one in WorkflowStatus] if status is None else [status]
-            pages = (self._listed(sql.EXECUTIONS_NAMED, wanted.name, one, *place, limit) for one in statuses)
-            keys = sorted((key for page in pages for key in page), reverse=True)[:limit]
-        elif status is not None:
-            keys = self._listed(sql.EXECUTIONS_IN, status, *place, limit)
         else:
-            keys = self._listed(sql.EXECUTIONS, *place, limit)
+            statement, name = (sql.EXECUTIONS_IN, ()) if wanted.name is None else (sql.EXECUTIONS_NAMED, (wanted.name,))
+            statuses = [STATUS[one] for one in WorkflowStatus] if status is None else [status]
+            pages = (self._listed(statement, *name, one, *place, limit) for one in statuses)
+            keys = sorted((key for page in pages for key in page), reverse=True)[:limit]
         ids = [workflow_id for _, workflow_id in keys]
         found = {row.workflow_id: row for row in map(workflow_of, self._execute(sql.WORKFLOWS_BY_ID, (json.dumps(ids),)))}
         return [found[workflow_id] for workflow_id in ids]
