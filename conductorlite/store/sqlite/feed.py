@@ -94,7 +94,7 @@ _KINDS: Final = {
 
 #: Kinds of rows that belong to an execution.
 _OWN: Final = ("executions", "tasks", "history", "texts", "logs", "events")
-#: How a row tells whose it is, where not by an id.
+#: How the execution of a row is found, where not by its id.
 _OF: Final = dict.fromkeys(("executions", "tasks", "texts"), "w.execution = r.execution") | {
     "history": "w.execution = r.place >> 28"
 }
