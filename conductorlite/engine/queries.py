@@ -21,6 +21,7 @@ from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import ExecutionNotFound
 from conductorlite.model.executions import Explanation, HistoryEvent, HistoryKind, Reason, Workflow
+from conductorlite.plan.progress import RunProgress, progress_of
 
 __all__ = ["Queries", "hidden", "masked_history", "masked_value"]
 
@@ -105,6 +106,10 @@ class Queries(Part):
                 return attrs.evolve(unarchived(view, workflow_id).workflow, tasks=())
             absent = {p.digest for p in _payloads(row) if p.absent}
             return _whole(row, self._turns.texts(view, workflow_id, absent) if absent else {})
+
+    def progress(self, workflow_id: str) -> RunProgress:
+        """See `Run.progress`."""
+        return progress_of(self.get(workflow_id), self._clock.now())
 
     def history(self, workflow_id: str, *, masked: bool = False) -> Sequence[HistoryEvent]:
         """See `Engine.history`."""

@@ -36,6 +36,7 @@ import attrs
 from conductorlite.model.canonical import canonical, digest, parse
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem
 from conductorlite.model.scalars import ALWAYS_WRITTEN, DURATION_PROPERTIES, EXTRA, json_names
+from conductorlite.model.texts import brief
 
 __all__ = ["Definition", "Source", "definition_hash", "definition_text", "document_of", "several_from_json"]
 
@@ -141,6 +142,9 @@ class Definition:
     """What a user writes down, in Conductor's JSON: a workflow, a task, a schema, an event handler, a schedule."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     @classmethod
     def from_json(cls, source: Source) -> Self:

@@ -19,7 +19,7 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.model.codec import Definition
-from conductorlite.model.texts import optional_ms, plain_ms
+from conductorlite.model.texts import brief, optional_ms, plain_ms
 
 __all__ = [
     "LOOP_DELIMITER",
@@ -156,7 +156,7 @@ def _state_changes(items: Mapping[str, Iterable[StateChangeEvent]]) -> dict[str,
     return {key: tuple(events) for key, events in items.items()}
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, repr=False)
 class SchemaDef(Definition):
     """A JSON, Avro or Protobuf schema attached to an input or output."""
 
@@ -196,7 +196,7 @@ class RateLimitConfig:
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, repr=False)
 class TaskDef(Definition):
     """How tasks of one name are retried, timed out and limited. Durations are milliseconds; None means not given."""
 
@@ -250,7 +250,7 @@ class SubWorkflowParams:
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, repr=False)
 class WorkflowTask:
     """One node of a workflow definition. `type` is a `TaskType` name, or any other text for a worker's own type."""
 
@@ -294,6 +294,9 @@ class WorkflowTask:
     compensate: WorkflowTask | str | None = None
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
+    def __repr__(self) -> str:
+        return brief(self)
+
     @property
     def compensation(self) -> WorkflowTask | None:
         """The task that undoes this one; None without `compensate`.
@@ -311,7 +314,7 @@ class WorkflowTask:
         )
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, repr=False)
 class WorkflowDef(Definition):
     """What should happen: a named, versioned tree of tasks."""
 

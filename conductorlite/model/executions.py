@@ -15,7 +15,7 @@ from conductorlite.model.canonical import EMPTY, Payload, Revealed
 from conductorlite.model.definitions import LOOP_DELIMITER, Semantics, WorkflowDef
 from conductorlite.model.records import record
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
-from conductorlite.model.texts import plain_ms
+from conductorlite.model.texts import cut, plain_ms
 
 __all__ = [
     "Explanation",
@@ -192,7 +192,7 @@ class _Documents:
 
 
 @record
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, repr=False)
 class Task(_Documents):
     """One attempt at one node. Instants are epoch ms (0: not yet), spans ms; `input_data` and `output_data` are copies."""
 
@@ -304,12 +304,20 @@ class Task(_Documents):
         """Conductor's `runtimeMetadata`: the secrets its definition names there, by name; only in what `poll` returns."""
         return dict(self.input.metadata) if isinstance(self.input, Revealed) else {}
 
+    def __repr__(self) -> str:
+        kind = "" if self.name == self.ref else f" {self.name!r}"
+        return f"<Task {self.ref!r}{kind} attempt {self.attempt} {self.status} of {self.workflow_id!r}{_because(self.reason)}>"
+
+
+def _because(reason: str | None) -> str:
+    return "" if reason is None else f": {cut(reason, 80)}"
+
 
 _FAILED: Final = frozenset({TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR, TaskStatus.TIMED_OUT})
 
 
 @record
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, repr=False)
 class Workflow(_Documents):
     """One execution. Instants are epoch ms (0: not yet). `tasks` is filled by `Engine.get`, in order of scheduling."""
 
@@ -395,3 +403,7 @@ class Workflow(_Documents):
         if not found:
             raise KeyError(ref)
         return found[-1]
+
+    def __repr__(self) -> str:
+        tasks = f", {len(self.tasks)} attempts" if self.tasks else ""
+        return f"<Workflow {self.workflow_id!r} {self.name!r} version {self.version} {self.status}{tasks}{_because(self.reason)}>"

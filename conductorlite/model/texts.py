@@ -13,7 +13,9 @@ import math
 import re
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
+
+import attrs
 
 from conductorlite.model.errors import InvalidInput
 
@@ -22,6 +24,7 @@ __all__ = [
     "Milliseconds",
     "Seconds",
     "Span",
+    "brief",
     "cut",
     "did_you_mean",
     "error_text",
@@ -77,6 +80,17 @@ def type_name(value: object) -> str:
 def error_text(error: BaseException, limit: int = REASON_LENGTH) -> str:
     """The type and the text of an error, whatever it is made of; the text has at most `limit` characters."""
     return f"{type_name(error)}: {printable(error, limit)}"
+
+
+def brief(value: Any) -> str:
+    """An object of fields as it would be written: without those that are as they are anyway."""
+    given: list[str] = []
+    for field in attrs.fields(type(value)):
+        factory = getattr(field.default, "factory", None)
+        default = field.default if factory is None else factory()
+        if (found := getattr(value, field.name)) != default:
+            given.append(f"{field.name}={found!r}")
+    return f"{type(value).__name__}({', '.join(given)})"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -23,11 +23,12 @@ from conductorlite.engine.verbs import Verbs
 from conductorlite.model.clock import Clock, Instant, to_instant
 from conductorlite.model.definitions import IdempotencyStrategy, TaskDef, WorkflowDef
 from conductorlite.model.errors import ClockError, InvalidInput, StorageError, WouldDeadlock
-from conductorlite.model.executions import Workflow
+from conductorlite.model.executions import Explanation, HistoryEvent, Task, Workflow
 from conductorlite.model.schedules import StartWorkflowRequest
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import Span, to_span
 from conductorlite.plan.names import unserved, worker_types
+from conductorlite.plan.progress import RunProgress
 from conductorlite.runtime.loop import Driver
 from conductorlite.runtime.registry import HasWorkers, Workers
 from conductorlite.runtime.signals import Leaving, failed, late, passes
@@ -120,6 +121,46 @@ class Run(Generic[R]):
         only functions hold which wait too.
         """
         return self._returned(self._engine.result(self.workflow_id, timeout=timeout))
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """Every attempt, in order of scheduling, read now."""
+        return self._engine.get(self.workflow_id).tasks
+
+    def history(self) -> Sequence[HistoryEvent]:
+        """All that happened; see `Engine.history`."""
+        return self._engine.history(self.workflow_id)
+
+    def explain(self, task: str | None = None) -> Explanation:
+        """Why it waits, or how it ended; see `Engine.explain`."""
+        return self._engine.explain(self.workflow_id, task)
+
+    def progress(self) -> RunProgress:
+        """How far it has come: tasks by status and by step, the fraction that is done, what runs, and how long the rest may take.
+
+        Raises ExecutionNotFound.
+        """
+        return self._engine.core.queries.progress(self.workflow_id)
+
+    def signal(self, output: Mapping[str, Any] | None = None, *, task: str | None = None) -> Task:
+        """Complete a WAIT or HUMAN that is open; see `Engine.signal`."""
+        return self._engine.signal(self.workflow_id, output, task=task)
+
+    def pause(self) -> None:
+        """Schedule nothing more until `resume`; see `Engine.pause`."""
+        self._engine.pause(self.workflow_id)
+
+    def resume(self) -> None:
+        """Go on where it was held; see `Engine.resume`."""
+        self._engine.resume(self.workflow_id)
+
+    def terminate(self, reason: str | None = None) -> None:
+        """End it TERMINATED; see `Engine.terminate`."""
+        self._engine.terminate(self.workflow_id, reason)
+
+    def retry(self, *, resume_subworkflow_tasks: bool = False) -> None:
+        """Reopen it where it failed; see `Engine.retry`."""
+        self._engine.retry(self.workflow_id, resume_subworkflow_tasks=resume_subworkflow_tasks)
 
     def _returned(self, output: dict[str, Any]) -> R:
         """The workflow's output as its flow returns it; as it is for one that was not started as a flow here."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, get_overloads
 
-from conductorlite import Engine
+from conductorlite import Engine, Run
 from conductorlite.engine.config import Service, services
 
 TARGET: Final = Path(__file__).parents[2] / "conductorlite" / "runtime" / "aio" / "engine.py"
@@ -53,6 +53,11 @@ class AsyncRun(Generic[R]):
         """Where the execution stands, read now: `await run.status`."""
         return await self._engine.status(self.workflow_id)
 
+    @property
+    async def tasks(self) -> Sequence[Task]:
+        """Every attempt, in order of scheduling, read now: `await run.tasks`."""
+        return (await self._engine.get(self.workflow_id)).tasks
+
     async def result(self, timeout: Span | None = None) -> R:
         """The workflow's output, once it has ended COMPLETED, or what the flow returns; raises as `Run.result` does.
 
@@ -68,6 +73,8 @@ class AsyncRun(Generic[R]):
 
     def __hash__(self) -> int:
         return hash(self.workflow_id)
+
+    VERBS
 '''
 
 _ENGINE: Final = '''
@@ -138,6 +145,9 @@ _WORDS: Final = {
     "Admin.bulk": "; `verb` is one of this engine's",
 }
 
+#: What has the verbs of a class, and the bridge; the services have their own.
+_HOLDERS: Final = {"Engine": ("self._engine", "self._bridge"), "Run": ("self._run", "self._engine._bridge")}
+
 _TWIN: Final = re.compile(r"\bRun\b")
 
 
@@ -171,6 +181,8 @@ class Writer:
             "Run": "conductorlite.runtime.engine",
             "AsyncIterator": "collections.abc",
             "Span": "conductorlite.model.spans",
+            "Task": "conductorlite.model.executions",
+            "Sequence": "collections.abc",
             "Workflow": "conductorlite.model.executions",
             "WorkflowStatus": "conductorlite.model.statuses",
         }
@@ -179,6 +191,7 @@ class Writer:
         """The whole text, formatted."""
         nouns = faces()
         parts = [self._service(service) for service in nouns.values()]
+        head = _HEAD.replace("    VERBS\n", "".join(self._verb("Run", *verb) for verb in verbs(Run).items() if verb[0] != "result"))
         engine = "".join(self._verb("Engine", name, method) for name, method in verbs(Engine).items())
         init = self._function(Engine.__init__)
         signature, arguments = self._signature(init)
@@ -186,14 +199,14 @@ class Writer:
             f"        self.{noun} = Async{service.__name__}(self._bridge, self._engine.{noun})\n" for noun, service in nouns.items()
         )
         parts.append(_ENGINE.replace("SIGNATURE", signature).replace("ARGUMENTS", arguments) + made + engine + _FOOT)
-        body = _HEAD.partition("IMPORTS")[2] + "".join(parts)
+        body = head.partition("IMPORTS")[2] + "".join(parts)
         names = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
         lines = [
             f"from {module} import {name}" for name, module in sorted(self._sources.items()) if name in names and name != "Bridge"
         ]
         imports = "\n".join(["import os", "from typing import TYPE_CHECKING", *lines])
         imports += "\nif TYPE_CHECKING:\n    from conductorlite.runtime.aio.bridge import Bridge\n"
-        return _formatted(_HEAD.replace("IMPORTS", imports) + "".join(parts))
+        return _formatted(head.replace("IMPORTS", imports) + "".join(parts))
 
     def _service(self, service: type[Service]) -> str:
         name = service.__name__
@@ -213,10 +226,10 @@ class Async{name}:
         function = self._function(method)
         signature, arguments = self._signature(function)
         returned = ast.unparse(function.returns) if function.returns is not None else "None"
-        holder = "self._engine" if face == "Engine" else "self._service"
+        holder, bridge = _HOLDERS.get(face, ("self._service", "self._bridge"))
         given = f"{holder}.{name}" + (f", {arguments}" if arguments else "")
-        call = f"self._bridge.call({given})"
-        noun = "Engine" if face == "Engine" else f"Engine.{face.lower()}"
+        call = f"{bridge}.call({given})"
+        noun = face if face in _HOLDERS else f"Engine.{face.lower()}"
         if returned.startswith("Iterator["):
             text = f'"""`{noun}.{name}`, iterated with `async for`."""\nreturn self._bridge.each({holder}.{name}({arguments}))'
             return _method(f"def {name}({signature}) -> Async{returned}", text)

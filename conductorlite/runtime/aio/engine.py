@@ -31,6 +31,7 @@ from conductorlite.model.schedules import OverlapPolicy, Schedule, WorkflowSched
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import Span
 from conductorlite.plan.migration import MigrationPlan
+from conductorlite.plan.progress import RunProgress
 from conductorlite.runtime.engine import Engine, Run, Startable
 from conductorlite.runtime.registry import HasWorkers, Workers
 from conductorlite.store.ports import Backend, IndexDAO, PayloadStorage, SecretProvider
@@ -67,6 +68,11 @@ class AsyncRun(Generic[R]):
         """Where the execution stands, read now: `await run.status`."""
         return await self._engine.status(self.workflow_id)
 
+    @property
+    async def tasks(self) -> Sequence[Task]:
+        """Every attempt, in order of scheduling, read now: `await run.tasks`."""
+        return (await self._engine.get(self.workflow_id)).tasks
+
     async def result(self, timeout: Span | None = None) -> R:
         """The workflow's output, once it has ended COMPLETED, or what the flow returns; raises as `Run.result` does.
 
@@ -82,6 +88,38 @@ class AsyncRun(Generic[R]):
 
     def __hash__(self) -> int:
         return hash(self.workflow_id)
+
+    async def history(self) -> Sequence[HistoryEvent]:
+        """`Run.history`, awaited."""
+        return await self._engine._bridge.call(self._run.history)
+
+    async def explain(self, task: str | None = None) -> Explanation:
+        """`Run.explain`, awaited."""
+        return await self._engine._bridge.call(self._run.explain, task)
+
+    async def progress(self) -> RunProgress:
+        """`Run.progress`, awaited."""
+        return await self._engine._bridge.call(self._run.progress)
+
+    async def signal(self, output: Mapping[str, Any] | None = None, *, task: str | None = None) -> Task:
+        """`Run.signal`, awaited."""
+        return await self._engine._bridge.call(self._run.signal, output, task=task)
+
+    async def pause(self) -> None:
+        """`Run.pause`, awaited."""
+        await self._engine._bridge.call(self._run.pause)
+
+    async def resume(self) -> None:
+        """`Run.resume`, awaited."""
+        await self._engine._bridge.call(self._run.resume)
+
+    async def terminate(self, reason: str | None = None) -> None:
+        """`Run.terminate`, awaited."""
+        await self._engine._bridge.call(self._run.terminate, reason)
+
+    async def retry(self, *, resume_subworkflow_tasks: bool = False) -> None:
+        """`Run.retry`, awaited."""
+        await self._engine._bridge.call(self._run.retry, resume_subworkflow_tasks=resume_subworkflow_tasks)
 
 
 class AsyncDefinitions:
