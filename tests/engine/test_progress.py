@@ -131,7 +131,6 @@ def test_short_texts_of_objects() -> None:
         assert repr(run.workflow.task("numbers")) == "<Task 'numbers' attempt 0 COMPLETED of 'w-1'>"
         run.terminate("x" * 200)
         assert len(repr(run.workflow)) < 200
-    assert repr(work.definition.tasks[-1]) == (
-        "WorkflowTask(name='counted', task_reference_name='counted', input_parameters={'found': '${each_step_join.output[*].result}'})"
-    )
+    given = "input_parameters={'found': '${each_step_join.output[*].result}'}"
+    assert repr(work.definition.tasks[-1]) == f"WorkflowTask(name='counted', task_reference_name='counted', {given})"
     assert repr(TaskDef(name="x", retry_count=3)) == "TaskDef(name='x', retry_count=3)"
