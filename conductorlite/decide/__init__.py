@@ -157,7 +157,8 @@ def _read(changeset: Changeset, event: Event) -> None:
     """Take one event, unless it was taken already, before one that had overtaken it."""
     if event.event_id in changeset.replies:
         return
-    changeset.now = max(changeset.now, event.posted_at)
+    if event.posted_at > changeset.now:
+        changeset.now = event.posted_at
     if event.stored:
         changeset.consume(event)
         if changeset.replaced(event):
@@ -185,13 +186,13 @@ def _turn_order(event: Event, *, unborn: bool) -> int:
 
 def _settle(changeset: Changeset) -> None:
     """Work the list off, or hold it while the workflow is paused, or cut the turn."""
-    steps, stack, queue = 0, changeset.stack, changeset.queue
+    steps, stack, queue, most = 0, changeset.stack, changeset.queue, changeset.bounds.steps
     while stack or queue:
         if changeset.workflow.status is not WorkflowStatus.RUNNING:
             _put_aside(changeset)
             return
         steps += 1
-        if changeset.full or steps > changeset.bounds.steps:
+        if changeset.full or steps > most:
             _cut(changeset)
             return
         name, *arguments = stack.pop() if stack else queue.popleft()

@@ -143,10 +143,8 @@ def _tolerated(changeset: Changeset, node: Node, task: Task) -> bool:
     if node.task.permissive:
         changeset.change(permitted_failures=changeset.workflow.permitted_failures + 1)
         owner = changeset.owner(task)
-        if owner is not None:
-            loop = changeset.known(owner)
-            if loop.failed_child is None:
-                changeset.put(loop, failed_child=task.reason or f"{task.ref} is {task.status}")
+        if owner is not None and owner.failed_child is None:
+            changeset.put(owner, failed_child=task.reason or f"{task.ref} is {task.status}")
         return True
     status = {
         TaskStatus.CANCELED: WorkflowStatus.TERMINATED,
@@ -174,5 +172,5 @@ def executed(changeset: Changeset, ref: str) -> None:
     if owner is None:
         if changeset.open == 0:
             complete_workflow(changeset)
-    elif changeset.known(owner).open == 0:
-        scope_is_empty(changeset, owner)
+    elif owner.open == 0:
+        scope_is_empty(changeset, owner.ref)

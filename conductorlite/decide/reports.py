@@ -129,8 +129,9 @@ def on_report(changeset: Changeset, event: Event) -> None:
         changeset.reply(event, Outcome.CONFLICT, f"task {task.ref!r} has not begun: its execution waits for a slot")
         return
     result = changeset.value(event.data)
-    if result.get("lease") is not None and result["lease"] != task.lease:
-        changeset.reply(event, Outcome.STALE, f"lease {result['lease']} of task {task.ref!r} is not held any more")
+    lease = result.get("lease")
+    if lease is not None and lease != task.lease:
+        changeset.reply(event, Outcome.STALE, f"lease {lease} of task {task.ref!r} is not held any more")
         return
     status = TaskStatus(result["status"])
     said = {

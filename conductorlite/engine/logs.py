@@ -45,18 +45,25 @@ _LENGTH: Final = 1_000
 
 _ENDED_BADLY: Final = frozenset({WorkflowStatus.FAILED, WorkflowStatus.TIMED_OUT})
 
+#: What is logged if anybody listens to warnings.
+_NOTED: Final = _FAILED | _ENDED_BADLY
+
 #: Tasks that fail because one in them, or one they wait for, has failed.
 _CONTAINERS: Final = frozenset({TaskType.DO_WHILE, TaskType.JOIN, TaskType.EXCLUSIVE_JOIN, TaskType.SUB_WORKFLOW})
 
 
 def log_decision(decision: Decision) -> None:
     """Log a committed turn: a warning for each attempt that failed or timed out and each alert, debug for the turn itself."""
+    debug = _TURNS.isEnabledFor(logging.DEBUG)
+    noted = [line for line in decision.history if line.status in _NOTED or line.kind is HistoryKind.ALERT]
+    if not debug and not noted:
+        return
     with suppress(Exception):  # a handler of the user's that raises is no reason to stop
         workflow = decision.workflow
-        if _TURNS.isEnabledFor(logging.DEBUG):
+        if debug:
             lines = ", ".join(f"{line.kind} {line.ref or ''} {line.status}".replace("  ", " ") for line in decision.history)
             _TURNS.debug("%s (%s): %s", workflow.name, workflow.workflow_id, lines or "nothing to report", extra=_about(workflow))
-        if _TASKS.isEnabledFor(logging.WARNING):
+        if noted and _TASKS.isEnabledFor(logging.WARNING):
             _warn(workflow, decision)
 
 

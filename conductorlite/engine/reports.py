@@ -51,6 +51,10 @@ _WORKER_LENGTH: Final = 1_000
 _LATEST_MS: Final = 2**53 - 1
 
 
+#: Reason, traceback, worker and log of a report without any.
+_NO_TEXTS: Final = (None, None, None, ())
+
+
 def kept_result(result: TaskResult) -> TaskResult:
     """A report whose texts are texts of a bounded length; raises InvalidInput for a status or number that cannot be.
 
@@ -78,6 +82,8 @@ def _kept(result: TaskResult) -> TaskResult:
         raise InvalidInput(f"callback_after_ms {printable(callback, 80)} is too long")
     if not isinstance(result.output_data, dict):
         raise InvalidInput(f"output_data must be a dict, not a {type(result.output_data).__name__}")
+    if type(status) is TaskStatus and (result.reason, result.traceback, result.worker_id, result.logs) == _NO_TEXTS:
+        return result
     return attrs.evolve(
         result,
         status=TaskStatus(status),

@@ -12,6 +12,7 @@ import json
 import json.encoder
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from math import inf
 from typing import Any, Final
 
 import attrs
@@ -90,7 +91,20 @@ def canonical(value: Any, *, where: str = "$", bounded: bool = True) -> str:
     return text
 
 
+def _flat_size(value: dict[Any, Any]) -> float:
+    """The size of a map of texts, whole numbers, booleans and nulls, as most documents are; of any other it is infinite."""
+    size = _ENTRY * len(value)
+    for key, entry in value.items():
+        if type(entry) is str:
+            size += len(entry)
+        if type(key) is not str or type(entry) not in _SCALARS:
+            return inf
+    return size
+
+
 def _check(value: Any, where: str, limit: int) -> None:  # noqa: C901 - one loop over the kinds of JSON values, on the hot path
+    if type(value) is dict and _flat_size(value) <= limit:
+        return
     stack: list[tuple[Any, str, int]] = [(value, where, 0)]
     size = len(value) if type(value) is str else 0
     while stack:

@@ -166,9 +166,9 @@ class Explanation:
 
 def printed_ref(base_ref: str, iterations: Sequence[int]) -> str:
     """The reference as it is printed: `x` inside the first round of a loop in the second round of another is `x__2__1`."""
-    if not iterations:
-        return base_ref
-    return base_ref + "".join(f"{LOOP_DELIMITER}{iteration}" for iteration in iterations)
+    for iteration in iterations:
+        base_ref = f"{base_ref}{LOOP_DELIMITER}{iteration}"
+    return base_ref
 
 
 class _Documents:

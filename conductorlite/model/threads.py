@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
-from typing import Any, Generic, TypeVar, cast, final
+from typing import Any, Generic, TypeVar, final
 
 from conductorlite.model.errors import NoThread
 
@@ -71,16 +71,14 @@ class _Statement:
 
     __slots__ = ("__enter__", "__exit__")
 
-    def __init__(self, enter: Callable[[], object], leave: Callable[..., None]) -> None:
-        self.__enter__ = enter
-        self.__exit__ = leave
-
 
 def within(block: Block[V]) -> AbstractContextManager[V]:
     """The block as a context manager, for one `with` statement."""
-    leave = partial(_leave, block)
+    statement: Any = _Statement()
+    statement.__enter__ = partial(_enter, block)
+    statement.__exit__ = leave = partial(_leave, block)
     block._kept = weakref.ref(leave, block._dropped)
-    return cast("AbstractContextManager[V]", _Statement(partial(_enter, block), leave))
+    return statement  # type: ignore[no-any-return]
 
 
 def _enter(block: Block[V]) -> V:
@@ -135,7 +133,7 @@ class Mutex:
 
     def give(self, block: Block[Any]) -> None:
         """Give it back, if this block has it."""
-        if self.mine(block):
+        if (self._holder is block and self._lock._is_owned()) or self.mine(block):
             self._lock.release()
 
 

@@ -102,6 +102,7 @@ class Changeset(Admissions):
         previous: Task | None = None,
         input: Payload = EMPTY,
         in_order: bool = True,
+        task_id: str | None = None,
         **fields: Any,
     ) -> Task:
         """Add the first attempt at a node, or the one after `previous`; `in_order=False` leaves its place in the order open.
@@ -131,7 +132,7 @@ class Changeset(Admissions):
             workflow_id=self.workflow.workflow_id,
             ref=ref,
             base_ref=node.ref,
-            task_id=self.task_id(ref, attempt),
+            task_id=self.task_id(ref, attempt) if task_id is None else task_id,
             task_type=node.task_type,
             name=node.task.name,
             status=status,
@@ -177,11 +178,8 @@ class Changeset(Admissions):
         self._row.last_ref = ref
         return self._task_seq
 
-    def put(self, task: Task, *, verb: bool = False, because: str | None = None, **fields: Any) -> Task:
-        """Change fields of a row; a change of status is checked and journalled, counters follow. Returns the row as it is now.
-
-        `because` is recorded for a change after which the attempt is open still, and kept in no row.
-        """
+    def _own(self, task: Task) -> Task:
+        """The row as the turn writes it: a copy of what the reader has answered, made once."""
         place = task.ref, task.attempt
         row = self._updated.get(place) or self._inserted.get(place)
         if row is None:
@@ -189,6 +187,14 @@ class Changeset(Admissions):
             if row.attempt != task.attempt:
                 raise InvariantBroken(f"task {task.ref!r}: attempt {task.attempt} is not the last one")
             row = self._updated[place] = self._last[row.ref] = writable_copy(row)
+        return row
+
+    def put(self, task: Task, *, verb: bool = False, because: str | None = None, **fields: Any) -> Task:
+        """Change fields of a row; a change of status is checked and journalled, counters follow. Returns the row as it is now.
+
+        `because` is recorded for a change after which the attempt is open still, and kept in no row.
+        """
+        row = self._own(task)
         status, given, was_live = row.status, row.input, row.live
         for name, value in fields.items():
             setattr(row, name, value)
@@ -230,13 +236,12 @@ class Changeset(Admissions):
     def _count(self, task: Task, change: int) -> None:
         owner = self.owner(task)
         if owner is None:
-            self.open += change
-            count = self.open
+            count = self.open = self.open + change
         else:
-            count = self.known(owner).open + change
-            self.put(self.known(owner), open=count)
+            row: Any = self._own(owner)
+            count = row.open = row.open + change
         if count < 0:
-            raise InvariantBroken(f"{owner or 'workflow'}: counts {count} live tasks")
+            raise InvariantBroken(f"{'workflow' if owner is None else owner.ref}: counts {count} live tasks")
 
     def drop(self, tasks: list[Task]) -> None:
         """Delete ended tasks that are kept no longer, with all their attempts; the journal still records them."""
@@ -280,7 +285,8 @@ class Changeset(Admissions):
         for task in rows:
             if task.live:
                 owner = self.owner(task)
-                live[owner] = live.get(owner, 0) + 1
+                scope = None if owner is None else owner.ref
+                live[scope] = live.get(scope, 0) + 1
         for task in rows:
             if task.open != live.get(task.ref, 0):
                 self.put(task, open=live.get(task.ref, 0))

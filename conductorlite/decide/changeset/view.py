@@ -287,9 +287,8 @@ class View:
             self._append("cut", [seed, int(isinstance(error, ScriptTimedOut)), str(error)])
             raise
 
-    def owner(self, task: Task) -> str | None:
-        """Printed reference of the DO_WHILE, or of the JOIN behind the dynamic fork, that counts the task; None when the
-        workflow does.
+    def owner(self, task: Task) -> Task | None:
+        """The row of the DO_WHILE, or of the JOIN behind the dynamic fork, that counts the task; None when the workflow does.
 
         A compensation is the workflow's. So is a task of a scope that is over: it was retried on its own, after a loop that
         bore its failure.
@@ -299,7 +298,7 @@ class View:
             return None
         scope, depth = scopes[-1]
         row = self.known(printed_ref(scope, task.iterations[:depth]))
-        return row.ref if row.live else None
+        return row if row.live else None
 
     def joins_of(self, task: Task) -> list[str]:
         """Printed references of the JOINs that count the task."""

@@ -104,7 +104,7 @@ def schedule_worker(
     due_at = changeset.after(delay)
     domain = domain_of(changeset, node.task_type, node.task.type, previous)
     status, limit_key = TaskStatus.SCHEDULED, None
-    if node.limit:
+    if changeset.plan.limited and node.limit:
         lane = queue_name(node.task_type, domain, changeset.workflow.owner)
         status, limit_key = _slot(changeset, node, task_id, ref, attempt, delay, lane)
     task = changeset.create(
@@ -112,6 +112,7 @@ def schedule_worker(
         iterations,
         status,
         previous=previous,
+        task_id=task_id,
         limit_key=limit_key,
         input=changeset.payload(values),
         start_delay_ms=delay,

@@ -35,13 +35,13 @@ def _thin_task(task: Task) -> Task:
     given, output = _thin(task.input), _thin(task.output)
     if given is task.input and output is task.output:
         return task
-    return attrs.evolve(task, input=given, output=output)
+    return changed(task, input=given, output=output)
 
 
 def _thin_line(event: HistoryEvent) -> HistoryEvent:
     if event.payload is None or _thin(event.payload) is event.payload:
         return event
-    return attrs.evolve(event, payload=_thin(event.payload))
+    return changed(event, payload=_thin(event.payload))
 
 
 def _thin_workflow(workflow: Workflow) -> Workflow:
@@ -246,7 +246,7 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
     def _release_held(self, execution: Execution, at: int) -> None:
         for event_id in list(execution.held):
             event = execution.inbox[event_id]
-            self._put_event(attrs.evolve(event, due_at=max(event.due_at, at), held=False))
+            self._put_event(changed(event, due_at=max(event.due_at, at), held=False))
 
     def _drop_event(self, execution: Execution, event_id: str) -> None:
         store = self._store
@@ -266,7 +266,7 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         row = store.workflows.get(event.workflow_id)
         owner = event.owner if row is None else row.owner  # an event to an execution that is there is its owner's
         if not event.stored or event.owner != owner:
-            event = attrs.evolve(event, stored=True, owner=owner)
+            event = changed(event, stored=True, owner=owner)
         store.put(execution.inbox, event.event_id, event)
         if event.held:
             store.put(execution.held, event.event_id, True)
@@ -344,7 +344,7 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         if reason is not None:
             for event in list(self._of(workflow_id).inbox.values()):
                 if not event.held:
-                    self._put_event(attrs.evolve(event, held=True))
+                    self._put_event(changed(event, held=True))
 
     def release(self, workflow_id: str, now: int) -> None:
         """Date every held event of an inbox `now`, and forget that turns were broken."""
