@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial
+from operator import itemgetter
 from types import TracebackType
 from typing import Any, Generic, TypeVar, final
 
@@ -65,33 +65,32 @@ class Block(Generic[V]):
         self.undo()
         self._kept = None
 
+    def _enter(self) -> V:
+        try:
+            return self.begin()
+        except BaseException as error:
+            self.undo(error)
+            raise
 
-class _Statement:
+    def _leave(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
+        self.end(error)
+        self._kept = None  # or it would be undone
+
+
+class _Statement(tuple[Callable[..., Any], ...]):
     """What `with` is given: both are called by the interpreter, without a frame that would keep them."""
 
-    __slots__ = ("__enter__", "__exit__")
+    __slots__ = ()
+    __enter__ = property(itemgetter(0))
+    __exit__ = property(itemgetter(1))
 
 
 def within(block: Block[V]) -> AbstractContextManager[V]:
     """The block as a context manager, for one `with` statement."""
-    statement: Any = _Statement()
-    statement.__enter__ = partial(_enter, block)
-    statement.__exit__ = leave = partial(_leave, block)
+    leave = block._leave  # each time another object
     block._kept = weakref.ref(leave, block._dropped)
+    statement: Any = _Statement((block._enter, leave))
     return statement  # type: ignore[no-any-return]
-
-
-def _enter(block: Block[V]) -> V:
-    try:
-        return block.begin()
-    except BaseException as error:
-        block.undo(error)
-        raise
-
-
-def _leave(block: Block[V], _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
-    block.end(error)
-    block._kept = None  # or it would be undone
 
 
 @final
@@ -116,6 +115,17 @@ class Mutex:
     def owned(self) -> bool:
         """Whether a block of this thread holds it."""
         return bool(self._lock._is_owned()) and self._holder is not None and self._holder.live
+
+    def enter(self, block: Block[Any]) -> Block[Any]:
+        """Take it for a block of this thread, unless another one has it, which is returned."""
+        while self._lock._is_owned():
+            holder = self._holder
+            if holder is not None and holder.live:
+                return holder
+            self._lock.release()  # of a block that has ended: it was interrupted, and giving back too
+        self._lock.acquire()
+        self._holder = block
+        return block
 
     def take(self, block: Block[Any], timeout: float = -1) -> bool:
         """Take it for a block of this thread, which must not have it yet."""

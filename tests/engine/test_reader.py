@@ -250,7 +250,7 @@ def test_nobody_waits_for_the_store_while_a_script_is_carried_out(
     others: list[str] = []
 
     def meanwhile(number: int) -> None:
-        assert engine.backend._inside() is None  # type: ignore[attr-defined]
+        assert not engine.backend._mutex.owned()  # type: ignore[attr-defined]
         thread = threading.Thread(target=lambda: others.append(engine.start(flow(simple("z"))).workflow_id), daemon=True)
         thread.start()
         thread.join(20)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import final
+from typing import Any, final
 
 from conductorlite.model.errors import EngineClosed, InvalidInput, InvariantBroken
 from conductorlite.model.threads import Block, Mutex, within
@@ -29,9 +29,8 @@ class MemoryBackend:
         self.one_commit = not relay
         self._store = Store()
         self._mutex = Mutex()
-        #: The block of the thread that holds it.
-        self._block: _Reading | _Writing | None = None
         self._reads = MemoryReads(self._store)
+        self._writes = MemoryWrites(self._store, relay=relay)
         self._commits = 0
         self._closed = False
         self._pid = os.getpid()
@@ -100,18 +99,17 @@ class MemoryBackend:
         """Refuse every further transaction; idempotent."""
         self._closed = True
 
-    def _take(self, block: _Reading | _Writing) -> None:
+    def _begin(self, block: _Reading | _Writing) -> _Reading | _Writing:
+        """Have the store for a block of this thread, unless another one has it, which is returned."""
         if os.getpid() != self._pid:  # before the lock: the thread that held it at the fork gives it back in the parent only
             raise EngineClosed("the process was forked after the memory backend was made; a store in memory belongs to one process")
-        self._mutex.take(block)
-        if self._closed:
-            raise EngineClosed("the memory backend was closed")
-        self._store.undo()  # what one left that was interrupted twice
-        self._block = block
-
-    def _inside(self) -> _Reading | _Writing | None:
-        """The block that this thread is in."""
-        return self._block if self._mutex.owned() else None
+        holder: Any = self._mutex.enter(block)
+        if holder is block:
+            if self._closed:
+                raise EngineClosed("the memory backend was closed")
+            self._store.undo()  # what one left that was interrupted twice
+        found: _Reading | _Writing = holder
+        return found
 
 
 @final
@@ -126,14 +124,10 @@ class _Reading(Block[MemoryReads]):
         self.view = backend._reads
 
     def begin(self) -> MemoryReads:
-        outer = self._backend._inside()
-        if outer is not None:
-            return outer.view
-        self._backend._take(self)
-        return self.view
+        return self._backend._begin(self).view
 
     def end(self, error: BaseException | None) -> None:
-        self.undo()
+        self._backend._mutex.give(self)
 
     def undo(self, error: BaseException | None = None) -> None:
         self._backend._mutex.give(self)
@@ -148,13 +142,11 @@ class _Writing(Block[MemoryWrites]):
     def __init__(self, backend: MemoryBackend) -> None:
         super().__init__()
         self._backend = backend
-        self.view = MemoryWrites(backend._store, relay=not backend.one_commit)
+        self.view = backend._writes
 
     def begin(self) -> MemoryWrites:
-        backend = self._backend
-        if backend._inside() is not None:
+        if self._backend._begin(self) is not self:
             raise InvariantBroken("writing() inside another transaction of the same thread")
-        backend._take(self)
         return self.view
 
     def end(self, error: BaseException | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice
+from operator import attrgetter
 from typing import Final
 
 from conductorlite.model.canonical import Payload
@@ -79,7 +80,7 @@ class MemoryReads(LimitReads, TableReads):
         return None if place is None else self._of(place[0]).attempts[place[1], place[2]]
 
     def history(self, workflow_id: str) -> Sequence[HistoryEvent]:
-        return [event for _, event in sorted(self._of(workflow_id).history.items())]
+        return sorted(self._of(workflow_id).history, key=attrgetter("n"))
 
     def logs(self, task_id: str) -> Sequence[TaskLog]:
         return list(self._store.logs.get(task_id, ()))

@@ -1,6 +1,6 @@
 """What the memory backend holds, and the log by which a change is undone.
 
-Every change goes through `put`, `drop`, `append`, `add` or `discard`, which note its inverse; rolling back replays
+Every change goes through `put`, `drop`, `extend`, `add` or `discard`, which note its inverse; rolling back replays
 the notes backwards.
 
 A sorted set: add, discard, first and ordered walks that stay cheap when it holds a million keys.
@@ -44,46 +44,43 @@ class Ordered(Generic[Key]):
         if self._changing:
             self._mend()
         self._changing = True
-        self._add(key)
+        tops = self._tops
+        if not tops:
+            self._blocks.append([key])
+            tops.append(key)
+        else:
+            at = -1 if tops[-1] < key else bisect_left(tops, key)
+            block = self._blocks[at]
+            insort(block, key)
+            tops[at] = block[-1]
+            if len(block) > _BLOCK:
+                self._split(at % len(tops), block)
         self._changing = False
 
-    def _add(self, key: Key) -> None:
-        if not self._blocks:
-            self._blocks.append([key])
-            self._tops.append(key)
-            return
-        at = min(bisect_left(self._tops, key), len(self._blocks) - 1)
-        block = self._blocks[at]
-        insort(block, key)
-        if len(block) > _BLOCK:
-            self._blocks.insert(at + 1, block[_BLOCK // 2 :])
-            del block[_BLOCK // 2 :]
-            self._tops.insert(at, block[-1])
-            self._tops[at + 1] = self._blocks[at + 1][-1]
-        else:
-            self._tops[at] = block[-1]
+    def _split(self, at: int, block: list[Key]) -> None:
+        self._blocks.insert(at + 1, block[_BLOCK // 2 :])
+        del block[_BLOCK // 2 :]
+        self._tops.insert(at, block[-1])
 
     def discard(self, key: Key) -> None:
         """Take a key out, if it is there."""
         if self._changing:
             self._mend()
-        self._changing = True
-        self._discard(key)
-        self._changing = False
-
-    def _discard(self, key: Key) -> None:
-        at = bisect_left(self._tops, key)
-        if at == len(self._blocks):
+        tops = self._tops
+        if not tops or tops[-1] < key:
             return
+        at = bisect_left(tops, key)
         block = self._blocks[at]
         place = bisect_left(block, key)
         if block[place] != key:
             return
+        self._changing = True
         del block[place]
         if block:
-            self._tops[at] = block[-1]
+            tops[at] = block[-1]
         else:
-            del self._blocks[at], self._tops[at]
+            del self._blocks[at], tops[at]
+        self._changing = False
 
     def _mend(self) -> None:
         """Rebuild the blocks after a change that was interrupted: its key is in or not, and no other one is lost."""
@@ -147,7 +144,7 @@ class Execution:
     def __init__(self, workflow_id: str) -> None:
         self.workflow_id = workflow_id
         self.attempts: dict[tuple[str, int], Task] = {}
-        #: The fence of the last turn that changed each attempt.
+        #: The fence of the last turn that changed each attempt, or a later one.
         self.fences: dict[tuple[str, int], int] = {}
         #: Number of the last attempt of each printed reference.
         self.last: dict[str, int] = {}
@@ -156,7 +153,7 @@ class Execution:
         self.failed: dict[tuple[str, int], bool] = {}
         #: (seq, attempt, ref) of the rows inside loops, by definition reference.
         self.loops: dict[str, Ordered[tuple[int, int, str]]] = {}
-        self.history: dict[int, HistoryEvent] = {}
+        self.history: list[HistoryEvent] = []
         self.texts: dict[str, str] = {}
         self.inbox: dict[str, Event] = {}
         self.due: Ordered[InboxKey] = Ordered()
@@ -260,10 +257,10 @@ class Store:
         value: V = old
         return value
 
-    def append(self, entries: list[V], entry: V) -> None:
+    def extend(self, entries: list[V], more: Iterable[V]) -> None:
         """Add to the end of a list."""
         self._undo.append((entries, len(entries), _APPENDED))
-        entries.append(entry)
+        entries.extend(more)
 
     def add(self, index: Ordered[Any], key: tuple[Any, ...]) -> None:
         """Put a key into an index it is not in."""

@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from conductorlite.model.canonical import INLINE_LIMIT, Payload
+from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Decision, Event, Message, MessageKey, Outgoing, Renamed
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvariantBroken, KeyTaken
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
@@ -27,19 +27,17 @@ _identity: Final = attrgetter("task_id", "base_ref", "iterations", "grafts")
 
 def _thin(payload: Payload) -> Payload:
     """The payload as its row keeps it: a large one is only a hash."""
-    text = payload.text
-    return payload if text is None or len(text) <= INLINE_LIMIT else Payload(None, digest=payload.digest)
+    return Payload(None, digest=payload.digest) if payload.large else payload
 
 
 def _thin_task(task: Task) -> Task:
-    given, output = _thin(task.input), _thin(task.output)
-    if given is task.input and output is task.output:
-        return task
-    return changed(task, input=given, output=output)
+    if task.input.large or task.output.large:
+        return changed(task, input=_thin(task.input), output=_thin(task.output))
+    return task
 
 
 def _thin_line(event: HistoryEvent) -> HistoryEvent:
-    if event.payload is None or _thin(event.payload) is event.payload:
+    if event.payload is None or not event.payload.large:
         return event
     return changed(event, payload=_thin(event.payload))
 
@@ -57,9 +55,8 @@ def _thin_workflow(workflow: Workflow) -> Workflow:
     )
 
 
-def _listed(workflow: Workflow) -> tuple[object, ...]:
-    """What may change of that under which an execution is listed."""
-    return workflow.status, workflow.name, workflow.correlation_id
+#: What may change, beside its status, of that under which an execution is listed.
+_named: Final = attrgetter("name", "correlation_id")
 
 
 def _indexes(workflow: Workflow | None) -> dict[tuple[str, str], tuple[int, str]]:
@@ -94,8 +91,9 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             if decision.created and decision.workflow.idempotency_key is not None:
                 self._claim(decision.workflow, decision.workflow.idempotency_key, decision.replaces)
             self._fenced(decision)
-            self._rows(decision)
-            self._events(decision)
+            execution = store.execution(decision.workflow.workflow_id)
+            self._rows(decision, execution)
+            self._events(decision, execution)
             if decision.limits:
                 self._change_limits(decision.limits)
         except BaseException:
@@ -136,7 +134,7 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             store.discard(store.ids, (old.workflow_id,))
             if old.owner:
                 store.discard(store.owned[old.owner], (old.workflow_id,))
-        if old is None or new is None or _listed(old) != _listed(new):
+        if old is None or new is None or new.status is not old.status or _named(old) != _named(new):
             before, after = _indexes(old), _indexes(new)
             for index, key in before.items() - after.items():
                 store.discard(store.created[index], key)
@@ -151,9 +149,8 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             if old is None or new.status is not old.status:
                 store.add(store.by_status.setdefault(new.status.value, Ordered()), (new.workflow_id,))
 
-    def _rows(self, decision: Decision) -> None:
+    def _rows(self, decision: Decision, execution: Execution) -> None:
         store = self._store
-        execution = store.execution(decision.workflow.workflow_id)
         fence = decision.workflow.fence + 1
         for ref in decision.dropped:
             self._drop_task(execution, ref)
@@ -173,11 +170,9 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         for text in decision.texts:
             if text.text is not None and text.digest not in execution.texts:
                 store.put(execution.texts, text.digest, text.text)
-        self._keep_externals(execution.workflow_id, decision.externals)
-        for event in decision.history:
-            if event.n in execution.history:
-                raise InvariantBroken(f"{execution.workflow_id}: rows contradict the store: history {event.n} exists")
-            store.put(execution.history, event.n, _thin_line(event))
+        if decision.externals:
+            self._keep_externals(execution.workflow_id, decision.externals)
+        store.extend(execution.history, map(_thin_line, decision.history))
 
     def _drop_task(self, execution: Execution, ref: str) -> None:
         store = self._store
@@ -209,19 +204,17 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         store = self._store
         key = (new.ref, new.attempt)
         store.put(execution.attempts, key, new)
-        store.put(execution.fences, key, fence)
-        self._hold(old, new)
+        execution.fences[key] = fence  # not undone: what is asked for by a fence may be more than was changed
         if old is None:
-            store.put(store.task_ids, new.task_id, (new.workflow_id, new.ref, new.attempt))
+            store.put(store.task_ids, new.task_id, (new.workflow_id, *key))
             if execution.last.get(new.ref, -1) < new.attempt:
                 store.put(execution.last, new.ref, new.attempt)
-        for keys, before, after in (
-            (execution.live, old is not None and old.live, new.live),
-            (execution.failed, old is not None and old.failed, new.failed),
-        ):
-            if before and not after:
+        if new.holder is not None or (old is not None and old.holder is not None):
+            self._hold(old, new)
+        for keys, listed in ((execution.live, new.live), (execution.failed, new.failed)):
+            if not listed:
                 store.drop(keys, key)
-            elif after and not before:
+            elif key not in keys:
                 store.put(keys, key, True)
         if new.iterations and (old is None or old.seq != new.seq):
             rows = execution.loops.setdefault(new.base_ref, Ordered())
@@ -231,14 +224,16 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
 
     # -- inbox ---------------------------------------------------------------------------------------------------------
 
-    def _events(self, decision: Decision) -> None:
-        execution = self._store.execution(decision.workflow.workflow_id)
+    def _events(self, decision: Decision, execution: Execution) -> None:
         for event_id in decision.consumed + decision.cancelled:
             self._drop_event(execution, event_id)
         if decision.release_held:
             self._release_held(execution, decision.released_at)
-        self.post(decision.timers)
-        if self._relay and decision.outgoing:
+        for event in decision.timers:
+            self._put_event(event)
+        if not decision.outgoing:
+            return
+        if self._relay:
             self._to_outbox(decision)
         else:
             self._carry_out(decision.outgoing)
@@ -256,23 +251,27 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         if event.held:
             store.drop(execution.held, event_id)
         else:
-            store.discard(execution.due, (*event.order, event_id))
-            store.discard(store.due[event.owner], (event.due_at, event.workflow_id, *event.order[1:], event_id))
+            order = event.order
+            store.discard(execution.due, (*order, event_id))
+            store.discard(store.due[event.owner], (order[0], event.workflow_id, *order[1:], event_id))
 
     def _put_event(self, event: Event) -> None:
         store = self._store
-        execution = store.execution(event.workflow_id)
-        self._drop_event(execution, event.event_id)
-        row = store.workflows.get(event.workflow_id)
+        workflow_id, event_id = event.workflow_id, event.event_id
+        execution = store.execution(workflow_id)
+        if event_id in execution.inbox:
+            self._drop_event(execution, event_id)
+        row = store.workflows.get(workflow_id)
         owner = event.owner if row is None else row.owner  # an event to an execution that is there is its owner's
         if not event.stored or event.owner != owner:
             event = changed(event, stored=True, owner=owner)
-        store.put(execution.inbox, event.event_id, event)
+        store.put(execution.inbox, event_id, event)
         if event.held:
-            store.put(execution.held, event.event_id, True)
+            store.put(execution.held, event_id, True)
         else:
-            store.add(execution.due, (*event.order, event.event_id))
-            store.add(store.due.setdefault(owner, Ordered()), (event.due_at, event.workflow_id, *event.order[1:], event.event_id))
+            order = event.order
+            store.add(execution.due, (*order, event_id))
+            store.add(store.due.setdefault(owner, Ordered()), (order[0], workflow_id, *order[1:], event_id))
 
     def post(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -356,7 +355,7 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         for entry in entries:
             if entry.task_id not in store.logs:
                 store.put(store.logs, entry.task_id, [])
-            store.append(store.logs[entry.task_id], entry)
+            store.extend(store.logs[entry.task_id], [entry])
             store.put(store.execution(workflow_id).logged, entry.task_id, True)
 
     def remove(self, workflow_id: str) -> None:
