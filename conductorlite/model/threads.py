@@ -38,10 +38,8 @@ class Block(Generic[V]):
     """What one `with` statement begins and ends: `with within(block) as value`."""
 
     __slots__ = ("_kept",)
-
-    def __init__(self) -> None:
-        #: What the `with` statement keeps; None before it and after its end.
-        self._kept: weakref.ref[Any] | None = None
+    #: What the `with` statement keeps, from its beginning; None after its end.
+    _kept: weakref.ref[Any] | None
 
     @property
     def live(self) -> bool:
@@ -151,7 +149,6 @@ class _Hold(Block[bool]):
     __slots__ = ("_mutex", "_timeout")
 
     def __init__(self, mutex: Mutex, timeout: float) -> None:
-        super().__init__()
         self._mutex = mutex
         self._timeout = timeout
 

@@ -119,7 +119,6 @@ class _Reading(Block[MemoryReads]):
     __slots__ = ("_backend", "view")
 
     def __init__(self, backend: MemoryBackend) -> None:
-        super().__init__()
         self._backend = backend
         self.view = backend._reads
 
@@ -140,7 +139,6 @@ class _Writing(Block[MemoryWrites]):
     __slots__ = ("_backend", "view")
 
     def __init__(self, backend: MemoryBackend) -> None:
-        super().__init__()
         self._backend = backend
         self.view = backend._writes
 

@@ -22,6 +22,11 @@ __all__ = ["MemoryReads"]
 #: `due_workflows` reads at most `_OVERREAD * (limit + 16)` due events, as the SQLite backend does.
 _OVERREAD: Final = 4
 
+#: So many events of an inbox are looked through; of more, those that are due are found along the index of what is.
+_FEW: Final = 8
+
+_place: Final = attrgetter("order", "event_id")
+
 _NOBODY: Final = Execution("")
 
 
@@ -110,16 +115,28 @@ class MemoryReads(LimitReads, TableReads):
     # -- inbox ---------------------------------------------------------------------------------------------------------
 
     def due_events(self, workflow_id: str, now: int, limit: int) -> Sequence[Event]:
-        execution = self._of(workflow_id)
-        events: list[Event] = []
-        for key in islice(execution.due, limit):
-            if key[0] > now:
-                break
-            events.append(execution.inbox[key[4]])
-        return events
+        inbox = self._of(workflow_id).inbox
+        if len(inbox) > _FEW:
+            return [inbox[event_id] for event_id in islice(self._due_ids(workflow_id, now), limit)]
+        due = [event for event in inbox.values() if event.due_at <= now and not event.held]
+        return sorted(due, key=_place)[:limit] if len(due) > 1 else due[:limit]
+
+    def _due_ids(self, workflow_id: str, now: int) -> Iterator[str]:
+        """Ids of the events of an execution, of each instant that is due for its owner."""
+        row = self._store.workflows.get(workflow_id)
+        owner = next(iter(self._of(workflow_id).inbox.values())).owner if row is None else row.owner
+        keys = self._store.due.get(owner, Ordered[DueKey]())
+        first = keys.first()
+        while first is not None and first[0] <= now:
+            place = (first[0], workflow_id)
+            for key in keys.after(place):
+                if key[:2] != place:
+                    break
+                yield key[-1]
+            first = next(keys.after((place[0] + 1,)), None)
 
     def inbox(self, workflow_id: str) -> Sequence[Event]:
-        return sorted(self._of(workflow_id).inbox.values(), key=lambda event: (event.order, event.event_id))
+        return sorted(self._of(workflow_id).inbox.values(), key=_place)
 
     def due_workflows(self, now: int, limit: int, owner: str = "") -> Sequence[str]:
         """Workflows with due events, the longest due first; a page cut short by one with very many of them is short."""

@@ -131,9 +131,6 @@ _MISSING: Any = object()
 #: What was done to a list or an index.
 _APPENDED, _ADDED, _DISCARDED = object(), object(), object()
 
-#: (due_at, posted_at, sender, sender_seq, event_id): place in one inbox.
-InboxKey = tuple[int, int, str, int, str]
-
 #: (due_at, workflow_id, posted_at, sender, sender_seq, event_id): place among all events of an owner.
 DueKey = tuple[int, str, int, str, int, str]
 
@@ -156,7 +153,6 @@ class Execution:
         self.history: list[HistoryEvent] = []
         self.texts: dict[str, str] = {}
         self.inbox: dict[str, Event] = {}
-        self.due: Ordered[InboxKey] = Ordered()
         self.held: dict[str, bool] = {}
         #: References with a message.
         self.offered: dict[str, bool] = {}

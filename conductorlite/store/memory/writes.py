@@ -252,7 +252,6 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             store.drop(execution.held, event_id)
         else:
             order = event.order
-            store.discard(execution.due, (*order, event_id))
             store.discard(store.due[event.owner], (order[0], event.workflow_id, *order[1:], event_id))
 
     def _put_event(self, event: Event) -> None:
@@ -270,7 +269,6 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             store.put(execution.held, event_id, True)
         else:
             order = event.order
-            store.add(execution.due, (*order, event_id))
             store.add(store.due.setdefault(owner, Ordered()), (order[0], workflow_id, *order[1:], event_id))
 
     def post(self, events: Iterable[Event]) -> None:

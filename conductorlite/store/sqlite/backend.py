@@ -326,7 +326,6 @@ class _Alone(Block[sqlite3.Connection]):
     __slots__ = ("_backend",)
 
     def __init__(self, backend: SQLiteBackend) -> None:
-        super().__init__()
         self._backend = backend
 
     def begin(self) -> sqlite3.Connection:
@@ -348,7 +347,6 @@ class _Reading(Block[SQLiteReads]):
     __slots__ = ("_backend", "_reader", "view")
 
     def __init__(self, backend: SQLiteBackend) -> None:
-        super().__init__()
         self._backend = backend
         self._reader: sqlite3.Connection | None = None
         self.view: SQLiteReads | None = None
@@ -407,7 +405,6 @@ class _Writing(Block[SQLiteWrites]):
     __slots__ = ("_backend", "view")
 
     def __init__(self, backend: SQLiteBackend) -> None:
-        super().__init__()
         self._backend = backend
         self.view: SQLiteWrites | None = None
 
