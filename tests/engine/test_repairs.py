@@ -280,7 +280,7 @@ def test_an_index_that_lost_a_row(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with Engine(path, clock=VirtualClock(T0)) as engine:
         engine.start(FORKED, workflow_id="w")
-    index = "workflows_created"
+    index = "workflows_status_created"
     _redefine(path, index, " WHERE 0")
     with Engine(path, clock=VirtualClock(T0)) as engine:
         engine.start(FORKED, workflow_id="lost")
