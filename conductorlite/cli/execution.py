@@ -36,12 +36,7 @@ _ENDS = frozenset(status.value for status in TaskStatus if status.terminal)
 
 def history_line(line: HistoryEvent) -> str:
     """One line of the journal for a person."""
-    what = f"{line.ref}#{line.attempt}" if line.attempt else line.ref or "workflow"
-    status = f"round {line.number}" if line.kind is HistoryKind.ROUND else line.status
-    compensation = line.kind is HistoryKind.COMPENSATION and line.ref is None
-    kind = "ALERT " if line.kind is HistoryKind.ALERT else "COMPENSATION " if compensation else ""
-    text = f"{instant(line.at)}  {what}  {kind}{status}"
-    return f"{text}: {line.reason}" if line.reason else text
+    return f"{instant(line.at)}  {line.words}"
 
 
 def drive(engine: Engine, workflow_id: str, screen: Screen, *, timeout_ms: int | None, watch: bool) -> Exit:

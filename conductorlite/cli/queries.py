@@ -16,7 +16,6 @@ from conductorlite.cli.execution import history_line
 from conductorlite.cli.output import instant, iso
 from conductorlite.cli.shared import Exit, Setting, command_options, read_definition
 from conductorlite.engine.admin import RepairReport
-from conductorlite.engine.causes import span_in_words
 from conductorlite.engine.invariants import Finding
 from conductorlite.engine.limits import LimitMember, LimitUse
 from conductorlite.model.canonical import canonical, parse
@@ -24,6 +23,7 @@ from conductorlite.model.documents import workflow_to_json
 from conductorlite.model.errors import InvalidDefinition, Severity
 from conductorlite.model.executions import HistoryEvent, Workflow
 from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.model.texts import span_in_words
 from conductorlite.plan.diagrams import mermaid
 from conductorlite.plan.validate import validate as problems_of
 from conductorlite.runtime.engine import Engine
@@ -115,6 +115,14 @@ def _member(member: LimitMember) -> dict[str, Any]:
 
 _ID = click.argument("workflow_id", metavar="ID")
 
+_HTML = click.option(
+    "--html",
+    metavar="[FILE]",
+    is_flag=False,
+    flag_value="-",
+    help="Write a page for a browser, to this file or to standard output: it needs no network and no server.",
+)
+
 #: So far are executions counted that are not listed.
 _COUNTED = 1_000
 
@@ -183,9 +191,14 @@ def _summary(row: Workflow) -> dict[str, Any]:
 
 @click.command("show")
 @_ID
+@_HTML
 @command_options()
-def show(setting: Setting, workflow_id: str) -> None:
+def show(setting: Setting, workflow_id: str, html: str | None) -> None:
     """Show an execution and its tasks."""
+    if html is not None:
+        with setting.engine() as engine:
+            _page(setting, html, engine.admin.page(workflow_id), {"workflowId": workflow_id})
+        return
     with setting.engine() as engine:
         row = engine.get(workflow_id, masked=True)
         now = engine.clock.now()
@@ -269,15 +282,31 @@ def export(setting: Setting, workflow_id: str, output: Path | None) -> None:
     if output is None:
         setting.screen.document(document)
         return
-    try:
-        output.write_text(canonical(document, bounded=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise click.ClickException(f"{output}: {error.strerror or error}") from None
+    _write(output, canonical(document, bounded=False) + "\n")
     written = {"workflowId": workflow_id, "file": str(output), "executions": len(document["executions"])}
     if setting.json:
         setting.screen.document(written)
     else:
         setting.screen.note(f"{output}: {written['executions']} execution(s)")
+
+
+def _page(setting: Setting, html: str, text: str, what: dict[str, Any]) -> None:
+    """A page on standard output (`-`), or in the file `html`."""
+    if html == "-":
+        setting.screen.text(text)
+        return
+    _write(Path(html), text)
+    if setting.json:
+        setting.screen.document({**what, "file": html})
+    else:
+        setting.screen.note(f"{html}: open it in a browser")
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"{file}: {error.strerror or error}") from None
 
 
 @click.command("explain")

@@ -163,6 +163,16 @@ class Admin(Retention):
         bounds = self._turns.bounds
         return export_to_json(exported.values(), definitions, bounds.steps, bounds.rows, bounds.barriers.stated())
 
+    def page(self, workflow_id: str) -> str:
+        """An execution as one HTML page, also of one that is archived: it needs no network, no server and no JavaScript.
+
+        Fields that the definition masks are hidden. Raises ExecutionNotFound.
+        """
+        # Most programs never make one.
+        from conductorlite.engine.pages import Pages
+
+        return Pages(self._turns, self._config, self._queries).execution(workflow_id)
+
     def agenda(self, limit: int = 100) -> list[AgendaEntry]:
         """The next things that will happen by themselves, soonest first: timers, delays, reports of running workers."""
         with self._backend.reading() as view:

@@ -1,14 +1,12 @@
 """The root causes of an execution that failed, or what one that is open waits for, down through its sub-workflows.
 
-Here too: which inputs and outputs are null because a `${…}` found nothing, and what is missing there; and how lengths of time,
-instants and lists read.
+Here too: which inputs and outputs are null because a `${…}` found nothing, and what is missing there; and how lists read.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from conductorlite.errors import Cause
@@ -24,37 +22,10 @@ from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.grafts import unfolded
 from conductorlite.plan.tree import positions
 
-__all__ = ["SHOWN", "causes_of", "instant_in_words", "listed", "nulls", "output_nulls", "span_in_words"]
+__all__ = ["SHOWN", "causes_of", "listed", "nulls", "output_nulls"]
 
 #: How many open tasks, references and failures are named one by one.
 SHOWN: Final = 5
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-_UNITS: Final = ((86_400_000, "day"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
-
-
-def span_in_words(span_ms: int) -> str:
-    """A length of time in at most two units: `450 ms`, `3 s`, `1 min 30 s`, `29 days 23 h`."""
-    if span_ms < 1_000:
-        return f"{span_ms} ms"
-    place = next(place for place, (size, _) in enumerate(_UNITS) if span_ms >= size)
-    (size, unit), *smaller = _UNITS[place : place + 2]
-    rest = [(span_ms % size // below, name) for below, name in smaller]
-    return " ".join(_count(number, name) for number, name in [(span_ms // size, unit), *rest] if number)
-
-
-def _count(number: int, unit: str) -> str:
-    return f"{number} {unit}s" if unit == "day" and number != 1 else f"{number} {unit}"
-
-
-def instant_in_words(at: int) -> str:
-    """An instant (epoch ms) in UTC, to the second."""
-    try:
-        moment = _EPOCH + timedelta(milliseconds=at)
-    except OverflowError:
-        return f"{at} ms after 1970"
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def listed(words: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from conductorlite.engine.causes import SHOWN, listed, nulls, output_nulls, span_in_words
+from conductorlite.engine.causes import SHOWN, listed, nulls, output_nulls
 from conductorlite.engine.waits import (
     REOPENED_BY,
     TAKEN_BACK,
@@ -32,6 +32,7 @@ from conductorlite.model.executions import (
     printed_ref,
 )
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.model.texts import span_in_words
 from conductorlite.plan.tree import TreePosition, positions
 
 __all__ = ["Case"]

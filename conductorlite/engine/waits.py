@@ -9,13 +9,14 @@ import attrs
 
 from conductorlite.decide.operators.worker import POLLED_LATELY_MS
 from conductorlite.decide.reports import ALONE_AFTER
-from conductorlite.engine.causes import SHOWN, instant_in_words, listed, span_in_words
+from conductorlite.engine.causes import SHOWN, listed
 from conductorlite.model.decisions import DEADLINES, Event, EventKind
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.executions import HistoryEvent, HistoryKind, PollData, Reason, ReasonKind, Task, Workflow, printed_ref
 from conductorlite.model.limits import Limit, Member, MemberState, admission
 from conductorlite.model.policies import task_policy
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.model.texts import instant_in_words, span_in_words
 from conductorlite.plan.grafts import unfolded
 from conductorlite.plan.tree import OPERATOR_TYPES, SHIPPED_TYPES, TreePosition, positions
 

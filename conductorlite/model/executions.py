@@ -81,6 +81,15 @@ class HistoryEvent:
     payload: Payload | None = None
     cause: str | None = None
 
+    @property
+    def words(self) -> str:
+        """The line for a person, without its instant and payload."""
+        what = f"{self.ref}#{self.attempt}" if self.attempt else self.ref or "workflow"
+        status = f"round {self.number}" if self.kind is HistoryKind.ROUND else self.status
+        compensation = self.kind is HistoryKind.COMPENSATION and self.ref is None
+        kind = "ALERT " if self.kind is HistoryKind.ALERT else "COMPENSATION " if compensation else ""
+        return f"{what}  {kind}{status}: {self.reason}" if self.reason else f"{what}  {kind}{status}"
+
 
 @attrs.frozen(kw_only=True, slots=True)
 class TaskLog:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import attrs
@@ -28,9 +28,11 @@ __all__ = [
     "cut",
     "did_you_mean",
     "error_text",
+    "instant_in_words",
     "optional_ms",
     "plain_ms",
     "printable",
+    "span_in_words",
     "to_ms",
     "to_seconds",
     "to_span",
@@ -181,3 +183,30 @@ def _parsed(text: str) -> int:
     if total > _LONGEST_MS:
         raise InvalidInput(f"{text!r:.80} is too long")
     return round(total)
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_WORDS: Final = ((86_400_000, "day"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
+
+
+def span_in_words(span_ms: int) -> str:
+    """A length of time in at most two units: `450 ms`, `3 s`, `1 min 30 s`, `29 days 23 h`."""
+    if span_ms < 1_000:
+        return f"{span_ms} ms"
+    place = next(place for place, (size, _) in enumerate(_WORDS) if span_ms >= size)
+    (size, unit), *smaller = _WORDS[place : place + 2]
+    rest = [(span_ms % size // below, name) for below, name in smaller]
+    return " ".join(_counted(number, name) for number, name in [(span_ms // size, unit), *rest] if number)
+
+
+def _counted(number: int, unit: str) -> str:
+    return f"{number} {unit}s" if unit == "day" and number != 1 else f"{number} {unit}"
+
+
+def instant_in_words(at: int) -> str:
+    """An instant (epoch ms) in UTC, to the second."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=at)
+    except OverflowError:
+        return f"{at} ms after 1970"
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -19,7 +19,7 @@ from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.grafts import unfolded
 
-__all__ = ["mermaid"]
+__all__ = ["kind_and_subject", "mermaid", "state_in_words"]
 
 #: Longest piece of a user's text in a label.
 _LONGEST: Final = 80
@@ -153,7 +153,7 @@ class _Chart:
             parts += [f"while {_safe(task.loop_condition)}"] if (task.loop_condition or "").strip() else []
         if self.workflow is not None:
             rows = self.rows.pop(task.task_reference_name, [])
-            parts.append(_state(rows))
+            parts.append(state_in_words(rows))
             self.colour(node, rows[-1].status if rows else None)
         opening, closing = _SHAPES.get(task.type, ('["', '"]'))  # type: ignore[call-overload]
         self.lines.append(f"{indent}{node}{opening}{'<br/>'.join(parts)}{closing}")
@@ -176,7 +176,7 @@ class _Chart:
             return
         self.lines.append('  subgraph dynamic ["scheduled at run time"]')
         for number, (ref, rows) in enumerate(self.rows.items(), 1):
-            self.lines.append(f'    d{number}["{_safe(ref)}<br/>{_safe(rows[-1].task_type)}<br/>{_state(rows)}"]')
+            self.lines.append(f'    d{number}["{_safe(ref)}<br/>{_safe(rows[-1].task_type)}<br/>{state_in_words(rows)}"]')
             self.colour(f"d{number}", rows[-1].status)
         self.lines.append("  end")
 
@@ -199,10 +199,10 @@ def _inner(task: WorkflowTask) -> list[Sequence[WorkflowTask]]:
     return []
 
 
-def _kind(task: WorkflowTask) -> str:
-    """The second line of a label: the type, and what it is about."""
+def kind_and_subject(task: WorkflowTask) -> tuple[str, str]:
+    """What a task is: its type, or of a worker's the name of its definition; and what it is about, if that is not all."""
     if task.type == TaskType.SIMPLE:
-        return _safe(task.name)
+        return task.name, ""
     about: str | None = None
     if task.type == TaskType.SUB_WORKFLOW and task.sub_workflow_param is not None:
         inline = task.sub_workflow_param.workflow_definition
@@ -211,11 +211,16 @@ def _kind(task: WorkflowTask) -> str:
             about = f"{about} v{task.sub_workflow_param.version}"
     elif task.type in (TaskType.SWITCH, TaskType.DECISION):
         about = task.expression or task.case_expression or task.case_value_param
-    return _safe(task.type) + (f" {_safe(about)}" if about else "")
+    return task.type, about or ""
 
 
-def _state(rows: Sequence[Task]) -> str:
-    """The last line of a label: where the newest row of a node stands, how often it was tried, in how many rounds."""
+def _kind(task: WorkflowTask) -> str:
+    """The second line of a label."""
+    return " ".join(_safe(part) for part in kind_and_subject(task) if part)
+
+
+def state_in_words(rows: Sequence[Task]) -> str:
+    """Where the newest row of a node stands, how often it was tried, in how many rounds."""
     if not rows:
         return "not run"
     last = rows[-1]

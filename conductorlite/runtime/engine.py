@@ -162,6 +162,10 @@ class Run(Generic[R]):
         """Reopen it where it failed; see `Engine.retry`."""
         self._engine.retry(self.workflow_id, resume_subworkflow_tasks=resume_subworkflow_tasks)
 
+    def page(self) -> str:
+        """The execution as one HTML page, as `Engine.admin.page` makes it, read now."""
+        return self._engine.admin.page(self.workflow_id)
+
     def _returned(self, output: dict[str, Any]) -> R:
         """The workflow's output as its flow returns it; as it is for one that was not started as a flow here."""
         return cast(R, output) if self._read is None else self._read(output)

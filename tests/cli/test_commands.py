@@ -171,6 +171,18 @@ def test_remove(shell: Shell) -> None:
     assert shell("remove", "w1").code == 4
 
 
+def test_a_page(shell: Shell) -> None:
+    """`show --html` writes a page, to standard output or to a file; one that cannot be written is an error, as is an unknown id."""
+    shell.hello()
+    text = shell("show", "h1", "--html").out
+    assert text.startswith("<!doctype html>")
+    said = shell("show", "h1", "--html", "h1.html", "--json")
+    assert said.json == {"workflowId": "h1", "file": "h1.html"}
+    assert (shell.folder / "h1.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert shell("show", "h1", "--html", "no/h1.html").code == 2
+    assert shell("show", "h9", "--html").code == 3
+
+
 def test_show(shell: Shell) -> None:
     """`show` has the execution and its tasks, as text and as Conductor's JSON; a terminal is told nothing by a reason."""
     shell.failed()

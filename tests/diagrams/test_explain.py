@@ -10,9 +10,9 @@ import pytest
 from reading_kit import T0, Case, choice, flow, node, retried
 
 from conductorlite import Explanation, SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTimeoutPolicy
-from conductorlite.engine.causes import span_in_words
 from conductorlite.engine.explain import Case as Explained
 from conductorlite.model.executions import ReasonKind
+from conductorlite.model.texts import span_in_words
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "conductorlite"
 
 #: The rooms of the logic: what is in them depends on its arguments and on nothing else.
-LOGIC = ("model", "language", "plan", "decide")
+LOGIC = ("model", "language", "plan", "decide", "pages")
 
 #: What stands in these rooms for everybody and is none of it: the clock, locks, and the helpers that carry out foreign scripts.
 NOT_LOGIC = (

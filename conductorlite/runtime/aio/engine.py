@@ -121,6 +121,10 @@ class AsyncRun(Generic[R]):
         """`Run.retry`, awaited."""
         await self._engine._bridge.call(self._run.retry, resume_subworkflow_tasks=resume_subworkflow_tasks)
 
+    async def page(self) -> str:
+        """`Run.page`, awaited."""
+        return await self._engine._bridge.call(self._run.page)
+
 
 class AsyncDefinitions:
     """`Definitions`, awaited."""
@@ -382,6 +386,10 @@ class AsyncAdmin:
     async def export(self, workflow_id: str) -> dict[str, Any]:
         """`Engine.admin.export`, awaited."""
         return await self._bridge.call(self._service.export, workflow_id)
+
+    async def page(self, workflow_id: str) -> str:
+        """`Engine.admin.page`, awaited."""
+        return await self._bridge.call(self._service.page, workflow_id)
 
     async def agenda(self, limit: int = 100) -> list[AgendaEntry]:
         """`Engine.admin.agenda`, awaited."""

@@ -1,0 +1,272 @@
+"""The page of one execution: why it is where it is, its failures, its picture, its attempts on a line of time, its journal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from conductorlite.errors import Cause
+from conductorlite.model.definitions import WorkflowDef
+from conductorlite.model.executions import Explanation, HistoryEvent, Task, Workflow
+from conductorlite.model.texts import instant_in_words, span_in_words
+from conductorlite.pages.graph import Graph, took
+from conductorlite.pages.markup import Html, badge, chunks, document, element, join, look, pairs, payload_text, table
+from conductorlite.plan.grafts import unfolded
+
+__all__ = ["Due", "ExecutionView", "execution_page"]
+
+#: Attempts, and lines of the journal, in one fold.
+_ATTEMPTS: Final = 200
+_LINES: Final = 1_000
+
+#: Characters that all inputs and outputs of attempts may take together, and that one document may.
+_BUDGET: Final = 3_000_000
+_LEAST: Final = 120
+_MOST: Final = 5_000
+_WHOLE: Final = 50_000
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Due:
+    """Something that happens by itself at `at` (epoch ms): `kind` of the task `ref`, in an execution."""
+
+    at: int
+    kind: str
+    ref: str | None = None
+    workflow_id: str = ""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ExecutionView:
+    """All that the page of an execution shows: `workflow` as `Engine.get` returns it, `children` by id with their statuses."""
+
+    workflow: Workflow
+    history: Sequence[HistoryEvent]
+    explanation: Explanation
+    causes: Sequence[Cause]
+    due: Sequence[Due]
+    children: Mapping[str, str]
+    now: int
+
+
+def execution_page(view: ExecutionView) -> str:
+    """The page of an execution as HTML text."""
+    row = view.workflow
+    definition = unfolded(row) or WorkflowDef(name=row.name, tasks=())
+    rows: dict[str, list[Task]] = {}
+    for task in row.tasks:
+        rows.setdefault(task.base_ref, []).append(task)
+    links = {task.task_id: f"a{number}" for number, task in enumerate(row.tasks, 1)}
+    graph = Graph(definition=definition, rows=rows, links=links, now=view.now)
+    title = f"{row.name} v{row.version}: {row.status}"
+    return document(
+        f"{title} ({row.workflow_id})",
+        join([element("h1", f"{row.name} v{row.version} ", badge(row.status)), _summary(view)]),
+        [
+            ("why", "What it waits for" if not row.status.terminal else "How it ended", _said(view.explanation)),
+            ("failures", "Failures", _failures(view, links)),
+            ("due", "Due next", due_table(view.due, view.now)),
+            ("graph", "Graph", graph.svg()),
+            ("attempts", "Timeline", _attempts(view, graph)),
+            ("children", "Sub-workflows", _children(view, links)),
+            ("data", "Input and output", _documents(row)),
+            ("journal", "Journal", _journal(view)),
+        ],
+    )
+
+
+def _summary(view: ExecutionView) -> Html:
+    row = view.workflow
+    counts = Counter(str(task.status) for task in row.tasks)
+    begun = row.created_at
+    return pairs(
+        [
+            ("Execution", row.workflow_id),
+            ("Started", instant_in_words(begun)),
+            ("Ended", instant_in_words(row.ended_at) if row.ended_at else None),
+            ("Took" if row.ended_at else "Runs for", span_in_words(max(0, (row.ended_at or view.now) - begun))),
+            ("Attempts", f"{len(row.tasks):,}"),
+            ("Of them", ", ".join(f"{number:,} {status}" for status, number in counts.most_common())),
+            ("Compensated, then", row.compensating),
+            ("Parked", row.parked),
+            ("Correlation id", row.correlation_id),
+            ("Started by", row.created_by),
+            ("Parent", row.parent_workflow_id),
+            ("Page made", instant_in_words(view.now)),
+        ]
+    )
+
+
+def _said(explanation: Explanation) -> Html:
+    return join([element("p", str(explanation))]) if explanation.reasons else Html()
+
+
+def _failures(view: ExecutionView, links: Mapping[str, str]) -> Html:
+    """The root cause first, then what else failed: each with its address, its reason and where it was raised."""
+
+    def shown(cause: Cause) -> Html:
+        place = " › ".join(cause.address)
+        link = links.get(cause.task_id or "")
+        return element(
+            "li",
+            element("h3", badge(str(cause.status)), " ", element("a", place, href=f"#{link}") if link else place),
+            element("p", cause.reason or "No reason was given", class_="reason"),
+            *(element("p", null) for null in cause.nulls),
+            element("p", f"In execution {cause.workflow_id}") if cause.workflow_id != view.workflow.workflow_id else "",
+            element("p", "It was optional: it stopped nothing") if cause.optional else "",
+            element("details", element("summary", "Traceback"), element("pre", cause.traceback, tabindex="0"), open=True)
+            if cause.traceback
+            else "",
+        )
+
+    return element("ol", *map(shown, view.causes), class_="causes") if view.causes else Html()
+
+
+def due_table(due: Sequence[Due], now: int) -> Html:
+    """What happens by itself, soonest first."""
+    rows = [
+        (
+            instant_in_words(one.at),
+            f"in {span_in_words(one.at - now)}" if one.at > now else "due",
+            one.kind,
+            one.ref,
+            one.workflow_id,
+        )
+        for one in due
+    ]
+    return table("What happens by itself", ("At", "In", "What", "Task", "Execution"), rows) if rows else Html()
+
+
+# ---------------------------------------------------------------------- attempts
+
+
+def _attempts(view: ExecutionView, graph: Graph) -> Html:
+    """Every attempt once, in order of scheduling: its time as a bar, its data in a fold."""
+    row = view.workflow
+    if not row.tasks:
+        return Html()
+    limit = max(_LEAST, min(_MOST, _BUDGET // (2 * len(row.tasks))))
+    end = max(row.ended_at or view.now, row.created_at + 1, *(task.ended_at for task in row.tasks))
+    scale = _Scale(row.created_at, end - row.created_at, view.now)
+    statuses = sorted({str(task.status) for task in row.tasks})
+    options = [element("option", "any status", value=""), *(element("option", status, value=status) for status in statuses)]
+    search = element(
+        "form",
+        element("label", "Find ", element("input", type="search", name="text", autocomplete="off")),
+        element("label", "Status ", element("select", *options, name="status")),
+        element("button", "Show all", type="reset"),
+        element("output", "", aria_live="polite"),
+        class_="filter",
+        hidden=True,
+        data_of="attempts",
+    )
+    legend = element(
+        "p",
+        "Each bar is an attempt: hatched while it waits, filled while it runs. ",
+        f"The whole width is {span_in_words(scale.span)}.",
+    )
+    shown = (_attempt(task, graph, scale, limit) for task in row.tasks)
+    return join([search, legend, chunks(shown, _ATTEMPTS, "Attempts")])
+
+
+@attrs.frozen(slots=True)
+class _Scale:
+    """The line of time: where it begins (epoch ms), how long it is, and what the clock reads."""
+
+    begin: int
+    span: int
+    now: int
+
+    def part(self, kind: str, begin: int, end: int) -> Html:
+        """A piece of a bar; empty when it takes no time."""
+        left, width = (100 * (max(at, self.begin) - self.begin) / self.span for at in (begin, end))
+        if end <= begin and kind == "wait":
+            return Html()
+        return element("i", class_=kind, style=f"left:{min(left, 99.6):.4g}%;width:{max(width - left, 0):.4g}%")
+
+
+def _attempt(task: Task, graph: Graph, scale: _Scale, limit: int) -> Html:
+    number = task.attempt + 1
+    end = task.ended_at or scale.now
+    begun = task.started_at or end
+    bar = [scale.part("wait", task.scheduled_at, min(begun, end)), scale.part(f"run {look(task.status)[0]}", min(begun, end), end)]
+    head = element(
+        "summary",
+        element("span", task.ref, class_="ref"),
+        badge(str(task.status)),
+        element("span", f"attempt {number}", class_="try") if number > 1 or task.retried else element("span"),
+        element("span", f"+{span_in_words(max(0, task.scheduled_at - scale.begin))}", class_="at"),
+        element("span", span_in_words(took(task, scale.now)), class_="took"),
+        element("span", *bar, class_="bar", aria_hidden="true"),
+    )
+    data = {"id": graph.links[task.task_id], "data_n": graph.numbers.get(task.base_ref), "data_s": str(task.status)}
+    return element("details", head, join(_details(task, limit)), class_="attempt", **data)
+
+
+def _details(task: Task, limit: int) -> Iterator[Html]:
+    words = [
+        task.task_type,
+        f"task id {task.task_id}",
+        *(f"{name} {instant_in_words(at)}" for name, at in _instants(task) if at),
+        *(f"{name} {value}" for name, value in (("worker", task.worker_id), ("domain", task.domain)) if value),
+        *([f"polled {task.poll_count} times"] if task.poll_count > 1 else []),
+        *([f"started {task.sub_workflow_id}"] if task.sub_workflow_id is not None else []),
+    ]
+    yield element("p", " · ".join(words), class_="note")
+    if task.reason:
+        yield element("p", task.reason, class_="reason")
+    for name, payload in (("Input", task.input), ("Output", task.output)):
+        if payload.shown not in ("", "{}"):
+            yield element("h4", name)
+            yield payload_text(payload, limit)
+    if task.traceback:
+        yield element("h4", "Traceback")
+        yield element("pre", task.traceback[:_WHOLE], tabindex="0")
+
+
+def _instants(task: Task) -> tuple[tuple[str, int], ...]:
+    return ("scheduled", task.scheduled_at), ("started", task.started_at), ("ended", task.ended_at)
+
+
+# ---------------------------------------------------------------------- the rest
+
+
+def _children(view: ExecutionView, links: Mapping[str, str]) -> Html:
+    tasks = [task for task in view.workflow.tasks if task.sub_workflow_id in view.children]
+    rows = [
+        (
+            task.sub_workflow_id,
+            badge(view.children[task.sub_workflow_id or ""]),
+            element("a", task.ref, href=f"#{links[task.task_id]}"),
+        )
+        for task in tasks
+    ]
+    return table("Executions that its tasks have started", ("Execution", "Status", "Task"), rows) if rows else Html()
+
+
+def _documents(row: Workflow) -> Html:
+    named = (("Input", row.input), ("Output", row.output), ("Variables", row.variables))
+    shown = [(name, payload) for name, payload in named if payload.shown not in ("", "{}")]
+    return join(part for name, payload in shown for part in (element("h3", name), payload_text(payload, _WHOLE)))
+
+
+def _journal(view: ExecutionView) -> Html:
+    begin = view.workflow.created_at
+    lines = [
+        f"{line.n:>6}  +{span_in_words(max(0, line.at - begin)):<14}  {' '.join(line.words.split(chr(10)))}\n"
+        for line in view.history
+    ]
+    folds = ["".join(lines[start : start + _LINES]) for start in range(0, len(lines), _LINES)]
+    return join(
+        element(
+            "details",
+            element("summary", f"Lines {number * _LINES + 1:,} to {min(len(lines), (number + 1) * _LINES):,}"),
+            element("pre", text, tabindex="0"),
+            class_="chunk",
+            open=True if len(folds) == 1 else None,
+        )
+        for number, text in enumerate(folds)
+    )

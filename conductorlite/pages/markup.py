@@ -1,0 +1,159 @@
+"""HTML by function calls: `element("p", text, class_="x")` escapes every text, so that no page can forget to.
+
+`Html` is text that is markup already, made here only. What no reader should obey is shown as U+FFFD: control characters, lone
+surrogates, and what turns the direction of writing.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from itertools import islice
+from typing import Final
+
+from conductorlite.model.canonical import Payload
+
+__all__ = ["Html", "badge", "chunks", "document", "element", "join", "pairs", "payload_text", "section", "table"]
+
+_SIGNS: Final = re.compile(
+    "[&<>\"'\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufff9-\uffff]"
+)
+_VOID: Final = frozenset({"input", "meta"})
+
+
+class Html(str):
+    """Text that is markup: whatever of a user's is in it has been escaped."""
+
+    __slots__ = ()
+
+
+def _escaped(value: object) -> str:
+    return value if isinstance(value, Html) else _SIGNS.sub(_shown, str(value))
+
+
+def _shown(sign: re.Match[str]) -> str:
+    return html.escape(sign[0]) if sign[0] in "&<>\"'" else "\N{REPLACEMENT CHARACTER}"
+
+
+def element(tag: str, /, *content: object, **attributes: object) -> Html:
+    """An element; `class_` and `aria_label` are the attributes `class` and `aria-label`, and one that is None is left out."""
+    given = "".join(
+        f" {name.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{_escaped(value)}"')
+        for name, value in attributes.items()
+        if value is not None
+    )
+    return Html(f"<{tag}{given}>" if tag in _VOID else f"<{tag}{given}>{''.join(map(_escaped, content))}</{tag}>")
+
+
+def join(parts: Iterable[object]) -> Html:
+    """One after another."""
+    return Html("".join(map(_escaped, parts)))
+
+
+# ---------------------------------------------------------------------- what both pages are made of
+
+#: How each status looks: a group, which has a colour, and a sign, for colour alone says nothing to some.
+_LOOKS: Final = {
+    "COMPLETED": ("ok", "✓"), "COMPLETED_WITH_ERRORS": ("warn", "!"), "FAILED": ("bad", "✗"),
+    "FAILED_WITH_TERMINAL_ERROR": ("bad", "✗"), "TIMED_OUT": ("bad", "✗"), "TERMINATED": ("bad", "■"), "RUNNING": ("busy", "▸"),
+    "IN_PROGRESS": ("busy", "▸"), "SCHEDULED": ("idle", "○"), "PENDING": ("idle", "○"), "PAUSED": ("warn", "‖"),
+    "UNDONE": ("off", "↶"), "CANCELED": ("off", "⊘"), "SKIPPED": ("off", "»"),
+}  # fmt: skip
+
+
+def look(status: str) -> tuple[str, str]:
+    """The group and the sign of a status; of what has none those of what has not run."""
+    return _LOOKS.get(status, ("off", "·"))
+
+
+def badge(status: str) -> Html:
+    """A status with its sign and colour."""
+    group, sign = look(status)
+    return element("span", element("span", sign, aria_hidden="true"), f" {status}", class_=f"badge {group}")
+
+
+def section(name: str, title: str, *content: object) -> Html:
+    """A landmark with a heading, which the page's navigation leads to."""
+    return element("section", element("h2", title, id=f"{name}-title"), *content, id=name, aria_labelledby=f"{name}-title")
+
+
+def pairs(entries: Iterable[tuple[str, object]]) -> Html:
+    """Names and values; those without a value are left out."""
+    return element(
+        "dl", *(element("div", element("dt", name), element("dd", value)) for name, value in entries if value not in (None, "", ()))
+    )
+
+
+def table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[object]], **attributes: object) -> Html:
+    """A table whose first column names its rows; it scrolls by itself where it is wider than the page."""
+    head = element("tr", *(element("th", heading, scope="col") for heading in headings))
+    body = [
+        element("tr", element("th", first, scope="row"), *(element("td", "" if cell is None else cell) for cell in others))
+        for first, *others in rows
+    ]
+    whole = element("table", element("caption", caption), element("thead", head), element("tbody", *body), **attributes)
+    return element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+def chunks(parts: Iterable[object], size: int, noun: str) -> Html:
+    """Many parts in folds of `size`, the first one open.
+
+    The others are in `noscript`: one text to a browser that runs the script, which makes elements of it when a fold is opened, and
+    elements to any other.
+    """
+    made: list[Html] = []
+    waiting, first = iter(parts), 1
+    while some := list(islice(waiting, size)):
+        summary = element("summary", f"{noun} {first:,} to {first + len(some) - 1:,}")
+        if first == 1:
+            made.append(element("details", summary, *some, class_="chunk", open=True))
+        else:
+            made.append(element("details", summary, element("noscript", *some), class_="chunk"))
+        first += len(some)
+    return join(made)
+
+
+def payload_text(payload: Payload, limit: int) -> Html:
+    """A document of a user's, cut to `limit` characters with its whole length."""
+    text = payload.shown
+    note = element("p", f"Cut here: {len(text):,} characters in all", class_="note") if len(text) > limit else ""
+    return join([element("pre", text[:limit], tabindex="0"), note])
+
+
+@cache
+def _packaged(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def document(title: str, heading: Html, sections: Sequence[tuple[str, str, Html]]) -> str:
+    """A whole page of sections (name, title, content), of which empty ones are left out.
+
+    No script but ours may run in it, and nothing may be loaded: its policy names the hash of the one.
+    """
+    style, script = _packaged("page.css"), _packaged("page.js")
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    shown = [(name, title, content) for name, title, content in sections if content]
+    links = [element("li", element("a", title, href=f"#{name}")) for name, title, _ in shown]
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", title),
+        element("style", Html(style)),
+    )
+    body = element(
+        "body",
+        element("a", "Skip to the content", href="#content", class_="skip"),
+        element("header", heading, element("nav", element("ul", *links), aria_label="On this page")),
+        element("main", *(section(*one) for one in shown), id="content", tabindex="-1"),
+        element("script", Html(script)),
+    )
+    return "<!doctype html>\n" + element("html", head, body, lang="en") + "\n"
