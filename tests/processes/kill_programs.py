@@ -174,7 +174,7 @@ def account_of_main(folder: Path, engine: Engine, calm: Path) -> list[str]:
 def account_of_tutorial(folder: Path, engine: Engine, calm: Path) -> list[str]:
     """Whether the account is open, at the first attempt, and the month has begun."""
     tasks = [(task.ref, str(task.status), task.attempt) for task in engine.get("ann").tasks]
-    right = [("account", "COMPLETED", 0), ("a_month", "IN_PROGRESS", 0)]
+    right = [("open_account", "COMPLETED", 0), ("a_month", "IN_PROGRESS", 0)]
     return [] if tasks == right else [f"the tasks are {tasks}"]
 
 
