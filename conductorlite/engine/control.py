@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import Any, Final
+
+import attrs
 
 from conductorlite.decide import DECIDER_VERSION
 from conductorlite.engine.archive import missing
 from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.keys import checked_domains, checked_key, replaced
 from conductorlite.engine.registry import Embedded
+from conductorlite.engine.starts import StartTurns
 from conductorlite.engine.turn_types import ExtraWrite, Start, TurnResult, new_event
-from conductorlite.engine.turns import Turns
 from conductorlite.engine.uploads import given_path, uploaded
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model.canonical import EMPTY, Payload
@@ -39,6 +41,11 @@ def refuse_parked(workflow_id: str, taken: TurnResult) -> None:
         raise Parked(f"{workflow_id}: is parked ({taken.parked}); resume it first, or terminate it")
 
 
+def _check_priority(request: StartWorkflowRequest) -> None:
+    if not 0 <= request.priority <= 99:
+        raise InvalidInput(f"priority {request.priority} is not between 0 and 99")
+
+
 def ascending_ids(clock: Clock) -> Callable[[], str]:
     """What draws UUIDs of version 7 (RFC 9562): the clock's ms, 30 bits that count on, 44 of chance.
 
@@ -58,8 +65,9 @@ def ascending_ids(clock: Clock) -> Callable[[], str]:
 class Control(Part):
     """What the verbs that start and change executions have in common."""
 
-    def __init__(self, turns: Turns, config: EngineConfig) -> None:
+    def __init__(self, turns: StartTurns, config: EngineConfig) -> None:
         super().__init__(turns, config)
+        self._starting = turns
         self.new_id = config.ids or ascending_ids(turns.clock)
 
     def start(
@@ -78,8 +86,7 @@ class Control(Part):
         given, path = Payload.of(dict(request.input), where="input"), given_path(path)
         if path is not None and given != EMPTY:
             raise InvalidInput("give `input` or `external_input_payload_storage_path`, not both")
-        if not 0 <= request.priority <= 99:
-            raise InvalidInput(f"priority {request.priority} is not between 0 and 99")
+        _check_priority(request)
         if workflow_id is not None and name_at(workflow_id) is not None:
             raise InvalidInput(f"{workflow_id!r} is the inbox of a schedule, and no id for an execution")
         try:
@@ -96,6 +103,26 @@ class Control(Part):
             raise
         self._turns.registry.now_stored(begins.definitions)
         return row.workflow_id
+
+    def start_many(self, request: StartWorkflowRequest, inputs: Iterable[Mapping[str, Any]], now: int) -> list[str]:
+        """Start an execution of each input, all in one commit or none; returns their ids, in order. See `Engine.start_many`."""
+        _check_priority(request)
+        embedded = self._embedded(request)
+        starts: list[Start] = []
+        for number, data in enumerate(inputs):
+            if not isinstance(data, Mapping):
+                raise InvalidInput(f"inputs[{number}] is no mapping, but {data!r:.80}")
+            try:
+                given = Payload.of(dict(data), where="input")
+                begins = self._begins(request, embedded, self.new_id(), given, now)
+            except (InvalidInput, PayloadTooLarge) as error:
+                raise type(error)(f"inputs[{number}]: {error}") from error
+            # The definitions are stored with the first one.
+            starts.append(attrs.evolve(begins, definitions={}) if starts else begins)
+        if starts:
+            self._starting.start_together(starts)
+            self._turns.registry.now_stored(starts[0].definitions)
+        return [begins.workflow.workflow_id for begins in starts]
 
     def start_along(self, request: StartWorkflowRequest, workflow_id: str, now: int, address: str, extra_write: ExtraWrite) -> None:
         """Start an execution in one commit with `extra_write`, or not at all; its end is reported to an `address`.

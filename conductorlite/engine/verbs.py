@@ -33,6 +33,7 @@ from conductorlite.engine.reports import Reports
 from conductorlite.engine.schedules import Schedules, Timetable, wake_schedule
 from conductorlite.engine.search import Search
 from conductorlite.engine.secrets import Secrecy
+from conductorlite.engine.starts import StartTurns
 from conductorlite.engine.tasks import Tasks
 from conductorlite.engine.turn_types import Listener
 from conductorlite.engine.turns import Turns
@@ -99,7 +100,7 @@ class Verbs(Service):
         backend, clock, environment = _open(store), clock or SystemClock(), dict(environment or {})
         driven = Driven(backend, clock, config.owner, downtime_counts=config.downtime_counts)
         storage = backend.payload_storage() if payloads is None else open_payloads(payloads)
-        turns = Turns(
+        turns = StartTurns(
             backend,
             clock,
             registry=Registry(backend, environment, config.semantics, declared),

@@ -331,6 +331,21 @@ class Engine(Verbs):
         self._news.log()
         return workflow_id
 
+    def start_many(
+        self, workflow: str | WorkflowDef, inputs: Iterable[Mapping[str, Any]], *, version: int | None = None, priority: int = 0
+    ) -> list[str]:
+        """Start an execution for each input, all in one write or none; returns their ids, in order.
+
+        `workflow` is a registered name (the highest `version` by default) or a definition. Some thousands at a time are enough: all
+        are in memory until they are written. Raises DefinitionNotFound, InvalidDefinition, InvalidInput and PayloadTooLarge, which
+        say which input it is, and LimitReached; then nothing is stored.
+        """
+        name, definition = (workflow, None) if isinstance(workflow, str) else (workflow.name, workflow)
+        request = StartWorkflowRequest(name=name, version=version, workflow_def=definition, priority=priority)
+        started = self.core.control.start_many(request, inputs, self.clock.now())
+        self._news.log()
+        return started
+
     def register(self, *definitions: WorkflowDef | TaskDef, overwrite: bool = True) -> None:
         """Register workflow and task definitions, all or none; warnings are logged, as are tasks that no worker here serves.
 

@@ -647,6 +647,12 @@ class AsyncEngine:
         """`Engine.start`, awaited; the handle's `result` is awaited too."""
         return AsyncRun(self, await self._bridge.call(self._engine.start, workflow, *args, **options))
 
+    async def start_many(
+        self, workflow: str | WorkflowDef, inputs: Iterable[Mapping[str, Any]], *, version: int | None = None, priority: int = 0
+    ) -> list[str]:
+        """`Engine.start_many`, awaited."""
+        return await self._bridge.call(self._engine.start_many, workflow, inputs, version=version, priority=priority)
+
     async def register(self, *definitions: WorkflowDef | TaskDef, overwrite: bool = True) -> None:
         """`Engine.register`, awaited."""
         await self._bridge.call(self._engine.register, *definitions, overwrite=overwrite)
