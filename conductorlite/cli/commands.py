@@ -319,6 +319,7 @@ _JSON = """
 | `take-over` | `from`, `to` (null: all engines), `executions`: how many |
 | `backup` | `file` |
 | `diagram` | `mermaid` |
+| `to-python` | `python` |
 | `diff` | `name`, `from`, `to`, `fields`, `added`, `removed`, `changed`, `moved`, `perhapsRenamed`, `inside` |
 | `migrate` | per execution: `verdict`, `reasons`, `notes`, `live`, `renamed`; with `--all` an `error` if it was not moved |
 | `publish`, `events` | a list of Conductor's EventExecution: `id`, \

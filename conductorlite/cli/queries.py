@@ -18,6 +18,7 @@ from conductorlite.cli.shared import Exit, Setting, command_options, read_defini
 from conductorlite.engine.admin import RepairReport
 from conductorlite.engine.invariants import Finding
 from conductorlite.engine.limits import LimitMember, LimitUse
+from conductorlite.flows import to_python as source_of
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.documents import workflow_to_json
 from conductorlite.model.errors import InvalidDefinition, Severity
@@ -406,6 +407,23 @@ def diagram(setting: Setting, source: str) -> None:
         setting.screen.text(text)
 
 
+@click.command("to-python")
+@click.argument("definition", metavar="DEFINITION")
+@command_options()
+def to_python(setting: Setting, definition: str) -> None:
+    """Print a definition (a JSON file, or a registered name) as a flow in Python, which builds the same JSON."""
+    if definition.endswith(".json") or Path(definition).is_file():
+        found = read_definition(definition)
+    else:
+        with setting.engine() as engine:
+            found = engine.definitions.workflow(definition)
+    text = source_of(found).rstrip("\n")
+    if setting.json:
+        setting.screen.document({"python": text})
+    else:
+        setting.screen.text(text)
+
+
 @click.command("validate")
 @click.argument("definition", metavar="DEFINITION")
 @command_options(database=False)
@@ -428,4 +446,4 @@ def validate(setting: Setting, definition: str) -> Exit:
 
 
 #: Every command that only looks.
-LOOKING = (list_, show, history, export, explain, agenda, limits, check, diagram, validate)
+LOOKING = (list_, show, history, export, explain, agenda, limits, check, diagram, to_python, validate)

@@ -1,5 +1,6 @@
 """Workflows written in Python: `@task` functions called in a `@flow` function, which becomes a Conductor definition."""
 
+from conductorlite.flows.build import as_is
 from conductorlite.flows.flow import Flow, flow
 from conductorlite.flows.forms import (
     Attempt,
@@ -15,7 +16,21 @@ from conductorlite.flows.forms import (
     repeat,
     when,
 )
-from conductorlite.flows.steps import event, human, inline, node, set_variables, start, sub, terminate, variable, wait
+from conductorlite.flows.source import to_python
+from conductorlite.flows.steps import (
+    event,
+    human,
+    inline,
+    join,
+    node,
+    set_variables,
+    start,
+    status,
+    sub,
+    terminate,
+    variable,
+    wait,
+)
 from conductorlite.flows.tasks import Backoff, TaskFunction, task
 
 __all__ = [
@@ -26,12 +41,14 @@ __all__ = [
     "Match",
     "Parallel",
     "TaskFunction",
+    "as_is",
     "attempt",
     "each",
     "event",
     "flow",
     "human",
     "inline",
+    "join",
     "match",
     "node",
     "otherwise",
@@ -40,9 +57,11 @@ __all__ = [
     "repeat",
     "set_variables",
     "start",
+    "status",
     "sub",
     "task",
     "terminate",
+    "to_python",
     "variable",
     "wait",
     "when",

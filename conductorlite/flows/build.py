@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import CodeType, FrameType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -28,12 +28,28 @@ from conductorlite.model.texts import did_you_mean
 from conductorlite.runtime.registry import Workers
 from conductorlite.runtime.values import plain
 
-__all__ = ["Block", "Build", "building", "called_as", "current", "needed"]
+__all__ = ["Block", "Build", "More", "as_is", "building", "called_as", "current", "needed"]
 
 _CURRENT: Final[ContextVar[Build | None]] = ContextVar("conductorlite_flow", default=None)
 
 #: The roots of `${...}` within a text.
 _ROOT: Final = re.compile(r"\$\{([A-Za-z_]\w*)")
+
+
+#: What all forms take as `fields`: further fields of their task, by the names of `WorkflowTask`, which win over the form's own.
+More: TypeAlias = Mapping[str, Any] | None
+
+
+@attrs.frozen(slots=True)
+class _AsIs:
+    """A value whose texts nobody looks at."""
+
+    value: Any
+
+
+def as_is(value: Any) -> Any:
+    """A value with `${...}` in its texts as they stand, unchecked: a loop may read a step of another case."""
+    return _AsIs(value)
 
 
 @attrs.define(slots=True, eq=False)
@@ -74,10 +90,20 @@ class Build:
         self.block.steps.append(step)
         return step
 
-    def operator(self, kind: TaskType, base: str, name: str | None, **fields: Any) -> Step:
-        """Add a task of a type of Conductor's own, called as its reference is."""
+    def operator(self, kind: TaskType, base: str, name: str | None, more: More = None, **fields: Any) -> Step:
+        """Add a task of a type of Conductor's own, called as its reference is; `more` are fields that win over its own."""
         ref = self.named(base, name)
-        return self.place(WorkflowTask(name=ref, task_reference_name=ref, type=kind, **fields))
+        return self.place(
+            attrs.evolve(WorkflowTask(name=ref, task_reference_name=ref, type=kind, **fields), **self.more(ref, more))
+        )
+
+    def more(self, ref: str, fields: More) -> dict[str, Any]:
+        """Further fields of a step's task, as they were given; raises BuildError for what is none."""
+        known = attrs.fields_dict(WorkflowTask)
+        for field in fields or ():
+            if field not in known:
+                raise BuildError(f"{ref}: there is no option {field!r}{did_you_mean(field, known)}")
+        return {key: self.written(value) if key == "input_parameters" else value for key, value in (fields or {}).items()}
 
     def free(self, base: str) -> str:
         """A name that no step has yet: cases and loops have no variable to be called after."""
@@ -151,6 +177,8 @@ class Build:
         if isinstance(value, Reference):
             self._check(value)
             return str(value)
+        if isinstance(value, _AsIs):
+            return value.value
         if isinstance(value, Comparison):
             raise BuildError(f"{self.name}: {value} is a condition, not a value; compute it in a task")
         if isinstance(value, str):
@@ -245,21 +273,15 @@ def needed(build: Build | None) -> Iterator[None]:
 
 
 def called_as(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call by name; raises BuildError that names what is missing, or what there is not."""
+    """The arguments of a call by name, in the order of the call; raises BuildError for what is missing, or what there is not."""
     wrong = [key for key in kwargs if key not in signature.parameters and not _takes_any(signature)]
     if wrong:
         raise BuildError(f"{name}: there is no argument {wrong[0]!r}{did_you_mean(wrong[0], signature.parameters)}")
     try:
-        bound = signature.bind(*args, **kwargs)
+        signature.bind(*args, **kwargs)
     except TypeError as error:
         raise BuildError(f"{name}: {error}") from None
-    given: dict[str, Any] = {}
-    for key, value in bound.arguments.items():
-        if signature.parameters[key].kind is inspect.Parameter.VAR_KEYWORD:
-            given.update(value)
-        else:
-            given[key] = value
-    return given
+    return {**signature.bind_partial(*args).arguments, **kwargs}
 
 
 def _takes_any(signature: inspect.Signature) -> bool:

@@ -55,17 +55,16 @@ class Flow(Generic[P, R]):
                 result.close()
                 raise BuildError(f"{name}: a flow awaits nothing; write `def`, without `async`")
             output = self._output(build, result)
-        if not build.block.tasks:
+        if not build.block.tasks and "tasks" not in self._fields:
             raise BuildError(f"{name}: calls no task")
-        fields: dict[str, Any] = {"input_parameters": tuple(parameters), **self._fields}
         defaults = {key: plain(one.default) for key, one in parameters.items() if one.default is not one.empty}
-        definition = WorkflowDef(
-            tasks=build.block.tasks,
-            output_parameters=output,
-            input_template={key: value for key, value in defaults.items() if value is not None},
-            **fields,
-        )
-        return definition, build
+        made = {
+            "input_parameters": tuple(parameters),
+            "tasks": build.block.tasks,
+            "output_parameters": output,
+            "input_template": {key: value for key, value in defaults.items() if value is not None},
+        }
+        return WorkflowDef(**{**made, **self._fields}), build
 
     def _output(self, build: Build, result: object) -> dict[str, Any]:
         """The outputParameters that give what the function returned."""
@@ -213,7 +212,7 @@ def flow(name: Any = None, *, version: int = 1, timeout: Span | None = None, **f
         fields["timeout_ms"] = to_span(timeout)
 
     def made(function: Callable[..., Any]) -> Flow[..., Any]:
-        own = {"name": name or own_name(function), "version": version}
+        own = {"name": own_name(function) if name is None else name, "version": version}
         text = inspect.getdoc(function)
         if text and "description" not in fields:
             own["description"] = text.partition("\n\n")[0].replace("\n", " ")

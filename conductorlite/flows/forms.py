@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar, cast, overload
 
 import attrs
 
-from conductorlite.flows.build import Block, Build, current
+from conductorlite.flows.build import Block, Build, More, current
 from conductorlite.flows.flow import Flow
 from conductorlite.flows.references import Comparison, Reference, Step, names_of
 from conductorlite.flows.tasks import TaskFunction, is_whole, returned
@@ -36,13 +36,14 @@ _PATH: Final = re.compile(r"(?<!\$)\$\{([^${}]+)\}")
 class Parallel:
     """A fork whose branches are written in `with` blocks; its JOIN stands after it."""
 
-    def __init__(self, name: str | None) -> None:
-        self._name = name
+    def __init__(self, name: str | None, join: str | bool, fields: More) -> None:
+        self._given = (name, fields)
+        self._join = join
         self._branches: list[Block] = []
 
     def __enter__(self) -> Parallel:
         self._build = current("parallel()")
-        self._fork = self._build.operator(TaskType.FORK_JOIN, "parallel", self._name)
+        self._fork = self._build.operator(TaskType.FORK_JOIN, "parallel", *self._given)
         self._inside = self._build.within(Block(owner=None))
         self._gap = self._inside.__enter__()
         return self
@@ -60,58 +61,64 @@ class Parallel:
         if kind is None:
             if self._gap.tasks:
                 raise BuildError(f"{self._fork.ref}: write each step of a parallel() in `with ....branch():`")
-            _join(self._build, self._fork, [block.tasks for block in self._branches])
+            _joined(self._build, self._fork, [block.tasks for block in self._branches], self._join)
 
 
-def _join(build: Build, fork: Step, branches: list[list[WorkflowTask]]) -> Step:
+def _joined(build: Build, fork: Step, branches: list[list[WorkflowTask]], join: str | bool) -> None:
     if not branches or not all(branches):
         raise BuildError(f"{fork.ref}: has {'a branch without a step' if branches else 'no branch'}")
     build.replace(fork, fork_tasks=branches)
-    return build.operator(TaskType.JOIN, f"{fork.ref}_join", None, join_on=[tasks[-1].task_reference_name for tasks in branches])
+    if join:
+        ends = [tasks[-1].task_reference_name for tasks in branches]
+        build.operator(TaskType.JOIN, f"{fork.ref}_join", None if join is True else join, join_on=ends)
 
 
 @overload
-def parallel(*, name: str | None = None) -> Parallel: ...
+def parallel(*, name: str | None = None, join: str | bool = True, fields: More = None) -> Parallel: ...
 
 
 @overload
-def parallel(a: A, b: B, /, *, name: str | None = None) -> tuple[A, B]: ...
+def parallel(a: A, b: B, /, *, name: str | None = None, join: str | bool = True) -> tuple[A, B]: ...
 
 
 @overload
-def parallel(a: A, b: B, c: C, /, *, name: str | None = None) -> tuple[A, B, C]: ...
+def parallel(a: A, b: B, c: C, /, *, name: str | None = None, join: str | bool = True) -> tuple[A, B, C]: ...
 
 
 @overload
-def parallel(a: A, b: B, c: C, d: D, /, *, name: str | None = None) -> tuple[A, B, C, D]: ...
+def parallel(a: A, b: B, c: C, d: D, /, *, name: str | None = None, join: str | bool = True) -> tuple[A, B, C, D]: ...
 
 
 @overload
-def parallel(*steps: A, name: str | None = None) -> tuple[A, ...]: ...
+def parallel(*steps: A, name: str | None = None, join: str | bool = True) -> tuple[A, ...]: ...
 
 
-def parallel(*steps: Any, name: str | None = None) -> Any:
+def parallel(*steps: Any, name: str | None = None, join: str | bool = True, fields: More = None) -> Any:
     """Run steps side by side and wait for all: `mail, car = parallel(send_mail(to), reserve_car(to))` (FORK_JOIN and JOIN).
 
     Without steps it opens a block, for branches of several steps: `with parallel() as fork:`, and in it `with fork.branch():`.
+    `join` names the JOIN; with False there is none, and a `join(...)` of your own waits for some of the steps.
     """
     if not steps:
-        return Parallel(name)
+        return Parallel(name, join, fields)
     build = current("parallel()")
     taken = [build.take(step, "parallel()") for step in steps]
-    fork = build.operator(TaskType.FORK_JOIN, "parallel", name)
+    fork = build.operator(TaskType.FORK_JOIN, "parallel", name, fields)
     for _, moved in taken:
         block = Block(owner=fork, steps=moved)
         for step in moved:
             step.block = block
-    _join(build, fork, [tasks for tasks, _ in taken])
+    _joined(build, fork, [tasks for tasks, _ in taken], join)
     return steps
 
 
-def each(items: Iterable[A], do: TaskFunction[[A], R] | Flow[[A], R], *, name: str | None = None) -> list[R]:
+def each(
+    items: Iterable[A], do: TaskFunction[[A], R] | Flow[[A], R], *, name: str | None = None, join: str | None = None
+) -> list[R]:
     """Run a task or a flow for each item of a list, side by side, and wait for all: their results, in the items' order.
 
-    The number of items is known when the workflow comes to it (FORK_JOIN_DYNAMIC and JOIN). The task takes one argument, the item.
+    The number of items is known when the workflow comes to it (FORK_JOIN_DYNAMIC and JOIN, which `name` and `join` name). The task
+    takes one argument, the item.
     """
     build = current("each()")
     if not isinstance(do, TaskFunction | Flow):
@@ -127,9 +134,9 @@ def each(items: Iterable[A], do: TaskFunction[[A], R] | Flow[[A], R], *, name: s
         given = {"forkTaskWorkflow": wrapper.name, "forkTaskWorkflowVersion": str(wrapper.version)}
     given["forkTaskInputs"] = build.written(items)
     fork = build.operator(TaskType.FORK_JOIN_DYNAMIC, f"each_{what}", name, input_parameters=given)
-    join = build.operator(TaskType.JOIN, f"{fork.ref}_join", None)
-    path = f"{join.ref}.output[*]" if is_whole(returned(do.function)) else f"{join.ref}.output[*].result"
-    return cast(list[R], Reference(path, join, whole=False))
+    end = build.operator(TaskType.JOIN, f"{fork.ref}_join", join)
+    path = f"{end.ref}.output[*]" if is_whole(returned(do.function)) else f"{end.ref}.output[*].result"
+    return cast(list[R], Reference(path, end, whole=False))
 
 
 # ---------------------------------------------------------------------- cases
@@ -154,12 +161,21 @@ class Match:
         """The steps for a value. For several values, write `when((x == "a") | (x == "b"))`."""
         with self._opened() as block:
             yield Case(self._step.ref)
+        self._add(value, block)
+
+    def _add(self, value: str | int | bool, block: Block) -> None:
         cases = dict(self._build.task_of(self._step).decision_cases)
         key = str(value).lower() if isinstance(value, bool) else str(value)
         if key in cases:
             raise BuildError(f"{self._step.ref}: there are two cases {key!r}")
         cases[key] = tuple(block.tasks)
         self._build.replace(self._step, decision_cases=cases)
+
+    def nothing(self, value: str | int | bool) -> None:
+        """No steps for a value, which is not among all others then."""
+        with self._opened(empty=True) as block:
+            pass
+        self._add(value, block)
 
     @contextmanager
     def otherwise(self) -> Iterator[Case]:
@@ -171,46 +187,47 @@ class Match:
         self._build.replace(self._step, default_case=block.tasks)
 
     @contextmanager
-    def _opened(self) -> Iterator[Block]:
+    def _opened(self, *, empty: bool = False) -> Iterator[Block]:
         if self._build.block is not self._step.block or self._build.block.steps[-1] is not self._step:
             raise BuildError(f"{self._step.ref}: another step stands between its cases; write them one after the other")
         block = Block(owner=self._step)
         with self._build.within(block):
             yield block
-        if not block.tasks:
-            raise BuildError(f"{self._step.ref}: a case has no step")
+        if not block.tasks and not empty:
+            raise BuildError(f"{self._step.ref}: a case has no step; write `match(...).nothing(value)` if nothing is to be done")
 
 
-def match(value: Any, *, name: str | None = None) -> Match:
-    """Choose by a value: `kind = match(order.kind)`, then `with kind.case("gift"):` and `with kind.otherwise():` (SWITCH)."""
+def match(value: Any = None, *, name: str | None = None, fields: More = None, **given: Any) -> Match:
+    """Choose by a value: `kind = match(order.kind)`, then `with kind.case("gift"):` and `with kind.otherwise():` (SWITCH).
+
+    `match(which=order.kind)` says the name under which the value stands in the task's input too. Or choose by what a script makes
+    of values with names: `match("$.sum > 9 ? 'big' : 'small'", sum=order.sum)`.
+    """
     build = current("match()")
-    if not isinstance(value, Reference):
+    if isinstance(value, Reference) and not given:
+        given = {next(iter(names_of((value,)).values())): value}
+    elif not (value is None and len(given) == 1) and not (isinstance(value, str) and (given or fields)):
         raise BuildError(f"match(): chooses by a value of a step, not by {value!r:.60}")
-    (word,) = names_of((value,)).values()
-    step = build.operator(
-        TaskType.SWITCH,
-        f"match_{word}",
-        name,
-        evaluator_type="value-param",
-        expression=word,
-        input_parameters={word: build.written(value)},
-    )
-    return Match(build, step)
+    how, what = ("javascript", value) if isinstance(value, str) else ("value-param", next(iter(given)))
+    made = {"evaluator_type": how, "expression": what, "input_parameters": build.written(given)}
+    return Match(build, build.operator(TaskType.SWITCH, f"match_{'_'.join(given)}", name, fields, **made))
 
 
 @contextmanager
-def when(condition: Any, *, name: str | None = None) -> Iterator[Case]:
+def when(condition: Any, *, name: str | None = None, fields: More = None, **given: Any) -> Iterator[Case]:
     """The steps for when a condition holds: `with when(order.amount > 100):` (SWITCH). A value by itself holds when it is true.
+    A script over values with names is a condition too: `when("$.amount % 2 == 0", amount=order.amount)`.
 
     `with otherwise():` after it has the steps for when it does not.
     """
     build = current("when()")
     if isinstance(condition, Reference):
-        found = match(condition, name=name or build.free(f"when_{next(iter(names_of((condition,)).values()))}"))
-    elif isinstance(condition, Comparison):
-        fields = _condition(build, condition)
-        words = "_".join(fields["input_parameters"])
-        found = Match(build, build.operator(TaskType.SWITCH, build.free(f"when_{words}"), name, **fields))
+        word = next(iter(names_of((condition,)).values()))
+        found = match(condition, name=name or build.free(f"when_{word}"), fields=fields)
+    elif isinstance(condition, Comparison) or (isinstance(condition, str) and (given or fields)):
+        made = _condition(build, condition, given)
+        words = "_".join(made["input_parameters"])
+        found = Match(build, build.operator(TaskType.SWITCH, build.free(f"when_{words}"), name, fields, **made))
     else:
         raise BuildError(f"when(): takes a condition on values of steps, not {condition!r:.60}, which is known now: use `if`")
     with found.case(True) as case:
@@ -226,8 +243,10 @@ def otherwise() -> AbstractContextManager[Case]:
     return Match(build, last).otherwise()
 
 
-def _condition(build: Build, condition: Comparison) -> dict[str, Any]:
+def _condition(build: Build, condition: Comparison | str, given: dict[str, Any]) -> dict[str, Any]:
     """The fields of a task that evaluates a condition."""
+    if isinstance(condition, str):
+        return {"evaluator_type": "javascript", "expression": condition, "input_parameters": build.written(given)}
     names = names_of(condition.references)
     given = {names[reference._path]: build.written(reference) for reference in condition.references}
     return {"evaluator_type": "javascript", "expression": condition.written(names), "input_parameters": given}
@@ -243,22 +262,26 @@ class Loop:
         self._build = build
         self._step = step
         self._times = times
-        self._condition: Comparison | None = None
+        self._condition: Comparison | str | None = None
+        self._given: dict[str, Any] = {}
 
     @property
     def round(self) -> int:
         """The number of the present round, from 1."""
         return cast(int, Reference(f"{self._step.ref}.output.iteration", self._step))
 
-    def again_if(self, condition: Any) -> None:
-        """Go on with another round if a condition holds after this one; written within the loop, once."""
+    def again_if(self, condition: Any, **given: Any) -> None:
+        """Go on with another round if a condition holds after this one; written within the loop, once.
+
+        A script over values with names is a condition too: `loop.again_if("$.sum < $.limit", sum=total, limit=order.limit)`.
+        """
         if isinstance(condition, Reference):
             condition = Comparison.of(condition, "==", True)
-        if not isinstance(condition, Comparison):
+        if not isinstance(condition, Comparison | str):
             raise BuildError(f"{self._step.ref}: goes on by a condition on values of steps, not by {condition!r:.60}")
         if self._condition is not None:
             raise BuildError(f"{self._step.ref}: has two conditions; join them with `&` or `|`")
-        self._condition = condition
+        self._condition, self._given = condition, self._build.written(given)
 
     def until(self, condition: Any) -> None:
         """End the loop when a condition holds after a round; written within the loop, once."""
@@ -270,11 +293,13 @@ class Loop:
             raise BuildError(
                 f"{self._step.ref}: never ends; write `repeat(10)`, or `loop.until(...)` or `loop.again_if(...)` within it"
             )
-        given: dict[str, Any] = {}
+        given = self._given
         scripts: list[str] = []
         if self._times is not None:
             scripts.append(f"$.{self._step.ref}['iteration'] < {self._times}")
-        if self._condition is not None:
+        if isinstance(self._condition, str):
+            scripts.append(self._condition)
+        elif self._condition is not None:
             names = names_of(self._condition.references)
             given = {names[one._path]: self._build.written(one) for one in self._condition.references}
             scripts.append(self._condition.written(names))
@@ -285,29 +310,33 @@ class Loop:
 
 
 @contextmanager
-def repeat(times: int | None = None, *, name: str | None = None) -> Iterator[Loop]:
+def repeat(times: int | None = None, *, name: str | None = None, fields: More = None) -> Iterator[Loop]:
     """Repeat steps: `with repeat(10) as loop:` ten times, or until `loop.until(...)`, or as long as `loop.again_if(...)`
     (DO_WHILE).
 
     The steps run once at least. With `times` and a condition the loop ends with whichever comes first.
     """
     build = current("repeat()")
-    step = build.operator(TaskType.DO_WHILE, build.free("repeat"), name)
+    step = build.operator(TaskType.DO_WHILE, build.free("repeat"), name, fields)
     block = Block(owner=step)
     loop = Loop(build, step, times)
     with build.within(block):
         yield loop
-        fields = loop.written()
-    _close(build, step, block, **fields)
+        made = loop.written()
+    _close(build, step, block, **{key: value for key, value in made.items() if key not in (fields or ())})
 
 
 @contextmanager
-def over(items: Iterable[A], *, name: str | None = None) -> Iterator[A]:
-    """Run steps for each item of a list, one item after the other: `with over(order.lines) as line:` (DO_WHILE with items)."""
+def over(items: Iterable[A], *, again_if: str | None = "true", name: str | None = None, fields: More = None) -> Iterator[A]:
+    """Run steps for each item of a list, one item after the other: `with over(order.lines) as line:` (DO_WHILE with items).
+
+    `again_if` is a script that has to hold after an item for the next one to follow; None: the list alone decides.
+    """
     build = current("over()")
-    if not isinstance(items, Reference):
+    if not isinstance(items, Reference) and not (isinstance(items, str) and "${" in items):
         raise BuildError(f"over(): takes a list that a step gives, not {items!r:.60}; for what is known now write `for`")
-    step = build.operator(TaskType.DO_WHILE, build.free("over"), name, items=build.written(items), loop_condition="true")
+    made = {"items": build.written(items), "loop_condition": again_if}
+    step = build.operator(TaskType.DO_WHILE, build.free("over"), name, fields, **made)
     block = Block(owner=step)
     with build.within(block):
         yield cast(A, Reference(f"{step.ref}.output.loopItem", step))

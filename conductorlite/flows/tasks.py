@@ -17,7 +17,7 @@ from conductorlite.flows.build import Build, building, called_as
 from conductorlite.flows.references import Reference
 from conductorlite.model.definitions import RetryLogic, TimeoutPolicy, WorkflowTask
 from conductorlite.model.errors import BuildError, InvalidInput
-from conductorlite.model.texts import Span, did_you_mean, to_span
+from conductorlite.model.texts import Span, to_span
 from conductorlite.runtime.registry import Workers, own_name, signature
 from conductorlite.runtime.values import is_record
 
@@ -77,11 +77,7 @@ class Options:
             fields["retry_count"] = self.retries
         if self.delay is not None:
             fields["start_delay_ms"] = to_span(self.delay)
-        known = attrs.fields_dict(WorkflowTask)
-        for field in fields:
-            if field not in known:
-                raise BuildError(f"{task.name}: there is no option {field!r}{did_you_mean(field, known)}")
-        task = attrs.evolve(task, **fields)
+        task = attrs.evolve(task, **build.more(task.name, fields))
         step = build.place(task, asked=self.name)
         output = Reference(f"{step.ref}.output" if is_whole(returns) else f"{step.ref}.output.result", step)
         if self.undo is not None:

@@ -44,6 +44,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "limits": [],
     "check": ["X"],
     "diagram": ["X"],
+    "to-python": ["hello.json"],
     "validate": ["invalid.json"],
     "diff": ["waiting.json", "hello.json"],
     "migrate": ["X", "--to", "waiting.json"],
