@@ -132,10 +132,20 @@ _COUNTED = 1_000
 @click.option("--status", type=click.Choice([*WorkflowStatus], case_sensitive=False), help="Only executions in this status.")
 @click.option("--name", metavar="NAME", help="Only executions of this workflow.")
 @click.option("--correlation-id", metavar="ID", help="Only executions with this correlation id.")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many, newest first.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many, newest first: 50, on a page 1,000.")
+@_HTML
 @command_options()
-def list_(setting: Setting, status: str | None, name: str | None, correlation_id: str | None, limit: int) -> None:
-    """List executions, newest first."""
+def list_(
+    setting: Setting, status: str | None, name: str | None, correlation_id: str | None, limit: int | None, html: str | None
+) -> None:
+    """List executions, newest first; --html shows the store as a whole."""
+    if html is not None:
+        if (status, name, correlation_id) != (None, None, None):
+            raise click.UsageError("--html shows the store as a whole: it takes no --status, --name or --correlation-id")
+        with setting.engine() as engine:
+            _page(setting, html, engine.admin.page(limit=limit or 1_000), {})
+        return
+    limit = limit or 50
     only = None if status is None else WorkflowStatus(status)
     with setting.engine() as engine:
         page = partial(engine.executions, name, status=only, correlation_id=correlation_id)

@@ -23,14 +23,14 @@ from conductorlite.engine.turn_types import execution_pages, pages, stored_pages
 from conductorlite.engine.turns import Turns
 from conductorlite.model.decisions import Message, queue_prefix
 from conductorlite.model.errors import ConductorliteError, InvalidInput, InvariantBroken, StorageCorrupt
-from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
+from conductorlite.model.executions import AgendaEntry, HistoryEvent, HistoryKind, Workflow
 from conductorlite.model.exports import export_to_json
 from conductorlite.model.limits import Member
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.store.ports import ReadingTransaction
 from conductorlite.store.tables import ExecutionFilter, Sizes
 
-__all__ = ["Admin", "AgendaEntry", "BulkReport", "EngineShare", "RepairReport"]
+__all__ = ["Admin", "BulkReport", "EngineShare", "RepairReport"]
 
 P = ParamSpec("P")
 
@@ -69,21 +69,6 @@ class BulkReport:
 
     succeeded: tuple[str, ...] = ()
     failed: Mapping[str, ConductorliteError] = attrs.field(factory=dict)
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class AgendaEntry:
-    """Something that will happen by itself: at `at` (epoch ms), `kind` of `ref` in an execution.
-
-    `kind` is an event kind (WAIT_ENDS, RESPONSE_TIMEOUT …), SCHEDULE for a start by the schedule `ref` (in its own inbox,
-    `schedule:<name>`), OFFERED for a task that becomes visible to workers (a start, retry
-    or callback delay ends), or REPORT for a report that a running worker function will make.
-    """
-
-    at: int
-    kind: str
-    workflow_id: str
-    ref: str | None = None
 
 
 class Admin(Retention):
@@ -163,15 +148,21 @@ class Admin(Retention):
         bounds = self._turns.bounds
         return export_to_json(exported.values(), definitions, bounds.steps, bounds.rows, bounds.barriers.stated())
 
-    def page(self, workflow_id: str) -> str:
-        """An execution as one HTML page, also of one that is archived: it needs no network, no server and no JavaScript.
+    def page(self, workflow_id: str | None = None, *, limit: int = 1_000) -> str:
+        """An execution, archived or not, as one HTML page: it needs no network, no server and no JavaScript.
 
-        Fields that the definition masks are hidden. Raises ExecutionNotFound.
+        Fields that the definition masks are hidden. Without an id the store as a whole: its newest executions, up to `limit`, by
+        status and definition, their failures by reason, and queues, workers, limits, schedules. Raises ExecutionNotFound, and
+        InvalidInput when `limit` is below 1.
         """
         # Most programs never make one.
         from conductorlite.engine.pages import Pages
 
-        return Pages(self._turns, self._config, self._queries).execution(workflow_id)
+        pages = Pages(self._turns, self._config, self._queries, self._control)
+        if workflow_id is not None:
+            return pages.execution(workflow_id)
+        engines = [(one.name, one.open, one.ended) for one in self.engines()]
+        return pages.store(limit, self.agenda(), engines)
 
     def agenda(self, limit: int = 100) -> list[AgendaEntry]:
         """The next things that will happen by themselves, soonest first: timers, delays, reports of running workers."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from conductorlite.engine.causes import causes_of
 from conductorlite.engine.config import EngineConfig, Part
+from conductorlite.engine.control import Control
+from conductorlite.engine.limits import Limits
 from conductorlite.engine.queries import Queries
+from conductorlite.engine.schedules import Schedules, Timetable
 from conductorlite.engine.turns import Turns
-from conductorlite.model.errors import ExecutionNotFound
-from conductorlite.model.executions import Workflow
-from conductorlite.pages.execution import Due, ExecutionView, execution_page
+from conductorlite.model.errors import ExecutionNotFound, InvalidInput
+from conductorlite.model.executions import AgendaEntry, Workflow
+from conductorlite.pages.execution import ExecutionView, execution_page
+from conductorlite.pages.store import StoreView, store_page
 from conductorlite.store.ports import ReadingTransaction
+from conductorlite.store.tables import ExecutionFilter
 
 __all__ = ["Pages"]
 
@@ -19,8 +24,9 @@ __all__ = ["Pages"]
 class Pages(Part):
     """Makes pages."""
 
-    def __init__(self, turns: Turns, config: EngineConfig, queries: Queries) -> None:
+    def __init__(self, turns: Turns, config: EngineConfig, queries: Queries, control: Control) -> None:
         super().__init__(turns, config)
+        self._control = control
         self._queries = queries
 
     def execution(self, workflow_id: str) -> str:
@@ -41,14 +47,36 @@ class Pages(Part):
         )
         return execution_page(shown)
 
-    def _due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Iterable[Due]:
+    def store(self, limit: int, agenda: Sequence[AgendaEntry], engines: Sequence[tuple[str, int, int]]) -> str:
+        """See `Admin.page`."""
+        if limit < 1:
+            raise InvalidInput(f"limit {limit} is below 1")
+        with self._backend.reading() as view:
+            rows = view.executions(ExecutionFilter(), None, limit + 1)
+            queues, polls = view.queue_sizes(), view.poll_data(None)
+        limits = Limits(self._turns, self._config).all(limit=limit)
+        timetable = Timetable(self._turns, self._config, self._control)
+        shown = StoreView(
+            executions=rows[:limit],
+            more=len(rows) > limit,
+            due=agenda,
+            queues=queues,
+            polls=polls,
+            limits=[(one.key, one.in_use, len(one.admitted_at) + one.reserved, one.waiting) for one in limits],
+            schedules=Schedules(self._turns, self._config, timetable).all(),
+            engines=engines,
+            now=self._clock.now(),
+        )
+        return store_page(shown)
+
+    def _due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Iterable[AgendaEntry]:
         for event in view.inbox(workflow.workflow_id):
             if not event.held:
-                yield Due(at=event.due_at, kind=event.kind, ref=event.ref)
+                yield AgendaEntry(at=event.due_at, kind=event.kind, workflow_id=workflow.workflow_id, ref=event.ref)
         for task in workflow.tasks:
             message = None if task.status.terminal else view.message((workflow.workflow_id, task.ref))
             if message is not None and message.due_at > now:
-                yield Due(at=message.due_at, kind="OFFERED", ref=task.ref)
+                yield AgendaEntry(at=message.due_at, kind="OFFERED", workflow_id=workflow.workflow_id, ref=task.ref)
 
     def _child(self, workflow_id: str) -> Workflow | None:
         try:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.engine.admin import Admin, AgendaEntry
+from conductorlite.engine.admin import Admin
 from conductorlite.engine.archive import status_of
 from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.control import Control, blocking_task, open_task, refuse_parked
@@ -51,7 +51,7 @@ from conductorlite.model.errors import (
     StorageError,
     TaskNotFound,
 )
-from conductorlite.model.executions import Explanation, HistoryEvent, Task, TaskResult, Workflow
+from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, Task, TaskResult, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import Span, to_span
 from conductorlite.store.documents import WORKFLOWS

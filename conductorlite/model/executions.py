@@ -18,6 +18,7 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import cut, plain_ms
 
 __all__ = [
+    "AgendaEntry",
     "Explanation",
     "HistoryEvent",
     "HistoryKind",
@@ -98,6 +99,21 @@ class TaskLog:
     task_id: str
     at: int
     text: str
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class AgendaEntry:
+    """Something that will happen by itself: at `at` (epoch ms), `kind` of `ref` in an execution.
+
+    `kind` is an event kind (WAIT_ENDS, RESPONSE_TIMEOUT …), SCHEDULE for a start by the schedule `ref` (in its own inbox,
+    `schedule:<name>`), OFFERED for a task that becomes visible to workers (a start, retry
+    or callback delay ends), or REPORT for a report that a running worker function will make.
+    """
+
+    at: int
+    kind: str
+    workflow_id: str
+    ref: str | None = None
 
 
 @attrs.frozen(kw_only=True, slots=True)

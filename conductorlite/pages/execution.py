@@ -10,13 +10,26 @@ import attrs
 
 from conductorlite.errors import Cause
 from conductorlite.model.definitions import WorkflowDef
-from conductorlite.model.executions import Explanation, HistoryEvent, Task, Workflow
+from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, Task, Workflow
 from conductorlite.model.texts import instant_in_words, span_in_words
 from conductorlite.pages.graph import Graph, took
-from conductorlite.pages.markup import Html, badge, chunks, document, element, join, look, pairs, payload_text, table
+from conductorlite.pages.markup import (
+    Html,
+    badge,
+    chunks,
+    document,
+    element,
+    join,
+    look,
+    pairs,
+    payload_text,
+    search_form,
+    table,
+    table_row,
+)
 from conductorlite.plan.grafts import unfolded
 
-__all__ = ["Due", "ExecutionView", "execution_page"]
+__all__ = ["ExecutionView", "due_table", "execution_page"]
 
 #: Attempts, and lines of the journal, in one fold.
 _ATTEMPTS: Final = 200
@@ -30,16 +43,6 @@ _WHOLE: Final = 50_000
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class Due:
-    """Something that happens by itself at `at` (epoch ms): `kind` of the task `ref`, in an execution."""
-
-    at: int
-    kind: str
-    ref: str | None = None
-    workflow_id: str = ""
-
-
-@attrs.frozen(kw_only=True, slots=True)
 class ExecutionView:
     """All that the page of an execution shows: `workflow` as `Engine.get` returns it, `children` by id with their statuses."""
 
@@ -47,7 +50,7 @@ class ExecutionView:
     history: Sequence[HistoryEvent]
     explanation: Explanation
     causes: Sequence[Cause]
-    due: Sequence[Due]
+    due: Sequence[AgendaEntry]
     children: Mapping[str, str]
     now: int
 
@@ -125,19 +128,14 @@ def _failures(view: ExecutionView, links: Mapping[str, str]) -> Html:
     return element("ol", *map(shown, view.causes), class_="causes") if view.causes else Html()
 
 
-def due_table(due: Sequence[Due], now: int) -> Html:
+def due_table(due: Sequence[AgendaEntry], now: int) -> Html:
     """What happens by itself, soonest first."""
-    rows = [
-        (
-            instant_in_words(one.at),
-            f"in {span_in_words(one.at - now)}" if one.at > now else "due",
-            one.kind,
-            one.ref,
-            one.workflow_id,
-        )
-        for one in due
-    ]
-    return table("What happens by itself", ("At", "In", "What", "Task", "Execution"), rows) if rows else Html()
+
+    def shown(one: AgendaEntry) -> Html:
+        ahead = f"in {span_in_words(one.at - now)}" if one.at > now else "due"
+        return table_row(instant_in_words(one.at), ahead, one.kind, one.ref, one.workflow_id)
+
+    return table("What happens by itself, soonest first", ("At", "In", "What", "Task", "Execution"), map(shown, due))
 
 
 # ---------------------------------------------------------------------- attempts
@@ -151,25 +149,14 @@ def _attempts(view: ExecutionView, graph: Graph) -> Html:
     limit = max(_LEAST, min(_MOST, _BUDGET // (2 * len(row.tasks))))
     end = max(row.ended_at or view.now, row.created_at + 1, *(task.ended_at for task in row.tasks))
     scale = _Scale(row.created_at, end - row.created_at, view.now)
-    statuses = sorted({str(task.status) for task in row.tasks})
-    options = [element("option", "any status", value=""), *(element("option", status, value=status) for status in statuses)]
-    search = element(
-        "form",
-        element("label", "Find ", element("input", type="search", name="text", autocomplete="off")),
-        element("label", "Status ", element("select", *options, name="status")),
-        element("button", "Show all", type="reset"),
-        element("output", "", aria_live="polite"),
-        class_="filter",
-        hidden=True,
-        data_of="attempts",
-    )
     legend = element(
         "p",
         "Each bar is an attempt: hatched while it waits, filled while it runs. ",
         f"The whole width is {span_in_words(scale.span)}.",
     )
     shown = (_attempt(task, graph, scale, limit) for task in row.tasks)
-    return join([search, legend, chunks(shown, _ATTEMPTS, "Attempts")])
+    search = search_form("attempts", (task.status for task in row.tasks))
+    return join([search, legend, chunks(shown, _ATTEMPTS, "Attempts", join)])
 
 
 @attrs.frozen(slots=True)
@@ -235,16 +222,16 @@ def _instants(task: Task) -> tuple[tuple[str, int], ...]:
 
 
 def _children(view: ExecutionView, links: Mapping[str, str]) -> Html:
-    tasks = [task for task in view.workflow.tasks if task.sub_workflow_id in view.children]
     rows = [
-        (
+        table_row(
             task.sub_workflow_id,
             badge(view.children[task.sub_workflow_id or ""]),
             element("a", task.ref, href=f"#{links[task.task_id]}"),
         )
-        for task in tasks
+        for task in view.workflow.tasks
+        if task.sub_workflow_id in view.children
     ]
-    return table("Executions that its tasks have started", ("Execution", "Status", "Task"), rows) if rows else Html()
+    return table("Executions that its tasks have started", ("Execution", "Status", "Task"), rows)
 
 
 def _documents(row: Workflow) -> Html:
@@ -255,18 +242,6 @@ def _documents(row: Workflow) -> Html:
 
 def _journal(view: ExecutionView) -> Html:
     begin = view.workflow.created_at
-    lines = [
-        f"{line.n:>6}  +{span_in_words(max(0, line.at - begin)):<14}  {' '.join(line.words.split(chr(10)))}\n"
-        for line in view.history
-    ]
-    folds = ["".join(lines[start : start + _LINES]) for start in range(0, len(lines), _LINES)]
-    return join(
-        element(
-            "details",
-            element("summary", f"Lines {number * _LINES + 1:,} to {min(len(lines), (number + 1) * _LINES):,}"),
-            element("pre", text, tabindex="0"),
-            class_="chunk",
-            open=True if len(folds) == 1 else None,
-        )
-        for number, text in enumerate(folds)
-    )
+    times = (f"+{span_in_words(max(0, line.at - begin))}" for line in view.history)
+    lines = (f"{line.n:>6}  {at:<14}  {' '.join(line.words.splitlines())}\n" for at, line in zip(times, view.history, strict=True))
+    return chunks(lines, _LINES, "Lines", lambda some: element("pre", *some, tabindex="0"))

@@ -9,20 +9,36 @@ from __future__ import annotations
 import html
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from itertools import islice
-from typing import Final
+from typing import Final, TypeVar
 
 from conductorlite.model.canonical import Payload
 
-__all__ = ["Html", "badge", "chunks", "document", "element", "join", "pairs", "payload_text", "section", "table"]
+__all__ = [
+    "Html",
+    "badge",
+    "chunks",
+    "document",
+    "element",
+    "join",
+    "look",
+    "pairs",
+    "payload_text",
+    "search_form",
+    "section",
+    "table",
+    "table_row",
+]
 
 _SIGNS: Final = re.compile(
     "[&<>\"'\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufff9-\uffff]"
 )
+T = TypeVar("T")
+
 _VOID: Final = frozenset({"input", "meta"})
 
 
@@ -89,19 +105,40 @@ def pairs(entries: Iterable[tuple[str, object]]) -> Html:
     )
 
 
-def table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[object]], **attributes: object) -> Html:
-    """A table whose first column names its rows; it scrolls by itself where it is wider than the page."""
-    head = element("tr", *(element("th", heading, scope="col") for heading in headings))
-    body = [
-        element("tr", element("th", first, scope="row"), *(element("td", "" if cell is None else cell) for cell in others))
-        for first, *others in rows
+def table_row(first: object, *others: object, **attributes: object) -> Html:
+    """A row of a table, which its first cell names."""
+    cells = (element("td", "" if cell is None else cell) for cell in others)
+    return element("tr", element("th", first, scope="row"), *cells, **attributes)
+
+
+def table(caption: str, headings: Sequence[str], rows: Iterable[Html]) -> Html:
+    """A table; it scrolls by itself where it is wider than the page. Empty without a row."""
+    body = element("tbody", *rows)
+    head = element("thead", element("tr", *(element("th", heading, scope="col") for heading in headings)))
+    whole = element("table", element("caption", caption), head, body)
+    return element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption) if "<tr" in body else Html()
+
+
+def search_form(scope: str, statuses: Iterable[object]) -> Html:
+    """What finds rows in a section, by their text and status; the script shows it, for nothing else can use it."""
+    options = [
+        element("option", "any status", value=""),
+        *(element("option", status) for status in sorted(set(map(str, statuses)))),
     ]
-    whole = element("table", element("caption", caption), element("thead", head), element("tbody", *body), **attributes)
-    return element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
+    return element(
+        "form",
+        element("label", "Find ", element("input", type="search", name="text", autocomplete="off")),
+        element("label", "Status ", element("select", *options, name="status")),
+        element("button", "Show all", type="reset"),
+        element("output", aria_live="polite"),
+        class_="filter",
+        hidden=True,
+        data_of=scope,
+    )
 
 
-def chunks(parts: Iterable[object], size: int, noun: str) -> Html:
-    """Many parts in folds of `size`, the first one open.
+def chunks(parts: Iterable[T], size: int, noun: str, whole: Callable[[Sequence[T]], Html]) -> Html:
+    """Many parts in folds of `size`, each made `whole`, the first one open.
 
     The others are in `noscript`: one text to a browser that runs the script, which makes elements of it when a fold is opened, and
     elements to any other.
@@ -110,10 +147,8 @@ def chunks(parts: Iterable[object], size: int, noun: str) -> Html:
     waiting, first = iter(parts), 1
     while some := list(islice(waiting, size)):
         summary = element("summary", f"{noun} {first:,} to {first + len(some) - 1:,}")
-        if first == 1:
-            made.append(element("details", summary, *some, class_="chunk", open=True))
-        else:
-            made.append(element("details", summary, element("noscript", *some), class_="chunk"))
+        content = whole(some) if first == 1 else element("noscript", whole(some))
+        made.append(element("details", summary, content, class_="chunk", open=True if first == 1 else None))
         first += len(some)
     return join(made)
 

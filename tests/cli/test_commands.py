@@ -180,6 +180,9 @@ def test_a_page(shell: Shell) -> None:
     assert said.json == {"workflowId": "h1", "file": "h1.html"}
     assert (shell.folder / "h1.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert shell("show", "h1", "--html", "no/h1.html").code == 2
+    assert "h1" in shell("list", "--html").out
+    assert shell("list", "--html", "all.html", "--limit", "1", "--json").json == {"file": "all.html"}
+    assert shell("list", "--html", "all.html", "--name", "hello").code == 2
     assert shell("show", "h9", "--html").code == 3
 
 

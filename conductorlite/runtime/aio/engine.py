@@ -9,7 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from conductorlite.engine.admin import Admin, AgendaEntry, BulkReport, EngineShare, RepairReport
+from conductorlite.engine.admin import Admin, BulkReport, EngineShare, RepairReport
 from conductorlite.engine.config import EngineConfig
 from conductorlite.engine.definitions import Definitions
 from conductorlite.engine.events import Events
@@ -25,7 +25,7 @@ from conductorlite.engine.turn_types import Listener
 from conductorlite.engine.uploads import Payloads
 from conductorlite.model.clock import Clock, Instant
 from conductorlite.model.definitions import IdempotencyStrategy, SchemaDef, TaskDef, WorkflowDef
-from conductorlite.model.executions import Explanation, HistoryEvent, PollData, Task, TaskLog, TaskResult, Workflow
+from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, PollData, Task, TaskLog, TaskResult, Workflow
 from conductorlite.model.handlers import EventExecution, EventHandler
 from conductorlite.model.schedules import OverlapPolicy, Schedule, WorkflowSchedule
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
@@ -387,9 +387,9 @@ class AsyncAdmin:
         """`Engine.admin.export`, awaited."""
         return await self._bridge.call(self._service.export, workflow_id)
 
-    async def page(self, workflow_id: str) -> str:
+    async def page(self, workflow_id: str | None = None, *, limit: int = 1000) -> str:
         """`Engine.admin.page`, awaited."""
-        return await self._bridge.call(self._service.page, workflow_id)
+        return await self._bridge.call(self._service.page, workflow_id, limit=limit)
 
     async def agenda(self, limit: int = 100) -> list[AgendaEntry]:
         """`Engine.admin.agenda`, awaited."""
