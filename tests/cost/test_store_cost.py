@@ -1,0 +1,110 @@
+"""What a chain of ten costs in a file, as counts: statements, commits, pages of the log, trees, bytes. Ceilings only fall."""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import pytest
+from shapes import chain, engine_on, workflow
+
+from conductorlite import Engine, WorkflowDef
+from conductorlite.store.sqlite.backend import SQLiteBackend
+
+STEPS: Final = 10
+
+TEN: Final = chain(STEPS)
+LONG: Final = workflow("long", *chain(2 * STEPS).to_json()["tasks"])
+
+WAIT: Final = workflow(
+    "waits", {"name": "wait", "taskReferenceName": "w", "type": "WAIT", "inputParameters": {"duration": "30 days"}}
+)
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """An engine on a counting store in a file, on which nothing waits: being idle would let that time pass."""
+    with closing(engine_on(tmp_path_factory.mktemp("cost") / "store.db")) as engine:
+        for definition in (LONG, TEN, WAIT):
+            engine.register(definition)
+        carry_out(engine, 2, LONG)
+        yield engine
+
+
+def carry_out(engine: Engine, count: int, definition: WorkflowDef) -> None:
+    """So many executions, one after another, as far as they go by themselves at this instant."""
+    for _ in range(count):
+        engine.start(definition.name, {"x": 1})
+        if definition is not WAIT:
+            engine.run_until_idle()
+
+
+def backend_of(engine: Engine) -> SQLiteBackend:
+    """Its store."""
+    backend = engine.backend
+    assert isinstance(backend, SQLiteBackend)
+    return backend
+
+
+def used(engine: Engine) -> int:
+    """Bytes of the pages that hold something."""
+    connection = backend_of(engine)._writer
+    assert connection is not None
+    try:
+        (found,) = connection.execute("SELECT sum(pgsize - unused) FROM dbstat").fetchone()
+    except sqlite3.OperationalError:
+        pytest.skip("an SQLite without dbstat")
+    return int(found)
+
+
+def test_statements_of_a_step(engine: Engine) -> None:
+    """A task more is so many statements, rows and commits more."""
+    counts = backend_of(engine).counts
+    assert counts is not None
+    found = []
+    for definition in (TEN, LONG):
+        counts.reset()
+        carry_out(engine, 1, definition)
+        written = sum(n for sql, n in counts.statements_by_sql.items() if sql.split()[0] in {"INSERT", "UPDATE", "DELETE"})
+        found.append((counts.statements, written, counts.rows_read, counts.commits))
+    statements, written, rows, commits = ((more - few) / STEPS for few, more in zip(*found, strict=True))
+    assert commits <= 1
+    assert written <= 6
+    assert statements <= 19
+    assert rows <= 5
+
+
+def test_pages_and_trees_of_a_step(engine: Engine) -> None:
+    """A step writes few pages of the log, of few tables and indexes; its start and end included."""
+    backend = backend_of(engine)
+    connection = backend._writer
+    assert connection is not None
+    connection.execute("PRAGMA wal_autocheckpoint = 0")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    before = backend.commits()
+    carry_out(engine, 5, TEN)
+    log = Path(f"{backend.path}-wal").read_bytes()
+    (page_size,) = struct.unpack(">I", log[8:12])
+    frames = [struct.unpack(">I", log[at : at + 4])[0] for at in range(32, len(log), page_size + 24)]
+    assert backend.commits() - before <= 1.2 * 5 * STEPS
+    assert len(frames) <= 9 * 5 * STEPS
+    try:
+        trees = dict(connection.execute("SELECT pageno, name FROM dbstat").fetchall())
+    except sqlite3.OperationalError:
+        return  # an SQLite that was built without it
+    per_step = Counter(trees.get(page, "") for page in frames)
+    usual = {name for name, n in per_step.items() if n >= 5 * STEPS}
+    assert usual == {"workflows", "tasks", "tasks_live", "history", "inbox", "inbox_due"}
+
+
+@pytest.mark.parametrize(("definition", "most"), [(TEN, 2_350), (WAIT, 650)], ids=["finished", "waiting"])
+def test_bytes_of_an_execution(engine: Engine, definition: WorkflowDef, most: int) -> None:
+    """A finished chain of ten with its history, and then one in a WAIT, take so many bytes in all tables and indexes."""
+    before = used(engine)
+    carry_out(engine, 10, definition)
+    assert (used(engine) - before) / 10 <= most
