@@ -76,7 +76,7 @@ def test_statements_of_a_step(engine: Engine) -> None:
     assert commits <= 1
     assert written <= 6
     assert statements <= 19
-    assert rows <= 5
+    assert rows <= 4
 
 
 def test_pages_and_trees_of_a_step(engine: Engine) -> None:

@@ -96,6 +96,7 @@ class SQLiteBackend:
         self._mutex = Mutex()
         self._commits = 0
         self._idle: list[sqlite3.Connection] = []
+        self._numbers: dict[str, int] = {}
         #: None after it was thrown away: the next block opens another one.
         self._writer: sqlite3.Connection | None = self._opened_writer()
         if (size := Path(self.path).stat().st_size) >= LARGE:
@@ -421,7 +422,7 @@ class _Writing(Block[SQLiteWrites]):
             refuse_newer(writer, backend.path)
         except sqlite3.Error as error:
             raise translated(error, backend.path) from error
-        self.view = SQLiteWrites(writer, backend.path)
+        self.view = SQLiteWrites(writer, backend.path, backend._numbers)
         return self.view
 
     def end(self, error: BaseException | None) -> None:

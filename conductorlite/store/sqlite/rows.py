@@ -414,9 +414,11 @@ class BaseReads:
 class BaseWrites(BaseReads):
     """What every change uses."""
 
-    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: str, numbers: dict[str, int]) -> None:
         super().__init__(connection)
         self._path = path
+        #: Numbers of executions as they were once: each is compared before it is used.
+        self._numbers = numbers
         self._executemany = connection.executemany
         #: Whether this transaction has written anything that a failing decision must not take along.
         self._dirty = False

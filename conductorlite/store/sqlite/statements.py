@@ -89,18 +89,17 @@ WORKFLOW: Final = f"SELECT {', '.join(WORKFLOW_COLUMNS)} FROM workflows WHERE wo
 INSERT_WORKFLOW: Final = (
     f"INSERT INTO workflows ({', '.join(WORKFLOW_COLUMNS)}, head) VALUES ({_marks(WORKFLOW_COLUMNS[:-3])}, ? + 1, ?, ?, ?)"
 )
-#: The fence is compared and set by the same statement, which gives the number. The usual turn keeps the status, the definition, the
+#: The fence is compared and set by the same statement. The usual turn keeps the status, the definition, the
 #: name and the correlation id, whose indexes are then left alone.
 UPDATE_WORKFLOW: Final = (
     f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:CHANGING])}, fence = fence + 1"
     " WHERE name = ? AND correlation_id IS ? AND workflow_id = ? AND fence = ? AND status = ? AND definition_hash = ?"
-    " RETURNING execution"
+    " AND execution = ?"
 )
 UPDATE_WORKFLOW_AND_STATUS: Final = (
     f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:CHANGING])}, status = ?, definition_hash = ?, name = ?, correlation_id = ?,"
     " fence = fence + 1 WHERE workflow_id = ? AND fence = ? RETURNING execution"
 )
-WORKFLOW_EXISTS: Final = "SELECT 1 FROM workflows WHERE workflow_id = ?"
 #: A parked workflow is not due: its events are held until it is released.
 HOLD: Final = "UPDATE inbox SET held = 1 WHERE workflow_id = ? AND held = 0"
 PARK: Final = "UPDATE workflows SET broken_turns = ?, parked = ? WHERE workflow_id = ?"
@@ -136,7 +135,8 @@ MOVE_KEY: Final = "UPDATE idempotency_keys SET workflow_id = ? WHERE name = ? AN
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
 #: The number of an execution, by its id.
-_NUMBER: Final = "(SELECT execution FROM workflows WHERE workflow_id = ?)"
+NUMBER: Final = "SELECT execution FROM workflows WHERE workflow_id = ?"
+_NUMBER: Final = f"({NUMBER})"
 #: With each row the number of its execution and the fence that its turn commits, by which is found what is to be indexed.
 INSERT_TASK: Final = f"INSERT INTO tasks (execution, fence, {_TASK}) VALUES (?, ?, {_marks(TASK_COLUMNS)})"
 UPDATE_TASK: Final = (

@@ -47,6 +47,9 @@ __all__ = ["OVERREAD", "SQLiteReads", "SQLiteWrites"]
 #: `due_workflows` reads at most `OVERREAD * (limit + 16)` due events, however many one workflow has.
 OVERREAD: Final = 4
 
+#: Numbers of so many executions are remembered.
+_NUMBERS: Final = 10_000
+
 #: Later than every execution.
 _END: Final = (2**63 - 1, "")
 
@@ -334,21 +337,33 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
     def _fenced(self, decision: Decision) -> int:
         """Store the row of the execution, under its fence; the number by which its other rows are found."""
         workflow = decision.workflow
-        row = workflow_row(workflow)
+        workflow_id, row = workflow.workflow_id, workflow_row(workflow)
         if decision.created:
-            try:
-                return self._execute(sql.INSERT_WORKFLOW, (*row, int(attempt_head(workflow.workflow_id), 16))).lastrowid or 0
-            except sqlite3.IntegrityError:
-                if self._execute(sql.WORKFLOW_EXISTS, (workflow.workflow_id,)).fetchone() is None:
-                    raise
-                raise AlreadyExists(f"an execution {workflow.workflow_id!r} exists already") from None
-        found = self._execute(sql.UPDATE_WORKFLOW, (*row[: sql.CHANGING], *row[-6:])).fetchall()
-        if not found:
-            found = self._execute(sql.UPDATE_WORKFLOW_AND_STATUS, (*row[: sql.CHANGING], *row[-2:], *row[-6:-2])).fetchall()
-        if not found:
-            raise FencedOut(f"{workflow.workflow_id}: another turn committed after fence {workflow.fence} was read")
-        number: int = found[0][0]
+            number = self._created(workflow_id, row)
+        else:
+            # What the usual turn keeps is compared too: another turn changes nothing by this, nor does an old number.
+            number = self._numbers.get(workflow_id) or self._number(workflow_id)
+            if self._execute(sql.UPDATE_WORKFLOW, (*row[: sql.CHANGING], *row[-6:], number)).rowcount == 0:
+                found = self._execute(sql.UPDATE_WORKFLOW_AND_STATUS, (*row[: sql.CHANGING], *row[-2:], *row[-6:-2])).fetchall()
+                if not found:
+                    raise FencedOut(f"{workflow_id}: another turn committed after fence {workflow.fence} was read")
+                number = found[0][0]
+        if len(self._numbers) >= _NUMBERS:
+            self._numbers.clear()
+        self._numbers[workflow_id] = number
         return number
+
+    def _number(self, workflow_id: str) -> int:
+        row = self._execute(sql.NUMBER, (workflow_id,)).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def _created(self, workflow_id: str, row: Row) -> int:
+        try:
+            return self._execute(sql.INSERT_WORKFLOW, (*row, int(attempt_head(workflow_id), 16))).lastrowid or 0
+        except sqlite3.IntegrityError:
+            if not self._number(workflow_id):
+                raise
+            raise AlreadyExists(f"an execution {workflow_id!r} exists already") from None
 
     def _rows(self, decision: Decision, execution: int) -> None:
         fence = decision.workflow.fence + 1
